@@ -239,6 +239,23 @@ void write_unnamed(const Pair& a) {
 constexpr Kernel kReadUnnamed = kernel_of<Pair, &read_unnamed>("read_unnamed");
 constexpr Kernel kWriteUnnamed = kernel_of<Pair, &write_unnamed>("write_unnamed");
 
+TEST(RecordedDevice, WhatIsFarBehindIsNotDoneBeforeTheHostWaits) {
+  for (const bool late : {false, true}) {
+    RecordedDevice device({.late = late ? std::optional<std::uint64_t>(1) : std::nullopt, .far_behind = true});
+    const Allocation block = device.allocate(64);
+    device.fill(Lane::kUp, block.bytes(), std::byte{1});
+    const Mark first = device.mark(Lane::kUp);
+    device.fill(Lane::kUp, block.bytes(), std::byte{2});
+    const Mark second = device.mark(Lane::kUp);
+    EXPECT_FALSE(device.done(first));
+    device.join(first);
+    EXPECT_TRUE(device.done(first));
+    EXPECT_FALSE(device.done(second));
+    device.join(second);
+    EXPECT_TRUE(device.done(first) && device.done(second));
+  }
+}
+
 TEST(RecordedDevice, FindsAWriteBesideTheNamedBytesAndUndoesIt) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);

@@ -14,6 +14,7 @@
 
 #include "../expect_contains.h"
 #include "../temporary_folder.h"
+#include "../tier.h"
 #include "scripted_run.h"
 
 namespace zero {
@@ -66,11 +67,16 @@ TEST(OnADevice, StatesOnTheHostHaveThem) {
 }
 
 TEST(OnADevice, WorkThatRunsAsLateAsItMayHasThem) {
-  const EngineOptions options{.stage = 3};
-  const ScriptedRun expected = run_on(nullptr, 2, small_specs(), options);
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    Devices devices(2, {.late = seed});
-    EXPECT_EQ(run_on(&devices, 2, small_specs(), options), expected) << seed;
+  EngineOptions on_host{.stage = 3, .accumulate = 2};
+  on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
+  std::vector<EngineOptions> all = at_all_stages({.accumulate = 2});
+  all.push_back(on_host);
+  for (const EngineOptions& options : all) {
+    const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
+    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+      Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
+      EXPECT_EQ(run_on(&devices, 2, small_specs(DType::kBFloat16), options), expected) << options.stage << ", " << seed;
+    }
   }
 }
 

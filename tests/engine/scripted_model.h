@@ -3,11 +3,13 @@
 // byte gets other bits.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -136,7 +138,7 @@ class ScriptedModel final : public UnitObserver {
         const int param = description.slices[i].param;
         if (has_gradient(param)) engine_->add_gradient(param, gradients[i].data());
       }
-      if (!device_.host_readable()) device_.join(device_.mark(Lane::kCompute));  // then its gradients may go
+      if (!device_.host_readable()) std::ranges::move(gradients, std::back_inserter(kept_));
     }
   }
 
@@ -241,6 +243,8 @@ class ScriptedModel final : public UnitObserver {
   int rank_ = 0;
   double checksum_ = 0;
   float loss_scale_ = 1;
+  std::vector<Gradient>
+      kept_;  // of a device that has queued their copies: until the engine has ended, which waits for it
   std::unique_ptr<Engine> engine_;
 };
 

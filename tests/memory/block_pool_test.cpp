@@ -10,6 +10,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/device/recorded_device.h"
 #include "zero/memory/host_memory.h"
 
 namespace zero {
@@ -47,6 +48,54 @@ TEST(BlockPool, WhoeverElseReadsABlockIsWaitedForBeforeItServesAgainOrGoes) {
   pool.trim(0);
   EXPECT_EQ(num_waits, 2);
   EXPECT_EQ(pool.held_bytes(), 0);
+}
+
+BlockPool blocks_on(Device& device, Ledger& ledger) {
+  return {[&device](std::size_t bytes) { return device.allocate(bytes); },
+          ledger,
+          MemoryTag::kGathered,
+          Tier::kDevice,
+          {},
+          device};
+}
+
+TEST(BlockPool, TheLaneThatUsesABlockNextWaitsForItsLastUseAlone) {
+  RecordedDevice device;
+  Ledger ledger;
+  BlockPool pool = blocks_on(device, ledger);
+  std::byte* const block = pool.acquire(1000, kNoLimit, Lane::kUp);
+  device.fill(Lane::kCompute, {block, 1000}, std::byte{1});
+  pool.release(block, used_in(device, Lane::kCompute));
+  std::byte* const other = pool.acquire(2000, kNoLimit, Lane::kCompute);
+  device.fill(Lane::kCompute, {other, 2000}, std::byte{2});
+  const std::uint64_t later = device.clocks().size();
+  EXPECT_EQ(pool.acquire(1000, kNoLimit, Lane::kUp), block);
+  device.fill(Lane::kUp, {block, 1000}, std::byte{3});
+  EXPECT_FALSE(device.clocks().back().covers(actor_of(Lane::kCompute), later));
+  EXPECT_EQ(device.waits().size(), 1U);
+  pool.release(block, used_in(device, Lane::kUp));
+  pool.release(other, used_in(device, Lane::kCompute));
+  EXPECT_EQ(pool.acquire(2000, kNoLimit, Lane::kCompute), other);
+  EXPECT_EQ(device.waits().size(), 1U) << "the lane itself does not wait";
+  pool.release(other, used_in(device, Lane::kCompute));
+  pool.trim(0);
+}
+
+TEST(BlockPool, TheHostWaitsForTheLastUseBeforeItUsesABlockAndBeforeItIsGivenBack) {
+  RecordedDevice device({.far_behind = true});
+  Ledger ledger;
+  BlockPool pool([&device](std::size_t bytes) { return device.allocate_pinned(bytes); }, ledger, MemoryTag::kStaging,
+                 Tier::kHost, {}, device);
+  std::byte* const block = pool.acquire(1000, kNoLimit, Lane::kDown);
+  device.fill(Lane::kDown, {block, 1000}, std::byte{1});
+  pool.release(block, used_in(device, Lane::kDown));
+  EXPECT_EQ(pool.acquire(1000, kNoLimit), block);
+  const Access access = reads(std::span(block, 1000));
+  device.host_touches({&access, 1}, "a test");
+  device.fill(Lane::kDown, {block, 1000}, std::byte{2});
+  pool.release(block, used_in(device, Lane::kDown));
+  pool.trim(0);
+  EXPECT_EQ(device.waits().size(), 2U);
 }
 
 TEST(BlockPool, ABlockInUseIsNobodyElses) {

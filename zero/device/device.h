@@ -70,18 +70,23 @@ void run(Device& device, Lane lane, const Kernel& kernel, const Arguments& argum
 inline void follow(Device& device, Lane lane, Lane earlier) {
   if (lane != earlier) device.wait(lane, device.mark(earlier));
 }
-// ... in any lane by now.
-inline void follow_all(Device& device, Lane lane) {
-  for (const Lane earlier : kAllLanes) follow(device, lane, earlier);
+
+// The last use of some memory: who uses it next comes after it. Nobody has used it, or the host has waited: an empty mark.
+struct LastUse {
+  Lane lane = Lane::kCompute;
+  Mark mark{};
+};
+// All uses in the lane by now.
+inline LastUse used_in(Device& device, Lane lane) {
+  return {lane, device.mark(lane)};
 }
+inline void follow(Device& device, Lane lane, const LastUse& use) {
+  if (lane != use.lane) device.wait(lane, use.mark);
+}
+
+// The host waits for all that is queued by now.
 inline void join_all(Device& device) {
   for (const Lane lane : kAllLanes) device.join(device.mark(lane));
-}
-// What is queued in any lane from now on comes after all that is queued in `lane` by now.
-inline void lead_all(Device& device, Lane lane) {
-  const Mark mark = device.mark(lane);
-  for (const Lane later : kAllLanes)
-    if (later != lane) device.wait(later, mark);
 }
 
 }  // namespace zero

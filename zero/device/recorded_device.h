@@ -4,6 +4,7 @@
 //   RecordedDevice device;                              // an operation that nothing orders throws InternalError
 //   RecordedDevice device({.on_race = OnRace::kList});  // device.races() lists all of them
 //   RecordedDevice device({.late = seed});              // queued work runs late, in a random legal order
+//   RecordedDevice device({.far_behind = true});        // nothing is done before the host waits for it
 //
 // A race: two operations touch a byte, one of them writes, and neither comes after the other by lanes, wait(), join(), or
 // done() that said true. Its text names both, their lanes, and the bytes. Giving memory back, and host_touches(), are
@@ -49,6 +50,7 @@ class RecordedDevice final : public Device {
     OnRace on_race = OnRace::kThrow;
     std::optional<std::uint64_t> late;        // seed of the order; without one, operations run at once
     std::optional<std::size_t> dropped_wait;  // this wait() or join(), counted from 0, does nothing
+    bool far_behind = false;                  // done() says true of nothing but what the host has waited for
   };
   RecordedDevice() : RecordedDevice(Options{}) {}
   explicit RecordedDevice(const Options& options);

@@ -1,5 +1,8 @@
 #include "zero/engine/engine_comms.h"
 
+#include <numeric>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "zero/comm/group.h"
@@ -19,6 +22,13 @@ std::unique_ptr<Communicator> open_across(Communicator& run, const Mesh& mesh) {
   return open_group(run, mesh.ranks_of_shard(shard), fmt::format("shard {}", shard));
 }
 
+std::unique_ptr<Communicator> open_units(Communicator& copy) {
+  if (copy.groups() == nullptr) return nullptr;
+  std::vector<int> ranks(static_cast<std::size_t>(copy.world()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return open_group(copy, ranks, "units");
+}
+
 Traffic sum(const Traffic& a, const Traffic& b) {
   return {.sent_bytes = a.sent_bytes + b.sent_bytes,
           .received_bytes = a.received_bytes + b.received_bytes,
@@ -28,20 +38,28 @@ Traffic sum(const Traffic& a, const Traffic& b) {
 
 }  // namespace
 
-EngineComms::EngineComms(Communicator& communicator, int group)
+EngineComms::EngineComms(Communicator& communicator, int group, bool units_apart)
     : own_copy_(open_copy(communicator, mesh_of(communicator.world(), group))),
       own_across_(open_across(communicator, mesh_of(communicator.world(), group))),
+      own_units_(units_apart ? open_units(own_copy_ == nullptr ? communicator : *own_copy_) : nullptr),
       mesh(mesh_of(communicator.world(), group)),
       run(communicator),
       copy(own_copy_ == nullptr ? communicator : *own_copy_),
+      units(own_units_ == nullptr ? copy : *own_units_),
       across(own_across_.get()) {}
 
 Traffic EngineComms::traffic() const {
-  return across == nullptr ? run.traffic() : sum(run.traffic(), sum(copy.traffic(), across->traffic()));
+  Traffic all = run.traffic();
+  for (const auto& group : {&own_copy_, &own_across_, &own_units_})
+    if (*group != nullptr) all = sum(all, (*group)->traffic());
+  return all;
 }
 
 double EngineComms::waited_seconds() const {
-  return run.waited_seconds() + (across == nullptr ? 0 : copy.waited_seconds() + across->waited_seconds());
+  double all = run.waited_seconds();
+  for (const auto& group : {&own_copy_, &own_across_, &own_units_})
+    if (*group != nullptr) all += (*group)->waited_seconds();
+  return all;
 }
 
 }  // namespace zero

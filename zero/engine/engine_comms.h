@@ -8,6 +8,9 @@
 // step) concerns the run. Sums of gradients concern both: GradientSum makes them. Where the model is held once, the copy
 // is the run, and nobody need ask.
 //
+// Units on a device that the host cannot read are exchanged when their bytes have come down, on one rank earlier than on another.
+// They are numbered apart from all other collectives then: units are a group of the copy's ranks, where the transport has groups.
+//
 // Construction is Collective; everything else Local. Throws ConfigError under "zero.group", CommError.
 #pragma once
 
@@ -21,17 +24,21 @@ namespace zero {
 class EngineComms {
  private:
   std::unique_ptr<Communicator> own_copy_, own_across_;  // null where the model is held once
+  std::unique_ptr<Communicator> own_units_;              // null where units are numbered with all else
 
  public:
   // `group`: ranks that hold the model once; 0: all.
-  EngineComms(Communicator& run, int group);
+  EngineComms(Communicator& run, int group, bool units_apart = false);
 
   const Mesh mesh;
   Communicator& run;
   Communicator& copy;
+  // The copy's ranks, for gathers of units and sums of their gradients.
+  Communicator& units;
   // The ranks that hold the same shard in other copies, this rank's copy being its place there; null: there are none.
   Communicator* const across;
 
+  bool units_apart() const { return own_units_ != nullptr; }
   int copy_number() const { return mesh.copy_of(run.rank()); }
 
   // Bytes so far, in the run and its groups. `between_copies`: of these, to and from other copies.

@@ -78,7 +78,12 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
 }
 
 std::unique_ptr<Link> make_link(const EngineOptions& options, Device& device, const LinkClock* clock) {
-  if (!device.host_readable()) return std::make_unique<LaneLink>(device, options.timeline);
+  if (!device.host_readable()) {
+    // States on the device: sums and first values come in kUp, an update reads and writes them in kUpdate. What reads them
+    // in kDown, the host has waited for.
+    const LaneLink::Earlier earlier{.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}};
+    return std::make_unique<LaneLink>(device, earlier, options.timeline);
+  }
   if (options.offload.link_bytes_per_second <= 0) return nullptr;
   return std::make_unique<PacedLink>(options.offload.link_bytes_per_second, options.timeline,
                                      clock == nullptr ? LinkClock::machine() : *clock);
@@ -175,7 +180,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
     : specs(std::move(parameters)),
       options(checked(wanted, communicator.world())),
       read_memory(source_of(seams)),
-      comms(communicator, mesh_of(communicator.world(), options).shard),
+      comms(communicator, mesh_of(communicator.world(), options).shard,
+            /*units_apart=*/seams.device != nullptr && !seams.device->host_readable()),
       units(as_seen_by(cut, comms.copy.rank())),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
@@ -188,7 +194,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
       device(
           checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie())),
-      staged(device.host_readable() ? nullptr : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger)),
+      staged(device.host_readable() ? nullptr
+                                    : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),

@@ -62,7 +62,9 @@ struct EngineParts {
 
  private:
   // Over which units are gathered and reduced.
-  Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.copy; }
+  Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.units; }
+  // A code depends on the step in which a collective begins.
+  Begin begin() const { return comms.units_apart() && coded == nullptr ? Begin::kWhenDown : Begin::kAtOnce; }
   Communicator& unit_comm() { return staged != nullptr ? *staged : host_unit_comm(); }
   GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();

@@ -1,6 +1,7 @@
 #include "zero/engine/gather_blocks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/engine/peer_blocks.h"
@@ -14,10 +15,14 @@ bool some_lie_off_the_device(const ShardedState& state) {
 }
 
 BlockPool blocks_of(const ShardedState& state, Communicator& comm, Ledger& ledger, bool read_by_peers) {
-  if (read_by_peers) return peer_blocks(comm, ledger, MemoryTag::kGathered);
   Device& device = state.device();
-  return {[&device](std::size_t bytes) { return device.allocate(bytes); }, ledger, MemoryTag::kGathered, Tier::kDevice,
-          [&device] { join_all(device); }};
+  if (read_by_peers) return peer_blocks(comm, ledger, MemoryTag::kGathered, device);
+  return {[&device](std::size_t bytes) { return device.allocate(bytes); },
+          ledger,
+          MemoryTag::kGathered,
+          Tier::kDevice,
+          {},
+          device};
 }
 
 }  // namespace
@@ -29,17 +34,18 @@ GatherBlocks::GatherBlocks(const ShardedState& state, Communicator& comm, Ledger
       read_by_peers_(some_lie_off_the_device(state)),
       own_(blocks_of(state, comm, ledger, read_by_peers_)) {}
 
-std::byte* GatherBlocks::acquire(std::int64_t bytes) {
-  return pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered);
+std::byte* GatherBlocks::acquire(std::int64_t bytes, Lane first) {
+  return pool().acquire(bytes, capacity_bytes_, MemoryTag::kGathered, first);
 }
 
-void GatherBlocks::release(std::byte* block) {
-  pool().release(block);
+void GatherBlocks::release(std::byte* block, LastUse last) {
+  pool().release(block, std::move(last));
 }
 
 void GatherBlocks::placement_changed() {
   if (!state_.placement().parameter_sharded || read_by_peers_ == some_lie_off_the_device(state_)) return;
   ZERO_CHECK(own_.in_use_bytes() == 0, "{} bytes are gathered while states move", own_.in_use_bytes());
+  own_.trim(0);
   read_by_peers_ = !read_by_peers_;
   own_ = blocks_of(state_, comm_, ledger_, read_by_peers_);
 }

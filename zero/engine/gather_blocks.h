@@ -2,7 +2,9 @@
 //
 //   GatherBlocks blocks(state, comm, ledger);
 //   blocks.set_capacity(64 << 20);
-//   std::byte* block = blocks.acquire(bytes);  ...  blocks.release(block);
+//   std::byte* block = blocks.acquire(bytes, Lane::kUp);  ...  blocks.release(block, used_in(device, Lane::kCompute));
+//
+// On a device the lane that fills a block waits for its last use (BlockPool).
 //
 // Where some parameters lie off the device, a rank's shard is brought into its place in a block, and peers read it
 // there: such blocks come from the communicator, and none is used again before the peers are done.
@@ -24,8 +26,8 @@ class GatherBlocks {
   GatherBlocks(const GatherBlocks&) = delete;
   GatherBlocks& operator=(const GatherBlocks&) = delete;
 
-  std::byte* acquire(std::int64_t bytes);
-  void release(std::byte* block);
+  std::byte* acquire(std::int64_t bytes, Lane first = Lane::kUp);
+  void release(std::byte* block, LastUse last = {});
 
   // Idle blocks beyond it are given back: as new ones are needed, or by give_back_idle().
   void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }

@@ -48,7 +48,9 @@ void Gatherer::begin(int unit) {
   if (!own.empty() || updates_.complete_into == nullptr) updates_.complete(unit);
   std::optional<PhaseTimer::Span> span(std::in_place, timer_);
   std::byte* block = blocks_.acquire(bytes);
-  if (own.empty()) own = bring_own(unit, block, span);
+  const bool brought = own.empty();
+  if (brought) own = bring_own(unit, block, span);
+  follow(state_.device(), Lane::kDown, brought ? Lane::kUp : Lane::kUpdate);
   data_[index] = block;
   resident_.add(unit);
   prefetches_.pump();
@@ -86,6 +88,7 @@ void Gatherer::ensure(int unit) {
   pending_[index].wait();
   spans_[index].end();
   if (state_.unit(unit).scattered) put_together(unit);
+  follow(state_.device(), Lane::kCompute, state_.unit(unit).scattered ? Lane::kGather : Lane::kUp);
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
 }
@@ -93,9 +96,11 @@ void Gatherer::ensure(int unit) {
 // Peers may still read this rank's shard in the block of the gather, so the parameters get a block of their own.
 void Gatherer::put_together(int unit) {
   std::byte*& data = data_[static_cast<std::size_t>(unit)];
-  std::byte* const whole = blocks_.acquire(resident_.bytes_of(unit));
-  to_parameter_order(state_.device(), Lane::kGather, state_.unit(unit), data, whole, size_of(state_.unit(unit).dtype));
-  blocks_.release(std::exchange(data, whole));
+  Device& device = state_.device();
+  std::byte* const whole = blocks_.acquire(resident_.bytes_of(unit), Lane::kGather);
+  follow(device, Lane::kGather, Lane::kUp);
+  to_parameter_order(device, Lane::kGather, state_.unit(unit), data, whole, size_of(state_.unit(unit).dtype));
+  blocks_.release(std::exchange(data, whole), used_in(device, Lane::kGather));
 }
 
 void Gatherer::release(int unit) {
@@ -106,7 +111,7 @@ void Gatherer::release(int unit) {
   if (!pending_[index].finished()) pending_[index].wait();
   spans_[index].end();
   observer_.bind(unit, nullptr);
-  blocks_.release(data_[index]);
+  blocks_.release(data_[index], used_in(state_.device(), ready_[index] ? Lane::kCompute : Lane::kUp));
   data_[index] = nullptr;
   ready_[index] = false;
   resident_.remove(unit);
@@ -128,6 +133,7 @@ void Gatherer::refresh(int unit) {
   refreshing_.push_back(unit);
   const std::int64_t bytes = resident_.bytes_of(unit);
   spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
+  follow(state_.device(), Lane::kDown, Lane::kUpdate);
   pending_[index] =
       comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, tag_of(unit));
   ready_[index] = false;

@@ -10,6 +10,11 @@
 //   gatherer.release(u);        // Local
 //
 // The observer hears where a unit's bytes are: bind(u, data), and bind(u, null) when they are gone.
+//
+// On a device that the host cannot read, and no more than that:
+// - the shard comes down behind its update (kUpdate), or behind its own way up, where it comes from another tier;
+// - the unit goes up behind the last use of its block (GatherBlocks), and behind its update: the host has seen the shard down;
+// - the lane kCompute, in which operators use it, comes after its way up (and the copy into the order of parameters).
 #pragma once
 
 #include <deque>

@@ -4,7 +4,7 @@
 //   BlockPool staging = peer_blocks(comm, ledger, MemoryTag::kStaging);
 //   std::byte* block = staging.acquire(bytes, limit);       // no drain() need come before
 //
-// Local; acquire() is Collective, as Communicator::allocate() is. The communicator outlives the pool.
+// `device`: whose lanes use the blocks. Local; acquire() is Collective, as Communicator::allocate() is. Both outlive the pool.
 #pragma once
 
 #include "zero/comm/communicator.h"
@@ -12,9 +12,13 @@
 
 namespace zero {
 
-inline BlockPool peer_blocks(Communicator& comm, Ledger& ledger, MemoryTag tag) {
-  return {[&comm](std::size_t bytes) { return comm.allocate(bytes); }, ledger, tag, Tier::kDevice,
-          [&comm] { comm.drain(); }};
+inline BlockPool peer_blocks(Communicator& comm, Ledger& ledger, MemoryTag tag, Device& device) {
+  return {[&comm](std::size_t bytes) { return comm.allocate(bytes); },
+          ledger,
+          tag,
+          Tier::kDevice,
+          [&comm] { comm.drain(); },
+          device};
 }
 
 }  // namespace zero

@@ -26,15 +26,15 @@ void ReducedGradients::with_shard(int unit, bool writes, Use use) {
     return;
   }
   const auto size = static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit)));
-  std::byte* block = shards_.acquire(state_.shard(unit).numel * size, 0);
+  std::byte* block = shards_.acquire(state_.shard(unit).numel * size, 0, Lane::kUp);
   state_.streams().fetch_gradient(unit, block);
   use(block);
   if (writes) state_.streams().offload_gradient(unit, block);
-  shards_.release(block);
+  shards_.release(block, used_in(state_.device(), writes ? Lane::kDown : Lane::kUp));
 }
 
-HostCopy ReducedGradients::for_the_host(const std::byte* elements, DType dtype, std::int64_t numel) const {
-  return {state_.device(), Lane::kReduce, {elements, static_cast<std::size_t>(numel) * size_of(dtype)}};
+HostCopy ReducedGradients::for_the_host(Lane lane, const std::byte* elements, DType dtype, std::int64_t numel) const {
+  return {state_.device(), lane, {elements, static_cast<std::size_t>(numel) * size_of(dtype)}};
 }
 
 void ReducedGradients::round() {
@@ -42,9 +42,11 @@ void ReducedGradients::round() {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;
     const std::int64_t numel = state_.shard(unit.index).numel;
     with_shard(unit.index, /*writes=*/true, [&](std::byte* shard) {
+      follow(state_.device(), Lane::kReduce, Lane::kUp);
       round_to(state_.device(), Lane::kReduce, unit.dtype,
                {reinterpret_cast<float*>(shard), static_cast<std::size_t>(numel)});
-      at(unit.index).stats = stats_of(for_the_host(shard, DType::kFloat32, numel).data(), DType::kFloat32, numel);
+      const HostCopy rounded = for_the_host(Lane::kReduce, shard, DType::kFloat32, numel);  // the host has seen it done
+      at(unit.index).stats = stats_of(rounded.data(), DType::kFloat32, numel);
     });
   }
 }
@@ -58,7 +60,7 @@ void ReducedGradients::gather(int unit) {
   const std::size_t block = static_cast<std::size_t>(own.numel) * size;
   std::byte* whole = state_.whole_gradient(unit);
   if (rounded) {
-    whole = whole_.acquire(gathered_bytes(description, state_.world()), 0);
+    whole = whole_.acquire(gathered_bytes(description, state_.world()), 0, Lane::kReduce);
     cast(state_.device(), Lane::kReduce,
          {.from = state_.gradient_shard(unit),
           .to = whole + own.offset * static_cast<std::int64_t>(size),
@@ -68,6 +70,7 @@ void ReducedGradients::gather(int unit) {
   }
   const std::span<std::byte> out{whole, static_cast<std::size_t>(padded_numel(description, state_.world())) * size};
   const TimedSpan span(timeline_, Activity::kGatherGradient, unit, static_cast<std::int64_t>(out.size()));
+  follow(state_.device(), Lane::kDown, rounded ? Lane::kReduce : Lane::kUp);
   comm_
       .all_gather(out.subspan(static_cast<std::size_t>(own.offset) * size, block), out,
                   {.unit = unit, .blocks = unit_blocks(description, size)})
@@ -77,7 +80,7 @@ void ReducedGradients::gather(int unit) {
 void ReducedGradients::read_shard(int unit, std::span<float> out) {
   const DType dtype = state_.gradient_dtype(unit);
   with_shard(unit, /*writes=*/false, [&](const std::byte* shard) {
-    convert_elements(for_the_host(shard, dtype, std::ssize(out)).data(), dtype,
+    convert_elements(for_the_host(Lane::kUp, shard, dtype, std::ssize(out)).data(), dtype,
                      reinterpret_cast<std::byte*>(out.data()), DType::kFloat32, std::ssize(out));
   });
 }
@@ -91,7 +94,7 @@ int ReducedGradients::first_non_finite(int unit) {
       const SlicePart part = overlap(slice, own);
       const std::byte* begin = shard + (part.offset - own.offset) * static_cast<std::int64_t>(size_of(dtype));
       if (first >= 0 || part.numel == 0) continue;
-      const HostCopy elements = for_the_host(begin, dtype, part.numel);
+      const HostCopy elements = for_the_host(Lane::kUp, begin, dtype, part.numel);
       if (stats_of(elements.data(), dtype, part.numel).num_non_finite > 0) first = slice.param;
     }
   });
@@ -108,7 +111,8 @@ DType ReducedGradients::update_dtype(int unit) const {
 }
 
 void ReducedGradients::updated(int unit) {
-  if (std::byte* block = std::exchange(at(unit).gathered, nullptr)) whole_.release(block);
+  if (std::byte* block = std::exchange(at(unit).gathered, nullptr))
+    whole_.release(block, used_in(state_.device(), Lane::kUpdate));
 }
 
 void ReducedGradients::clear() {

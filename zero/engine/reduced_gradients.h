@@ -6,8 +6,9 @@
 //   reducer.sums().gather(u);                          // stage 0: Collective
 //   update(reducer.sums().for_update(u), reducer.sums().update_dtype(u));  reducer.sums().updated(u);
 //
-// A shard that lies on another tier is brought into a block of the device for as long as it is used. Local, where nothing
-// else is said. Valid after Reducer::finish(), until the next step's first gradient.
+// A shard that lies on another tier is brought into a block of the device for as long as it is used. On a device that the host
+// cannot read, a sum is there behind kUp; what is gathered goes down behind kUp, or behind kReduce, where it is rounded first, and
+// is there behind kUp; the host waits for the rounding. Local, where nothing else is said. Valid after Reducer::finish(), until the next step's first gradient.
 #pragma once
 
 #include <span>
@@ -54,8 +55,9 @@ class ReducedGradients {
   };
   UnitSum& at(int unit) { return sums_[static_cast<std::size_t>(unit)]; }
   const UnitSum& at(int unit) const { return sums_[static_cast<std::size_t>(unit)]; }
-  // Written back if `writes`. In place where it lies on the device.
-  HostCopy for_the_host(const std::byte* elements, DType dtype, std::int64_t numel) const;
+  // `lane`: the one that wrote them last.
+  HostCopy for_the_host(Lane lane, const std::byte* elements, DType dtype, std::int64_t numel) const;
+  // In place where it lies on the device; else it is brought in kUp, and taken back, if `writes`, in kDown.
   template <typename Use>
   void with_shard(int unit, bool writes, Use use);
 

@@ -26,9 +26,9 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, C
                   ledger),
       timeline_(timeline),
       timer_([&state] { return state.streams().waited_seconds(); }),
-      staging_(peer_blocks(comm, ledger, MemoryTag::kStaging)),
+      staging_(peer_blocks(comm, ledger, MemoryTag::kStaging, state.device())),
       shards_([&state](std::size_t bytes) { return state.device().allocate(bytes); }, ledger, MemoryTag::kStaging,
-              Tier::kDevice, [&state] { join_all(state.device()); }),
+              Tier::kDevice, {}, state.device()),
       arrivals_(state.units(), num_params),
       sums_(state, comm, staging_, shards_, timer_, timeline),
       gradients_(state.units().size()),
@@ -59,11 +59,13 @@ DType Reducer::flat_dtype(int unit) const {
 std::byte* Reducer::acquire(int unit) {
   const std::int64_t bytes = gathered_bytes(state_.unit(unit), state_.world());
   while (!pending_.empty() && staging_.in_use_bytes() + bytes > staging_limit_) wait_oldest();
-  return staging_.acquire(bytes, 0);
+  return staging_.acquire(bytes, 0, Lane::kCompute);
 }
 
 void Reducer::before_whole_gradients_change() {
-  if (std::exchange(must_drain_, false)) comm_.drain();
+  if (!std::exchange(must_drain_, false)) return;
+  comm_.drain();
+  follow(state_.device(), Lane::kCompute, Lane::kUp);  // sums of the last step that no update has waited for
 }
 
 void Reducer::add(int param, const std::byte* gradient) {
@@ -175,7 +177,7 @@ void Reducer::reduce(int unit) {
   if (state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
     tell_landed();
-    sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0);
+    sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
     if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
   }
   request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
@@ -183,6 +185,8 @@ void Reducer::reduce(int unit) {
   const bool staged = wire != state_.whole_gradient(unit);
   while (pending_.size() >= over_ranks_.most_begun()) wait_oldest();
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
+  follow(state_.device(), Lane::kReduce, Lane::kCompute);
+  if (request.accumulate) follow(state_.device(), Lane::kReduce, Lane::kUp);
   pending_.push_back(
       {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))}), unit,
        staged ? wire : nullptr, sum, arrivals_.num_passes(), std::move(span)});
@@ -197,7 +201,7 @@ void Reducer::offload(Pending& pending) {
   pending.span.end();
   if (std::byte* sum = std::exchange(pending.sum, nullptr)) {
     state_.streams().offload_gradient(pending.unit, sum);
-    shards_.release(sum);
+    shards_.release(sum, used_in(state_.device(), Lane::kDown));
   }
 }
 
@@ -219,7 +223,7 @@ void Reducer::wait_oldest() {
     oldest.work.wait();
   }
   offload(oldest);
-  if (oldest.staging != nullptr) staging_.release(oldest.staging);
+  if (oldest.staging != nullptr) staging_.release(oldest.staging);  // its sum is made: the host has seen it down
   landed_.emplace_back(oldest.unit, oldest.pass);
 }
 

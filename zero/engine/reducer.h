@@ -15,6 +15,14 @@
 // Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
 // summed locally in fp32 and reduced once. bf16 and fp16 gradients cross as they are and are rounded to their type
 // once, after the last micro-batch, unless the placement keeps sums in fp32.
+//
+// On a device that the host cannot read, and no more than that:
+// - a gradient comes down (kReduce) behind the operators that made it and its copies into the flat range (kCompute), and a
+//   sum that goes on behind its last way up (kUp);
+// - a sum goes up (kUp) behind the last use of its block. Where it has a place of its own, the update that read the last one
+//   there is over: the unit was gathered behind it since, or its whole gradient written;
+// - a sum leaves for another tier (kDown), is rounded (kReduce) and updates (kUpdate) behind its way up;
+// - operators' gradients go into a whole gradient (kCompute) behind the sum and the update of the step before.
 #pragma once
 
 #include <deque>

@@ -19,12 +19,14 @@ void ServedAccess::give_away(const EngineStep::TakeGradient& take, const std::fu
 void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
   io_.run([&] {
     parts_.updater.finish();
+    Device& device = parts_.state.device();
     if (const std::span<std::byte> held = parts_.state.parameter_shard(unit); !held.empty()) {
-      Device& device = parts_.state.device();
+      follow(device, Lane::kDown, Lane::kUpdate);
       device.copy(Lane::kDown, {into, held.size()}, held);
       device.join(device.mark(Lane::kDown));
     } else {
       parts_.state.streams().fetch_parameter(unit, into, parts_.state.shard(unit).numel);
+      device.join(device.mark(Lane::kUp));
     }
   });
 }

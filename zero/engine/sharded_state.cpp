@@ -129,6 +129,7 @@ const StateArray& ShardedState::applied_gradient() const {
 
 std::int64_t ShardedState::move_to(const std::vector<UnitTiers>& tiers) {
   streams_.finish();
+  join_all(device());  // between steps, and seldom
   const auto for_each_array = [&](auto&& body) {
     const auto visit = [&](StateArray& array, TierSplit UnitTiers::*state) {
       if (!array.movable()) return;

@@ -25,7 +25,7 @@ StateStreams::StateStreams(const StateArrays& arrays, std::size_t num_units, con
       staging_(BlockCutter([device = tiers.device, disk = tiers.disk](std::size_t bytes) {
                  return allocate_staging(*device, disk, bytes);
                }),
-               ledger, MemoryTag::kStaging, Tier::kHost),
+               ledger, MemoryTag::kStaging, Tier::kHost, {}, *tiers.device),
       visits_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth, /*for_the_host=*/true),
       updates_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth),
       prefetches_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
@@ -70,14 +70,6 @@ void StateStreams::cancel_prefetches() {
   prefetching_.clear();
 }
 
-// Until the tile serves the next one.
-void StateStreams::bring_up(std::span<std::byte> to, std::span<const std::byte> tile) {
-  Device& device = *tiers_.device;
-  follow_all(device, Lane::kUp);
-  device.copy(Lane::kUp, to, tile);
-  device.join(device.mark(Lane::kUp));
-}
-
 void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   if (numel == 0) return;
   const StateArray& parameter = arrays_.parameter;
@@ -94,7 +86,7 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   while (prefetches_.next_unit() == unit) {
     const Tile* tile = prefetches_.next();
     const auto bytes = static_cast<std::size_t>(tile->numel * size);
-    bring_up({into + tile->begin * size, bytes}, {tile->data[0], bytes});
+    tiers_.device->copy(Lane::kUp, {into + tile->begin * size, bytes}, {tile->data[0], bytes});
   }
   prefetches_.put_back();
 }
@@ -104,18 +96,16 @@ void StateStreams::fetch_gradient(int unit, std::byte* into) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(visits_, {{&arrays_.gradient, TileAccess::kBring}}, unit, [&](const Tile& tile) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);
-    bring_up({into + tile.begin * size, bytes}, {tile.data[0], bytes});
+    tiers_.device->copy(Lane::kUp, {into + tile.begin * size, bytes}, {tile.data[0], bytes});
   });
 }
 
 void StateStreams::offload_gradient(int unit, const std::byte* from) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
+  follow(*tiers_.device, Lane::kDown, Lane::kUp);
   for_each_tile(offloads_, {{&arrays_.gradient, TileAccess::kSend}}, unit, [&](const Tile& tile) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);
-    Device& device = *tiers_.device;
-    follow_all(device, Lane::kDown);
-    device.copy(Lane::kDown, {tile.data[0], bytes}, {from + tile.begin * size, bytes});
-    device.join(device.mark(Lane::kDown));  // then the tile goes on
+    tiers_.device->copy(Lane::kDown, {tile.data[0], bytes}, {from + tile.begin * size, bytes});
   });
 }
 

@@ -34,12 +34,14 @@ class StateStreams {
   bool begin_prefetch(int unit);
   bool prefetches(int unit) const { return std::ranges::count(prefetching_, unit) > 0; }
   void cancel_prefetches();
-  // The first `numel` elements of the shard from wherever they lie, begun or not; `into` has its bytes.
+  // The first `numel` elements of the shard from wherever they lie, begun or not; `into` has its bytes. They are there behind
+  // kUp, which the caller has put behind the last use of `into`; so in fetch_gradient().
   void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
 
   // This rank's shard of the reduced gradient.
   void fetch_gradient(int unit, std::byte* into);
-  // `from` may be used again when it returns; the gradient is there after finish_offloads(), or a fetch_gradient().
+  // `from` may be used again behind kDown, which comes after kUp here, where its sum came; the gradient is there after
+  // finish_offloads(), or a fetch_gradient().
   void offload_gradient(int unit, const std::byte* from);
   void finish_offloads() { offloads_.finish(); }
   // Another one would begin at once.
@@ -75,7 +77,6 @@ class StateStreams {
   double waited_seconds() const;
 
  private:
-  void bring_up(std::span<std::byte> to, std::span<const std::byte> tile);
   template <typename Visit>
   static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
     const StateArray& array = *arrays.front().array;

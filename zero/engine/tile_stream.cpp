@@ -119,9 +119,10 @@ void TileStream::start(Flight& flight) {
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool up = access == TileAccess::kBring;
     if (way == Way::kDisk) {
+      tell_host_touches(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile comes from the disk");
       Transfer read =
           disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit);
-      if (link_ != nullptr && up) {  // the block stands for both ends of the link
+      if (link_ != nullptr && up && device_.host_readable()) {  // the block stands for both ends of the link
         read = chain(std::move(read), [link = link_, block = std::span(tile.data[i], bytes), unit = tile.unit] {
           return link->up(block, block, unit);
         });
@@ -168,7 +169,22 @@ const Tile* TileStream::next() {
     throw;
   }
   current_.front().transfers.clear();
+  tell_host_takes(current_.front().tile);
   return &current_.front().tile;
+}
+
+void TileStream::tell_host_touches(const Access& access, std::string_view who) const {
+  if (!device_.host_readable()) device_.host_touches({&access, 1}, who);
+}
+
+void TileStream::tell_host_takes(const Tile& tile) const {
+  if (device_.host_readable() || !tile.on_host) return;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const TileAccess access = arrays_[i].access;
+    if (tile.data[i] == nullptr || access == TileAccess::kBring || access == TileAccess::kSend) continue;
+    const std::span bytes(tile.data[i], static_cast<std::size_t>(arrays_[i].array->bytes_of(tile.unit, tile.numel)));
+    tell_host_touches({bytes, access != TileAccess::kWrite, access != TileAccess::kRead}, "a tile on the host");
+  }
 }
 
 bool TileStream::ready() {
@@ -186,15 +202,23 @@ void TileStream::put_back() {
   const Tile& tile = flight.tile;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const TileAccess access = arrays_[i].access;
-    if (flight.staged[i] == nullptr || access == TileAccess::kRead || access == TileAccess::kBring) continue;
     const StateArray& array = *arrays_[i].array;
+    const bool down = access == TileAccess::kSend;
+    const bool sent = down && !device_.host_readable() && tile.data[i] != nullptr;
+    if (access == TileAccess::kRead || access == TileAccess::kBring) continue;
+    if (flight.staged[i] == nullptr && !sent) continue;
     std::byte* held = array.memory(tile.unit, tile.begin);
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
-    const bool down = access == TileAccess::kSend;
+    if (flight.staged[i] == nullptr) {  // its copy is in kDown, and the transfer has its mark
+      flight.transfers.push_back(link_->down({held, bytes}, {held, bytes}, tile.unit));
+      continue;
+    }
     if (held == nullptr) {
-      const auto write = [disk = disk_, place = array.disk_offset(tile.unit, tile.begin),
-                          block = std::span(flight.staged[i], padded_bytes(tile, array)),
-                          unit = tile.unit] { return disk->write(place, block, unit); };
+      const auto write = [this, place = array.disk_offset(tile.unit, tile.begin),
+                          block = std::span(flight.staged[i], padded_bytes(tile, array)), unit = tile.unit] {
+        tell_host_touches(reads(block), "a tile goes to the disk");
+        return disk_->write(place, block, unit);
+      };
       if (link_ != nullptr && down) {
         const std::span<std::byte> block(flight.staged[i], bytes);
         flight.transfers.push_back(chain(link_->down(block, block, tile.unit), write));
@@ -203,6 +227,7 @@ void TileStream::put_back() {
       }
       continue;
     }
+    if (for_the_host_) follow(device_, Lane::kUp, Lane::kCompute);
     flight.transfers.push_back(down ? link_->down({held, bytes}, {flight.staged[i], bytes}, tile.unit)
                                     : link_->up({held, bytes}, {flight.staged[i], bytes}, tile.unit));
   }
@@ -217,8 +242,10 @@ void TileStream::put_back() {
 }
 
 void TileStream::release(const Flight& flight) {
-  for (std::byte* block : flight.staged) {
-    if (block != nullptr) staging_.release(block);
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (flight.staged[i] == nullptr) continue;
+    const bool brought = arrays_[i].access == TileAccess::kBring;
+    staging_.release(flight.staged[i], brought ? used_in(device_, Lane::kUp) : LastUse{});
   }
 }
 

@@ -13,6 +13,10 @@
 // gradients that the device needs or gives: their parts on disk take disk and link one after the other, in the same
 // staging block.
 //
+// On a device that the host cannot read, who takes a kBring tile copies it up in kUp, and who fills a kSend tile does so in kDown,
+// before the next call: the tile's memory is used again, and goes on to the disk, behind that copy. Where the host
+// works on every tile, what it wrote goes up behind the operators that may still read it (kCompute).
+//
 // Invariants: a tile lies in one unit and, in each array, on one tier; tiles come in the order of the ranges and cover
 // them. A tile is valid until the next call. Arrays that are only written must be filled by whoever takes the tile.
 //
@@ -21,6 +25,7 @@
 
 #include <array>
 #include <deque>
+#include <string_view>
 #include <vector>
 
 #include "zero/engine/state_array.h"
@@ -119,6 +124,8 @@ class TileStream {
   void retire_oldest();
   void retire_done();
   void release(const Flight& flight);
+  void tell_host_touches(const Access& access, std::string_view who) const;
+  void tell_host_takes(const Tile& tile) const;
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
   Device& device_;

@@ -38,7 +38,7 @@ std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, cons
   std::vector<DType> types;
   for (const Unit& unit : units) types.push_back(unit.dtype);
   return std::make_unique<CodedCommunicator>(
-      comms.copy, wire, std::move(types),
+      comms.units, wire, std::move(types),
       CodedCommunicator::Options{.largest_numel = largest_shard(units, comms.mesh.shard),
                                  .one_slot = min_budget,
                                  .contributor = comms.run.rank()});

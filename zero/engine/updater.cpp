@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
@@ -202,6 +203,8 @@ void Updater::reorder(std::span<const int> units) {
 void Updater::enqueue(int unit, const std::byte* gradient, DType dtype) {
   const auto index = static_cast<std::size_t>(unit);
   gradients_[index] = {gradient, dtype, true};
+  follow(state_.device(), Lane::kUpdate, Lane::kUp);
+  if (!state_.placement().parameter_sharded) follow(state_.device(), Lane::kUpdate, Lane::kCompute);
   if (matrices_due_[index]) {
     matrices_due_[index] = false;
     update_matrices(unit);
@@ -258,6 +261,9 @@ void Updater::finish() {
   while (given(pass.next_unit())) update_tile(*pass.next());
   paused_ = paused_ || pass.next_unit() >= 0;
   pass.finish();
+  const Placement& placement = state_.placement();
+  const bool gathered = placement.parameter_sharded || placement.optimizer_sharded;
+  if (std::exchange(queued_, false) && !gathered) follow(state_.device(), Lane::kCompute, Lane::kUpdate);
   seconds_ += monotonic_seconds() - start;
 }
 
@@ -504,18 +510,16 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
       pass_rule_->update(elements, scalars_of(param));
     });
   } else {
-    Device& device = state_.device();
-    follow_all(device, Lane::kUpdate);
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
-      pass_rule_->queue(device, Lane::kUpdate, elements, scalars_of(param));
+      pass_rule_->queue(state_.device(), Lane::kUpdate, elements, scalars_of(param));
     });
-    lead_all(device, Lane::kUpdate);
   }
   if (copy_to != nullptr) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);
     state_.device().copy(Lane::kUpdate, {copy_to + tile.begin * size, bytes}, {memory.held, bytes});
   }
   span.end();
+  queued_ = queued_ || !tile.on_host;
   const int done = tile.unit;
   state_.streams().update_pass().put_back();
   if (state_.streams().update_pass().next_unit() != done) outstanding_[index] = false;

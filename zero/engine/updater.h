@@ -18,6 +18,11 @@
 // it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
 // is updated first. merge() is, too. Everything else is Local. The same bits for any number of threads,
 // wherever states lie, and whenever the update happens. Throws IoError.
+//
+// On a device that the host cannot read, updates are queued in kUpdate, and no more than that orders them: enqueue() puts them
+// behind the sum of the unit's gradient (kUp) and, where parameters are whole, behind the operators that used them (kCompute);
+// finish() puts operators behind them where no gather comes between. A pass that the host makes takes states by the link,
+// which comes after kUp and kUpdate.
 #pragma once
 
 #include <array>
@@ -168,6 +173,7 @@ class Updater {
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet
   std::vector<int> order_;           // of the pass
+  bool queued_ = false;              // an update runs on the device, and finish() has not come since
   bool paused_ = false;  // finish() came before all units were in the queue: the pass goes on with the next one
   double scale_ = 1;
   double lr_ = 0;

@@ -67,6 +67,7 @@ class LaneLink::Queued final : public Transfer::Pending {
 std::unique_ptr<Link> LaneLink::beside() const {
   auto other = std::make_unique<LaneLink>(*this);
   other->traffic_ = {};
+  other->earlier_ = {};
   return other;
 }
 
@@ -76,7 +77,7 @@ Transfer LaneLink::copy(Activity direction, std::span<std::byte> to, std::span<c
   const auto bytes = static_cast<std::int64_t>(from.size());
   const Lane lane = up ? Lane::kUp : Lane::kDown;
   if (to.data() != from.data()) {
-    follow_all(*device_, lane);
+    for (const Lane earlier : up ? earlier_.up : earlier_.down) follow(*device_, lane, earlier);
     device_->copy(lane, to, from);
   }
   (up ? traffic_.up_bytes : traffic_.down_bytes) += bytes;

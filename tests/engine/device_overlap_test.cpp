@@ -1,0 +1,78 @@
+// What goes on beside what, on a device: shown by the order of its operations, without a clock.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/device/recorded_device.h"
+
+#include "scripted_model.h"
+#include "thread_ranks.h"
+
+namespace zero {
+namespace {
+
+constexpr int kWorld = 2;
+
+// A model on each of two ranks, whose device has done nothing before the host waits for it, in its third step.
+void in_third_step(const EngineOptions& options, const std::function<void(ScriptedModel&, RecordedDevice&)>& body) {
+  on_ranks(kWorld, [&](Communicator& comm) {
+    RecordedDevice device({.far_behind = true});
+    EngineSeams seams;
+    seams.device = &device;
+    ScriptedModel model(comm, small_specs(DType::kFloat32, /*with_frozen=*/false), options, seams);
+    for (int step = 0; step < 2; ++step) model.train(step);
+    body(model, device);
+    model.compute = [] {};
+    model.engine().step(0.01);
+  });
+}
+
+// The operations in which operators read the units of a pass, in their order.
+std::vector<std::uint64_t> operators_of(ScriptedModel& model, RecordedDevice& device) {
+  std::vector<std::uint64_t> operators;
+  model.compute = [&] { operators.push_back(device.clocks().size()); };
+  model.forward(model.all_units());
+  model.compute = [] {};
+  return operators;
+}
+
+TEST(DeviceOverlap, AUnitGoesUpWithoutWaitingForTheOperatorsOfTheOneBefore) {
+  EngineOptions on_device{.stage = 3}, on_host{.stage = 3};
+  on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
+  for (const EngineOptions& options : {on_device, on_host}) {
+    in_third_step(options, [](ScriptedModel& model, RecordedDevice& device) {
+      const std::vector<std::uint64_t> operators = operators_of(model, device);
+      ASSERT_EQ(operators.size(), model.units().size());
+      const auto clock_of = [&](std::uint64_t operation) { return device.clocks()[operation - 1]; };
+      for (std::size_t i = 1; i < operators.size(); ++i) {
+        const std::uint64_t before = operators[i - 1];
+        const std::uint64_t up = clock_of(operators[i]).of(actor_of(Lane::kUp));
+        EXPECT_GT(up, clock_of(before).of(actor_of(Lane::kUp))) << "the operators of unit " << i << " wait for it";
+        EXPECT_FALSE(clock_of(up).covers(actor_of(Lane::kCompute), before)) << "unit " << i;
+      }
+      model.backward(model.all_units(), 2, 0);
+    });
+  }
+}
+
+TEST(DeviceOverlap, ABackwardPassGoesOnWhileAGradientIsOnItsWayToItsSum) {
+  for (const int stage : {0, 2, 3}) {
+    in_third_step({.stage = stage}, [stage](ScriptedModel& model, RecordedDevice& device) {
+      model.forward(model.all_units());
+      std::size_t num_units = 0, num_on_the_way = 0;
+      model.compute = [&] {
+        const bool down = device.done(device.mark(Lane::kReduce));
+        ++num_units;
+        num_on_the_way += down ? 0 : 1;
+      };
+      model.backward(model.all_units(), 2, 0);
+      EXPECT_EQ(num_units, model.units().size());
+      EXPECT_EQ(num_on_the_way, num_units - 1) << "stage " << stage << ": before the first there is none";
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,179 @@
+// Each wait of an engine on a device is needed: without it there is a race, or other bits; or other waits imply it.
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/device/recorded_device.h"
+
+#include "../temporary_folder.h"
+#include "../tier.h"
+#include "scripted_run.h"
+
+namespace zero {
+namespace {
+
+constexpr int kWorld = 2;
+
+struct Program {
+  std::string name;
+  EngineOptions options;
+  DType dtype = DType::kFloat32;
+  int steps = 2;
+  std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
+  bool on_a_disk = false;  // its order of operations depends on when the disk answers
+};
+
+EngineOptions with_states(const TierFractions& fractions, int accumulate = 1) {
+  EngineOptions options{.stage = 3, .accumulate = accumulate};
+  options.offload.fractions = {.parameter = fractions, .gradient = fractions, .optimizer = fractions};
+  return options;
+}
+
+void overflow_in_second_step(ScriptedModel& model, int step) {
+  const float factor = step == 1 ? std::numeric_limits<float>::infinity() : 1.0F;
+  model.edit = [factor](int, std::int64_t, float value) { return factor * value; };
+}
+
+// Weights are exchanged with their averages, and back, while operators may still read them.
+void evaluate_averages(ScriptedModel& model, int step) {
+  for (int i = 0; step == 1 && i < 2; ++i) {
+    model.forward(model.all_units());
+    model.engine().states().exchange_averages();
+  }
+}
+
+// The host writes all weights, behind an update and while operators may still read them.
+void write_weights(ScriptedModel& model, int step) {
+  if (step != 1) return;
+  StateAccess& states = model.engine().states();
+  states.pause();
+  for (const int evaluated : {0, 1}) {
+    if (evaluated == 1) model.forward(model.all_units());
+    states.pause();
+    for (const int unit : model.all_units())
+      states.write_held(unit, 0, [](std::int64_t first, std::span<float> elements) {
+        for (float& element : elements) element = 0.01F * static_cast<float>(first++ % 7);
+      });
+  }
+}
+
+std::vector<Program> programs(const std::string& folder) {
+  const DType low = DType::kBFloat16;
+  EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
+  half.offload.fractions = {.optimizer = {.host = 0.5}};
+  min.device_memory = MemoryBudget::parse("min");
+  disk.offload.disk = {folder};
+  return {
+      {.name = "stage 0, a step skipped", .options = {.stage = 0}, .steps = 3, .before = overflow_in_second_step},
+      {.name = "stage 0, bf16, micro-batches", .options = {.stage = 0, .accumulate = 2}, .dtype = low},
+      {.name = "stage 0, bf16, weights written", .options = {.stage = 0}, .dtype = low, .before = write_weights},
+      {.name = "stage 1", .options = {.stage = 1}},
+      {.name = "stage 1, averages", .options = {.stage = 1, .ema = 0.9}, .before = evaluate_averages},
+      {.name = "stage 2, micro-batches", .options = {.stage = 2, .accumulate = 2}},
+      {.name = "stage 3", .options = {.stage = 3}, .steps = 3},
+      {.name = "stage 3, bf16, micro-batches", .options = {.stage = 3, .accumulate = 2}, .dtype = low},
+      {.name = "stage 3, bf16, weights written", .options = {.stage = 3}, .dtype = low, .before = write_weights},
+      {.name = "stage 3, the smallest budget", .options = min},
+      {.name = "stage 3, half of the optimizer on the host", .options = half, .dtype = low},
+      {.name = "stage 3, states on the host", .options = with_states({.host = 1})},
+      {.name = "stage 3, states on the host, micro-batches", .options = with_states({.host = 1}, 2)},
+      {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
+  };
+}
+
+struct Outcome {
+  ScriptedRun run;
+  std::string error;
+  std::vector<std::string> races, waits;  // of rank 0
+  std::vector<VectorClock> clocks;
+  bool same_bits(const Outcome& other) const {  // the norm of a skipped step is none
+    return run.weights == other.run.weights && run.checksums == other.run.checksums;
+  }
+};
+
+// Rank 0's device drops a wait; nothing is done there before the host waits for it.
+Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, std::optional<std::uint64_t> late = {}) {
+  RecordedDevice first({.on_race = OnRace::kList, .late = late, .dropped_wait = dropped, .far_behind = true});
+  RecordedDevice second({.far_behind = true});
+  ScriptedSteps steps{.steps = program.steps, .before = program.before};
+  steps.device = [&](int rank) -> Device* { return rank == 0 ? &first : &second; };
+  Outcome outcome;
+  try {
+    outcome.run = scripted_run(kWorld, small_specs(program.dtype), program.options, steps);
+  } catch (const Error& error) {
+    outcome.error = error.what();
+  }
+  for (const Race& race : first.races()) outcome.races.push_back(race.text);
+  outcome.waits = first.waits();
+  outcome.clocks = first.clocks();
+  return outcome;
+}
+
+bool caught(const Outcome& without, const Outcome& whole) {
+  return !without.error.empty() || !without.races.empty() || !without.same_bits(whole);
+}
+
+// "lane update waits for lane up"
+std::string kind_of(const std::string& wait) {
+  return wait.substr(0, wait.find(" behind"));
+}
+
+// Kinds of which one or another orders nothing that touches the same bytes, and why it is there.
+const std::map<std::string, std::string> kSometimesIdle{
+    {"lane down waits for lane up",
+     "all sums are on the device when the first is gathered, and each gather says it again"},
+    {"lane down waits for lane update", "a unit is gathered again, and no update came between"},
+    {"lane reduce waits for lane up",
+     "sums that go on: the wait for one unit covers the next, unless something came between"},
+    {"lane up waits for lane compute", "where parameters are sharded, no operator reads what the host writes"},
+    {"lane up waits for lane update", "tiles of one pass: the first says it for the others"},
+    {"lane up waits for lane down", "a block of a sum that has left: the host has seen it down before another is due"},
+    {"the host waits for lane up", "a staged block: the host waits for a copy down, too, before it writes there"},
+    {"the host waits for lane down", "gradients that have left: the last one's wait covers the others"},
+};
+
+// Kinds that no program here needs, and why they are there.
+const std::map<std::string, std::string> kNeverNeeded{
+    {"the host waits for lane compute", "an engine's end waits for all lanes"},
+    {"the host waits for lane gather", "an engine's end waits for all lanes"},
+    {"the host waits for lane update", "an engine's end waits for all lanes"},
+};
+
+// The others are implied: the order of all operations is the same without them.
+TEST(DeviceWaits, WithoutOneOfThemThereIsARaceOrOtherBitsUnlessOthersImplyIt) {
+  const TemporaryFolder folder;
+  Sweep sweep(/*one_in=*/23);
+  std::map<std::string, int> num_caught;
+  for (const Program& program : programs(folder.path().string())) {
+    const Outcome whole = outcome_of(program, {});
+    ASSERT_EQ(whole.error, "") << program.name;
+    ASSERT_TRUE(whole.races.empty()) << program.name << ": " << whole.races.front();
+    for (std::size_t dropped = 0; dropped < whole.waits.size(); ++dropped) {
+      if (!sweep.takes_next()) continue;
+      Outcome without = outcome_of(program, dropped);
+      if (dropped >= without.waits.size()) continue;  // it had fewer this time
+      const std::string& wait = without.waits[dropped];
+      bool found = caught(without, whole);
+      for (std::uint64_t seed = 1; in_full_tier() && !found && seed <= 2; ++seed)
+        found = caught(outcome_of(program, dropped, seed), whole);
+      num_caught[kind_of(wait)] += found ? 1 : 0;
+      const bool implied = program.on_a_disk || without.clocks == whole.clocks;
+      EXPECT_TRUE(found || implied || kSometimesIdle.contains(kind_of(wait))) << program.name << ": " << wait;
+    }
+  }
+  if (!in_full_tier()) return;
+  for (const auto& [kind, count] : num_caught)
+    EXPECT_NE(count > 0, kNeverNeeded.contains(kind)) << kind << " was caught " << count << " times";
+}
+
+}  // namespace
+}  // namespace zero
