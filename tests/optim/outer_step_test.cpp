@@ -86,6 +86,52 @@ TEST(OuterStep, WithLearningRateOneAndNoMomentumIsTheMeanOfTheCopies) {
   for (std::size_t i = 0; i < kNumel; ++i) ASSERT_NEAR(a.anchor[i], mean[i], 1e-6) << i;
 }
 
+TEST(OuterStep, OfOneCopyWithLearningRateOneAndNoMomentumChangesNothing) {
+  const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
+  const OuterStep outer(*local_adamw(local), local, /*copies=*/1);
+  Copy copy;
+  copy.anchor = copy.memory.parameter;
+  for (std::size_t i = 0; i < kNumel; ++i) copy.memory.parameter[i] *= 1.01F;  // as a few steps do
+  const std::vector<float> before = copy.memory.parameter;
+  outer.subtract(copy.span(copy.difference));
+  UpdateSpan span = copy.span(copy.momentum);
+  span.gradient = reinterpret_cast<const std::byte*>(copy.difference.data());
+  outer.update(span);
+  EXPECT_EQ(copy.memory.parameter, before) << "differences of near numbers are exact";
+}
+
+// Each copy's loss is the mean of (x - target)^2 / 2 with targets of its own, and that of all is their mean.
+TEST(OuterStep, LowersAConvexLoss) {
+  constexpr std::size_t kCopies = 3;
+  for (const LocalSteps& local : {LocalSteps{}, LocalSteps{.outer_lr = 1, .outer_momentum = 0}}) {
+    const OuterStep outer(*local_adamw(local), local, kCopies);
+    std::vector<Copy> copies(kCopies);
+    for (std::size_t c = 1; c < kCopies; ++c) copies[c].memory.parameter = copies[0].memory.parameter;
+    const auto target = [](std::size_t c, std::size_t i) { return std::sin(static_cast<double>(i + 7 * c)) + 2; };
+    const auto loss = [&](const std::vector<float>& weights) {
+      double sum = 0;
+      for (std::size_t c = 0; c < kCopies; ++c)
+        for (std::size_t i = 0; i < kNumel; ++i)
+          sum += std::pow(weights[i] - target(c, i), 2) / (2.0 * kCopies * kNumel);
+      return sum;
+    };
+    const double before = loss(copies[0].memory.parameter);
+    std::vector<float> sum(kNumel, 0.0F);
+    for (std::size_t c = 0; c < kCopies; ++c) {
+      std::vector<float>& weights = copies[c].memory.parameter;
+      copies[c].anchor = weights;
+      for (int step = 0; step < 5; ++step)
+        for (std::size_t i = 0; i < kNumel; ++i) weights[i] -= 0.05F * static_cast<float>(weights[i] - target(c, i));
+      outer.subtract(copies[c].span(copies[c].difference));
+      for (std::size_t i = 0; i < kNumel; ++i) sum[i] += copies[c].difference[i];
+    }
+    UpdateSpan span = copies[0].span(copies[0].momentum);
+    span.gradient = reinterpret_cast<const std::byte*>(sum.data());
+    outer.update(span);
+    EXPECT_LT(loss(copies[0].memory.parameter), 0.8 * before) << local.outer_lr;
+  }
+}
+
 TEST(OuterStep, HasTwoStatesBehindTheRulesOwnWhichUpdatesLeaveAlone) {
   const auto plain = make_update_rule(AdamWOptions{});
   const auto local = local_adamw();

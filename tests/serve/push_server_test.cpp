@@ -83,32 +83,35 @@ TEST(PushServer, StatesOnHostAndDiskHaveTheBitsOfResidentOnes) {
   EXPECT_EQ(served_run(away, 2, small_specs(), run).weights, served_run(with(plan), 2, small_specs(), run).weights);
 }
 
-// The same mathematics in plain loops: each gradient of the weights of version max(0, clock - staleness).
+// The same mathematics in plain loops: each gradient of the weights of version max(0, clock - staleness). With 1 it is that of
+// a delayed update.
 TEST(PushServer, AStaleGradientIsOfTheVersionThatItSays) {
-  constexpr int kWorkers = 2, kStaleness = 2;
-  const TrainedClocks run{.clocks = 6};
-  const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
-  const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = kStaleness},
-                                     {.optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}});
-  std::vector<std::vector<double>> versions(1);
-  for (int i = 0; i < 15; ++i) versions[0].push_back(noise(7, 0, static_cast<std::uint64_t>(i)));
-  std::vector<double> momentum(15, 0);
-  for (std::int64_t clock = 0; clock < run.clocks; ++clock) {
-    const auto& read = versions[static_cast<std::size_t>(std::max<std::int64_t>(0, clock - kStaleness))];
-    std::vector<double> next = versions.back();
-    for (std::size_t i = 0; i < 15; ++i) {
-      double gradient = 0;
-      for (int worker = 0; worker < kWorkers; ++worker)
-        gradient += 0.5 * read[i] + noise(static_cast<std::uint64_t>(clock * 16 * 64 + worker), 0, i);
-      gradient /= kWorkers;
-      momentum[i] = clock == 0 ? gradient : 0.9 * momentum[i] + gradient;
-      next[i] -= run.lr(clock) * momentum[i];
+  constexpr int kWorkers = 2;
+  for (const int staleness : {1, 2}) {
+    const TrainedClocks run{.clocks = 6};
+    const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
+    const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = staleness},
+                                       {.optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}});
+    std::vector<std::vector<double>> versions(1);
+    for (int i = 0; i < 15; ++i) versions[0].push_back(noise(7, 0, static_cast<std::uint64_t>(i)));
+    std::vector<double> momentum(15, 0);
+    for (std::int64_t clock = 0; clock < run.clocks; ++clock) {
+      const auto& read = versions[static_cast<std::size_t>(std::max<std::int64_t>(0, clock - staleness))];
+      std::vector<double> next = versions.back();
+      for (std::size_t i = 0; i < 15; ++i) {
+        double gradient = 0;
+        for (int worker = 0; worker < kWorkers; ++worker)
+          gradient += 0.5 * read[i] + noise(static_cast<std::uint64_t>(clock * 16 * 64 + worker), 0, i);
+        gradient /= kWorkers;
+        momentum[i] = clock == 0 ? gradient : 0.9 * momentum[i] + gradient;
+        next[i] -= run.lr(clock) * momentum[i];
+      }
+      versions.push_back(std::move(next));
     }
-    versions.push_back(std::move(next));
+    const TrainedBits served = served_run(options, kWorkers, specs, run);
+    for (std::size_t i = 0; i < 15; ++i)
+      EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), versions.back()[i], 1e-5) << staleness << ", " << i;
   }
-  const TrainedBits served = served_run(options, kWorkers, specs, run);
-  for (std::size_t i = 0; i < 15; ++i)
-    EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), versions.back()[i], 1e-5) << i;
 }
 
 // Whoever is late, by the seed.
