@@ -38,6 +38,27 @@ TEST(ColumnSums, AreExactWhereASumInDoubleIsNot) {
   EXPECT_EQ(columns[1].value(), 0);
 }
 
+TEST(ColumnSums, LanesOfAColumnAreAddedExactly) {
+  std::vector<ExactSum> columns(2);
+  std::mutex lock;
+  {
+    ColumnSums sums(kFloatTerms, std::span(columns).first(1), lock, 2);
+    ASSERT_TRUE(sums.make_room(1, -60, 0));
+    add_row(sums, 1, std::exp2(-60));
+    sums.move_to(std::span(columns).last(1));
+    ASSERT_TRUE(sums.make_room(1, -60, 0));
+    add_row(sums, std::exp2(-60), 0);
+  }
+  ExactSum expected;
+  expected.add(1);
+  expected.add(std::exp2(-60));
+  EXPECT_EQ(columns[0].value(), expected.value());
+  columns[0].add(columns[1]);
+  for (int i = 0; i < 127; ++i) columns[0].add(std::exp2(-59));
+  EXPECT_EQ(columns[0].value(), 1 + std::exp2(-52)) << "bits below those of a double were kept";
+  EXPECT_EQ(columns[1].value(), std::exp2(-60));
+}
+
 TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;

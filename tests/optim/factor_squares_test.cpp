@@ -19,8 +19,10 @@ namespace {
 struct Case {
   std::int64_t rows, columns;
 };
-// Blocks within rows, blocks that rows cut, one row, columns that are more than a chunk has, and narrow matrices.
-const std::vector<Case> kCases{{64, 64}, {37, 29}, {1, 500}, {3, 5000}, {20, 1024}, {700, 3}, {1100, 1}, {600, 16}};
+// Blocks within rows, blocks that rows cut, one row, columns that are more than a chunk has, narrow matrices, and whole tiles
+// beside halves of them.
+const std::vector<Case> kCases{{64, 64}, {37, 29},  {1, 500},  {3, 5000}, {20, 1024},
+                               {700, 3}, {1100, 1}, {600, 16}, {21, 48},  {10, 5008}};
 
 std::vector<float> drawn(const Case& matrix, const std::function<float(std::mt19937&)>& draw) {
   std::mt19937 random(7);
@@ -35,6 +37,10 @@ float alike(std::mt19937& random) {
 // Neighbours differ by many powers of two, so that another order of a sum in floating point is another sum.
 float apart(std::mt19937& random) {
   return std::exp2(std::uniform_real_distribution<float>(-20, 20)(random));
+}
+// More than a double holds, and as much as two do.
+float somewhat_apart(std::mt19937& random) {
+  return random() % 9 == 0 ? 0 : std::exp2(std::uniform_real_distribution<float>(-14, 14)(random));
 }
 // More than two doubles hold.
 float far_apart(std::mt19937& random) {
@@ -80,7 +86,7 @@ std::vector<double> plain_sums(const Case& matrix, const std::vector<float>& gra
 }
 
 TEST(FactorSquares, AreThoseOfPlainArithmeticOnEveryInstructionSet) {
-  for (auto* draw : {alike, apart, far_apart}) {
+  for (auto* draw : {alike, somewhat_apart, apart, far_apart}) {
     for (const Case& matrix : kCases) {
       const std::vector<float> gradient = drawn(matrix, draw);
       const std::vector<double> expected = plain_sums(matrix, gradient, 0.37F);
@@ -97,7 +103,7 @@ TEST(FactorSquares, AreThoseOfPlainArithmeticOnEveryInstructionSet) {
 
 TEST(FactorSquares, NeitherCutsNorThreadsChangeABit) {
   ThreadTeam team(3);
-  for (auto* draw : {alike, apart, far_apart}) {
+  for (auto* draw : {alike, somewhat_apart, apart, far_apart}) {
     for (const Case& matrix : kCases) {
       const std::vector<float> gradient = drawn(matrix, draw);
       const std::vector<double> expected = plain_sums(matrix, gradient, 1);
@@ -110,6 +116,21 @@ TEST(FactorSquares, NeitherCutsNorThreadsChangeABit) {
       }
     }
   }
+}
+
+// Tiles of one row's magnitude follow those of another one.
+TEST(FactorSquares, AreExactWhereTheirMagnitudesChange) {
+  const Case matrix{48, 96};
+  std::vector<float> gradient = drawn(matrix, alike);
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] *= std::exp2(static_cast<float>(i / 640 * 5 % 60) - 30);
+  const std::vector<double> expected = plain_sums(matrix, gradient, 1);
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    Sums sums(matrix);
+    add_factor_sums(span_of(gradient), 1, sums.rows, sums.columns, sums.lock);
+    EXPECT_EQ(sums.values(), expected) << kernel_target();
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(FactorSquares, TakeGradientsOfAnyType) {

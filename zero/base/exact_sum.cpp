@@ -9,6 +9,18 @@ namespace {
 
 constexpr std::uint64_t kLow = 0xffffffffU;
 
+// 2^(32 i - 298).
+constexpr auto kDigitScales = [] {
+  std::array<double, SumLimbs::kNumDigits> scales{};
+  double scale = 0x1p-298;
+  for (double& each : scales) {
+    each = scale;
+    scale *= 0x1p32;
+  }
+  return scales;
+}();
+static_assert(SumLimbs::kLowestExponent == -298);
+
 }  // namespace
 
 void ExactSum::add_unusual(double term) {
@@ -26,6 +38,14 @@ void ExactSum::add_unusual(double term) {
 }
 
 void ExactSum::add_scaled(std::uint64_t integer, int exponent) {
+  if (integer == 0) return;
+  // Where all its bits have a place among those of usual terms: below 2^100 of their lowest.
+  const int shift = exponent - kUsualLowest, width = std::bit_width(integer) + shift;
+  if (std::countr_zero(integer) + shift >= 0 && width <= kMantissaBits + static_cast<int>(kNumUsual)) {
+    usual_ += shift >= 0 ? static_cast<Wide>(integer) << shift : static_cast<Wide>(integer >> -shift);
+    if (++num_uncarried_ >= kMostUncarried) carry();
+    return;
+  }
   int position = exponent - kLowestExponent;
   if (position < 0) {
     integer = position > -64 ? integer >> -position : 0;
@@ -93,11 +113,19 @@ void ExactSum::add_to(SumLimbs& limbs) const {
 double ExactSum::value() const {
   if (kind_ == Kind::kNaN) return std::numeric_limits<double>::quiet_NaN();
   if (kind_ == Kind::kInfinite) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  if (std::ranges::all_of(digits_, [](std::uint64_t digit) { return digit == 0; })) {
+    // The digits that carry() would make of usual terms.
+    constexpr int kFirst = (kUsualLowest - kLowestExponent) / 32, kBits = (kUsualLowest - kLowestExponent) % 32;
+    sum = static_cast<double>(static_cast<std::uint64_t>(usual_ << kBits) & kLow) * kDigitScales[kFirst];
+    Wide rest = usual_ >> (32 - kBits);
+    for (std::size_t i = kFirst + 1; rest != 0; ++i, rest >>= 32)
+      sum += static_cast<double>(static_cast<std::uint64_t>(rest) & kLow) * kDigitScales[i];
+    return sum;
+  }
   ExactSum carried = *this;
   carried.carry();
-  double sum = 0;
-  for (std::size_t i = 0; i < kNumDigits; ++i)
-    sum += std::ldexp(static_cast<double>(carried.digits_[i]), static_cast<int>(32 * i) + kLowestExponent);
+  for (std::size_t i = 0; i < kNumDigits; ++i) sum += static_cast<double>(carried.digits_[i]) * kDigitScales[i];
   return sum;
 }
 

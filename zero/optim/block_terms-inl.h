@@ -28,11 +28,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr auto kTermNumel = static_cast<std::size_t>(kSumBlock);
 
-// What a block's tree adds: elements themselves, or their squares.
+// What a block's tree adds: elements themselves, or their squares. plus(): sum + x, or sum + x * x. A square of a float is
+// exact in double, so that a fused operation rounds as one that follows another does.
 struct Itself {
   template <class V>
   HWY_INLINE V operator()(V x) const {
     return x;
+  }
+  template <class V>
+  HWY_INLINE V plus(V sum, V x) const {
+    return hn::Add(sum, x);
   }
 };
 struct Square {
@@ -40,14 +45,18 @@ struct Square {
   HWY_INLINE V operator()(V x) const {
     return hn::Mul(x, x);
   }
+  template <class V>
+  HWY_INLINE V plus(V sum, V x) const {
+    return hn::MulAdd(x, x, sum);
+  }
 };
 
 // Four sums, i, i + 4, i + 8 and i + 12 of a block each: the first two floors of its tree.
 template <class D, class Of>
 HWY_INLINE hn::Vec<D> quarter_sums(D d, const float* HWY_RESTRICT block, Of of, std::size_t i) {
   const hn::Rebind<float, D> d32;
-  const auto at = [&](std::size_t place) { return of(hn::PromoteTo(d, hn::LoadU(d32, block + place))); };
-  return hn::Add(hn::Add(at(i), at(i + 8)), hn::Add(at(i + 4), at(i + 12)));
+  const auto at = [&](std::size_t place) { return hn::PromoteTo(d, hn::LoadU(d32, block + place)); };
+  return hn::Add(of.plus(of(at(i)), at(i + 8)), of.plus(of(at(i + 4)), at(i + 12)));
 }
 
 template <class Of>
@@ -58,16 +67,21 @@ HWY_INLINE double block_term(const float* HWY_RESTRICT block, Of of) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
+#if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
+// Of two blocks: sums i and i + 2 of their quarters.
+template <class D, class Of>
+HWY_INLINE hn::Vec<D> two_halves(D d, const float* HWY_RESTRICT two, Of of) {
+  const auto first = quarter_sums(d, two, of, 0), second = quarter_sums(d, two + kTermNumel, of, 0);
+  return hn::Add(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
+}
+#endif
+
 // Terms of four blocks, in any order: fewer instructions than one after the other.
 template <class Of>
 HWY_INLINE void four_block_terms(const float* HWY_RESTRICT block, Of of, double* HWY_RESTRICT terms) {
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
   const hn::CappedTag<double, 4> d;
-  const auto two_halves = [&](const float* two) HWY_ATTR {
-    const auto first = quarter_sums(d, two, of, 0), second = quarter_sums(d, two + kTermNumel, of, 0);
-    return hn::Add(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
-  };
-  const auto low = two_halves(block), high = two_halves(block + 2 * kTermNumel);
+  const auto low = two_halves(d, block, of), high = two_halves(d, block + 2 * kTermNumel, of);
   hn::StoreU(hn::Add(hn::InterleaveLower(d, low, high), hn::InterleaveUpper(d, low, high)), d, terms);
 #else
   for (std::size_t i = 0; i < 4; ++i) terms[i] = block_term(block + i * kTermNumel, of);

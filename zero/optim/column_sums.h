@@ -9,7 +9,7 @@
 // round to one grid; the low one adds what they cut off, exactly, as long as all terms but zeros are within some
 // powers of two of the largest. make_room() sees to that, and says false where no grid is fit: then the terms go to the
 // ExactSums one by one. Sums are those of ExactSum, bit for bit. While it adds to the columns it holds `lock`: others may add
-// to them, too. Local.
+// to them, too. A column may have several lanes, each with two doubles of its own. Local.
 #pragma once
 
 #include <cstddef>
@@ -31,21 +31,44 @@ constexpr TermKind kFloatTerms{24, 9}, kDoubleTerms{53, 7};
 
 class ColumnSums {
  public:
-  ColumnSums(TermKind kind, std::span<ExactSum> columns, std::mutex& lock);
+  // Column c has the lanes [c * lanes, (c + 1) * lanes), at most kMostLanes.
+  ColumnSums(TermKind kind, std::span<ExactSum> columns, std::mutex& lock, std::size_t lanes = 1);
   ~ColumnSums() { flush(); }
   ColumnSums(const ColumnSums&) = delete;
   ColumnSums& operator=(const ColumnSums&) = delete;
 
+  static constexpr std::size_t kMostLanes = 8;
   static constexpr int most_rows(TermKind kind) { return (1 << kind.row_bits) - 1; }
-  // For at most `num_rows` rows of terms: exponents of the largest, and of the smallest that is not zero.
-  bool make_room(int num_rows, int lowest, int highest);
-  // One of each column.
+  // For `num_rows` more terms of each lane: exponents of the largest, and of the smallest that is not zero. Sums of terms,
+  // exact in double, may be added in the place of terms.
+  bool make_room(int num_rows, int lowest, int highest) {
+    if (num_rows_ + num_rows > most_rows(kind_) || !holds(lowest, highest))
+      return begin_grid(num_rows, lowest, highest);
+    num_rows_ += num_rows;
+    return true;
+  }
+  // Whether the grid of the terms so far is fit for such terms, too.
+  bool holds(int lowest, int highest) const {
+    return num_rows_ > 0 && highest <= exponent_ && lowest >= exponent_ - window();
+  }
+  // Flushes; the terms to come are of other columns, as many.
+  void move_to(std::span<ExactSum> columns) {
+    flush();
+    columns_ = columns;
+  }
+  // One of each lane.
   double* high() { return high_.data(); }
   double* low() { return low_.data(); }
   void flush();
 
  private:
+  static constexpr int kMantissaBits = 52;
+  // Powers of two between the largest term and the smallest one: a term's lowest bit is on the low grid.
+  int window() const { return 2 * kMantissaBits - 2 * kind_.row_bits - kind_.mantissa_bits; }
+  bool begin_grid(int num_rows, int lowest, int highest);
+
   TermKind kind_;
+  std::size_t lanes_;
   std::span<ExactSum> columns_;
   std::mutex& lock_;
   std::vector<double> high_, low_;

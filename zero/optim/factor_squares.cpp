@@ -14,6 +14,7 @@
 #include "zero/optim/column_sums-inl.h"
 #include "zero/optim/column_sums.h"
 #include "zero/optim/matrix_rows-inl.h"
+#include "zero/optim/square_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
@@ -139,24 +140,38 @@ void add_squares_of(const UpdateSpan& span, float scale, std::span<ExactSum> row
   ColumnSums column_sums(kFloatTerms, columns.subspan(touched.first, touched.count), lock);
   RowSums row_sums(rows, lock);
   Squares squares;
-  for (std::size_t done = 0; done < numel;) {
-    const std::size_t begin = first + done;
-    const std::size_t count = std::min(chunk_numel(begin, num_columns), numel - done), end = begin + count;
-    squares.take(gradient + done, scale, count, numel - done);
-    done += count;
-    if (squares.most() == 0) continue;
-    for_each_row(begin, end, num_columns, [&](std::size_t row, std::size_t, std::size_t place, std::size_t part) {
-      add_to_row(squares.at(place - begin), place, part, row_sums.of(row));
-    });
-    const auto num_rows = static_cast<int>((end - 1) / num_columns - begin / num_columns + 1);
-    if (column_sums.make_room(num_rows, exponent_of(squares.least()), exponent_of(squares.most()))) {
-      add_to_columns(squares, begin, end, num_columns, touched.first, column_sums);
-    } else {
-      const std::lock_guard guard(lock);
-      for (std::size_t i = 0; i < count; ++i)
-        columns[(begin + i) % num_columns].add(static_cast<double>(*squares.at(i)));
+  // Elements [done, until) of the span, chunk by chunk.
+  std::size_t done = 0;
+  const auto add_chunks = [&](std::size_t until) HWY_ATTR {
+    while (done < until) {
+      const std::size_t begin = first + done;
+      const std::size_t count = std::min(chunk_numel(begin, num_columns), until - done), end = begin + count;
+      squares.take(gradient + done, scale, count, numel - done);
+      done += count;
+      if (squares.most() == 0) continue;
+      for_each_row(begin, end, num_columns, [&](std::size_t row, std::size_t, std::size_t place, std::size_t part) {
+        add_to_row(squares.at(place - begin), place, part, row_sums.of(row));
+      });
+      const auto num_rows = static_cast<int>((end - 1) / num_columns - begin / num_columns + 1);
+      if (column_sums.make_room(num_rows, exponent_of(squares.least()), exponent_of(squares.most()))) {
+        add_to_columns(squares, begin, end, num_columns, touched.first, column_sums);
+      } else {
+        const std::lock_guard guard(lock);
+        for (std::size_t i = 0; i < count; ++i)
+          columns[(begin + i) % num_columns].add(static_cast<double>(*squares.at(i)));
+      }
+    }
+  };
+  if (num_columns % kTermNumel == 0) {
+    const std::size_t whole = (first + num_columns - 1) / num_columns * num_columns - first;  // the first whole row
+    add_chunks(std::min(whole, numel));
+    if (done + kTileRows * num_columns <= numel) {
+      GroupSums group_sums{rows, columns, column_sums, lock};
+      for (; done + kTileRows * num_columns <= numel; done += kTileRows * num_columns)
+        add_group(gradient + done, scale, (first + done) / num_columns, group_sums);
     }
   }
+  add_chunks(numel);
   row_sums.flush();
 }
 

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/optim/matrix_product.cpp"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A thread works on a group of columns. What it needs of `right` for some terms of the sums lies packed, in panels of two
-// vectors' width; six rows of `left` at a time lie packed beside it. Cuts between terms change no bit: a sum goes on from
-// where it was.
-constexpr std::size_t kRows = 6;
+// vectors' width. Rows of `left` are read where they lie if their elements follow each other; otherwise six of them at a time
+// are copied. Cuts between terms change no bit: a sum goes on from where it was.
+constexpr std::int64_t kRows = 6;
 constexpr std::int64_t kTerms = 256;
 
 // a * b + c, rounded once. Where the instruction set has no such operation, the C library computes it.
@@ -34,35 +35,53 @@ HWY_INLINE V fused(D d, V a, V b, V c) {
 #endif
 }
 
-// tile[i][j] += sum over k of left[k][i] * right[k][j], of kRows rows and two vectors' columns.
-template <class D>
-HWY_INLINE void add_products(D d, std::int64_t terms, const float* HWY_RESTRICT left, const float* HWY_RESTRICT right,
-                             float* HWY_RESTRICT tile) {
-  const std::size_t lanes = hn::Lanes(d), width = 2 * lanes;
-  const auto at = [&](std::size_t row, std::size_t half) { return tile + row * width + half * lanes; };
-  auto s00 = hn::LoadU(d, at(0, 0)), s01 = hn::LoadU(d, at(0, 1));
-  auto s10 = hn::LoadU(d, at(1, 0)), s11 = hn::LoadU(d, at(1, 1));
-  auto s20 = hn::LoadU(d, at(2, 0)), s21 = hn::LoadU(d, at(2, 1));
-  auto s30 = hn::LoadU(d, at(3, 0)), s31 = hn::LoadU(d, at(3, 1));
-  auto s40 = hn::LoadU(d, at(4, 0)), s41 = hn::LoadU(d, at(4, 1));
-  auto s50 = hn::LoadU(d, at(5, 0)), s51 = hn::LoadU(d, at(5, 1));
-  for (std::int64_t k = 0; k < terms; ++k, left += kRows, right += width) {
+// Six rows of `left`: row i begins at data + i * stride.
+struct LeftRows {
+  const float* data;
+  std::int64_t stride;
+};
+
+// Between `out` and a tile of kRows rows: the sums so far go in, sums or, after the last term, results come out.
+struct TilePlace {
+  std::int64_t row, column, rows, columns;
+  bool begins, ends;
+};
+
+// `finish` makes results of the sums of (row, half).
+template <class D, class Finish>
+HWY_INLINE void add_products(D d, std::int64_t terms, LeftRows rows, const float* HWY_RESTRICT right,
+                             const float* begin, std::int64_t begin_stride, float* out, std::int64_t out_stride,
+                             Finish finish) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto sum_of = [&](std::int64_t row, std::int64_t half) HWY_ATTR {
+    return begin == nullptr ? hn::Zero(d) : hn::LoadU(d, begin + row * begin_stride + half * lanes);
+  };
+  auto s00 = sum_of(0, 0), s01 = sum_of(0, 1), s10 = sum_of(1, 0), s11 = sum_of(1, 1);
+  auto s20 = sum_of(2, 0), s21 = sum_of(2, 1), s30 = sum_of(3, 0), s31 = sum_of(3, 1);
+  auto s40 = sum_of(4, 0), s41 = sum_of(4, 1), s50 = sum_of(5, 0), s51 = sum_of(5, 1);
+  const float* HWY_RESTRICT l0 = rows.data;
+  const float* HWY_RESTRICT l1 = l0 + rows.stride;
+  const float* HWY_RESTRICT l2 = l1 + rows.stride;
+  const float* HWY_RESTRICT l3 = l2 + rows.stride;
+  const float* HWY_RESTRICT l4 = l3 + rows.stride;
+  const float* HWY_RESTRICT l5 = l4 + rows.stride;
+  for (std::int64_t k = 0; k < terms; ++k, right += 2 * lanes) {
     const auto r0 = hn::LoadU(d, right), r1 = hn::LoadU(d, right + lanes);
-    const auto add = [&](std::size_t row, auto& low, auto& high) {
-      const auto l = hn::Set(d, left[row]);
+    const auto add = [&](float left, auto& low, auto& high) HWY_ATTR {
+      const auto l = hn::Set(d, left);
       low = fused(d, l, r0, low);
       high = fused(d, l, r1, high);
     };
-    add(0, s00, s01);
-    add(1, s10, s11);
-    add(2, s20, s21);
-    add(3, s30, s31);
-    add(4, s40, s41);
-    add(5, s50, s51);
+    add(l0[k], s00, s01);
+    add(l1[k], s10, s11);
+    add(l2[k], s20, s21);
+    add(l3[k], s30, s31);
+    add(l4[k], s40, s41);
+    add(l5[k], s50, s51);
   }
-  const auto store = [&](std::size_t row, auto low, auto high) {
-    hn::StoreU(low, d, at(row, 0));
-    hn::StoreU(high, d, at(row, 1));
+  const auto store = [&](std::int64_t row, auto low, auto high) HWY_ATTR {
+    hn::StoreU(finish(low, row, std::int64_t{0}), d, out + row * out_stride);
+    hn::StoreU(finish(high, row, lanes), d, out + row * out_stride + lanes);
   };
   store(0, s00, s01);
   store(1, s10, s11);
@@ -72,60 +91,81 @@ HWY_INLINE void add_products(D d, std::int64_t terms, const float* HWY_RESTRICT 
   store(5, s50, s51);
 }
 
-// Rows [row, row + kRows) of `left`, terms [first, first + terms): term by term, what lies beyond the matrix as zeros.
-HWY_INLINE void pack_left(const MatrixProduct& p, std::int64_t row, std::int64_t first, std::int64_t terms,
-                          float* HWY_RESTRICT to) {
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kRows); ++i) {
-    const float* from = p.left.data + (row + i) * p.left.row_stride + first * p.left.column_stride;
-    for (std::int64_t k = 0; k < terms; ++k)
-      to[k * static_cast<std::int64_t>(kRows) + i] = row + i < p.rows ? from[k * p.left.column_stride] : 0.0F;
+// A tile that lies in `out` whole.
+template <class D>
+HWY_INLINE void whole_tile(D d, const MatrixProduct& p, const TilePlace& at, std::int64_t terms, LeftRows left,
+                           const float* right) {
+  const std::int64_t place = at.row * p.columns + at.column;
+  float* const out = p.out + place;
+  const float* const begin = at.begins ? nullptr : out;
+  const auto scaled = [&](auto sum) HWY_ATTR { return hn::Mul(hn::Set(d, p.scale), sum); };
+  if (!at.ends) {
+    add_products(d, terms, left, right, begin, p.columns, out, p.columns,
+                 [](auto sum, std::int64_t, std::int64_t) HWY_ATTR { return sum; });
+  } else if (p.addend == nullptr) {
+    add_products(d, terms, left, right, begin, p.columns, out, p.columns,
+                 [&](auto sum, std::int64_t, std::int64_t) HWY_ATTR { return scaled(sum); });
+  } else {
+    const float* const addend = p.addend + place;
+    add_products(d, terms, left, right, begin, p.columns, out, p.columns,
+                 [&](auto sum, std::int64_t row, std::int64_t column) HWY_ATTR {
+                   const auto added = hn::LoadU(d, addend + row * p.columns + column);
+                   return hn::Add(scaled(sum), hn::Mul(hn::Set(d, p.addend_scale), added));
+                 });
   }
+}
+
+// A tile at an edge: its sums are made beside `out`.
+template <class D>
+HWY_INLINE void part_of_tile(D d, const MatrixProduct& p, const TilePlace& at, std::int64_t terms, LeftRows left,
+                             const float* right) {
+  const auto width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
+  HWY_ALIGN float tile[kRows * 32];
+  std::fill_n(tile, kRows * width, 0.0F);
+  for (std::int64_t i = 0; !at.begins && i < at.rows; ++i)
+    std::copy_n(p.out + (at.row + i) * p.columns + at.column, at.columns, tile + i * width);
+  add_products(d, terms, left, right, tile, width, tile, width,
+               [](auto sum, std::int64_t, std::int64_t) HWY_ATTR { return sum; });
+  for (std::int64_t i = 0; i < at.rows; ++i) {
+    const std::int64_t place = (at.row + i) * p.columns + at.column;
+    for (std::int64_t j = 0; j < at.columns; ++j) {
+      const float sum = tile[i * width + j], product = at.ends ? p.scale * sum : sum;
+      p.out[place + j] = at.ends && p.addend != nullptr ? product + p.addend_scale * p.addend[place + j] : product;
+    }
+  }
+}
+
+// Rows [row, row + kRows) of `left`, terms [first, first + terms): one after the other, with zeros beyond the matrix.
+LeftRows copy_left(const MatrixProduct& p, std::int64_t row, std::int64_t first, std::int64_t terms, float* to) {
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    const float* const from = p.left.data + (row + i) * p.left.row_stride + first * p.left.column_stride;
+    for (std::int64_t k = 0; k < terms; ++k) to[i * terms + k] = row + i < p.rows ? from[k * p.left.column_stride] : 0;
+  }
+  return {to, terms};
 }
 
 // Columns [begin, end) of `right`, panel by panel, in each term by term.
-HWY_INLINE void pack_right(const MatrixProduct& p, std::int64_t begin, std::int64_t end, std::int64_t first,
-                           std::int64_t terms, std::int64_t width, float* HWY_RESTRICT to) {
+template <class D>
+HWY_INLINE void pack_right(D d, const MatrixProduct& p, std::int64_t begin, std::int64_t end, std::int64_t first,
+                           std::int64_t terms, float* HWY_RESTRICT to) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d)), width = 2 * lanes;
   for (std::int64_t panel = begin; panel < end; panel += width, to += terms * width) {
-    for (std::int64_t k = 0; k < terms; ++k) {
-      const float* from = p.right.data + (first + k) * p.right.row_stride + panel * p.right.column_stride;
-      for (std::int64_t j = 0; j < width; ++j)
-        to[k * width + j] = panel + j < end ? from[j * p.right.column_stride] : 0.0F;
-    }
-  }
-}
-
-// Between `out` and a tile of kRows rows: the sums so far go in, sums or, after the last term, results come out.
-struct TilePlace {
-  std::int64_t row, column, rows, columns, width;
-};
-
-HWY_INLINE void load_tile(const MatrixProduct& p, const TilePlace& at, bool begins, float* HWY_RESTRICT tile) {
-  if (begins) {
-    std::fill_n(tile, static_cast<std::int64_t>(kRows) * at.width, 0.0F);
-    return;
-  }
-  for (std::int64_t i = 0; i < at.rows; ++i)
-    std::copy_n(p.out + (at.row + i) * p.columns + at.column, at.columns, tile + i * at.width);
-}
-
-HWY_INLINE void store_tile(const MatrixProduct& p, const TilePlace& at, bool ends, const float* HWY_RESTRICT tile) {
-  for (std::int64_t i = 0; i < at.rows; ++i) {
-    const std::int64_t place = (at.row + i) * p.columns + at.column;
-    const float* const sums = tile + i * at.width;
-    if (!ends) {
-      std::copy_n(sums, at.columns, p.out + place);
-    } else if (p.addend == nullptr) {
-      for (std::int64_t j = 0; j < at.columns; ++j) p.out[place + j] = p.scale * sums[j];
-    } else {
-      for (std::int64_t j = 0; j < at.columns; ++j) {
-        const float product = p.scale * sums[j], added = p.addend_scale * p.addend[place + j];
-        p.out[place + j] = product + added;
+    const float* from = p.right.data + first * p.right.row_stride + panel * p.right.column_stride;
+    const std::int64_t columns = std::min(width, end - panel);
+    if (columns == width && p.right.column_stride == 1) {
+      for (std::int64_t k = 0; k < terms; ++k, from += p.right.row_stride) {
+        hn::StoreU(hn::LoadU(d, from), d, to + k * width);
+        hn::StoreU(hn::LoadU(d, from + lanes), d, to + k * width + lanes);
       }
+      continue;
     }
+    if (columns < width) std::fill_n(to, terms * width, 0.0F);
+    for (std::int64_t j = 0; j < columns; ++j, from += p.right.column_stride)
+      for (std::int64_t k = 0; k < terms; ++k) to[k * width + j] = from[k * p.right.row_stride];
   }
 }
 
-// Columns [begin, end) of the product; where it is symmetric, without rows below them.
+// Columns [begin, end) of the product; where it is symmetric, without tiles below the diagonal.
 void multiply_columns_target(const MatrixProduct& p, std::int64_t begin, std::int64_t end) {
   const hn::CappedTag<float, 16> d;
   const auto width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
@@ -133,21 +173,30 @@ void multiply_columns_target(const MatrixProduct& p, std::int64_t begin, std::in
   const std::int64_t rows = p.symmetric ? std::min(p.rows, end) : p.rows;
   const std::int64_t most_terms = std::min(kTerms, p.inner);
   std::vector<float> right(static_cast<std::size_t>(panels * width * most_terms));
-  std::vector<float> left(kRows * static_cast<std::size_t>(most_terms));
-  HWY_ALIGN float tile[kRows * 32];
+  std::vector<float> copied(static_cast<std::size_t>(kRows * most_terms));
   for (std::int64_t first = 0; first < p.inner; first += kTerms) {
     const std::int64_t terms = std::min(kTerms, p.inner - first);
-    const bool begins = first == 0, ends = first + terms == p.inner;
-    pack_right(p, begin, end, first, terms, width, right.data());
-    for (std::int64_t row = 0; row < rows; row += static_cast<std::int64_t>(kRows)) {
-      pack_left(p, row, first, terms, left.data());
-      for (std::int64_t panel = 0; panel < panels; ++panel) {
+    pack_right(d, p, begin, end, first, terms, right.data());
+    for (std::int64_t row = 0; row < rows; row += kRows) {
+      const bool all_rows = row + kRows <= p.rows;
+      const LeftRows left = all_rows && p.left.column_stride == 1
+                                ? LeftRows{p.left.data + row * p.left.row_stride + first, p.left.row_stride}
+                                : copy_left(p, row, first, terms, copied.data());
+      const std::int64_t skipped = p.symmetric && row > begin ? (row - begin) / width : 0;
+      for (std::int64_t panel = skipped; panel < panels; ++panel) {
         const std::int64_t column = begin + panel * width;
-        const TilePlace at{row, column, std::min<std::int64_t>(kRows, p.rows - row), std::min(width, end - column),
-                           width};
-        load_tile(p, at, begins, tile);
-        add_products(d, terms, left.data(), right.data() + panel * terms * width, tile);
-        store_tile(p, at, ends, tile);
+        const TilePlace at{.row = row,
+                           .column = column,
+                           .rows = std::min(kRows, p.rows - row),
+                           .columns = std::min(width, end - column),
+                           .begins = first == 0,
+                           .ends = first + terms == p.inner};
+        const float* const packed = right.data() + panel * terms * width;
+        if (all_rows && at.columns == width) {
+          whole_tile(d, p, at, terms, left, packed);
+        } else {
+          part_of_tile(d, p, at, terms, left, packed);
+        }
       }
     }
   }
@@ -167,10 +216,18 @@ void multiply(const MatrixProduct& product, ThreadTeam& team) {
     HWY_DYNAMIC_DISPATCH(multiply_columns_target)(product, begin, end);
   });
   if (!product.symmetric) return;
-  constexpr std::int64_t kCopiedRows = 64;
-  team.for_range(0, product.rows, kCopiedRows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      for (std::int64_t j = 0; j < i; ++j) product.out[i * product.columns + j] = product.out[j * product.columns + i];
+  // Squares of `out` are turned in the first cache, where their rows are no power of two apart.
+  constexpr std::int64_t kSide = 32;
+  team.for_range(0, product.rows, kSide, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = 0; first < end; first += kSide) {
+      std::array<float, kSide * kSide> square;
+      const std::int64_t last = std::min(first + kSide, end);
+      for (std::int64_t j = first; j < last; ++j)
+        for (std::int64_t i = begin; i < end; ++i)
+          square[static_cast<std::size_t>((i - begin) * kSide + j - first)] = product.out[j * product.columns + i];
+      for (std::int64_t i = begin; i < end; ++i)
+        std::copy_n(square.data() + (i - begin) * kSide, std::max<std::int64_t>(0, std::min(last, i) - first),
+                    product.out + i * product.columns + first);
     }
   });
 }

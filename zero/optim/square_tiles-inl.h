@@ -1,0 +1,204 @@
+// add_group(): exact sums of the squares in eight whole rows of a matrix, tile by tile: a tile's squares are made, and added
+// to its rows and to its columns while they lie in a core's first cache.
+//
+//   GroupSums sums(rows, columns, column_sums, lock);
+//   add_group(gradient, scale, row, sums);       // rows [row, row + kTileRows), whose first element is *gradient
+//
+// Mostly the largest and the smallest square of a tile are near enough for sums of its columns and of parts of its rows to be
+// exact in a double. Then these sums alone go to ColumnSums: the exact sum of a row is the same in whatever tree its terms
+// were made, as long as they are exact. Squares of other tiles go there one by one or, if that does not do, to ExactSums.
+// The number of columns is a multiple of kTermNumel, so that no block of the parameter has elements of two rows. Included
+// once a target by a kernel's .cpp, hence no #pragma once. Local.
+#if defined(ZERO_OPTIM_SQUARE_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ZERO_OPTIM_SQUARE_TILES_INL_H_
+#undef ZERO_OPTIM_SQUARE_TILES_INL_H_
+#else
+#define ZERO_OPTIM_SQUARE_TILES_INL_H_
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <type_traits>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "zero/base/element_lanes-inl.h"
+#include "zero/optim/block_terms-inl.h"
+#include "zero/optim/column_sums-inl.h"
+#include "zero/optim/column_sums.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t kTileRows = 8, kTileColumns = 32;
+using TileDoubles = hn::CappedTag<double, ColumnSums::kMostLanes>;
+
+// Lanes of ColumnSums that a row of a tile has.
+HWY_INLINE std::size_t row_lanes() {
+#if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
+  return hn::Lanes(TileDoubles()) / 4;
+#else
+  return hn::Lanes(TileDoubles());
+#endif
+}
+
+// What the rows of a span add to. Rows are moved through eight at a time.
+struct GroupSums {
+  std::span<ExactSum> rows, columns;
+  ColumnSums& column_sums;
+  std::mutex& lock;
+  ColumnSums row_sums{kFloatTerms, rows.first(kTileRows), lock, row_lanes()};
+};
+
+// The bits of a tile's largest square, and of the smallest that is not zero.
+struct SquareRange {
+  std::uint32_t least, most;
+};
+
+// Squares of kTileRows rows of kWidth columns, one after the other.
+template <std::size_t kWidth, class G>
+HWY_INLINE SquareRange take_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride,
+                                 float* HWY_RESTRICT squares) {
+  const hn::CappedTag<float, kTermNumel> d;
+  const hn::Rebind<std::uint32_t, decltype(d)> du;
+  auto most = hn::Zero(du), least = hn::Set(du, ~0U);
+  for (std::size_t row = 0; row < kTileRows; ++row, gradient += stride) {
+    for (std::size_t i = 0; i < kWidth; i += hn::Lanes(d)) {
+      const auto g = hn::Mul(load_lanes(d, gradient + i), hn::Set(d, scale));
+      const auto square = hn::Mul(g, g);
+      hn::StoreU(square, d, squares + row * kWidth + i);
+      const auto bits = hn::BitCast(du, square);
+      most = hn::Max(most, bits);
+      least = hn::Min(least, bits);
+    }
+  }
+  SquareRange range{hn::GetLane(hn::MinOfLanes(du, least)), hn::GetLane(hn::MaxOfLanes(du, most))};
+  if (range.least == 0 && range.most != 0) {
+    auto before_least = hn::Set(du, ~0U);
+    for (std::size_t i = 0; i < kTileRows * kWidth; i += hn::Lanes(d)) {
+      const auto bits = hn::BitCast(du, hn::LoadU(d, squares + i));
+      before_least = hn::Min(before_least, hn::Sub(bits, hn::Set(du, 1)));  // of zero: the largest number
+    }
+    range.least = hn::GetLane(hn::MinOfLanes(du, before_least)) + 1;
+  }
+  return range;
+}
+
+// sum + x. Processors that have units of their own for additions add in those of fused operations at the same time.
+template <class D, class V>
+HWY_INLINE V add_elsewhere(D d, V sum, V x) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(x, hn::Set(d, 1), sum);
+#else
+  (void)d;
+  return hn::Add(sum, x);
+#endif
+}
+
+// Adds sums to the lanes from `at` on.
+template <class D, class V>
+HWY_INLINE void add_to_lanes(D d, V sums, ColumnSums& into, std::size_t at) {
+  auto high = hn::LoadU(d, into.high() + at), low = hn::LoadU(d, into.low() + at);
+  add_term(sums, high, low);
+  hn::StoreU(high, d, into.high() + at);
+  hn::StoreU(low, d, into.low() + at);
+}
+
+#if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
+// Four rows' vectors to the lanes of these rows.
+template <class D, class V>
+HWY_INLINE V four_rows(D d, V a, V b, V c, V e) {
+  const V ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+  const V ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
+  const V sums = hn::Add(hn::ConcatLowerLower(d, ce, ab), hn::ConcatUpperUpper(d, ce, ab));
+  if constexpr (hn::MaxLanes(D()) == 4) return sums;
+  alignas(64) static constexpr std::int64_t kPlaces[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+  return hn::TableLookupLanes(sums, hn::SetTableIndices(d, kPlaces));
+}
+#endif
+
+// Sums of each column, and of each row in its lanes, all exact in double.
+template <std::size_t kWidth>
+HWY_INLINE void add_exact_tile(const float* HWY_RESTRICT squares, std::size_t column, ColumnSums& columns,
+                               ColumnSums& rows) {
+  const TileDoubles d;
+  const hn::Rebind<float, TileDoubles> d32;
+  auto r0 = hn::Zero(d), r1 = r0, r2 = r0, r3 = r0, r4 = r0, r5 = r0, r6 = r0, r7 = r0;
+  for (std::size_t i = 0; i < kWidth; i += hn::Lanes(d)) {
+    const auto take = [&](std::size_t row, auto& sum) HWY_ATTR {
+      const auto x = hn::PromoteTo(d, hn::LoadU(d32, squares + row * kWidth + i));
+      sum = add_elsewhere(d, sum, x);
+      return x;
+    };
+    const auto x01 = hn::Add(take(0, r0), take(1, r1)), x23 = hn::Add(take(2, r2), take(3, r3));
+    const auto x45 = hn::Add(take(4, r4), take(5, r5)), x67 = hn::Add(take(6, r6), take(7, r7));
+    add_to_lanes(d, hn::Add(add_elsewhere(d, x01, x23), add_elsewhere(d, x45, x67)), columns, column + i);
+  }
+#if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
+  add_to_lanes(d, four_rows(d, r0, r1, r2, r3), rows, 0);
+  add_to_lanes(d, four_rows(d, r4, r5, r6, r7), rows, hn::Lanes(d));
+#else
+  const auto add_row = [&](std::size_t row, auto sum) HWY_ATTR { add_to_lanes(d, sum, rows, row * hn::Lanes(d)); };
+  add_row(0, r0), add_row(1, r1), add_row(2, r2), add_row(3, r3);
+  add_row(4, r4), add_row(5, r5), add_row(6, r6), add_row(7, r7);
+#endif
+}
+
+// Squares that are too far apart for that, in kTileRows rows of `width`.
+void add_wide_tile(const float* squares, std::size_t width, std::size_t column, std::span<ExactSum> rows, bool has_room,
+                   GroupSums& sums) {
+  if (has_room) {
+    double* const high = sums.column_sums.high() + column;
+    double* const low = sums.column_sums.low() + column;
+    add_terms<4>(squares, width, width, high, low);
+    add_terms<4>(squares + 4 * width, width, width, high, low);
+  }
+  const std::lock_guard guard(sums.lock);
+  for (std::size_t i = 0; i < kTileRows * width; i += kTermNumel)
+    rows[i / width].add(block_term(squares + i, Itself{}));
+  for (std::size_t i = 0; !has_room && i < kTileRows * width; ++i)
+    sums.columns[column + i % width].add(static_cast<double>(squares[i]));
+}
+
+// Eight rows that begin with *gradient.
+template <class G>
+void add_group(const G* HWY_RESTRICT gradient, float scale, std::size_t first_row, GroupSums& sums) {
+  const std::size_t stride = sums.columns.size();
+  const auto rows = sums.rows.subspan(first_row, kTileRows);
+  sums.row_sums.move_to(rows);
+  for (ExactSum& row : rows) hwy::Prefetch(&row);  // wanted at the end
+  // Squares of a row that a lane has, each of 24 bits: sums of them have at most 53, as have those of eight in a column.
+  const auto terms = static_cast<int>(kTileColumns / row_lanes());
+  const int exact_range = 53 - 24 - std::max(3, static_cast<int>(std::bit_width(static_cast<unsigned>(terms - 1))));
+  bool is_counted = false;  // the group's rows, in the sums of columns
+  HWY_ALIGN float squares[kTileRows * kTileColumns];
+  const auto add_tile = [&]<std::size_t kWidth>(std::integral_constant<std::size_t, kWidth>,
+                                                std::size_t column) HWY_ATTR {
+    const SquareRange range = take_tile<kWidth>(gradient + column, scale, stride, squares);
+    if (range.most == 0) return;
+    const int lowest = exponent_of(range.least), highest = exponent_of(range.most);
+    const bool has_room = (is_counted && sums.column_sums.holds(lowest, highest)) ||
+                          sums.column_sums.make_room(kTileRows, lowest, highest);
+    is_counted = is_counted || has_room;
+    if (has_room && highest - lowest <= exact_range && sums.row_sums.make_room(terms, lowest, highest)) {
+      add_exact_tile<kWidth>(squares, column, sums.column_sums, sums.row_sums);
+    } else {
+      add_wide_tile(squares, kWidth, column, rows, has_room, sums);
+    }
+  };
+  std::size_t column = 0;
+  for (; column + kTileColumns <= stride; column += kTileColumns)
+    add_tile(std::integral_constant<std::size_t, kTileColumns>(), column);
+  if (column < stride) add_tile(std::integral_constant<std::size_t, kTermNumel>(), column);
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once a target
