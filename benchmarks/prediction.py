@@ -3,13 +3,15 @@
 
     benchmarks/prediction.py                  # twelve placements of two models
     benchmarks/prediction.py --random 50      # the chosen placement and 50 random ones under the same budgets
+    benchmarks/prediction.py --muon           # updates by Muon, in models of several widths
 
 The prediction is `zero plan --profile RUN`: computation as a run with everything on the device had it, transfers at the
 rates probed on this machine. Measured is the median step of a run, the first three left out. A machine that others use
 is slow for a while: each placement has a resident run right before it, the twelve are done --repeat times, each time
 with rates of their own, and the median ratio of predicted to measured counts. Of random placements the best three are
-measured again, --repeat times, in turns with the chosen one. Exit status 0: all within 15 %, or the chosen one within 10 %
-of the best.
+measured again, --repeat times, in turns with the chosen one. Of Muon the plan has no run's profile: it probes each shape of
+matrix, and is compared with the median update of a run right after it. Exit status 0: all within 15 %, the chosen one within
+10 % of the best, or each of Muon's updates within 20 %.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import tempfile
 from training_run import find_zero, plan, train
 
 TILES_KIB = 32 << 10  # of host memory: what is on its way to and from the disk
+MUON = [(4, 128), (2, 256), (1, 512), (1, 768), (1, 1024)]  # layers and width
 MODELS = {"six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
           "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4}}
 PLACEMENTS = [{"optimizer": (1, 0)}, {"optimizer": (0, .25)}, {"optimizer": (0, .5)}, {"optimizer": (0, 1)},
@@ -138,9 +141,33 @@ def compare_random(args, model, name):
     return chosen / best <= 1.1
 
 
+def compare_muon(args):
+    print("\n| GPT | shapes of matrices | predicted ms | measured ms | predicted / measured |\n|---|---|--:|--:|--:|")
+    ratios = []
+    for layers, width in MUON:
+        keys = {"model.layers": layers, "model.width": width, "model.heads": 4, "model.context": 64, "model.vocab": 256,
+                "train.steps": args.steps, "train.batch": 2, "zero.stage": 1, "optimizer.name": "muon"}
+        pairs = []
+        with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:
+            for _ in range(args.repeat):
+                predicted = plan(args.zero, keys, args.ranks)["predicted"]["update"]["seconds"]
+                run = train(args.zero, keys, args.ranks, f"{folder}/run")
+                if not run.ok:
+                    raise RuntimeError(run.reason)
+                steps = [step["phase_seconds"]["update"] for step in run.metrics()]
+                pairs.append((predicted, statistics.median(steps)))
+        ratios.append(statistics.median(predicted / measured for predicted, measured in pairs))
+        predicted, measured = (1e3 * statistics.median(column) for column in zip(*pairs))
+        shapes = ", ".join(f"{rows * width} x {columns * width}" for rows, columns in ((3, 1), (1, 1), (4, 1), (1, 4)))
+        name = f"{layers} layer{'s' * (layers > 1)} of {width}"
+        print(f"| {name} | {shapes} | {predicted:,.1f} | {measured:,.1f} | {ratios[-1]:.2f} |", flush=True)
+    return all(abs(ratio - 1) <= .2 for ratio in ratios)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0, help="measure so many random placements instead")
+    parser.add_argument("--muon", action="store_true", help="compare updates by Muon instead")
     parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states off the device")
     parser.add_argument("--host", type=float, default=0.1, help="with --random: the fraction that the host may hold")
     parser.add_argument("--repeat", type=int, default=3, help="times everything is measured")
@@ -150,6 +177,8 @@ def main():
     parser.add_argument("--disk", help="folder for states; default: for temporary files")
     parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
     args = parser.parse_args()
+    if args.muon:
+        return 0 if compare_muon(args) else 1
     held = True
     for name, keys in MODELS.items():
         with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:

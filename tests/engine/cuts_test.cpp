@@ -202,6 +202,8 @@ TEST(Cuts, GiveOneRankEachMatrixOfMuon) {
   const double one = matrix_flops(units_of({specs.front()}, 1, options), 1, placement);
   EXPECT_GT(one, 0);
   EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement), 2 * one) << "the middle one has a part of both";
+  const auto by_rows = [](const MatrixShape& matrix) { return static_cast<double>(matrix.rows); };
+  EXPECT_EQ(matrix_cost(units_of(specs, 3, options), 3, placement, by_rows), 2 * 160);
   options.shards = Cut::kWhole;
   EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement), one);
 }

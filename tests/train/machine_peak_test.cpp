@@ -11,5 +11,13 @@ TEST(MachinePeak, IsThatOfAComputer) {
   EXPECT_LT(flops, 1e16) << "faster than a rack: the clock or the count is wrong";
 }
 
+TEST(MachinePeak, OfMuonsMatricesIsOfEachShape) {
+  const double small = probe_newton_schulz_seconds(48, 40, 1), large = probe_newton_schulz_seconds(160, 400, 1);
+  EXPECT_GT(small, 0);
+  EXPECT_GT(large, 4 * small) << "it has more than a hundred times the operations";
+  // Of a matrix that would take long a smaller one is probed.
+  EXPECT_GT(probe_newton_schulz_seconds(3200, 3200, 1), 100 * large);
+}
+
 }  // namespace
 }  // namespace zero

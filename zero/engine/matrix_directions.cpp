@@ -65,7 +65,8 @@ std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
   return most;
 }
 
-double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement) {
+double matrix_cost(const std::vector<Unit>& units, int world, const Placement& placement,
+                   const std::function<double(const MatrixShape&)>& cost) {
   std::vector<double> by_rank(placement.optimizer_sharded ? static_cast<std::size_t>(world) : 1, 0.0);
   for (const Unit& unit : units) {
     if (!unit.whole_matrices()) continue;
@@ -73,10 +74,15 @@ double matrix_flops(const std::vector<Unit>& units, int world, const Placement& 
       const Shard updated = placement.optimizer_sharded ? shard_of(unit, static_cast<int>(rank), world)
                                                         : Shard{0, padded_numel(unit, world)};
       for (const Slice& slice : unit.slices)
-        if (overlap(slice, updated).numel > 0) by_rank[rank] += newton_schulz_flops(slice.rows, slice.columns());
+        if (overlap(slice, updated).numel > 0) by_rank[rank] += cost({slice.rows, slice.columns()});
     }
   }
   return *std::ranges::max_element(by_rank);
+}
+
+double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement) {
+  return matrix_cost(units, world, placement,
+                     [](const MatrixShape& matrix) { return newton_schulz_flops(matrix.rows, matrix.columns); });
 }
 
 }  // namespace zero

@@ -10,6 +10,7 @@
 // memory is staging, in the ledger from construction to destruction. matrix_bytes() says how much it is at most.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "zero/base/parallel.h"
@@ -45,7 +46,10 @@ class MatrixDirections {
 // unit is of matrices.
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world);
 
-// Operations of a step that complete matrices, on the rank with most of them.
+// What it costs a step to complete matrices, on the rank where it costs most; `cost`: of one matrix, in any unit.
+double matrix_cost(const std::vector<Unit>& units, int world, const Placement& placement,
+                   const std::function<double(const MatrixShape&)>& cost);
+// Operations.
 double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement);
 
 }  // namespace zero

@@ -56,7 +56,7 @@ class Directions {
       hn::StoreU(hn::Div(hn::Set(d, 1), hn::Sqrt(hn::LoadU(d, col_var + i))), d, column_scales_.data() + i);
     });
     for (const float scale : column_scales_)
-      most_column_scale_ = scale <= most_column_scale_ ? most_column_scale_ : scale;
+      if (scale > most_column_scale_) most_column_scale_ = scale;
   }
   bool is_factored() const { return !factors_.row_var.empty(); }
 
@@ -81,7 +81,7 @@ class Directions {
                    const auto scale = [&](auto d, std::size_t i) HWY_ATTR {
                      return hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales + (i - from)));
                    };
-                   if (row_scale * most_column_scale_ <= c_.most_scale) {  // as it is of nearly all rows
+                   if (row_scale >= 0 && row_scale * most_column_scale_ <= c_.most_scale) {  // of nearly all rows
                      for_lanes(from, from + count, [&](auto d, std::size_t i) {
                        use(d, i, hn::Mul(scaled(d, i), scale(d, i)), hn::Zero(d));
                      });
@@ -106,7 +106,7 @@ class Directions {
   std::size_t first_;
   ColumnRange columns_{};
   std::vector<float> column_scales_;
-  float most_column_scale_ = 0;  // a NaN if one is
+  float most_column_scale_ = 0;  // of those that are numbers: a NaN stays one, with a bound and without
 };
 
 // Calls use(directions, begin, end) for parts of the span of `chunk` elements, a multiple of a block.

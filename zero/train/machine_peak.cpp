@@ -43,16 +43,20 @@ double probe_matmul_flops(c10::Device place) {
   return 2.0 * static_cast<double>(size * size * size) / seconds;
 }
 
-double probe_newton_schulz_flops(int threads) {
-  constexpr std::int64_t kRows = 256, kColumns = 1024;
-  std::vector<float> matrix(kRows * kColumns);
-  std::vector<float> workspace(static_cast<std::size_t>(newton_schulz_numel(kRows, kColumns)));
+double probe_newton_schulz_seconds(std::int64_t rows, std::int64_t columns, int threads) {
+  constexpr double kMostFlops = 3e10, kSmallFlops = 1e9;
+  const double flops = newton_schulz_flops(rows, columns);
+  // A half keeps what rows that are a power of two apart do to caches.
+  while (newton_schulz_flops(rows, columns) > kMostFlops && std::min(rows, columns) > 1) rows /= 2, columns /= 2;
+  const double probed_flops = newton_schulz_flops(rows, columns);
+  std::vector<float> matrix(static_cast<std::size_t>(rows * columns));
+  std::vector<float> workspace(static_cast<std::size_t>(newton_schulz_numel(rows, columns)));
   ThreadTeam team(threads);
-  const double seconds = best_seconds(3, [&] {
+  const double seconds = best_seconds(probed_flops < kSmallFlops ? 5 : 2, [&] {
     for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 97) - 48.0F;
-    newton_schulz({}, matrix.data(), kRows, kColumns, workspace, team);
+    newton_schulz({}, matrix.data(), rows, columns, workspace, team);
   });
-  return newton_schulz_flops(kRows, kColumns) / seconds;
+  return seconds * flops / probed_flops;
 }
 
 }  // namespace zero

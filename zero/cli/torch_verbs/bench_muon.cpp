@@ -1,5 +1,6 @@
 // `zero bench muon`: Newton-Schulz iterations by zero.cpp and by libtorch, in turns. libtorch computes whole products where
-// ours computes a half of symmetric ones, so there are two ratios: of the operations a second, and of the time.
+// ours computes a half of symmetric ones, so there are two ratios: of the operations a second, and of the time. Beside them
+// stands the time that `zero plan` would predict.
 #include <iostream>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "zero/bench/measurement.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/optim/newton_schulz.h"
+#include "zero/train/machine_peak.h"
 
 namespace zero::cli {
 namespace {
@@ -48,6 +50,7 @@ int bench_muon_verb(const BenchMuonRequest& request) {
     ours.copy_(direction);
     zero.time([&] { newton_schulz(options, ours.mutable_data_ptr<float>(), m, n, workspace, team); });
   }
+  const double planned = probe_newton_schulz_seconds(m, n, request.threads);
   const double difference = (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
   const double side = static_cast<double>(m), length = static_cast<double>(n);
   const double whole = options.steps * (4 * side * side * length + 2 * side * side * side);
@@ -65,6 +68,8 @@ int bench_muon_verb(const BenchMuonRequest& request) {
                                         {"zero_flops_per_second", rate},
                                         {"ratio_flops_per_second", rate / limit},
                                         {"ratio_seconds", zero.median() / libtorch.median()},
+                                        {"planned_s", planned},
+                                        {"ratio_planned", planned / zero.median()},
                                         {"relative_difference", difference},
                                         {"libtorch_spread", libtorch.spread()},
                                         {"restless", libtorch.spread() > kRestless}}
@@ -82,7 +87,9 @@ int bench_muon_verb(const BenchMuonRequest& request) {
       << row("libtorch", libtorch, whole) << row("zero.cpp", zero, computed)
       << fmt::format(
              "  operations a second: {:.2f} of libtorch's; time: {:.2f} of libtorch's; results differ by {:.1e}\n",
-             rate / limit, zero.median() / libtorch.median(), difference);
+             rate / limit, zero.median() / libtorch.median(), difference)
+      << fmt::format("  zero plan expects {:.2f} ms: {:.2f} of the time measured\n", planned * 1e3,
+                     planned / zero.median());
   if (libtorch.spread() > kRestless)
     std::cout << fmt::format("  note: libtorch's times differ by {:.0f} %: something else is running, measure again\n",
                              100 * libtorch.spread());

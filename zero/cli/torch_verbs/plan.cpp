@@ -3,6 +3,7 @@
 #include <array>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -282,13 +283,19 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
   return numel;
 }
 
-// The rate of updates, where a rule (Muon) also computes whole matrices between them.
+// The rate of updates, where a rule (Muon) also completes whole matrices between them. Each shape is probed once.
 double with_matrices(double update_numel, const TrainingPlan& plan, int threads) {
-  const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan));
-  if (flops == 0) return update_numel;
+  std::map<std::pair<std::int64_t, std::int64_t>, double> known;
+  const double seconds =
+      matrix_cost(plan.units, mesh_of(plan).shard, placement_of(plan), [&](const MatrixShape& matrix) {
+        const auto [place, is_new] = known.try_emplace({matrix.rows, matrix.columns}, 0);
+        if (is_new) place->second = probe_newton_schulz_seconds(matrix.rows, matrix.columns, threads);
+        return place->second;
+      });
+  if (seconds == 0) return update_numel;
   const double crowd = std::max(1.0, static_cast<double>(plan.machine->ranks) * threads / num_usable_cores());
   const auto numel = static_cast<double>(updated_numel(plan));
-  return numel / (numel / update_numel + crowd * flops / probe_newton_schulz_flops(threads));
+  return numel / (numel / update_numel + crowd * seconds);
 }
 
 // Why the rate of a disk on which states lie is not known; empty: it is.
