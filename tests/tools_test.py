@@ -2,8 +2,10 @@
 """Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests. Those of
 check_layers.py are in layers_test.py, those of house.py in house_test.py."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -456,6 +458,83 @@ class Scripts(MachineTest):
     def test_every_script_parses(self):
         for script in [*ROOT.glob("*.sh"), *ROOT.glob("tools/*.sh"), ROOT / ".ci/run"]:
             self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0, script)
+
+
+class GpuCheck(unittest.TestCase):
+    """tools/gpu_check.sh in a folder like that of a bundle, whose command only says what it is told to."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for name in ["bin", "lib", "tests"]:
+            (self.root / name).mkdir()
+        shutil.copy(ROOT / "tools/gpu_check.sh", self.root)
+
+    def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0"):
+        doctor = json.dumps({"checks": [{"check": "GPU", "status": "OK", "found": gpu, "remedy": ""}]})
+        self.write("bin/zero", f"""case $1 in
+  doctor) echo '{doctor}' ;;
+  bench) echo '{{"update_best_s": 1}}' ;;
+  train) while [ $# -gt 0 ]; do [ "$1" = --run.dir ] && dir=$2; shift; done
+         mkdir -p $dir; echo '{{"losses": [2.5, 2.4], "step_seconds": [1, 1, 1]}}' > $dir/report.json; {train} ;;
+esac""")
+        ran = subprocess.run([self.root / "gpu_check.sh", str(batch), self.root / "out.json"], cwd=self.root,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return ran, json.loads((self.root / "out.json").read_text())
+
+    def write(self, name, body):
+        (self.root / name).write_text("#!/bin/bash\n" + body + "\n")
+        (self.root / name).chmod(0o755)
+
+    def test_without_a_gpu_it_says_why_writes_that_and_ends_with_2(self):
+        for batch in (1, 2, 3):
+            ran, document = self.check(batch, gpu="none: there is no driver of NVIDIA")
+            self.assertEqual((ran.returncode, ran.stdout), (2, "no GPU here: none: there is no driver of NVIDIA\n"))
+            self.assertEqual(document["skipped"], "no GPU here: none: there is no driver of NVIDIA")
+            self.assertEqual((document["batch"], document["gpu"], document["checks"]), (batch, None, []))
+
+    def test_a_batch_that_does_not_exist_is_an_error_with_the_help(self):
+        ran = subprocess.run([self.root / "gpu_check.sh", "4"], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("gpu_check.sh 3", ran.stdout)
+
+    def test_each_check_has_its_outcome_and_its_figures(self):
+        ran, document = self.check(2)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        checks = {check["check"]: check for check in document["checks"]}
+        self.assertEqual({check["status"] for check in checks.values()}, {"passed"})
+        self.assertEqual(checks["update_adamw_figures"]["figures"], {"update_best_s": 1})
+        self.assertEqual(checks["speed"]["figures"]["gpt_1b5"]["step_seconds_median"], 1)
+
+    def test_a_check_that_fails_has_its_reason_and_the_batch_ends_with_1(self):
+        ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
+        self.assertEqual(ran.returncode, 1)
+        failed = [check for check in document["checks"] if check["status"] == "failed"]
+        self.assertEqual(len(failed), 4)
+        self.assertIn("cuda:0 is full", failed[0]["reason"])
+
+    def test_losses_that_differ_between_stages_are_a_failure(self):
+        self.write("tests/zero_cuda_test", "exit 0")
+        self.write("tests/zero_engine_test", "exit 0")
+        agree = next(c for c in self.check(1)[1]["checks"] if c["check"] == "losses_agree")
+        self.assertEqual(agree["status"], "passed", agree)
+        other = """case $dir in *stage0*) sed -i s/2.4/2.3/ $dir/report.json ;; esac"""
+        ran, document = self.check(1, train=other)
+        agree = next(c for c in document["checks"] if c["check"] == "losses_agree")
+        self.assertEqual((ran.returncode, agree["status"], agree["reason"]), (1, "failed", "stages 0 and 3 differ in bits"))
+
+
+class Bundle(unittest.TestCase):
+    def test_a_build_that_is_not_there_is_refused_with_how_to_make_it(self):
+        ran = subprocess.run([ROOT / "tools/bundle.sh", "-o", "/nowhere/bundle.tar.gz", "/nowhere"], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("--target zero_executable", ran.stderr)
+
+    def test_help_says_what_is_in_it(self):
+        ran = subprocess.run([ROOT / "tools/bundle.sh", "--help"], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn("bin/zero, lib/", ran.stdout)
 
 
 if __name__ == "__main__":
