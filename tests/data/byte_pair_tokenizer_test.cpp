@@ -11,6 +11,7 @@
 
 #include "../message_of.h"
 #include "../temporary_folder.h"
+#include "../this_build.h"
 
 namespace zero {
 namespace {
@@ -123,6 +124,23 @@ TEST(BytePairTokenizer, WhatIsWrittenReadsBackTheSame) {
   const auto read = BytePairTokenizer::read(folder.path() / "tokenizer", "data.tokenizer");
   EXPECT_EQ(read.size(), learned.size());
   EXPECT_EQ(read.encode(kText), learned.encode(kText));
+}
+
+// tests/data/tokenizer_numbers.py learned these with Hugging Face's tokenizers, and wrote down what that makes of texts: runs
+// of spaces, contractions in both cases, digits of several alphabets, letters and marks of many, emoji, lines.
+TEST(BytePairTokenizer, HasTheTokensOfHuggingFacesTokenizers) {
+  const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
+  for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"}, {"gpt2/files", "gpt2"}, {"llama3", "llama3"}}) {
+    const auto tokenizer = BytePairTokenizer::read(folder / files, "data.tokenizer");
+    const auto cases = nlohmann::json::parse(std::ifstream(folder / numbers / "encoded.json"));
+    EXPECT_GT(cases.size(), 15U);
+    for (const auto& each : cases) {
+      const auto text = each.at("text").get<std::string>();
+      const auto tokens = each.at("tokens").get<Tokens>();
+      EXPECT_EQ(tokenizer.encode(text), tokens) << files << ": " << text;
+      EXPECT_EQ(tokenizer.decode(tokens), text) << files;
+    }
+  }
 }
 
 RC_GTEST_PROP(BytePairTokenizer, DecodesWhatItEncodedByteForByte, ()) {

@@ -186,6 +186,34 @@ TEST(AdamWKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
   }
 }
 
+// Adam's paper, with the decay in the gradient, in double.
+TEST(AdamKernel, HundredStepsWithCoupledDecayStayWithinRoundingOfTheExactRule) {
+  constexpr std::size_t kNumel = 257;
+  constexpr double kLr = 1e-2, kDecay = 0.1;
+  const AdamOptions options{.beta1 = 0.9, .beta2 = 0.999};
+  SpanMemory memory(kNumel, DType::kFloat32, 2, false, 23);
+  memory.first_moment.assign(kNumel, 0);
+  memory.second_moment.assign(kNumel, 0);
+  std::vector<double> p(memory.parameter.begin(), memory.parameter.end()), m(kNumel), v(kNumel);
+  std::mt19937 random(4);
+  for (int step = 1; step <= 100; ++step) {
+    memory.draw_gradient(random);
+    adam_update(memory.span(), adam_constants(options, {.step = step, .lr = kLr, .weight_decay = kDecay}));
+    const double bias1 = 1 - std::pow(options.beta1, step), bias2 = 1 - std::pow(options.beta2, step);
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      const double g = memory.gradient[i] + kDecay * p[i];
+      m[i] = options.beta1 * m[i] + (1 - options.beta1) * g;
+      v[i] = options.beta2 * v[i] + (1 - options.beta2) * g * g;
+      p[i] -= kLr * (m[i] / bias1) / (std::sqrt(v[i] / bias2) + options.eps);
+    }
+  }
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    EXPECT_NEAR(memory.parameter[i], p[i], 1.5e-5);
+    EXPECT_NEAR(memory.first_moment[i], m[i], 1e-6);
+    EXPECT_NEAR(memory.second_moment[i] / v[i], 1, 5e-5);
+  }
+}
+
 TEST(AdamWKernel, LowPrecisionIsTheRoundedParameterAndANaNStaysOne) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     SpanMemory memory(64, dtype, 2, true, 3);

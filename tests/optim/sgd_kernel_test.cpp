@@ -104,6 +104,28 @@ TEST(SgdKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
   }
 }
 
+// The gradient where the momentum leads, in torch's form: the step is g + momentum * buffer.
+TEST(SgdKernel, HundredStepsOfNesterovStayWithinRoundingOfTheExactRule) {
+  constexpr std::size_t kNumel = 257;
+  SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
+  std::vector<double> p(memory.parameter.begin(), memory.parameter.end()), buffer(kNumel);
+  std::mt19937 random(4);
+  for (int step = 1; step <= 100; ++step) {
+    memory.draw_gradient(random);
+    sgd_update(memory.span(),
+               sgd_constants({.momentum = 0.9, .nesterov = true}, {.step = step, .lr = 1e-2, .weight_decay = 0.1}));
+    for (std::size_t i = 0; i < kNumel; ++i) {
+      const double g = memory.gradient[i] + 0.1 * p[i];
+      buffer[i] = step == 1 ? g : 0.9 * buffer[i] + g;
+      p[i] -= 1e-2 * (g + 0.9 * buffer[i]);
+    }
+  }
+  for (std::size_t i = 0; i < kNumel; ++i) {
+    EXPECT_NEAR(memory.parameter[i], p[i], 1.5e-5);
+    EXPECT_NEAR(memory.first_moment[i], buffer[i], 1.5e-5);
+  }
+}
+
 TEST(SgdKernel, NesterovLooksAMomentumAhead) {
   for (const std::int64_t step : {1, 2}) {
     UpdateScalars scalars = kScalars;

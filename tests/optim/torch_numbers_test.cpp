@@ -1,0 +1,95 @@
+// Update rules against the numbers of torch 2.11's optimizers, in Python: twenty steps of a matrix.
+#include "torch_numbers.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "zero/optim/newton_schulz.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+namespace {
+
+constexpr int kSteps = 20;
+constexpr std::int64_t kNumel = 24;
+using Values = std::vector<float>;
+
+// As torch_numbers.py has it: of parameters (step 0) and gradients.
+Values filled(int step, float scale) {
+  Values values;
+  for (std::int64_t i = 0; i < kNumel; ++i)
+    values.push_back(static_cast<float>((i * i * 7 + i * 37 + step * (3 * i + 11)) % 257 - 128) / 128.0F * scale);
+  return values;
+}
+
+// Of a matrix where `matrix` has rows and the rule updates those as wholes.
+Values trained(const OptimizerOptions& options, const MatrixShape& matrix) {
+  const auto rule = make_update_rule(options);
+  Values parameter = filled(0, 1);
+  std::vector<Values> states(rule->states().size(), Values(kNumel));
+  ThreadTeam team(1);
+  for (int step = 1; step <= kSteps; ++step) {
+    const Values gradient = filled(step, std::exp2f(static_cast<float>(step % 5) - 3));
+    Values directions = gradient;
+    const UpdateScalars scalars{
+        .step = step, .lr = learning_rate(options), .weight_decay = weight_decay(options), .matrix = matrix};
+    UpdateSpan span{.parameter = parameter.data(),
+                    .gradient = reinterpret_cast<const std::byte*>(gradient.data()),
+                    .numel = kNumel};
+    for (std::size_t i = 0; i < states.size(); ++i) span.states[i] = states[i].data();
+    if (rule->matrices() != nullptr) {
+      UpdateSpan to_direct = span;
+      to_direct.parameter = directions.data();
+      rule->matrices()->direct(to_direct, scalars);
+      Values workspace(static_cast<std::size_t>(newton_schulz_numel(matrix.rows, matrix.columns)));
+      rule->matrices()->complete(directions.data(), matrix, workspace, team);
+      span.gradient = reinterpret_cast<const std::byte*>(directions.data());
+    }
+    rule->update(span, scalars);
+  }
+  return parameter;
+}
+
+double apart(const Values& ours, const std::vector<double>& theirs) {
+  double most = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) most = std::max(most, std::abs(ours[i] - theirs[i]));
+  return most;
+}
+
+// Numbers of up to 1.5, rounded once a step: half a unit in the last place (6e-8) each time, and torch may round others.
+constexpr double kRounding = kSteps * 6e-8;
+
+TEST(TorchNumbers, AdamAndAdamWTakeTorchsSteps) {
+  EXPECT_LE(apart(trained(AdamWOptions{.lr = 0.05, .beta2 = 0.95, .weight_decay = 0.25}, {}), torch_numbers::kAdamW),
+            kRounding);
+  EXPECT_LE(apart(trained(AdamOptions{.lr = 0.05, .beta2 = 0.95, .weight_decay = 0.25}, {}), torch_numbers::kAdam),
+            kRounding);
+}
+
+TEST(TorchNumbers, SgdTakesTorchsSteps) {
+  EXPECT_LE(apart(trained(SgdOptions{.lr = 0.05, .weight_decay = 0.25}, {}), torch_numbers::kSgd), kRounding);
+  EXPECT_LE(apart(trained(SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.25}, {}), torch_numbers::kMomentum),
+            kRounding);
+  EXPECT_LE(apart(trained(SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.25, .nesterov = true}, {}),
+                  torch_numbers::kNesterov),
+            kRounding);
+}
+
+// Torch computes Newton-Schulz iterations in bf16, we in fp32. A bf16 has 8 bits: an element of a direction, which is at
+// most about 1.2, is off by some 2^-8 after five iterations that each raise small singular values 3.4 times; a step
+// is lr times that. With torch's iterations in fp32 nothing but rounding is left.
+TEST(TorchNumbers, MuonTakesTorchsStepsButForItsIterationsInBf16) {
+  constexpr double kLr = 0.02;
+  const MuonOptions muon{.lr = kLr, .weight_decay = 0.25};
+  const Values wide = trained(muon, {.rows = 4, .columns = 6}), tall = trained(muon, {.rows = 6, .columns = 4});
+  EXPECT_LE(apart(wide, torch_numbers::kMuonWideInFp32), 2e-6);
+  EXPECT_LE(apart(tall, torch_numbers::kMuonTallInFp32), 2e-6);
+  const double bf16 = kSteps * kLr * std::exp2(-7);
+  EXPECT_LE(apart(wide, torch_numbers::kMuonWide), bf16);
+  EXPECT_LE(apart(tall, torch_numbers::kMuonTall), bf16 * std::sqrt(1.5)) << "steps of a tall matrix are longer";
+}
+
+}  // namespace
+}  // namespace zero
