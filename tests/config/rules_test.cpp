@@ -294,6 +294,14 @@ TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.train.share.samples = {7, 5}; }).starts_with("train.share"));
 }
 
+TEST(Rules, AnAverageOfWeightsIsNotAStepLate) {
+  const std::string broken = rule_broken([](Config& config) {
+    config.train.ema = 0.9;
+    config.zero.delayed_update = true;
+  });
+  EXPECT_TRUE(broken.starts_with("zero.delayed_update = true: an average of weights (train.ema = 0.9)")) << broken;
+}
+
 TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
   LoadedConfig loaded;
   loaded.config.sync.local_steps = 20;

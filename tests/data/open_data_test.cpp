@@ -93,6 +93,27 @@ TEST(OpenData, TheVocabularyIsCheckedInBothSplits) {
   EXPECT_THROW(corpus.require_classes(4, "model.vocab"), ConfigError);
 }
 
+// A class without a sample here and there is no slip; one label far above the others is.
+TEST(OpenData, LabelsOutOfRangeAreNamedByTheirLine) {
+  const TemporaryFolder folder;
+  const auto table = [&](const std::string& name, const std::vector<int>& labels) {
+    std::string text = "sentence\tlabel\n";
+    for (const int label : labels) text += "some words\t" + std::to_string(label) + "\n";
+    return folder.write(name, text);
+  };
+  const auto opened = [](const std::string& path, std::variant<double, std::filesystem::path> validation = 0.0) {
+    return DataOptions{.kind = DataKind::kTsv, .path = path, .validation = std::move(validation), .context = 4};
+  };
+  EXPECT_EQ(open_data(opened(table("gap", {0, 1, 5, 3}))).shape().classes, 6);
+  EXPECT_TRUE(says(refusal(opened(table("wide", {0, 1, 6, 1}))), "wide:4: the label 6 would make 7 classes"));
+  EXPECT_TRUE(says(refusal(opened(table("wide", {0, 1, 6, 1}))), "of which 3 have samples; the next lower one is 1"));
+  const auto two = table("two", {0, 1, 1, 0});
+  EXPECT_EQ(open_data(opened(two, table("held", {1, 1}))).shape().classes, 2);
+  EXPECT_TRUE(says(refusal(opened(two, table("third", {1, 2}))), "data.validation = "));
+  EXPECT_TRUE(says(refusal(opened(two, table("third", {1, 2}))), "third:3: the label 2 is held out"));
+  EXPECT_TRUE(says(refusal(opened(table("end", {0, 1, 1, 2}), 0.25)), "end:5: the label 2 is held out"));
+}
+
 TEST(OpenData, ErrorsNameTheKeyOfTheFileTheyAreAbout) {
   const TemporaryFolder folder;
   const auto good = folder.write("input.txt", std::string(100, 'a'));

@@ -207,6 +207,14 @@ void check_sync(const LoadedConfig& loaded) {
       "use equal, or sync.mode sync");
 }
 
+void check_average(const LoadedConfig& loaded) {
+  const auto& [train, zero] = std::tie(loaded.config.train, loaded.config.zero);
+  if (zero.delayed_update && train.ema > 0)
+    refuse(loaded, "zero.delayed_update",
+           fmt::format("an average of weights (train.ema = {}) would be a step late, too", train.ema),
+           "use either zero.delayed_update or train.ema");
+}
+
 // Shards of unequal size: every rank must gather the same units at the same time, and send blocks as they are.
 void check_weighted_shards(const LoadedConfig& loaded) {
   const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
@@ -464,6 +472,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_checkpoint(loaded);
   check_share(loaded);
   check_sync(loaded);
+  check_average(loaded);
   check_shards(loaded);
   check_servers(loaded);
   check_wire(loaded);

@@ -13,6 +13,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/data/byte_pair_tokenizer.h"
+#include "zero/data/class_range.h"
 #include "zero/data/csv.h"
 #include "zero/data/image_dataset.h"
 #include "zero/data/image_folder.h"
@@ -84,9 +85,20 @@ void require_same_classes(const std::vector<std::string>& training, const Labell
   }
 }
 
+// Of samples [begin, end): of the training part, which split() asks for first, or of what is held out. `where(i)`: sample i.
+template <typename Labels, typename Where>
+void check_labels(std::optional<ClassRange>& range, const Labels& labels, std::int64_t begin, std::int64_t end,
+                  std::string_view key, Where where) {
+  const auto part = std::span(labels).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  const auto of_part = [&](std::int64_t i) { return where(begin + i); };
+  if (range) return range->require(part, key, of_part);
+  range.emplace().learn(part, key, of_part);
+}
+
 template <typename Read>
 Corpus open_images(const DataOptions& options, Read read) {
   std::vector<std::string> classes;  // of the training images, which split() reads first
+  std::optional<ClassRange> range;
   return split(
       options,
       [&](const std::filesystem::path& path, std::string_view key) {
@@ -97,6 +109,9 @@ Corpus open_images(const DataOptions& options, Read read) {
       },
       [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
+        if (images.classes.empty())
+          check_labels(range, images.labels, begin, end, key,
+                       [&](std::int64_t i) { return fmt::format("image {} of {}", i, images.path); });
         const bool shifts = options.augment == Augment::kShift && key == kPath && begin == 0;  // the training part
         return std::make_unique<ImageDataset>(images, begin, end, key, shifts);
       });
@@ -122,10 +137,14 @@ Corpus open_table(const DataOptions& options) {
 template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
   std::optional<Vocabulary> vocabulary;
+  std::optional<ClassRange> range;
   if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab");
   return split(
       options, read, [](const LabelledTexts& texts) { return texts.size(); },
       [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
+        check_labels(range, texts.labels, begin, end, key, [&](std::int64_t i) {
+          return fmt::format("{}:{}", texts.path, texts.lines[static_cast<std::size_t>(i)]);
+        });
         if (!vocabulary) {
           const std::span<const std::string> all(texts.texts);
           vocabulary = Vocabulary::learn(

@@ -4,6 +4,8 @@
 //   corpus.shape().classes                          // 256
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
+// Labels of samples are checked as zero/data/class_range.h says; those of a folder of pictures are its folders.
+//
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
 // the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab", "data.tokenizer",
 // "data.augment" or "data.context". Local: each rank reads the files itself.
