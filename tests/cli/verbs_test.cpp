@@ -25,13 +25,13 @@ TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
   }
 }
 
-TEST_F(Command, EveryVerbHasHelpOfLessThanFiftyLines) {
+TEST_F(Command, EveryVerbHasHelpOfLessThanSixtyLines) {
   for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm",
                            "bench disk", "bench step", "report", "compare", "doctor", "convert", "completion", "man"}) {
     const Ran ran = folder_.zero(std::string(verb) + " --help");
     EXPECT_EQ(ran.status, 0) << verb << ran.errors;
     EXPECT_GT(count_lines(ran.output), 3) << verb;
-    EXPECT_LT(count_lines(ran.output), 50) << verb;
+    EXPECT_LT(count_lines(ran.output), 60) << verb;
     EXPECT_EQ(ran.errors, "") << verb;
   }
 }
