@@ -166,7 +166,7 @@ TEST_F(Export, AFinishedRunWithoutCheckpointsSaysWhereItsWeightsAre) {
   EXPECT_NE(exported.errors.find("finished run are in run/model.safetensors"), std::string::npos) << exported.errors;
 }
 
-// Where python has transformers, its GPT-2 takes the export (the logits: tests/train/export_logits_test.cpp), and ours
+// Where python has transformers, its GPT-2 takes the export (the logits: tests/train/transformers_logits_test.cpp), and ours
 // takes what it writes, in one file or several.
 TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {
   const auto python = transformers_python();
