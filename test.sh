@@ -172,7 +172,7 @@ thread_sanitizer() {
 
 tool_tests() {
   python3 tests/tools_test.py --quiet && python3 tests/layers_test.py --quiet && python3 tests/ptx_test.py --quiet &&
-    python3 tests/house_test.py --quiet && python3 tests/faults_chart_test.py --quiet && python3 tests/sweep_chart_test.py --quiet
+    python3 tests/house_test.py --quiet && python3 tests/faults_chart_test.py --quiet && python3 tests/sweep_chart_test.py --quiet && python3 tests/loss_time_chart_test.py --quiet
 }
 
 fuzz() {

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Tests of tools/loss_time_chart.py: what it reads from the tables of a page, and that docs/loss_time.svg is up to date."""
+
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+
+import loss_time_chart as drawn  # noqa: E402
+
+PAGE = """
+| seconds to a loss of 2.6 (steps) | k = 1 | k = 4 |
+|---|--:|--:|
+| sync | 7.3 (70) | 28.5 (70) |
+| async | 16.0 (170) | not reached |
+
+| 50 Mbit/s, 100 steps | step ms | seconds | validation loss |
+|---|--:|--:|--:|
+| stage 2 | 608 | 60.2 | 2.569 |
+| local, [on their way](#there) | 76 | 7.6 | 2.582 |
+
+| 500 Mbit/s, 100 steps | step ms | seconds | validation loss |
+|---|--:|--:|--:|
+| stage 2 | 125 | 12.3 | 2.569 |
+| local, on their way | 63 | 6.2 | 2.582 |
+"""
+
+
+class LossTimeChart(unittest.TestCase):
+    def test_a_row_is_a_mode_and_a_cell_its_seconds(self):
+        factors, modes = drawn.slow_rank(PAGE)
+        self.assertEqual(factors, ["k = 1", "k = 4"])
+        self.assertEqual(modes[0], ("sync", [(7.3, "7.3 (70)"), (28.5, "28.5 (70)")]))
+        self.assertEqual(modes[1][1][1], None)
+        self.assertIn("not reached", drawn.chart(PAGE))
+
+    def test_both_links_tell_of_a_system(self):
+        self.assertEqual(drawn.slow_links(PAGE)[1],
+                         ("local, on their way", [(7.6, "7.6 s, loss 2.582"), (6.2, "6.2 s, loss 2.582")]))
+        with self.assertRaisesRegex(LookupError, "'stage 2' is in one table"):
+            drawn.slow_links(PAGE.replace("| stage 2 | 125 | 12.3 | 2.569 |\n", ""))
+
+    def test_a_page_without_a_table_is_refused(self):
+        with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss'"):
+            drawn.chart("It took 7.3 seconds.")
+
+    def test_the_picture_is_what_the_page_says(self):
+        self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.PAGE.read_text()),
+                         "draw it again: tools/loss_time_chart.py")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Draws docs/loss_time.svg from the tables of docs/distributed.md: time to a loss with a slow rank, time of steps over a slow link.
+
+    tools/loss_time_chart.py
+
+A bar is a cell of the table of benchmarks/time_to_loss.py, or a row of the two tables of benchmarks/slow_link.py.
+tests/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
+"""
+
+import re
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from faults_chart import STYLE  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, CHART = ROOT / "docs/distributed.md", ROOT / "docs/loss_time.svg"
+
+SLOW_RANK, LINKS = "| seconds to a loss", ("| 50 Mbit/s,", "| 500 Mbit/s,")
+KINDS = ("first", "second", "third")
+LEFT, WIDTH, HEIGHT, STEP = 410, 310, 10, 12
+COLORS = """    .first { fill: #8cc4ff; }
+    .second { fill: #0b6bcb; }
+    .third { fill: #033d8b; }
+    @media (prefers-color-scheme: dark) {
+      .first { fill: #b6daff; }
+      .second { fill: #58a6ff; }
+      .third { fill: #1f6feb; }
+    }
+"""
+
+
+def table(text, begin):
+    """Header and rows, as lists of cells, of the table whose header begins so."""
+    lines = text.splitlines()
+    at = next((i for i, line in enumerate(lines) if line.startswith(begin)), None)
+    if at is None:
+        raise LookupError(f"no table '{begin}'")
+    rows = []
+    for line in [lines[at], *lines[at + 2:]]:
+        if not line.startswith("|"):
+            break
+        rows.append([re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()).replace("`", "") for cell in line.strip("|").split("|")])
+    return rows[0], rows[1:]
+
+
+def slow_rank(text):
+    """[(mode, [(seconds, words) or None where the loss was not reached, one for each k]), ...] and the names of the k."""
+    header, rows = table(text, SLOW_RANK)
+
+    def cell(words):
+        number = re.match(r"[0-9.]+", words)
+        return (float(number[0]), words) if number else None
+
+    return header[1:], [(row[0], [cell(words) for words in row[1:]]) for row in rows]
+
+
+def slow_links(text):
+    """[(system, [(seconds, words), one for each link]), ...]: the links have the same systems."""
+    found = {}
+    for begin in LINKS:
+        header, rows = table(text, begin)
+        seconds, loss = header.index("seconds"), header.index("validation loss")
+        for row in rows:
+            found.setdefault(row[0], []).append((float(row[seconds]), f"{row[seconds]} s, loss {row[loss]}"))
+    odd = [name for name, cells in found.items() if len(cells) != len(LINKS)]
+    if odd:
+        raise LookupError(f"'{odd[0]}' is in one table of a link and not in the other")
+    return list(found.items())
+
+
+def chart(text):
+    """The picture, as SVG."""
+    factors, modes = slow_rank(text)
+    parts, said, y = [], [], 40
+
+    def words(x, row, text_there, kind="figure"):
+        parts.append(f'  <text class="{kind}" x="{x:.1f}" y="{row}">{escape(text_there)}</text>')
+
+    def panel(heading, legend, rows):
+        nonlocal y
+        most = max(cell[0] for _, cells in rows for cell in cells if cell)
+        y += 32
+        words(24, y, heading, "name")
+        y += 12
+        for kind, name, x in zip(KINDS, legend, range(LEFT, LEFT + 360, 120)):
+            parts.append(f'  <rect class="{kind}" x="{x}" y="{y}" width="12" height="12"/>')
+            words(x + 17, y + 11, name, "note")
+        y += 24
+        for name, cells in rows:
+            words(LEFT - 10, y + STEP * len(cells) / 2 + 4, name, "end")
+            for kind, cell in zip(KINDS, cells):
+                width = WIDTH * cell[0] / most if cell else 0
+                parts.append(f'  <rect class="{kind}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
+                words(LEFT + width + 7, y + HEIGHT, cell[1] if cell else "not reached")
+                y += STEP
+            said.append(f"{name}: {', '.join(cell[1] if cell else 'not reached' for cell in cells)}")
+            y += 8
+
+    panel("Two ranks, one of which computes k times slower: seconds to a validation loss (and steps)", factors, modes)
+    panel("Two machines with a slow link: seconds of 100 steps, and the loss after them", ["50 Mbit/s", "500 Mbit/s"],
+          slow_links(text))
+    title = "When ranks wait, and what crosses: time by mode"
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {y + 16}" width="900" height="{y + 16}" role="img" '
+            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
+            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{COLORS}  </style>\n'
+            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{y + 15}" rx="8"/>\n'
+            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+
+
+def main():
+    try:
+        CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    except (LookupError, ValueError) as fault:
+        print(f"docs/distributed.md has not the tables that the chart draws: {fault}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
