@@ -50,6 +50,15 @@ STYLE = """
 """
 
 
+def picture(title, said, height, parts, colors=""):
+    """The whole of an SVG: its frame, its title and what it says to those who cannot see it, around `parts`."""
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" width="900" height="{height}" role="img" '
+            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
+            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{colors}  </style>\n'
+            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{height - 1}" rx="8"/>\n'
+            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+
+
 def row(text, heading, start):
     """The cells of the row that begins with `start`, below a heading of the page."""
     section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
@@ -102,13 +111,8 @@ def chart(text):
         line(label, [("typical", 100 * median), ("slow", 100 * (slow - median))],
              f"{median:g} s in the median, {slow:g} s at the 99th percentile")
     title = "What was killed or damaged, how often, and what held"
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {y + 16}" width="900" height="{y + 16}" role="img" '
-            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
-            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}  </style>\n'
-            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{y + 15}" rx="8"/>\n'
-            f'  <text class="head" x="24" y="34">{title}</text>\n'
-            '  <text class="note" x="24" y="58">Trials of the full tests, on a logarithmic scale. All of them held.</text>\n'
-            + "\n".join(parts) + "\n</svg>\n")
+    note = '  <text class="note" x="24" y="58">Trials of the full tests, on a logarithmic scale. All of them held.</text>'
+    return picture(title, said, y + 16, [note, *parts])
 
 
 def main():

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from faults_chart import STYLE  # noqa: E402
+from faults_chart import picture  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/distributed.md", ROOT / "docs/loss_time.svg"
@@ -105,11 +105,7 @@ def chart(text):
     panel("Two machines with a slow link: seconds of 100 steps, and the loss after them", ["50 Mbit/s", "500 Mbit/s"],
           slow_links(text))
     title = "When ranks wait, and what crosses: time by mode"
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {y + 16}" width="900" height="{y + 16}" role="img" '
-            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
-            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{COLORS}  </style>\n'
-            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{y + 15}" rx="8"/>\n'
-            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+    return picture(title, said, y + 16, parts, COLORS)
 
 
 def main():

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from faults_chart import STYLE  # noqa: E402
+from faults_chart import picture  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/guide/report.md", ROOT / "docs/sweep.svg"
@@ -101,11 +101,7 @@ def chart(text):
         words(x + 17, 72, tier, "note")
         x += 75
     words(TIME, 72, "a step, median", "note")
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {y + 16}" width="900" height="{y + 16}" role="img" '
-            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
-            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{COLORS}  </style>\n'
-            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{y + 15}" rx="8"/>\n'
-            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+    return picture(title, said, y + 16, parts, COLORS)
 
 
 def main():
