@@ -1,6 +1,6 @@
 """A run of several ranks, one of which is slowed down, and DDP's side of it.
 
-    run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 40 ms
+    run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 10 ms
     ddp_report(args, 4, folder)                               # {"seconds": [of each step], "evals": [[seconds, loss], ...]}
 
 The model is a GPT of SHAPE over the bytes of examples/shakespeare/input.txt, of which the last tenth is for validation.
