@@ -45,16 +45,16 @@ window.addEventListener("load", () => {
 </script>"""
 
 
-def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, command="zero train"):
+def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, command="zero train", host=0):
     folder.mkdir(parents=True)
     keys = f'[zero]\nstage = {stage}\n[run]\ntimeline = "{"t.json" if with_timeline else ""}"\n'
     (folder / "config.toml").write_text(keys)
     tags = {"parameter": 4096, "gradient": 4096, "moment": 8192, "total": 16384}
     lines = [{"t": 100 + step * seconds, "step": step, "loss": 5 * math.exp(-step / 50) + 0.1 * math.sin(step * 7), "lr": 0.001,
               "grad_norm": 1 + math.sin(step), "tokens_per_second": 100 / seconds, "step_seconds": seconds,
-              "memory_bytes": tags, "sent_bytes": 3000, "tokens": step * 100, "samples": step} for step in range(1, steps + 1)]
+              "memory_bytes": tags, "host_bytes": host, "disk_bytes": 0, "sent_bytes": 3000, "tokens": step * 100, "samples": step} for step in range(1, steps + 1)]
     lines.insert(40, {"t": 100 + 40 * seconds, "step": 40, "event": "skipped", "reason": "loss spike", "loss": 93, "limit": 3})
-    lines.append({"t": 100 + steps * seconds, "step": steps, "val_loss": 2.5, "eval_seconds": 0})
+    lines.append({"t": 100 + steps * seconds, "step": steps, "val_loss": 2.5, "val_perplexity": math.exp(2.5), "eval_seconds": 0})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if report:
         (folder / "report.json").write_text(json.dumps({
@@ -161,6 +161,17 @@ class Page(unittest.TestCase):
             found.whole = one(".plot svg .curve").getAttribute("d") === before;""")
         self.assertRegex(found["tip"], r"step \d+.*fast training.*slow training")
         self.assertTrue(found["zoomed"] and found["button"] and found["whole"], found)
+
+    def test_memory_has_a_chart_by_tier_where_states_lie_off_the_device(self):
+        titles = 'found.titles = view.charts.map((chart) => chart.root.querySelector("h3").textContent);'
+        found = self.look([write_run(self.root / "offloaded", 50, 0.1, 3, host=4096)], titles + """
+            const chart = view.charts.find((chart) => chart.root.querySelector("h3").textContent === "Memory by tier").root;
+            found.curves = chart.querySelectorAll(".curve").length;
+            found.text = chart.textContent;""")
+        self.assertEqual(found["curves"], 2)  # device and host; nothing lies on disk
+        self.assertIn("host", found["text"])
+        self.assertIn("Perplexity", found["titles"])
+        self.assertNotIn("Memory by tier", self.look([write_run(self.root / "resident", 50, 0.1, 3)], titles)["titles"])
 
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)

@@ -18,7 +18,7 @@ import tomllib
 STEP = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", "loss_scale": "train/loss_scale",
         "tokens_per_second": "speed/tokens_per_second", "rows_per_second": "speed/rows_per_second",
         "step_seconds": "speed/step_seconds", "val_loss": "validation/val_loss",
-        "val_accuracy": "validation/val_accuracy"}
+        "val_accuracy": "validation/val_accuracy", "val_perplexity": "validation/val_perplexity"}
 
 
 def rows_of(run):

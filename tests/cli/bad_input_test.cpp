@@ -4,6 +4,7 @@
 // One row a mistake. A row runs in a folder that holds a good configuration (c.toml), good data and files that are
 // broken in one way each; `toml`, if given, is written to bad.toml for the row to use.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,6 +12,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "zero/data/byte_alphabet.h"
 
 #include "../occurrences.h"
 #include "../this_build.h"
@@ -61,6 +64,36 @@ std::string entry(const std::string& name, const std::string& shape, int begin, 
   return fmt::format(R"("{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", name, shape, begin, end);
 }
 
+struct Weight {
+  const char* name;
+  const char* shape;
+  int numel;
+};
+constexpr std::array kWeights{
+    Weight{"transformer.wte.weight", "300,8", 2400},
+    Weight{"transformer.wpe.weight", "16,8", 128},
+    Weight{"transformer.h.0.ln_1.weight", "8", 8},
+    Weight{"transformer.h.0.ln_1.bias", "8", 8},
+    Weight{"transformer.h.0.attn.c_attn.weight", "8,24", 192},
+    Weight{"transformer.h.0.attn.c_attn.bias", "24", 24},
+    Weight{"transformer.h.0.attn.c_proj.weight", "8,8", 64},
+    Weight{"transformer.h.0.attn.c_proj.bias", "8", 8},
+    Weight{"transformer.h.0.ln_2.weight", "8", 8},
+    Weight{"transformer.h.0.ln_2.bias", "8", 8},
+    Weight{"transformer.h.0.mlp.c_fc.weight", "8,32", 256},
+    Weight{"transformer.h.0.mlp.c_fc.bias", "32", 32},
+    Weight{"transformer.h.0.mlp.c_proj.weight", "32,8", 256},
+    Weight{"transformer.h.0.mlp.c_proj.bias", "8", 8},
+    Weight{"transformer.ln_f.weight", "8", 8},
+    Weight{"transformer.ln_f.bias", "8", 8},
+};
+
+// As a JSON string of GPT-2's vocabulary has a byte.
+std::string byte_name(int byte) {
+  const std::string name = to_alphabet(std::string(1, static_cast<char>(byte)));
+  return name == "\"" || name == "\\" ? "\\" + name : name;
+}
+
 class PreparedFolder : public Folder {
  public:
   PreparedFolder() {
@@ -81,15 +114,37 @@ class PreparedFolder : public Folder {
     write("cut.bin", bytes_of(header) + "only a few");
     write("ragged.tsv", "sentence\tlabel\nit is good\t1\nit is bad\n");
     write("classes.tsv", "sentence\tlabel\nit is good\t1\nit is bad\tbad\n");
+    write("stray.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is odd\t900000\nit is fine\t1\nso so\t0\n");
+    write("two.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is fine\t1\nso so\t0\n");
+    write("third.tsv", "sentence\tlabel\nit is good\t1\nit is odd\t2\n");
+    write("pictures/cat/1.png", "\x89PNG\r\n\x1a\nand then nothing of a picture");
+    write_tokenizer("tok", "a b\n");
+    write_tokenizer("broken", "a b\na c\n");  // which makes "ac", and no token is that
     write("rows.csv", "1,2,3\n4,5,6\n7,not a number,9\n");
     write("good.csv", "1,2,3\n4,5,6\n7,8,9\n2,3,4\n5,6,7\n8,9,1\n");
     write("cut.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 10));
     write("overlap.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "," + entry("b", "4", 8, 24) + "}", 24));
     write("huge.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16, std::uint64_t{1} << 62));
     write("other.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16));
+    // A GPT-2 of 300 tokens, as far as the look at its names goes.
+    std::string entries;
+    int end = 0;
+    for (const auto& [name, shape, numel] : kWeights) {
+      entries += (entries.empty() ? "" : ",") + entry(name, shape, end, end + 4 * numel);
+      end += 4 * numel;
+    }
+    write("three_hundred.safetensors", safetensors("{" + entries + "}", static_cast<std::size_t>(end)));
     write("text.safetensors", "this is no safetensors file, but a letter to the reader");
     write("held/config.toml", kGood);
     write("held/metrics.jsonl", "{}\n");
+  }
+
+  // GPT-2's two files: a token for each byte, and "ab".
+  void write_tokenizer(const std::string& name, const std::string& merges) const {
+    std::string vocab = "{";
+    for (int i = 0; i < 256; ++i) vocab += fmt::format("\"{}\": {}, ", byte_name(i), i);
+    write(name + "/vocab.json", vocab + "\"ab\": 256}");
+    write(name + "/merges.txt", "#version: 0.2\n" + merges);
   }
 
   // Every file and folder, with contents and time of the last change; what the command prints goes to dot files.
@@ -197,6 +252,10 @@ Mistakes of_configuration() {
       {"CheckpointsOfAModelWithoutBlocks",
        "c.toml --train.checkpoint_activations true --model.name linear --data.kind csv --data.path rows.csv",
        {"train.checkpoint_activations = true", "has no blocks to compute again", "set it to false"}},
+      {"AnAverageOfWeightsWithDelayedUpdates",
+       "bad.toml --data.path input.txt",
+       {"bad.toml:4: zero.delayed_update = true", "train.ema = 0.99", "use either"},
+       "[train]\nema = 0.99\n[zero]\ndelayed_update = true\n"},
       {"ASwitchThatIsNeitherTrueNorFalse",
        "c.toml --train.checkpoint_activations yes",
        {"train.checkpoint_activations = yes", "allowed: true or false"}},
@@ -257,7 +316,28 @@ Mistakes of_files() {
        {"train.label_smoothing = 0.1", "numbers, not classes"}},
       {"AVocabularySmallerThanAToken",
        "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
-       {"model.vocab = 150", "smaller than a token of the data", "use 200 or more"}},
+       {"model.vocab = 150", "too small: token 150 of tokens.bin is 150", "at least 200"}},
+      {"MuonForAModelWithoutMatrices",
+       "bad.toml",
+       {"bad.toml:7: optimizer.name = muon", "no hidden matrix", "use adamw"},
+       "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"good.csv\"\n[optimizer]\nname = \"muon\"\n"
+       "[run]\ndir = \"run\"\n"},
+      {"AStrayLabelThatWouldWidenTheClassifier",
+       "c.toml --model.name bert --data.kind tsv --data.path stray.tsv",
+       {"data.path = stray.tsv:4", "the label 900000 would make 900001 classes, of which 3 have samples"}},
+      {"AClassThatIsHeldOutAndNeverTrained",
+       "c.toml --model.name bert --data.kind tsv --data.path two.tsv --data.validation third.tsv",
+       {"data.validation = third.tsv:3", "the label 2 is held out", "labels up to 1"}},
+      {"ATokenizerThatDoesNotFitTheWeights",
+       "c.toml --data.kind tokens --data.path tokens.bin --data.tokenizer tok --model.init three_hundred.safetensors",
+       {"model.init = three_hundred.safetensors", "transformer.wte.weight has 300 tokens", "tok/vocab.json",
+        "has 257"}},
+      {"ADamagedPicture",
+       "c.toml --model.name cnn --data.kind images --data.path pictures",
+       {"data.path = pictures/cat/1.png", "a damaged PNG", "replace this picture"}},
+      {"MergesThatNameAnUnknownToken",
+       "c.toml --data.kind tokens --data.path tokens.bin --data.tokenizer broken",
+       {"data.tokenizer = broken/merges.txt", "line 3 names the unknown token \"ac\""}},
       {"WeightsThatAreCutOff", "c.toml --model.init cut.safetensors", {"cut.safetensors", "the file is cut short"}},
       {"WeightsThatOverlap", "c.toml --model.init overlap.safetensors", {"overlap.safetensors", "they overlap"}},
       {"AHeaderOfTwoToTheSixtyTwoBytes",

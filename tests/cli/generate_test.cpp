@@ -41,5 +41,22 @@ TEST_F(GenerateText, ComesFromAFinishedRunAnUnfinishedOneAndACheckpoint) {
       << nothing.errors;
 }
 
+// The tokenizer of a folder may be learned anew; its numbers are then those of other weights.
+TEST_F(GenerateText, IsRefusedWithATokenizerThatIsNotTheWeightsOwn) {
+  const auto tokenize = [&](int size) {
+    const Ran ran = folder_.zero("tokenize input.txt --learn tok --size " + std::to_string(size) + " -o tokens.bin");
+    ASSERT_EQ(ran.status, 0) << ran.errors;
+  };
+  tokenize(258);
+  report_of("--data.kind tokens --data.path tokens.bin --data.tokenizer tok --model.vocab 0", "run");
+  EXPECT_EQ(text_of("run").status, 0);
+  tokenize(256);
+  const Ran other = text_of("run");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.errors.find("data.tokenizer = tok/vocab.json: it has 256 tokens, and the weights of run have 258"),
+            std::string::npos)
+      << other.errors;
+}
+
 }  // namespace
 }  // namespace zero

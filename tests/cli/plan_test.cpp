@@ -47,6 +47,11 @@ TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
   const Ran planned = folder_.zero("plan c.toml -n 2 --run.dir there");
   EXPECT_EQ(dry.output.substr(dry.output.find('\n') + 1, 60), planned.output.substr(0, 60));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "there"));
+  EXPECT_NE(dry.output.find("\ntime: about "), std::string::npos) << dry.output;
+  EXPECT_NE(dry.output.find(": 5 steps of "), std::string::npos) << dry.output;
+  const Ran served = folder_.zero("train c.toml -n 2 --dry-run --sync.mode stale");
+  ASSERT_EQ(served.status, 0) << served.errors;
+  EXPECT_NE(served.output.find("\ntime: not known in all: how long workers wait"), std::string::npos) << served.output;
   const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
   EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";

@@ -66,6 +66,9 @@ TEST(Tokenize, BadInputIsRefusedAndWritesNothing) {
   refused("b.txt --learn tok", "b.txt");
   refused("a.txt --learn tok --size 3", "--size");
   refused("a.txt --learn tok -o a.bin --document-end '<|end|>'", "no token of this name");
+  ASSERT_EQ(folder.zero("tokenize a.txt --learn tok --size 256").status, 0);
+  folder.write("tok/merges.txt", "#version: 0.2\na b\n");
+  refused("a.txt --tokenizer tok -o a.bin", "--tokenizer = tok/merges.txt: line 2 names the unknown token \"ab\"");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "a.bin"));
 }
 

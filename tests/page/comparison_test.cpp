@@ -41,6 +41,12 @@ TEST_F(ComparisonTest, AccuracyIsARowWhereARunHasOne) {
   EXPECT_EQ(format_figure(Unit::kFraction, figure(compare(runs), "accuracy").values[0]), "87.5%");
 }
 
+TEST_F(ComparisonTest, PerplexityIsARowWhereARunHasOne) {
+  slow_.write("metrics.jsonl", "{\"step\": 3, \"val_perplexity\": 6.5}\n");
+  const std::array runs{read_run(slow_.folder())};
+  EXPECT_EQ(figure(compare(runs), "perplexity").values[0], 6.5);
+}
+
 TEST_F(ComparisonTest, KeysThatDifferAreNamedButNotTheFolder) {
   std::vector<std::string> differing;
   for (const ComparedKey& key : compare(runs_).keys)

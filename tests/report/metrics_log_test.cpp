@@ -23,6 +23,8 @@ StepMetrics some_step() {
   m.phases = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
   m.memory[MemoryTag::kParameter] = 100;
   m.memory[MemoryTag::kMoment] = 200;
+  m.host_bytes = 40;
+  m.disk_bytes = 5;
   m.sent_bytes = 4096;
   return m;
 }
@@ -48,10 +50,12 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
                                         {"staging", 0},
                                         {"activation", 0},
                                         {"total", 300}}));
+  EXPECT_EQ(line["host_bytes"], 40);
+  EXPECT_EQ(line["disk_bytes"], 5);
   EXPECT_EQ(line["sent_bytes"], 4096);
   EXPECT_EQ(line["samples"], 84) << "so far";
   EXPECT_EQ(line["tokens"], 5376);
-  EXPECT_EQ(line.size(), 12U);
+  EXPECT_EQ(line.size(), 14U);
 }
 
 TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
@@ -77,7 +81,7 @@ TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
   step.loss_scale = 32768;
   const auto line = json::parse(to_json_line(step));
   EXPECT_EQ(line["loss_scale"], 32768.0);
-  EXPECT_EQ(line.size(), 13U);
+  EXPECT_EQ(line.size(), 15U);
 }
 
 TEST(MetricsLog, WhatHasNoTokensIsCountedInRows) {

@@ -93,6 +93,14 @@ TEST(Report, HasEveryKeyOfTheContract) {
   EXPECT_EQ(report["formula"], (json{{"state_bytes", 8000.0}, {"sent_bytes", 6000.0}}));
 }
 
+TEST(Report, HasThePerplexityOfALanguageModel) {
+  RunReport report = some_report();
+  EXPECT_FALSE(json::parse(to_json(report)).contains("val_perplexity"));
+  report.val_perplexity = 6.5;
+  EXPECT_EQ(json::parse(to_json(report))["val_perplexity"], 6.5);
+  EXPECT_NE(summary(report).find("val_perplexity 6.500"), std::string::npos) << summary(report);
+}
+
 TEST(Report, ListsOneEntryARank) {
   const auto report = json::parse(to_json(some_report()));
   EXPECT_EQ(report["peak_rss"], (json{100, 101}));

@@ -48,15 +48,17 @@ TEST(TensorboardLogTest, AStepHasAScalarForEachFigure) {
   EXPECT_EQ(events[3].scalars.at("speed/rows_per_second"), 1536);
 }
 
-TEST(TensorboardLogTest, AnEvaluationHasTheAccuracyOfATaskOfClasses) {
+TEST(TensorboardLogTest, AnEvaluationHasTheAccuracyOfClassesAndThePerplexityOfALanguageModel) {
   const TemporaryFolder folder;
   TensorboardLog log(folder.path(), {});
   log.add(EvaluationMetrics{.step = 8, .val_loss = 3});
   log.add(EvaluationMetrics{.step = 9, .val_loss = 4, .accuracy = 0.75});
+  log.add(EvaluationMetrics{.step = 10, .val_loss = 0, .perplexity = 1});
   log.flush();
   const auto events = read_events(event_files_in(folder.path()).front());
-  ASSERT_EQ(events.size(), 4U);
+  ASSERT_EQ(events.size(), 5U);
   EXPECT_EQ(events[2].scalars, (std::map<std::string, float>{{"validation/val_loss", 3.0F}}));
+  EXPECT_EQ(events[4].scalars.at("validation/val_perplexity"), 1);
   EXPECT_EQ(events[3].scalars.at("validation/val_accuracy"), 0.75F);
 }
 

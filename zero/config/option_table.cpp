@@ -112,7 +112,7 @@ constexpr std::array kOptions{
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between two evaluations; 0: one at the end alone"},
     Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches of an evaluation; 0: all validation data"},
     Option{"train.log_every", at<kTrain, &TrainConfig::log_every>, kPositive, kFree, "steps between two lines of output"},
-    Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate at the end of the run"},
+    Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate at the end of the run; of a model of classes or numbers, validation samples to show beside what it predicts"},
 
     Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
     Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate; of adafactor, where it is 0.01 if not given, that of a relative step"},
@@ -130,7 +130,7 @@ constexpr std::array kOptions{
     Option{"optimizer.clip", at<kOptimizer, &OptimizerConfig::clip>, kAboveZero, kFree, "adafactor: root mean square of a direction above which it is shortened to that"},
     Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale, weight_decay, and of muon rule = \"muon\" or \"adamw\", a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
 
-    Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kWordsOf<kLrKinds>, "shape of the learning rate after the warm-up"},
+    Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kWordsOf<kLrKinds>, "shape of the learning rate after the warm-up: lr, or down to min_lr along a line, half a cosine, (1 - part)^power, 1 / sqrt(step), one_cycle's cosine, or wsd's line at the end (formulas: docs/guide/optimizers.md)"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "number of first steps, in which the learning rate rises to optimizer.lr: linearly, or with one_cycle as half a cosine"},
     Option{"schedule.min_lr", at<kSchedule, &ScheduleConfig::min_lr>, kNotNegative, kFree, "learning rate at the last step"},
     Option{"schedule.power", at<kSchedule, &ScheduleConfig::power>, kAboveZero, kFree, "polynomial: the power to which the remaining part of the run is raised"},

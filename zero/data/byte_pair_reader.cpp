@@ -152,6 +152,11 @@ class BytePairTokenizer::Reader {
   BytePairTokenizer tokenizer_;
 };
 
+fs::path BytePairTokenizer::file_of(const fs::path& folder) {
+  const bool of_gpt2 = fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt");
+  return folder / (of_gpt2 ? "vocab.json" : "tokenizer.json");
+}
+
 BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_view key) {
   const auto json_of = [&](const fs::path& path) {
     const std::string text = read_file(path);

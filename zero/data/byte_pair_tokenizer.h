@@ -31,6 +31,8 @@ class BytePairTokenizer {
  public:
   // Throws ConfigError(key) for files that are missing, are no such tokenizer, or in which a merge names an unknown token.
   static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key);
+  // The file in `folder` that says how many tokens there are: vocab.json, or tokenizer.json.
+  static std::filesystem::path file_of(const std::filesystem::path& folder);
   // At most `size` tokens, from 256 up: the bytes, then each joined pair, the most frequent first; of those as frequent
   // as each other, the lower numbers first. Fewer where the text has no pair left that is there twice. Throws ConfigError
   // under "--size".

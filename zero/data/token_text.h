@@ -27,6 +27,8 @@ class TokenText {
   std::string show(std::int64_t token) const;
   // Throws ConfigError under "--prompt" for text where tokens are numbers.
   std::vector<std::int64_t> read(std::string_view prompt) const;
+  // Tokens of the tokenizer; 0: there is none.
+  std::int64_t tokenizer_size() const { return tokenizer_ ? tokenizer_->size() : 0; }
   // Are tokens text?
   bool is_text() const { return is_bytes_ || tokenizer_.has_value(); }
 

@@ -27,6 +27,7 @@ constexpr FigureRow kFigures[] = {
     {"val_loss", "validation loss, last", Unit::kNumber, -1, &RunFigures::val_loss},
     {"best_val_loss", "validation loss, best", Unit::kNumber, -1, &RunFigures::best_val_loss},
     {"accuracy", "accuracy", Unit::kFraction, 1, &RunFigures::accuracy},
+    {"perplexity", "perplexity", Unit::kNumber, -1, &RunFigures::perplexity},
     {"units_per_second", "tokens a second", Unit::kPerSecond, 1, &RunFigures::units_per_second},
     {"step_seconds", "time of a step (median)", Unit::kSeconds, -1, &RunFigures::step_seconds},
     {"exposed_seconds", "waits for disk and link, a step", Unit::kSeconds, -1, &RunFigures::exposed_seconds},

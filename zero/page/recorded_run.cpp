@@ -58,6 +58,7 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   if (figures.val_loss && figures.best_val_loss)
     figures.best_val_loss = std::min(*figures.val_loss, *figures.best_val_loss);
   for (const char* name : {"val_accuracy", "accuracy"}) otherwise(figures.accuracy, last_of(metrics, name));
+  otherwise(figures.perplexity, last_of(metrics, "val_perplexity"));
   otherwise(figures.device_peak, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
   otherwise(figures.sent_bytes, last_of(metrics, "sent_bytes"));
   otherwise(figures.total_seconds, last_of(metrics, "elapsed_seconds"));

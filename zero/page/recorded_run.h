@@ -43,7 +43,7 @@ struct PhaseTimes {
 // From report.json, or where there is none yet, as far as metrics.jsonl tells.
 struct RunFigures {
   using Figure = std::optional<double>;
-  Figure steps, loss, val_loss, best_val_loss, accuracy;
+  Figure steps, loss, val_loss, best_val_loss, accuracy, perplexity;
   Figure units_per_second;  // tokens, or rows
   Figure step_seconds;      // the median
   Figure utilization;

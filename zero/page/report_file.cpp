@@ -84,6 +84,7 @@ void add_times(const Json& report, RecordedRun& run) {
 void add_figures_of(const Json& report, RunFigures& figures) {
   figures.steps = figure(part(report, "steps"));
   figures.val_loss = figure(part(report, "val_loss"));
+  figures.perplexity = figure(part(report, "val_perplexity"));
   for (const char* key : {"val_accuracy", "accuracy"})
     if (!figures.accuracy) figures.accuracy = figure(part(report, key));
   figures.units_per_second = figure(part(report, "tokens_per_second"));

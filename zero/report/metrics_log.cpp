@@ -65,20 +65,22 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
                  number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(out, R"("total": {}}}, "sent_bytes": {}{}{}{}{}, "samples": {}{}}})", m.memory.total(), m.sent_bytes,
-                 m.served ? ", " + served_json(*m.served) : "",
-                 m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
-                 m.transfers ? ", " + transfers_json(*m.transfers) : "",
-                 m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
-                 m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
+  fmt::format_to(
+      out, R"("total": {}}}, "host_bytes": {}, "disk_bytes": {}, "sent_bytes": {}{}{}{}{}, "samples": {}{}}})",
+      m.memory.total(), m.host_bytes, m.disk_bytes, m.sent_bytes, m.served ? ", " + served_json(*m.served) : "",
+      m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
+      m.transfers ? ", " + transfers_json(*m.transfers) : "",
+      m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
+      m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
   return fmt::to_string(line);
 }
 
 std::string to_json_line(const EvaluationMetrics& m) {
   const char* const of = m.averaged ? "_ema" : "";
   return fmt::format(
-      R"({{"t": {:.3f}, "step": {}, "val_loss{}": {}{}, "eval_seconds": {}}})", m.time, m.step, of, number(m.val_loss),
-      m.accuracy ? fmt::format(R"(, "val_accuracy{}": {})", of, number(*m.accuracy)) : "", number(m.seconds));
+      R"({{"t": {:.3f}, "step": {}, "val_loss{}": {}{}{}, "eval_seconds": {}}})", m.time, m.step, of,
+      number(m.val_loss), m.accuracy ? fmt::format(R"(, "val_accuracy{}": {})", of, number(*m.accuracy)) : "",
+      m.perplexity ? fmt::format(R"(, "val_perplexity{}": {})", of, number(*m.perplexity)) : "", number(m.seconds));
 }
 
 std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again) {

@@ -45,7 +45,7 @@ struct StepMetrics {
   double backward = 0;
   PhaseSeconds phases;
   MemoryCount memory;           // on the device, just before the first update
-  std::int64_t host_bytes = 0;  // at the same time; not in metrics.jsonl
+  std::int64_t host_bytes = 0;  // of this rank on the other tiers, at the same time
   std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
   std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
@@ -57,8 +57,9 @@ struct EvaluationMetrics {
   std::int64_t step = 0;
   double time = 0;
   double val_loss = 0;
-  std::optional<double> accuracy;  // of a task of classes: 0 to 1
-  bool averaged = false;           // of the weights' moving average: "val_loss_ema", "val_accuracy_ema"
+  std::optional<double> accuracy;    // of a task of classes: 0 to 1
+  std::optional<double> perplexity;  // of a language model: exp(val_loss)
+  bool averaged = false;             // of the weights' moving average: "val_loss_ema", "val_accuracy_ema"
   double seconds = 0;
 };
 

@@ -197,6 +197,7 @@ std::string to_json(const RunReport& r) {
   json["grad_norms"] = r.grad_norms;
   json["val_loss"] = r.has_validation ? Json(r.val_loss) : Json();
   if (r.val_accuracy) json["val_accuracy"] = *r.val_accuracy;
+  if (r.val_perplexity) json["val_perplexity"] = *r.val_perplexity;
   json["step_seconds"] = r.step_seconds;
   json["step_s_median"] = median;
   json["step_s_min"] = least_step_seconds(r.step_seconds);
@@ -289,6 +290,7 @@ std::string summary(const RunReport& r) {
   std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
   if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
   if (r.val_accuracy) text += fmt::format("  val_accuracy {:.2f} %", 100 * *r.val_accuracy);
+  if (r.val_perplexity) text += fmt::format("  val_perplexity {:.3f}", *r.val_perplexity);
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
                       r.has_tokens ? "tokens" : "rows");

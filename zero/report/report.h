@@ -50,7 +50,8 @@ struct RunReport {
   std::vector<double> grad_norms;
   std::vector<double> step_seconds;  // the slowest rank's
   double val_loss = 0;
-  std::optional<double> val_accuracy;  // of a task of classes: 0 to 1
+  std::optional<double> val_accuracy;    // of a task of classes: 0 to 1
+  std::optional<double> val_perplexity;  // of a language model: exp(val_loss)
   bool has_validation = false;
   double tokens_per_step = 0;  // of all ranks; rows where a sample has no tokens
   bool has_tokens = true;

@@ -44,6 +44,8 @@ void TensorboardLog::add(const EvaluationMetrics& m) {
   std::vector<Scalar> scalars{{m.averaged ? "validation/val_loss_ema" : "validation/val_loss", m.val_loss}};
   if (m.accuracy)
     scalars.push_back({m.averaged ? "validation/val_accuracy_ema" : "validation/val_accuracy", *m.accuracy});
+  if (m.perplexity)
+    scalars.push_back({m.averaged ? "validation/val_perplexity_ema" : "validation/val_perplexity", *m.perplexity});
   file_.add(scalars_event({.time = m.time, .step = m.step}, scalars));
 }
 

@@ -6,7 +6,7 @@
 //   log.take_back(40);                  // readers drop what they have of step 41 and later ones
 //
 // Tags: train/{loss,lr,grad_norm,loss_scale}, speed/{tokens_per_second,rows_per_second,step_seconds},
-// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy}: the second words are those of
+// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy,val_perplexity}: the second words are those of
 // metrics.jsonl. The configuration is a text. Local; not thread-safe. Throws IoError as EventFile does.
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <ATen/core/grad_mode.h>
 
@@ -58,7 +59,26 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
   EvaluationResult found{.loss = total_loss / total_targets};
   if (has_classes) found.accuracy = total_correct / total_targets;
+  if (task.language_model() != nullptr) found.perplexity = std::exp(found.loss);
   return found;
+}
+
+std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(task.module());
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < std::min(count, data.pass_size()); ++i) samples.push_back(data.pass_sample(i));
+  if (samples.empty()) return {};
+  Batch batch;
+  data.fill(samples, batch);
+  const torch::Tensor found = task.predictions(as_tensor(batch.input));
+  if (!found.defined()) return {};
+  const torch::Tensor predicted = found.to(at::kDouble).flatten();
+  const torch::Tensor target = as_tensor(batch.target).to(at::kDouble).flatten();
+  std::vector<PredictedSample> pairs;
+  for (std::int64_t i = 0; i < predicted.numel(); ++i)
+    pairs.push_back({predicted[i].item<double>(), target[i].item<double>()});
+  return pairs;
 }
 
 }  // namespace zero

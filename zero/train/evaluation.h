@@ -9,7 +9,9 @@
 // every rank.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "zero/comm/communicator.h"
 #include "zero/data/batches.h"
@@ -19,8 +21,18 @@ namespace zero {
 
 struct EvaluationResult {
   double loss = 0;
-  std::optional<double> accuracy;  // of a task of classes: 0 to 1
+  std::optional<double> accuracy;    // of a task of classes: 0 to 1
+  std::optional<double> perplexity;  // of a language model: exp(loss); infinite where that is beyond double
 };
+
+// What the task says of one sample, beside its target: classes, or numbers.
+struct PredictedSample {
+  double predicted = 0;
+  double target = 0;
+};
+// Of the first `count` samples of one ordered pass, or as many as there are; nothing of a task without predictions, such as a
+// language model. Without gradients and dropout. Collective: every rank computes the same samples.
+std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count);
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
                           Communicator& comm);

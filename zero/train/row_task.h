@@ -44,6 +44,10 @@ class RowTask : public Task {
     if (!options_.classifies) return {loss_of(scores, target, 0), {}};
     return {loss_of(scores, target, 0), scores.argmax(1).eq(target).sum()};
   }
+  torch::Tensor predictions(const torch::Tensor& input) override {
+    const auto scores = model_->forward(input);
+    return options_.classifies ? scores.argmax(1) : scores.flatten();
+  }
   double flops_per_sample() const override { return options_.flops; }
   ActivationStore* activations() override { return activations_.get(); }
   bool describe_weights(const std::filesystem::path& folder, DType dtype) const override {

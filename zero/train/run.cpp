@@ -12,6 +12,7 @@
 #include "zero/device/open_device.h"
 #include "zero/torch/torch_device.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/model_kind.h"
 
 namespace zero {
 namespace {
@@ -38,6 +39,19 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   return open_group(world.communicator(), ranks, "the run's servers");
 }
 
+// Tokens and labels fit the model that the configuration describes: what does not is named where it stands.
+Corpus open_corpus(const TrainJob& job) {
+  Corpus corpus = open_data(with_context(job));
+  const SampleShape shape = corpus.shape();
+  const ModelRow& row = model_row(job.model.name);
+  const auto require = [&](std::string_view key, std::int64_t classes) {
+    if (row.takes(key) && classes > 0 && classes < shape.classes) corpus.require_classes(classes, key);
+  };
+  if (shape.context > 0 && shape.vocab == 0) require("model.vocab", job.model.vocab);
+  if (shape.context == 0 && !job.model.sizes.empty()) require("model.sizes", job.model.sizes.back());
+  return corpus;
+}
+
 }  // namespace
 
 DataOptions with_context(const TrainJob& job) {
@@ -53,7 +67,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       device(open_device(job.device)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
-      corpus(open_data(with_context(job))),
+      corpus(open_corpus(job)),
       task(make_task(job.model, corpus.shape(), job.train.seed)),
       meter(task->activations(), job.attach.threads, place_of(*device)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
@@ -109,12 +123,17 @@ EvaluationResult Run::evaluate_weights(std::int64_t step, std::int64_t batches, 
   const double begin = monotonic_seconds();
   const EvaluationResult found = zero::evaluate(*task, *corpus.validation, shares.grid(), batches, comm());
   const double seconds = monotonic_seconds() - begin;
-  log.add(EvaluationMetrics{
-      .step = step, .val_loss = found.loss, .accuracy = found.accuracy, .averaged = averaged, .seconds = seconds});
+  log.add(EvaluationMetrics{.step = step,
+                            .val_loss = found.loss,
+                            .accuracy = found.accuracy,
+                            .perplexity = found.perplexity,
+                            .averaged = averaged,
+                            .seconds = seconds});
   const char* const of = averaged ? "_ema" : "";
-  const std::string accuracy =
-      found.accuracy ? fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found.accuracy) : std::string();
-  say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, job.train.steps, of, found.loss, accuracy,
+  std::string beside;
+  if (found.accuracy) beside = fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found.accuracy);
+  if (found.perplexity) beside = fmt::format("  val_perplexity{} {:.3f}", of, *found.perplexity);
+  say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, job.train.steps, of, found.loss, beside,
                   batches == 0 ? "  (the whole validation split)" : ""));
   return found;
 }

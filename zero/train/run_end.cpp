@@ -13,6 +13,7 @@
 #include "zero/data/token_text.h"
 #include "zero/models/generate.h"
 #include "zero/torch/torch_device.h"
+#include "zero/train/evaluation.h"
 
 namespace zero {
 
@@ -50,7 +51,9 @@ RunReport RunEnd::write_all() {
   const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
   report.val_loss = found.loss;
   report.val_accuracy = found.accuracy;
+  report.val_perplexity = found.perplexity;
   write_sample();
+  write_predictions();
   report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
@@ -78,6 +81,14 @@ void RunEnd::write_sample() {
            {.tokens = job.train.sample, .seed = job.train.seed, .place = place_of(*run_.device)},
            [&](std::int64_t token) { run_.progress.text(text.show(token)); });
   run_.say("");
+}
+
+void RunEnd::write_predictions() {
+  if (run_.job.train.sample == 0 || !run_.corpus.validation) return;
+  const auto pairs = predict_samples(*run_.task, *run_.corpus.validation, run_.job.train.sample);
+  if (pairs.empty()) return;
+  run_.say("samples of the validation data, predicted and true:");
+  for (const PredictedSample& pair : pairs) run_.say(fmt::format("  {:.5g}  {:.5g}", pair.predicted, pair.target));
 }
 
 void RunEnd::fill(RunReport& report) {

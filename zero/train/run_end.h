@@ -34,7 +34,8 @@ class RunEnd {
 
  private:
   RunReport write_all();
-  void write_sample();
+  void write_sample();       // of a language model
+  void write_predictions();  // of a model of classes or numbers; Collective
   void fill(RunReport& report);
   bool save_before_stop();
   std::string missing_average() const;  // words for an error; empty: none is missing

@@ -8,6 +8,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/data/byte_pair_tokenizer.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
@@ -49,6 +50,17 @@ void require_replay(Run& run, const RunOpening& opening) {
     refuse(fmt::format("it is a run of another configuration:{}",
                        changed_keys(read_file(recorded.config), job.config_text)),
            "use its own config.toml");
+}
+
+// What says how many tokens the model has, for a message.
+std::string vocabulary_of(const TrainJob& job) {
+  if (job.model.vocab > 0) return "model.vocab is";
+  if (!job.data.tokenizer.empty())
+    return fmt::format("the tokenizer {} (data.tokenizer) has",
+                       BytePairTokenizer::file_of(job.data.tokenizer).string());
+  if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
+  if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.string());
+  return fmt::format("the data of {} has", job.data.path.string());
 }
 
 void open_activations(Run& run) {
@@ -123,7 +135,8 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init;
-  if (!job.model.init.empty() && !opening.resumes()) init.emplace(run.task->module(), job.model.init, job.train.seed);
+  if (!job.model.init.empty() && !opening.resumes())
+    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job));
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   const std::string roles =

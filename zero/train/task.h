@@ -37,6 +37,8 @@ class Task {
   };
   virtual Score score(const torch::Tensor& input, const torch::Tensor& target) { return {loss(input, target), {}}; }
   Score score(const Batch& batch);
+  // Of each sample its class, or its number; undefined: a task that predicts neither.
+  virtual torch::Tensor predictions(const torch::Tensor& /*input*/) { return {}; }
   // Multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
   // What throughput counts: tokens of a sample, or 1 where a sample is a row.

@@ -89,6 +89,18 @@ bool is_weight_type(ElementType type) {
   return dtype_of(type).has_value();
 }
 
+// Weights of another vocabulary, said as such: the tokens of a data set, and not a shape, are what does not fit.
+void require_vocabulary(const SafetensorsEntry& entry, const ParamSpec& spec, const std::string& path,
+                        const std::string& vocabulary) {
+  constexpr std::array kTokenWeights{kGpt2Tokens, kLlamaTokens, kBertTokens, std::string_view("embed.weight")};
+  if (vocabulary.empty() || std::ranges::find(kTokenWeights, spec.name) == kTokenWeights.end()) return;
+  if (entry.shape.size() != 2 || entry.shape[1] != spec.shape[1] || entry.shape[0] == spec.shape[0]) return;
+  throw ConfigError(kKey, path,
+                    fmt::format("{} has {} tokens, and {} {}: they were not made for each other", entry.name,
+                                entry.shape[0], vocabulary, spec.shape[0]),
+                    "use the tokenizer or vocabulary of these weights, or leave out model.init");
+}
+
 void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, const std::string& path) {
   if (entry.shape != shape) {
     refuse(path, fmt::format("{} has shape [{}], the model wants [{}]", entry.name, fmt::join(entry.shape, ", "),
@@ -180,7 +192,7 @@ void write_and_hash(Attachment& engine, const torch::nn::Module& module, std::un
 }  // namespace
 
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path) {
+                                                  const std::string& path, const std::string& vocabulary) {
   std::vector<SafetensorsSet::Tensor> matched;
   std::vector<std::string> missing;
   std::set<std::string_view> used;
@@ -210,14 +222,17 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
   }
   if (!extra.empty()) refuse(path, "holds tensors that the model does not have: " + first_few(extra));
   for (std::size_t i = 0; i < specs.size(); ++i)
+    if (matched[i].entry != nullptr) require_vocabulary(*matched[i].entry, specs[i], path, vocabulary);
+  for (std::size_t i = 0; i < specs.size(); ++i)
     if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
   return matched;
 }
 
-InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed)
+InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed,
+                               const std::string& vocabulary)
     : set_(SafetensorsSet::open(path, kKey)), seed_(seed) {
   const auto specs = parameters_of(module, std::nullopt).specs;
-  const auto matched = match_weights(set_, specs, path.string());
+  const auto matched = match_weights(set_, specs, path.string(), vocabulary);
   for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
 }
 

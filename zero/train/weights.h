@@ -33,16 +33,18 @@ namespace zero {
 
 // Which tensor is which parameter's: one for each of `specs`, in their order; without an entry for a classifier that is to
 // be drawn. Local.
-// Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type.
+// Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type. `vocabulary`: what
+// says how many tokens the model has, such as "the tokenizer FILE has", for weights that have another number of them.
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path);
+                                                  const std::string& path, const std::string& vocabulary = "");
 
 // The values of a module's parameters, in one file or several: see SafetensorsSet. Local.
 class InitialWeights {
  public:
   // Throws as match_weights() does. `module` is looked at alone: best a deferred one, which has no memory yet.
   // `seed`: of a classifier that is not in the file.
-  InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed = 0);
+  InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed = 0,
+                 const std::string& vocabulary = "");
 
   // A parameter's values in fp32; a MiB besides. IoError where the file is not what it was.
   void read(const std::string& name, std::span<float> values) const;

@@ -69,6 +69,17 @@ Source source_of(const std::string& run) {
   return source;
 }
 
+// Weights may have more tokens than their tokenizer only where [model] vocab said how many.
+void require_tokenizer(const TokenText& text, const Source& source, const std::string& run) {
+  const std::int64_t known = text.tokenizer_size();
+  const bool fits = source.config.model.vocab == 0 ? known == source.vocab : known <= source.vocab;
+  if (known == 0 || fits) return;
+  throw ConfigError("data.tokenizer", BytePairTokenizer::file_of(source.config.data.tokenizer).string(),
+                    fmt::format("it has {} tokens, and the weights of {} have {}: they were not made for each other",
+                                known, run, source.vocab),
+                    "put the tokenizer of then back into its folder");
+}
+
 // Without a prompt a text begins with a new line.
 std::string start_of(const std::string& prompt, const TokenText& text) {
   return prompt.empty() && text.is_text() ? "\n" : prompt;
@@ -80,6 +91,7 @@ int generate_verb(const GenerateRequest& request) {
   Source source = source_of(request.run);
   const Config& config = source.config;
   const TokenText text = TokenText::of(data_options(config).kind, config.data.tokenizer);
+  require_tokenizer(text, source, request.run);
   const std::vector<std::int64_t> prompt = text.read(start_of(request.prompt, text));
   at::set_num_threads(num_usable_cores());
   ModelOptions options = model_options(config);

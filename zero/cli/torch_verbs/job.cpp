@@ -225,6 +225,14 @@ std::vector<double> shard_weights(const ZeroConfig& zero) {
   return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
 }
 
+std::optional<Corpus> corpus_here(const Config& config) {
+  DataOptions data = data_options(config);
+  data.context = sample_context(model_options(config), config.data.context);
+  std::error_code ignored;
+  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) return std::nullopt;
+  return open_data(data);
+}
+
 }  // namespace
 
 ModelOptions model_options(const Config& config) {
@@ -345,11 +353,14 @@ TrainJob make_job(const Config& config, int local_ranks) {
 }
 
 std::optional<std::int64_t> samples_of_pass(const Config& config) {
-  DataOptions data = data_options(config);
-  data.context = sample_context(model_options(config), config.data.context);
-  std::error_code ignored;
-  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) return std::nullopt;
-  return open_data(data).train->pass_size();
+  const auto corpus = corpus_here(config);
+  return corpus ? std::optional(corpus->train->pass_size()) : std::nullopt;
+}
+
+std::optional<std::int64_t> samples_of_validation(const Config& config) {
+  const auto corpus = corpus_here(config);
+  if (!corpus) return std::nullopt;
+  return corpus->validation ? corpus->validation->pass_size() : 0;
 }
 
 SampleShape planned_shape(const Config& config) {

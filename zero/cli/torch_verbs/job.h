@@ -30,6 +30,8 @@ std::int64_t host_activation_bytes(const Config& config);
 
 // Samples of one pass over the training data; absent where the data is not here.
 std::optional<std::int64_t> samples_of_pass(const Config& config);
+// The same of the validation data: 0 where nothing is held out.
+std::optional<std::int64_t> samples_of_validation(const Config& config);
 
 // The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model
 // leaves open what only it knows; ConfigError when it is not there either.

@@ -18,6 +18,7 @@
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/planned_gpu.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/config/with_origins.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/engine_seams.h"
 #include "zero/engine/matrix_directions.h"
@@ -32,6 +33,7 @@
 #include "zero/report/computation.h"
 #include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
+#include "zero/report/run_time.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/train/machine_peak.h"
@@ -364,9 +366,24 @@ double computation_on(const Cluster& cluster, const TrainingPlan& plan, const Pl
   return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
 }
 
-}  // namespace
+// Seconds of the run from its first step to its end, or why they are not known.
+std::string whole_run_time(const TrainingPlan& plan, const Config& config, std::optional<std::int64_t> steps,
+                           std::int64_t world) {
+  if (plan.workers > 0) return "not known in all: how long workers wait for servers is not predicted";
+  if (!plan.predicted) return "not known in all: no step is predicted";
+  if (!plan.without_disk.empty()) return fmt::format("not known in all: the disk's rate is not, {}", plan.without_disk);
+  const TrainConfig& train = config.train;
+  const std::int64_t samples = samples_of_validation(config).value_or(0);
+  const std::int64_t together = train.batch * world;
+  return run_time_text({.steps = steps.value_or(train.steps),
+                        .step_seconds = plan.predicted->total(),
+                        .batch_seconds = plan.computation.step.forward_seconds / static_cast<double>(train.accumulate),
+                        .eval_every = train.eval_every,
+                        .eval_batches = train.eval_batches,
+                        .split_batches = (samples + together - 1) / together});
+}
 
-int plan_verb(const PlanRequest& request) {
+int print_plan(const PlanRequest& request) {
   const Config& config = request.loaded.config;
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
   const AttachOptions attach = attach_options(config, 1);
@@ -398,10 +415,17 @@ int plan_verb(const PlanRequest& request) {
   }
   std::cout << as_text(plan, kStages, shown);
   if (cluster) std::cout << "\n" << cluster_table(*cluster);
+  if (request.trains) std::cout << "\ntime: " << whole_run_time(plan, config, steps, request.world) << '\n';
   if (steps)
     std::cout << fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(*steps),
                              config.train.epochs);
   return 0;
+}
+
+}  // namespace
+
+int plan_verb(const PlanRequest& request) {
+  return with_origins(request.loaded.origins, [&] { return print_plan(request); });
 }
 
 }  // namespace zero::cli

@@ -19,6 +19,7 @@
 #include "zero/cli/torch_verbs/run_devices.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/comm/collectives.h"
+#include "zero/config/with_origins.h"
 #include "zero/engine/shard_weights.h"
 #include "zero/memory/host_memory.h"
 #include "zero/torch/large_blocks.h"
@@ -94,7 +95,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
 // libtorch's errors do not know whose they are.
 int train_named_rank(const TrainRequest& request, World& world, const RankPlace& place, const StopSignal& stop) {
   try {
-    return train_rank(request, world, place, stop);
+    return with_origins(request.loaded.origins, [&] { return train_rank(request, world, place, stop); });
   } catch (const c10::Error& error) {
     if (world.size() == 1) throw;
     throw Error(fmt::format("rank {}: {}", world.rank(),

@@ -1,10 +1,11 @@
 "use strict";
 // The page: its controls, its sections, and which curves make a chart.
 
-// curves: [name, label, how]. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
+// curves: [name, label, how]. `needs`: a chart where one of these is there. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
 const kCharts = [
   {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"], ["val_loss_ema", "validation, averaged weights", "dots"]]},
   {title: "Accuracy", unit: "percent", curves: [["accuracy", "accuracy", "dots"], ["val_accuracy", "validation", "dots"], ["val_accuracy_ema", "validation, averaged weights", "dots"]]},
+  {title: "Perplexity", curves: [["val_perplexity", "validation", "dots"], ["val_perplexity_ema", "validation, averaged weights", "dots"]]},
   {title: "Learning rate", curves: [["lr"]]},
   {title: "Gradient norm", curves: [["grad_norm"]]},
   {title: "Tokens a second", unit: "rate", curves: [["tokens_per_second"]]},
@@ -14,6 +15,8 @@ const kCharts = [
     curves: ["forward", "backward", "update", "gather", "reduce", "wait"].map((name) => ["phase_seconds." + name, name])},
   {title: "Memory on the device", unit: "bytes", split: true, total: ["memory_bytes.total"],
     curves: ["total", "parameter", "gradient", "master", "moment", "gathered", "staging", "activation"].map((name) => ["memory_bytes." + name, name])},
+  {title: "Memory by tier", unit: "bytes", needs: ["host_bytes", "disk_bytes"],
+    curves: [["memory_bytes.total", "device"], ["host_bytes", "host"], ["disk_bytes", "disk"]]},
   {title: "Sent a step", unit: "bytes", curves: [["sent_bytes"]]},
   {title: "Disk, bytes a step", unit: "bytes", curves: [["transfers.disk.read_bytes", "read"], ["transfers.disk.written_bytes", "written"]]},
   {title: "Link, bytes a step", unit: "bytes", curves: [["transfers.link_up.bytes", "up"], ["transfers.link_down.bytes", "down"]]},
@@ -46,8 +49,9 @@ function seriesOf(curves, split) {
 
 function allCharts() {
   const single = view.runs.length === 1, known = new Set(kNoCharts), charts = [];
-  for (const {title, unit, curves, split, total} of kCharts) {
+  for (const {title, unit, curves, split, total, needs} of kCharts) {
     curves.forEach(([name]) => known.add(name));
+    if (needs && !needs.some((name) => view.runs.some((run) => run.curves[name]))) continue;
     const wanted = single || !split ? curves : total ? [total] : [];
     const series = seriesOf(wanted, split);
     if (series.length > 0) charts.push(new Chart(title, unit || "", series, view));
