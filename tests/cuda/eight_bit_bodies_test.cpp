@@ -84,8 +84,8 @@ TEST(EightBitBodies, AdamWHasTheBitsOfTheHostsKernel) {
   const int trials = num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
   for (int trial = 0; trial < trials; ++trial) {
     const auto constants =
-        adam_constants(AdamWOptions{.beta2 = 0.99},
-                       {.step = 1 + drawn(random, 50), .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1});
+        adamw8bit_constants(AdamWOptions{.beta2 = 0.99},
+                            {.step = 1 + drawn(random, 50), .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1});
     const CodedSpan start(random);
     CodedSpan expected = start, actual = start;
     adamw8bit_update(expected.span(), constants);

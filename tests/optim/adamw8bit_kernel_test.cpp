@@ -55,7 +55,7 @@ struct CodedMemory {
 };
 
 TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructionSet) {
-  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       CodedMemory start(1003, dtype, low, 17);
@@ -77,9 +77,36 @@ TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructi
   hwy::SetSupportedTargetsForTest(0);
 }
 
+TEST(AdamW8bitKernel, TakesAdamWsStepsWithOneDivisionLess) {
+  for (const std::int64_t step : {1, 10, 100'000}) {
+    const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
+    SpanMemory plain(1000, DType::kFloat32, 2, false, 5), folded = plain;
+    const SpanMemory start = plain;
+    adam_update(plain.span(), adam_constants(kOptions, scalars));
+    adam_update(folded.span(), adamw8bit_constants(kOptions, scalars));
+    EXPECT_EQ(folded.first_moment, plain.first_moment);
+    EXPECT_EQ(folded.second_moment, plain.second_moment);
+    for (std::size_t i = 0; i < plain.parameter.size(); ++i) {
+      const float taken = std::abs(plain.parameter[i] - start.parameter[i]);
+      EXPECT_NEAR(folded.parameter[i], plain.parameter[i], 5e-7F * taken + 1.3e-7F * std::abs(plain.parameter[i]))
+          << "step " << step << ", element " << i;
+    }
+  }
+}
+
+TEST(AdamW8bitKernel, EpsilonDoesNotVanishInTheFirstStep) {
+  CodedMemory memory(256, DType::kFloat32, false, 1);
+  std::ranges::fill(memory.plain.gradient, 0.0F);
+  std::ranges::fill(memory.first, 0);
+  std::ranges::fill(memory.second, 0);
+  const AdamConstants constants = adamw8bit_constants({.beta2 = 0.999999, .eps = 1e-38}, {.step = 1, .lr = 1e-3});
+  adamw8bit_update(memory.span(), constants);
+  EXPECT_TRUE(std::ranges::all_of(memory.plain.parameter, [](float p) { return std::isfinite(p); }));
+}
+
 // Whole blocks are decoded, updated and encoded in stages that overlap; a few, and the last one, are not.
 TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstructionSet) {
-  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   for (const std::int64_t numel : {1, 255, 256, 257, 511, 512, 513, 768, 1024, 1280, 1600, 4096}) {
     CodedMemory start(numel, DType::kFloat32, false, static_cast<std::uint32_t>(numel));
     start.decode();
@@ -101,7 +128,7 @@ TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstruction
 // Zeros, a gradient that is infinite, and one that is no number, in blocks beside ordinary ones: no block takes another's
 // scale. Comparisons of NaNs are those of their bits, without the sign.
 TEST(AdamW8bitKernel, BlocksOfZerosAndOfNonFiniteGradientsLeaveTheOthersAloneOnEveryInstructionSet) {
-  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   constexpr std::int64_t kBlocks = 7;
   CodedMemory start(kBlocks * kCodeBlock, DType::kFloat32, false, 3);
   const auto fill = [&](std::int64_t block, float gradient) {
@@ -141,7 +168,7 @@ TEST(AdamW8bitKernel, BlocksOfZerosAndOfNonFiniteGradientsLeaveTheOthersAloneOnE
 }
 
 TEST(AdamW8bitKernel, CutsBetweenBlocksChangeNothing) {
-  const AdamConstants constants = adam_constants(kOptions, kScalars);
+  const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   CodedMemory whole(1003, DType::kFloat32, true, 5);
   CodedMemory cut = whole;
   adamw8bit_update(whole.span(), constants);
@@ -178,7 +205,7 @@ TEST(AdamW8bitKernel, EachOfHundredStepsAgreesWithTheRuleInDouble) {
       p[i] *= 1 - 1e-2 * 0.1;
       p[i] -= 1e-2 * m[i] / (1 - std::pow(0.9, step)) / (std::sqrt(v[i] / (1 - std::pow(0.99, step))) + 1e-8);
     }
-    adamw8bit_update(memory.span(), adam_constants(kOptions, {.step = step, .lr = 1e-2, .weight_decay = 0.1}));
+    adamw8bit_update(memory.span(), adamw8bit_constants(kOptions, {.step = step, .lr = 1e-2, .weight_decay = 0.1}));
     for (std::size_t i = 0; i < kNumel; ++i) {
       ASSERT_NEAR(memory.plain.parameter[i], p[i], 1e-6 * (1 + std::abs(p[i]))) << "step " << step << " element " << i;
       const std::size_t begin = i / 256 * 256, end = std::min(begin + 256, kNumel);
@@ -206,7 +233,7 @@ TEST(AdamW8bitKernel, TheFirstStepIsThatOfAdamW) {
   coded.second.assign(300, 0);
   coded.first_scales.assign(2, 0);
   coded.second_scales.assign(2, 0);
-  const AdamConstants constants = adam_constants(kOptions, {.step = 1, .lr = 1e-2, .weight_decay = 0.1});
+  const AdamConstants constants = adamw8bit_constants(kOptions, {.step = 1, .lr = 1e-2, .weight_decay = 0.1});
   adamw8bit_update(coded.span(), constants);
   adam_update(plain.span(), constants);
   EXPECT_EQ(coded.plain.parameter, plain.parameter);
@@ -224,7 +251,7 @@ TEST(AdamW8bitKernel, ASmallGradientBesideALargeOneMakesNoLargeStep) {
   for (int step = 1; step <= 50; ++step) {
     for (std::size_t i = 0; i < 256; ++i)
       memory.plain.gradient[i] = std::ldexp(step < 40 ? 1.0F : 0.0F, -static_cast<int>(i) / 8);
-    adamw8bit_update(memory.span(), adam_constants(kOptions, {.step = step, .lr = kLr}));
+    adamw8bit_update(memory.span(), adamw8bit_constants(kOptions, {.step = step, .lr = kLr}));
     for (std::size_t i = 0; i < 256; ++i)
       EXPECT_LE(std::abs(memory.plain.parameter[i] - before[i]), 3 * kLr) << "step " << step << " element " << i;
     before = memory.plain.parameter;

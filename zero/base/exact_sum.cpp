@@ -37,22 +37,11 @@ void ExactSum::add_unusual(double term) {
   add_scaled(mantissa, (exponent > 0 ? exponent : 1) - kBias);
 }
 
-void ExactSum::add_scaled(std::uint64_t integer, int exponent) {
+void ExactSum::add_digits(std::uint64_t integer, int exponent) {
   if (integer == 0) return;
-  // Where all its bits have a place among those of usual terms: below 2^100 of their lowest.
-  const int shift = exponent - kUsualLowest, width = std::bit_width(integer) + shift;
-  if (std::countr_zero(integer) + shift >= 0 && width <= kMantissaBits + static_cast<int>(kNumUsual)) {
-    usual_ += shift >= 0 ? static_cast<Wide>(integer) << shift : static_cast<Wide>(integer >> -shift);
-    if (++num_uncarried_ >= kMostUncarried) carry();
-    return;
-  }
-  int position = exponent - kLowestExponent;
-  if (position < 0) {
-    integer = position > -64 ? integer >> -position : 0;
-    position = 0;
-  }
-  add_at(position, integer);
-  if (++num_uncarried_ >= kMostUncarried) carry();
+  const int position = exponent - kLowestExponent;
+  if (position >= 0) return add_at(position, integer);
+  add_at(0, position > -64 ? integer >> -position : 0);
 }
 
 // `bits` below 2^64, from bit `position` on.
@@ -61,6 +50,7 @@ void ExactSum::add_at(int position, std::uint64_t bits) {
   const int shift = position % 32;
   const std::uint64_t low = (bits & kLow) << shift;
   const std::uint64_t high = (bits >> 32) << shift;
+  has_digits_ = true;
   digits_[digit] += low & kLow;
   digits_[digit + 1] += (low >> 32) + (high & kLow);
   digits_[digit + 2] += high >> 32;
@@ -87,12 +77,14 @@ void ExactSum::add(const ExactSum& other) {
     return add(carried);
   }
   usual_ += other.usual_;
-  for (std::size_t i = 0; i < kNumDigits; ++i) digits_[i] += other.digits_[i];
+  for (std::size_t i = 0; other.has_digits_ && i < kNumDigits; ++i) digits_[i] += other.digits_[i];
+  has_digits_ = has_digits_ || other.has_digits_;
   num_uncarried_ += other.num_uncarried_ + 1;
   kind_ = std::max(kind_, other.kind_);
 }
 
 void ExactSum::add(const SumLimbs& limbs) {
+  has_digits_ = true;
   for (std::size_t i = 0; i < kNumDigits; ++i) {
     digits_[i] += limbs.digits[i] & kLow;
     if (i + 1 < kNumDigits) digits_[i + 1] += limbs.digits[i] >> 32;
@@ -114,7 +106,7 @@ double ExactSum::value() const {
   if (kind_ == Kind::kNaN) return std::numeric_limits<double>::quiet_NaN();
   if (kind_ == Kind::kInfinite) return std::numeric_limits<double>::infinity();
   double sum = 0;
-  if (std::ranges::all_of(digits_, [](std::uint64_t digit) { return digit == 0; })) {
+  if (!has_digits_) {
     // The digits that carry() would make of usual terms.
     constexpr int kFirst = (kUsualLowest - kLowestExponent) / 32, kBits = (kUsualLowest - kLowestExponent) % 32;
     sum = static_cast<double>(static_cast<std::uint64_t>(usual_ << kBits) & kLow) * kDigitScales[kFirst];

@@ -20,7 +20,8 @@
 
 namespace zero {
 
-class ExactSum {
+// Of one line of a cache, as long as all terms are usual ones.
+class alignas(64) ExactSum {
  public:
   void add(double term) {
     const auto bits = std::bit_cast<std::uint64_t>(term);
@@ -35,7 +36,23 @@ class ExactSum {
   void add(const SumLimbs& limbs);
   void add_to(SumLimbs& limbs) const;
   // integer * 2^exponent, below 2^300.
-  void add_scaled(std::uint64_t integer, int exponent);
+  void add_scaled(std::uint64_t integer, int exponent) { add_scaled(0, integer, exponent); }
+  // (high * 2^64 + low) * 2^exponent.
+  void add_scaled(std::uint64_t high, std::uint64_t low, int exponent) {
+    if ((high | low) == 0) return;
+    // Where all its bits have a place among those of usual terms: below 2^100 of their lowest.
+    const int shift = exponent - kUsualLowest;
+    const int lowest = low != 0 ? std::countr_zero(low) : 64 + std::countr_zero(high);
+    const int width = high != 0 ? 64 + std::bit_width(high) : std::bit_width(low);
+    if (lowest + shift >= 0 && width + shift <= kMantissaBits + static_cast<int>(kNumUsual)) {
+      const Wide integer = static_cast<Wide>(high) << 64 | low;
+      usual_ += shift >= 0 ? integer << shift : integer >> -shift;
+    } else {
+      add_digits(low, exponent);
+      add_digits(high, exponent + 64);
+    }
+    if (++num_uncarried_ >= kMostUncarried) carry();
+  }
   double value() const;
 
  private:
@@ -55,13 +72,15 @@ class ExactSum {
 
   void add_unusual(double term);
   void add_at(int position, std::uint64_t bits);
+  void add_digits(std::uint64_t integer, int exponent);
   void carry();
 
   Wide usual_ = 0;
-  // 32 bits each, lowest first; and above them what was not carried yet.
-  std::array<std::uint64_t, kNumDigits> digits_{};
   std::uint32_t num_uncarried_ = 0;
   Kind kind_ = Kind::kFinite;
+  bool has_digits_ = false;  // else all are 0
+  // 32 bits each, lowest first; and above them what was not carried yet.
+  std::array<std::uint64_t, kNumDigits> digits_{};
 };
 
 // The sum of squares of `numel` <= kSumBlock floats as one term: a fixed tree in double, the same on every machine.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -61,24 +62,33 @@ void probe(float* __restrict parameter, const float* __restrict gradient, float*
   }
 }
 
-// The reads of a pass for sums: of the first `kArrays` of a gradient, a parameter and its states. Sums of their own for
-// each place, and arrays that are asked for ahead, because one array that is read as it comes leaves half of a
-// memory's speed unused.
+// The reads of a pass for sums: of the first `kArrays` of a gradient, a parameter and its states. A line at a time in
+// registers, because elements one by one would take longer than the memory does; and lines that are asked for ahead, because
+// one array that is read as it comes leaves half of a memory's speed unused.
 template <int kArrays>
 void read_probe(std::array<const float*, 4> arrays, std::int64_t numel) {
-  constexpr int kBlock = 16, kAhead = 512;
-  std::array<float, kBlock> sums{};
-  for (std::int64_t at = 0; at < numel; at += kBlock) {
-    std::array<float, kBlock> block{};
+  using Words = std::uint64_t __attribute__((vector_size(16)));
+  constexpr std::int64_t kLine = 16, kAhead = 512;
+  Words first{}, second{}, third{}, fourth{};  // in an array they would go through memory
+  const auto words_at = [](const float* values) {
+    Words words;
+    std::memcpy(&words, values, sizeof(words));
+    return words;
+  };
+  for (std::int64_t at = 0; at < numel; at += kLine) {
+    const std::int64_t ahead = std::min(at + kAhead, numel - 1);
     for (int array = 0; array < kArrays; ++array) {
-      const float* values = arrays[static_cast<std::size_t>(array)] + at;
-      __builtin_prefetch(values + std::min<std::int64_t>(kAhead, numel - at - 1));
-      for (std::size_t i = 0; i < kBlock; ++i) block[i] += values[i];
+      const float* const values = arrays[static_cast<std::size_t>(array)];
+      __builtin_prefetch(values + ahead);
+      first ^= words_at(values + at);
+      second ^= words_at(values + at + 4);
+      third ^= words_at(values + at + 8);
+      fourth ^= words_at(values + at + 12);
     }
-    for (std::size_t i = 0; i < kBlock; ++i) sums[i] += block[i];
   }
-  static std::atomic<float> sink;
-  sink.store(sums[0] + sums[kBlock - 1], std::memory_order_relaxed);
+  const Words seen = first ^ second ^ third ^ fourth;
+  static std::atomic<std::uint64_t> sink;
+  sink.store(seen[0] ^ seen[1], std::memory_order_relaxed);
 }
 
 constexpr std::array kProbes{probe<0>, probe<1>, probe<2>};

@@ -3,12 +3,15 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/optim/adamw8bit_kernel.cpp"
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "zero/base/check.h"
 #include "zero/base/element_lanes-inl.h"
 #include "zero/optim/adam-inl.h"
 #include "zero/optim/eight_bit_code-inl.h"
@@ -57,7 +60,7 @@ class BlockUpdate {
   HWY_INLINE void run() {
     std::size_t done = 0;
     const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
-    // The second stage looks two vectors ahead, into a group that the first is at.
+    // The second stage looks a vector ahead, into a group that the first is at.
     if (numel_ >= 2 * kBlock8 && kGroup % lanes == 0 && kGroup / lanes >= 4) {
       done = numel_ / kBlock8 * kBlock8;
       update_in_stages(done);
@@ -79,8 +82,7 @@ class BlockUpdate {
     });
     end_block_at(begin, most_first.bits(), most_second.bits());
     for_lanes(begin, end, [&](auto d, std::size_t i) HWY_ATTR {
-      add_step(d, i, adam_.numerator(d, hn::LoadU(d, ring_.first + i % kRing)),
-               adam_.denominator(d, hn::Sqrt(hn::LoadU(d, ring_.second + i % kRing))));
+      add_step(d, i, hn::LoadU(d, ring_.first + i % kRing), hn::Sqrt(hn::LoadU(d, ring_.second + i % kRing)));
       encode(d, i, scales_);
     });
     clear_zeros(begin, end - begin, scales_);
@@ -92,7 +94,7 @@ class BlockUpdate {
     const hn::Rebind<std::uint32_t, decltype(d)> du;
     BlockScales encoded;
     auto most_first = hn::Zero(du), most_second = most_first;
-    auto root = hn::Zero(d), denominator = root;  // see step()
+    auto root = hn::Zero(d);  // see step()
     const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR {
       for (std::size_t at = from; at < to; at += kGroup) {
         if (at % kBlock8 == 0) {
@@ -102,7 +104,7 @@ class BlockUpdate {
         if (at % kBlock8 == kGroup) encoded = scales_;
         if (at + kAhead + kGroup <= numel_) prefetch(at + kAhead);
         for (std::size_t i = at; i < at + kGroup; i += hn::Lanes(d)) {
-          if constexpr (has_step) step(d, i - kGroup, root, denominator);
+          if constexpr (has_step) step(d, i - kGroup, root);
           auto m = hn::Zero(d), v = m;
           decode(d, i, m, v);
           most_first = hn::Max(most_first, hn::BitCast(du, hn::Abs(m)));
@@ -118,23 +120,21 @@ class BlockUpdate {
     using Yes = std::true_type;
     using No = std::false_type;
     update_groups(No(), No(), 0, kGroup);
-    denominator = adam_.denominator(d, hn::Sqrt(hn::Load(d, ring_.second)));
-    root = hn::Sqrt(hn::Load(d, ring_.second + hn::Lanes(d)));
+    root = hn::Sqrt(hn::Load(d, ring_.second));
     update_groups(Yes(), No(), kGroup, kLag);
     update_groups(Yes(), Yes(), kLag, end);
-    for (std::size_t i = end - kGroup; i < end; i += hn::Lanes(d)) step(d, i, root, denominator);
+    for (std::size_t i = end - kGroup; i < end; i += hn::Lanes(d)) step(d, i, root);
     encode_group(d, end - kBlock8 - kGroup, encoded);
     clear_zeros(end - 2 * kBlock8, kBlock8, encoded);
     for (std::size_t at = end - kBlock8; at < end; at += kGroup) encode_group(d, at, scales_);
     clear_zeros(end - kBlock8, kBlock8, scales_);
   }
 
-  // `denominator` is the next vector's, `root` that of the vector after it: begun early, they are there when they are used.
+  // `root` is this vector's, and then the next one's: begun early, it is there when it is used.
   template <class D, class V>
-  HWY_INLINE void step(D d, std::size_t i, V& root, V& denominator) const {
-    add_step(d, i, adam_.numerator(d, hn::Load(d, ring_.first + i % kRing)), denominator);
-    denominator = adam_.denominator(d, root);
-    root = hn::Sqrt(hn::Load(d, ring_.second + (i + 2 * hn::Lanes(d)) % kRing));
+  HWY_INLINE void step(D d, std::size_t i, V& root) const {
+    add_step(d, i, hn::Load(d, ring_.first + i % kRing), root);
+    root = hn::Sqrt(hn::Load(d, ring_.second + (i + hn::Lanes(d)) % kRing));
   }
 
   HWY_INLINE void begin_block_at(std::size_t begin) {
@@ -165,9 +165,11 @@ class BlockUpdate {
     scales_.second = begin_block(most_second, second_.scales + begin / kBlock8);
   }
 
+  // `m`: the new first moment; `root`: of the new second one.
   template <class D, class V>
-  HWY_INLINE void add_step(D d, std::size_t i, V numerator, V denominator) const {
-    const auto p = adam_.stepped(d, hn::LoadU(d, parameter_ + i), hn::Div(numerator, denominator));
+  HWY_INLINE void add_step(D d, std::size_t i, V m, V root) const {
+    const auto step = hn::Div(adam_.numerator(d, m), hn::Add(root, hn::Set(d, adam_.c.eps)));
+    const auto p = adam_.stepped(d, hn::LoadU(d, parameter_ + i), step);
     hn::StoreU(p, d, parameter_ + i);
     if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, low_ + i);
   }
@@ -221,7 +223,18 @@ namespace zero {
 
 HWY_EXPORT(adamw8bit_target);
 
+AdamConstants adamw8bit_constants(const AdamWOptions& options, const UpdateScalars& scalars) {
+  AdamConstants c = adam_constants(options, scalars);
+  const double bias = std::sqrt(1 - std::pow(options.beta2, static_cast<double>(scalars.step)));
+  c.minus_step_size =
+      static_cast<float>(-scalars.lr * bias / (1 - std::pow(options.beta1, static_cast<double>(scalars.step))));
+  c.eps = std::max(static_cast<float>(options.eps * bias), std::numeric_limits<float>::min());
+  c.bias = 1;
+  return c;
+}
+
 void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants) {
+  ZERO_CHECK(constants.bias == 1, "constants of another rule: bias {}", constants.bias);
   HWY_DYNAMIC_DISPATCH(adamw8bit_target)(span, constants);
 }
 

@@ -1,7 +1,8 @@
 #include "zero/optim/column_sums.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <bit>
 
 #include "zero/base/check.h"
 
@@ -12,15 +13,9 @@ constexpr int kHeadroom = 8;  // for rows to come, whose terms are larger
 // What an ExactSum takes, with room for sums of many; and what it does not cut off.
 constexpr int kHighest = 250, kLowest = -240;
 
-struct Anchors {
-  static constexpr int kMantissaBits = 52;
-  int high, low;  // exponents of where the sums start
-  Anchors(int exponent, int row_bits) : high(exponent + 1 + row_bits), low(high - kMantissaBits + row_bits) {}
-  int high_grid() const { return high - kMantissaBits; }
-  int low_grid() const { return low - kMantissaBits; }
-  double high_start() const { return std::ldexp(1.0, high); }
-  double low_start() const { return std::ldexp(1.5, low); }  // what is cut off has either sign
-};
+double power_of_two(int exponent) {  // of a normal double
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
 
 }  // namespace
 
@@ -38,10 +33,19 @@ bool ColumnSums::begin_grid(int num_rows, int lowest, int highest) {
   ZERO_CHECK(num_rows > 0 && num_rows <= most_rows(kind_), "{} rows of terms", num_rows);
   if (highest > kHighest || lowest < kLowest || highest - lowest > window()) return false;
   flush();
-  exponent_ = std::min(highest + kHeadroom, lowest + window());
-  const Anchors anchors(exponent_, kind_.row_bits);
-  std::ranges::fill(high_, anchors.high_start());
-  std::ranges::fill(low_, anchors.low_start());
+  const int exponent = std::min(highest + kHeadroom, lowest + window());
+  if (exponent != exponent_ || grid_.high_start == 0) {
+    exponent_ = exponent;
+    const int high = exponent + 1 + kind_.row_bits, low = high - kMantissaBits + kind_.row_bits;  // of where sums start
+    grid_ = {.high_start = power_of_two(high),
+             .low_start = 1.5 * power_of_two(low),  // what is cut off has either sign
+             .over_high = power_of_two(kMantissaBits - high),
+             .over_low = power_of_two(kMantissaBits - low),
+             .high_bit = high - kMantissaBits,
+             .low_bit = low - kMantissaBits};
+  }
+  std::ranges::fill(high_, grid_.high_start);
+  std::ranges::fill(low_, grid_.low_start);
   num_rows_ = num_rows;
   return true;
 }
@@ -49,23 +53,25 @@ bool ColumnSums::begin_grid(int num_rows, int lowest, int highest) {
 void ColumnSums::flush() {
   if (num_rows_ == 0) return;
   num_rows_ = 0;
-  const Anchors anchors(exponent_, kind_.row_bits);
-  const double high_start = anchors.high_start(), low_start = anchors.low_start();
-  const double over_high_grid = std::ldexp(1.0, -anchors.high_grid());
-  const double over_low_grid = std::ldexp(1.0, -anchors.low_grid());
-  const int low_bits = anchors.high_grid() - anchors.low_grid();
+  const int low_bits = grid_.high_bit - grid_.low_bit;
   __extension__ using Wide = __int128;
-  const std::lock_guard guard(lock_);
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::int64_t high = 0, low = 0;  // in units of their grids; of a lane below 2^52
-    for (std::size_t lane = i * lanes_; lane < (i + 1) * lanes_; ++lane) {
-      high += static_cast<std::int64_t>((high_[lane] - high_start) * over_high_grid);
-      low += static_cast<std::int64_t>((low_[lane] - low_start) * over_low_grid);
+  // Others wait for the lock: all that can be is done without it, for some columns at a time.
+  constexpr std::size_t kColumns = 64;
+  std::array<Wide, kColumns> totals;
+  for (std::size_t begin = 0; begin < columns_.size(); begin += kColumns) {
+    const std::size_t count = std::min(kColumns, columns_.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int64_t high = 0, low = 0;  // in units of their grids; of a lane below 2^52
+      for (std::size_t lane = (begin + i) * lanes_; lane < (begin + i + 1) * lanes_; ++lane) {
+        high += static_cast<std::int64_t>((high_[lane] - grid_.high_start) * grid_.over_high);
+        low += static_cast<std::int64_t>((low_[lane] - grid_.low_start) * grid_.over_low);
+      }
+      totals[i] = (static_cast<Wide>(high) << low_bits) + low;  // not negative, because no term is
     }
-    // Not negative, because no term is.
-    const Wide total = (static_cast<Wide>(high) << low_bits) + low;
-    columns_[i].add_scaled(static_cast<std::uint64_t>(total), anchors.low_grid());
-    columns_[i].add_scaled(static_cast<std::uint64_t>(total >> 64), anchors.low_grid() + 64);
+    const std::lock_guard guard(lock_);
+    for (std::size_t i = 0; i < count; ++i)
+      columns_[begin + i].add_scaled(static_cast<std::uint64_t>(totals[i] >> 64), static_cast<std::uint64_t>(totals[i]),
+                                     grid_.low_bit);
   }
 }
 

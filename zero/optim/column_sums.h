@@ -74,6 +74,12 @@ class ColumnSums {
   std::vector<double> high_, low_;
   int exponent_ = 0;  // terms are below 2^(exponent_ + 1)
   int num_rows_ = 0;  // 0: nothing to flush
+  // Of that exponent: where the sums start, and units of their grids.
+  struct Grid {
+    double high_start = 0, low_start = 0;
+    double over_high = 0, over_low = 0;
+    int high_bit = 0, low_bit = 0;  // exponents of a unit
+  } grid_;
 };
 
 // The exponent of a float that is not negative, from its bits; of what is below 2^-126 it is -126, of infinity and NaN 1024.

@@ -25,10 +25,10 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "zero/base/element_lanes-inl.h"
+#include "zero/optim/prefetch.h"
 #include "zero/optim/update_rule.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -64,10 +64,10 @@ HWY_INLINE void update_span(const G* HWY_RESTRICT gradient, const UpdateSpan spa
   std::size_t i = 0;
   for (; i + lanes <= numel; i += lanes) {
     const std::size_t ahead = std::min(i + kPrefetchNumel, numel - 1);
-    hwy::Prefetch(gradient + ahead);
-    hwy::Prefetch(span.parameter + ahead);
-    if constexpr (Rule::kStates >= 1) hwy::Prefetch(span.states[0] + ahead);
-    if constexpr (Rule::kStates >= 2) hwy::Prefetch(span.states[1] + ahead);
+    prefetch_to_l2(gradient + ahead);
+    prefetch_to_l2(span.parameter + ahead);
+    if constexpr (Rule::kStates >= 1) prefetch_to_l2(span.states[0] + ahead);
+    if constexpr (Rule::kStates >= 2) prefetch_to_l2(span.states[1] + ahead);
     update_lanes<Low>(d, gradient, span, gradient_scale, rule, i);
   }
   for (; i < numel; ++i) update_lanes<Low>(hn::CappedTag<float, 1>(), gradient, span, gradient_scale, rule, i);

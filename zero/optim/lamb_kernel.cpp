@@ -61,10 +61,10 @@ void add_sums_of(const UpdateSpan span, const Lamb lamb, ExactSum& parameter, Ex
     std::size_t i = begin;
     for (; i + lanes <= end; i += lanes) {
       const std::size_t ahead = std::min(i + kPrefetchNumel, numel - 1);
-      hwy::Prefetch(gradient + ahead);
-      hwy::Prefetch(span.parameter + ahead);
-      hwy::Prefetch(span.states[0] + ahead);
-      hwy::Prefetch(span.states[1] + ahead);
+      prefetch_to_l2(gradient + ahead);
+      prefetch_to_l2(span.parameter + ahead);
+      prefetch_to_l2(span.states[0] + ahead);
+      prefetch_to_l2(span.states[1] + ahead);
       direct(d, gradient, span, lamb, i, u + (i - begin));
     }
     for (; i < end; ++i) direct(hn::CappedTag<float, 1>(), gradient, span, lamb, i, u + (i - begin));

@@ -24,13 +24,13 @@
 #include <span>
 #include <type_traits>
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "zero/base/element_lanes-inl.h"
 #include "zero/optim/block_terms-inl.h"
 #include "zero/optim/column_sums-inl.h"
 #include "zero/optim/column_sums.h"
+#include "zero/optim/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
@@ -101,15 +101,6 @@ HWY_INLINE V add_elsewhere(D d, V sum, V x) {
 #endif
 }
 
-// Adds sums to the lanes from `at` on.
-template <class D, class V>
-HWY_INLINE void add_to_lanes(D d, V sums, ColumnSums& into, std::size_t at) {
-  auto high = hn::LoadU(d, into.high() + at), low = hn::LoadU(d, into.low() + at);
-  add_term(sums, high, low);
-  hn::StoreU(high, d, into.high() + at);
-  hn::StoreU(low, d, into.low() + at);
-}
-
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
 // Four rows' vectors to the lanes of these rows.
 template <class D, class V>
@@ -123,31 +114,67 @@ HWY_INLINE V four_rows(D d, V a, V b, V c, V e) {
 }
 #endif
 
-// Sums of each column, and of each row in its lanes, all exact in double.
-template <std::size_t kWidth>
-HWY_INLINE void add_exact_tile(const float* HWY_RESTRICT squares, std::size_t column, ColumnSums& columns,
-                               ColumnSums& rows) {
+// A tile's sums in double: of each column, and of each row in its lanes.
+struct TileSums {
+  HWY_ALIGN double columns[kTileColumns];
+  HWY_ALIGN double rows[kTileRows * ColumnSums::kMostLanes];
+};
+
+// The bits of the smallest square, 0 too, and the high half of a column's largest sum: no square's exponent is above its.
+struct SumRange {
+  std::uint32_t least, most;
+};
+
+// All in one go, squares in registers alone. Whether the sums are exact is for the caller to see from the range.
+template <std::size_t kWidth, class G>
+HWY_INLINE SumRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride, TileSums& sums) {
   const TileDoubles d;
   const hn::Rebind<float, TileDoubles> d32;
+  const hn::Rebind<std::uint32_t, TileDoubles> du;
+  auto least = hn::Set(du, ~0U);
   auto r0 = hn::Zero(d), r1 = r0, r2 = r0, r3 = r0, r4 = r0, r5 = r0, r6 = r0, r7 = r0;
-  for (std::size_t i = 0; i < kWidth; i += hn::Lanes(d)) {
+  const auto take_columns = [&](std::size_t i, auto asks) HWY_ATTR __attribute__((always_inline)) {
     const auto take = [&](std::size_t row, auto& sum) HWY_ATTR {
-      const auto x = hn::PromoteTo(d, hn::LoadU(d32, squares + row * kWidth + i));
+      const G* const at = gradient + row * stride + i;
+      if constexpr (asks)
+        prefetch_to_l2(at + kTileRows * stride);  // more rows than the processor looks ahead for by itself
+      const auto g = hn::Mul(load_lanes(d32, at), hn::Set(d32, scale));
+      const auto square = hn::Mul(g, g);
+      least = hn::Min(least, hn::BitCast(du, square));
+      const auto x = hn::PromoteTo(d, square);
       sum = add_elsewhere(d, sum, x);
       return x;
     };
     const auto x01 = hn::Add(take(0, r0), take(1, r1)), x23 = hn::Add(take(2, r2), take(3, r3));
     const auto x45 = hn::Add(take(4, r4), take(5, r5)), x67 = hn::Add(take(6, r6), take(7, r7));
-    add_to_lanes(d, hn::Add(add_elsewhere(d, x01, x23), add_elsewhere(d, x45, x67)), columns, column + i);
+    hn::StoreU(hn::Add(add_elsewhere(d, x01, x23), add_elsewhere(d, x45, x67)), d, sums.columns + i);
+  };
+  for (std::size_t i = 0; i < kWidth; i += kTermNumel) {
+    take_columns(i, std::true_type());
+    for (std::size_t more = hn::Lanes(d); more < kTermNumel; more += hn::Lanes(d))
+      take_columns(i + more, std::false_type());
   }
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
-  add_to_lanes(d, four_rows(d, r0, r1, r2, r3), rows, 0);
-  add_to_lanes(d, four_rows(d, r4, r5, r6, r7), rows, hn::Lanes(d));
+  hn::StoreU(four_rows(d, r0, r1, r2, r3), d, sums.rows);
+  hn::StoreU(four_rows(d, r4, r5, r6, r7), d, sums.rows + hn::Lanes(d));
 #else
-  const auto add_row = [&](std::size_t row, auto sum) HWY_ATTR { add_to_lanes(d, sum, rows, row * hn::Lanes(d)); };
-  add_row(0, r0), add_row(1, r1), add_row(2, r2), add_row(3, r3);
-  add_row(4, r4), add_row(5, r5), add_row(6, r6), add_row(7, r7);
+  const auto store_row = [&](std::size_t row, auto sum)
+                             HWY_ATTR { hn::StoreU(sum, d, sums.rows + row * hn::Lanes(d)); };
+  store_row(0, r0), store_row(1, r1), store_row(2, r2), store_row(3, r3);
+  store_row(4, r4), store_row(5, r5), store_row(6, r6), store_row(7, r7);
 #endif
+  return {hn::GetLane(hn::MinOfLanes(du, least)), most_half_of(sums.columns, kWidth)};
+}
+
+// Adds `numel` sums to the lanes from `at` on.
+HWY_INLINE void add_to_lanes(const double* HWY_RESTRICT sums, std::size_t numel, ColumnSums& into, std::size_t at) {
+  const TileDoubles d;
+  for (std::size_t i = 0; i < numel; i += hn::Lanes(d)) {
+    auto high = hn::LoadU(d, into.high() + at + i), low = hn::LoadU(d, into.low() + at + i);
+    add_term(hn::LoadU(d, sums + i), high, low);
+    hn::StoreU(high, d, into.high() + at + i);
+    hn::StoreU(low, d, into.low() + at + i);
+  }
 }
 
 // Squares that are too far apart for that, in kTileRows rows of `width`.
@@ -172,24 +199,35 @@ void add_group(const G* HWY_RESTRICT gradient, float scale, std::size_t first_ro
   const std::size_t stride = sums.columns.size();
   const auto rows = sums.rows.subspan(first_row, kTileRows);
   sums.row_sums.move_to(rows);
-  for (ExactSum& row : rows) hwy::Prefetch(&row);  // wanted at the end
+  for (ExactSum& row : rows) prefetch_to_l2(&row);  // wanted at the end
   // Squares of a row that a lane has, each of 24 bits: sums of them have at most 53, as have those of eight in a column.
   const auto terms = static_cast<int>(kTileColumns / row_lanes());
   const int exact_range = 53 - 24 - std::max(3, static_cast<int>(std::bit_width(static_cast<unsigned>(terms - 1))));
   bool is_counted = false;  // the group's rows, in the sums of columns
+  TileSums tile;
   HWY_ALIGN float squares[kTileRows * kTileColumns];
+  const auto has_room = [&](int lowest, int highest) {
+    const bool room = (is_counted && sums.column_sums.holds(lowest, highest)) ||
+                      sums.column_sums.make_room(kTileRows, lowest, highest);
+    is_counted = is_counted || room;
+    return room;
+  };
   const auto add_tile = [&]<std::size_t kWidth>(std::integral_constant<std::size_t, kWidth>,
                                                 std::size_t column) HWY_ATTR {
-    const SquareRange range = take_tile<kWidth>(gradient + column, scale, stride, squares);
-    if (range.most == 0) return;
-    const int lowest = exponent_of(range.least), highest = exponent_of(range.most);
-    const bool has_room = (is_counted && sums.column_sums.holds(lowest, highest)) ||
-                          sums.column_sums.make_room(kTileRows, lowest, highest);
-    is_counted = is_counted || has_room;
-    if (has_room && highest - lowest <= exact_range && sums.row_sums.make_room(terms, lowest, highest)) {
-      add_exact_tile<kWidth>(squares, column, sums.column_sums, sums.row_sums);
+    const SumRange sum_range = sum_tile<kWidth>(gradient + column, scale, stride, tile);
+    if (sum_range.most == 0) return;
+    int lowest = exponent_of(sum_range.least), highest = TermRange::exponent_of(sum_range.most);
+    if (sum_range.least == 0 || highest - lowest > exact_range) {
+      const SquareRange range = take_tile<kWidth>(gradient + column, scale, stride, squares);
+      lowest = exponent_of(range.least), highest = exponent_of(range.most);
+    }
+    const bool room = has_room(lowest, highest);
+    if (room && highest - lowest <= exact_range && sums.row_sums.make_room(terms, lowest, highest)) {
+      add_to_lanes(tile.columns, kWidth, sums.column_sums, column);
+      add_to_lanes(tile.rows, kTileRows * row_lanes(), sums.row_sums, 0);
     } else {
-      add_wide_tile(squares, kWidth, column, rows, has_room, sums);
+      take_tile<kWidth>(gradient + column, scale, stride, squares);
+      add_wide_tile(squares, kWidth, column, rows, room, sums);
     }
   };
   std::size_t column = 0;

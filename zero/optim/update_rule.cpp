@@ -104,12 +104,12 @@ class AdamW8bitRule final : public UpdateRule {
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, /*num_states=*/0, span, scalars);
     check_coded(*this, /*num_coded=*/2, span);
-    adamw8bit_update(span, adam_constants(options_, scalars));
+    adamw8bit_update(span, adamw8bit_constants(options_, scalars));
   }
   void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
     check_update(*this, /*num_states=*/0, span, scalars);
     check_coded(*this, /*num_coded=*/2, span);
-    queue_slice(device, lane, kAdamW8bit, span, adam_constants(options_, scalars));
+    queue_slice(device, lane, kAdamW8bit, span, adamw8bit_constants(options_, scalars));
   }
 
  private:
