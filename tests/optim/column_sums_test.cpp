@@ -67,8 +67,8 @@ TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
     ColumnSums sums(kFloatTerms, columns, lock);
     for (int row = 0; row < 5000; ++row) {
       // The second is cut off whole from the first grid, and is what fills the second one.
-      const double term = row == 0 ? 0x1.fffffep0 : row % 8 != 0 ? 0x1.fffffep-44 : 0x1.000002p-62;
-      ASSERT_TRUE(sums.make_room(1, -62, 0));
+      const double term = row == 0 ? 0x1.fffffep0 : row % 8 != 0 ? 0x1.fffffep-44 : 0x1.000002p-60;
+      ASSERT_TRUE(sums.make_room(1, -60, 0));
       add_row(sums, term, 0);
       expected.add(term);
     }
@@ -80,8 +80,8 @@ TEST(ColumnSums, TermsThatAreTooFarApartAreRefused) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   ColumnSums sums(kFloatTerms, columns, lock);
-  EXPECT_TRUE(sums.make_room(1, -62, 0));
-  EXPECT_FALSE(sums.make_room(1, -63, 0)) << "a bit of the smallest would be cut off";
+  EXPECT_TRUE(sums.make_room(1, -60, 0));
+  EXPECT_FALSE(sums.make_room(1, -61, 0)) << "a bit of the smallest would be cut off";
   EXPECT_FALSE(sums.make_room(1, 0, exponent_of(std::bit_cast<std::uint32_t>(INFINITY)))) << "no number";
   ColumnSums of_doubles(kDoubleTerms, columns, lock);
   EXPECT_TRUE(of_doubles.make_room(1, -37, 0));

@@ -22,12 +22,11 @@
 #include "zero/command/flags.h"
 #include "zero/device/open_device.h"
 #include "zero/memory/host_memory.h"
+#include "zero/optim/update_grain.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero::cli {
 namespace {
-
-constexpr std::int64_t kGrain = 1 << 18;  // elements a thread takes at a time
 
 struct Arrays {
   Allocation parameter, gradient, first, second;
@@ -255,7 +254,8 @@ int run_bench_optimizer(Arguments arguments) {
   Arrays arrays(bytes);
   ThreadTeam team(threads);
   const auto in_parallel = [&](const auto& work) {
-    team.for_range(0, arrays.numel, kGrain, [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
+    team.for_range(0, arrays.numel, update_grain(arrays.numel, threads),
+                   [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
   };
   in_parallel([&](std::int64_t at, std::int64_t numel) {
     for (std::int64_t i = at; i < at + numel; ++i) *floats(arrays.gradient, i) = gradient_at(i);

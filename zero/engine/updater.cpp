@@ -9,13 +9,12 @@
 #include "zero/engine/factor_sums.h"
 #include "zero/engine/matrix_directions.h"
 #include "zero/engine/parameter_sums.h"
+#include "zero/optim/update_grain.h"
 
 namespace zero {
 namespace {
 
-constexpr std::int64_t kUpdateGrain = 1 << 18;  // elements a thread takes at a time
-static_assert(kUpdateGrain % kCodeBlock == 0 && TileStream::kTileNumel % kCodeBlock == 0 &&
-              kBlockNumel % kCodeBlock == 0);
+static_assert(TileStream::kTileNumel % kCodeBlock == 0 && kBlockNumel % kCodeBlock == 0);
 
 constexpr auto kUnchanged = [](auto& /*memory*/, const Tile& /*tile*/) {};
 
@@ -332,7 +331,7 @@ void Updater::for_each_part(const Tile& tile, const TileMemory& memory, const Sh
 template <typename Use>
 void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
   for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& part) {
-    team_.for_range(0, part.numel, kUpdateGrain,
+    team_.for_range(0, part.numel, update_grain(part.numel, team_.size()),
                     [&](std::int64_t begin, std::int64_t end) { use(param, part.part(begin, end - begin)); });
   });
 }

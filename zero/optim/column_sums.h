@@ -27,7 +27,7 @@ namespace zero {
 struct TermKind {
   int mantissa_bits, row_bits;
 };
-constexpr TermKind kFloatTerms{24, 9}, kDoubleTerms{53, 7};
+constexpr TermKind kFloatTerms{24, 10}, kDoubleTerms{53, 7};
 
 class ColumnSums {
  public:
