@@ -272,7 +272,7 @@ Mistakes of_files() {
       {"AFolderThatCannotBeWritten", "c.toml --run.dir /proc/zero/run", {"run.dir = ", "/proc", "may write to"}},
       {"ATransportBetweenGpusAlone",
        "c.toml --comm.transport nccl",
-       {"comm.transport = nccl", "it moves bytes between GPUs", "use shared_memory, mpi or gloo"}},
+       {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda, or another transport"}},
       {"ABudgetBelowTheMinimumSaysTheMinimum",
        "c.toml --zero.device_memory 1KiB",
        {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 rank needs at least"}},

@@ -32,7 +32,7 @@ TEST(Plugin, AnUnknownTransportIsAnErrorWithTheNames) {
 
 TEST(Plugin, NcclIsNoTransportOfTheHost) {
   const std::string refusal = message_of<ConfigError>([] { open_transport("nccl", {}, seconds(1)); });
-  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs"));
+  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs alone"));
   EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
 }
 

@@ -19,9 +19,9 @@
 // die. What fails, or takes longer than the timeout, ends in DeviceLink::abort(), so that no lane waits for good, and in a CommError;
 // later calls throw it again.
 //
-// A sum receives the others' blocks in tiles, into staging of a fixed size (staging_bytes()), which is not in the ledger. drain() has
-// nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for them.
-// `control` and `device` outlive it, and it its works.
+// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes()). drain() has
+// nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for
+// them. `control` and `device` outlive it, and it its works.
 #pragma once
 
 #include <array>
@@ -76,6 +76,8 @@ class DeviceCommunicator final : public Communicator {
   double waited_seconds() const override { return waited_seconds_; }
   std::chrono::milliseconds timeout() const override { return control_.timeout(); }
 
+  // Local. Bytes of the device that this one holds.
+  std::int64_t held_bytes() const;
   // Local. Bytes of the device that the tiles of a communicator of `world` ranks take: what is wanted, or the least.
   static std::int64_t staging_bytes(int world, std::int64_t wanted);
 

@@ -48,6 +48,10 @@ std::int64_t DeviceCommunicator::staging_bytes(int world, std::int64_t wanted) {
   return 2 * slot_bytes(world, wanted);
 }
 
+std::int64_t DeviceCommunicator::held_bytes() const {
+  return static_cast<std::int64_t>(staging_.size() + partial_.size() + stats_.size());
+}
+
 void DeviceCommunicator::prepare_sums() {
   if (world() > ranks_of_a_kernel_) {
     const std::size_t others = static_cast<std::size_t>(world() - 1) * size_of(DType::kBFloat16);

@@ -127,8 +127,8 @@ std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEn
   if (name == "auto") name = choose(ranks);
   if (name == "shared_memory") return connect_shared_memory(ranks, timeout);
   if (name == "nccl")
-    throw ConfigError("comm.transport", name, "it moves bytes between GPUs, and no run exchanges units over it yet",
-                      "use shared_memory, mpi or gloo: bytes of a GPU go through the host");
+    throw ConfigError("comm.transport", name, "it moves bytes between GPUs alone, beside a transport of the host",
+                      "use shared_memory, mpi or gloo");
   if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
   throw ConfigError("comm.transport", name, "is not a transport that processes can use",
                     fmt::format("choose one of: {}", kNames));
