@@ -63,3 +63,13 @@ if(GLOO_INCLUDE AND GLOO_LIBRARY)
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")
 endif()
+
+# ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes ---------------------------------
+zero_plugin(transport nccl TESTS comm LIBS ${CMAKE_DL_LIBS})
+if(TARGET zero_comm_test)
+  add_library(zero_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/transport/fake_nccl/fake_nccl.cpp")
+  target_link_libraries(zero_fake_nccl PRIVATE zero_flags)
+  set_target_properties(zero_fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
+                        LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fake_nccl")
+  add_dependencies(zero_comm_test zero_fake_nccl)
+endif()

@@ -350,9 +350,9 @@ Mistakes of_files() {
       {"ARunFolderThatHoldsARun", "c.toml --run.dir held", {"run.dir = held", "holds a run already", "--overwrite"}},
       // For root, too: nobody makes a folder here.
       {"AFolderThatCannotBeWritten", "c.toml --run.dir /proc/zero/run", {"run.dir = ", "/proc", "may write to"}},
-      {"APlugInThatIsAbsent",
+      {"ATransportBetweenGpusAlone",
        "c.toml --comm.transport nccl",
-       {"comm.transport = nccl", "libzero_transport_nccl.so is not there", "use shared_memory, mpi or gloo"}},
+       {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda, or another transport"}},
       {"ABudgetBelowTheMinimumSaysTheMinimum",
        "c.toml --zero.device_memory 1KiB",
        {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 rank needs at least"}},

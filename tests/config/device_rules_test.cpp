@@ -48,6 +48,21 @@ TEST(DeviceRules, OnlyAGpuHasTf32) {
   EXPECT_TRUE(works_on("auto", tf32));
 }
 
+TEST(DeviceRules, NcclIsForGpusAndForUnitsThatCrossAsTheyAre) {
+  const Change nccl = [](Config& config) { config.comm.transport = "nccl"; };
+  expect_says(refusal_on("cpu", nccl),
+              {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda"});
+  for (const char* device : {"cuda", "cuda:1", "auto"}) EXPECT_TRUE(works_on(device, nccl));
+  for (const bool gathers : {true, false}) {
+    const Change coded = [gathers](Config& config) {
+      config.comm.transport = "nccl";
+      (gathers ? config.comm.gather_wire : config.comm.reduce_wire) = "int8";
+    };
+    expect_says(refusal_on("cuda", coded), {gathers ? "comm.gather_wire = \"int8\"" : "comm.reduce_wire = \"int8\"",
+                                            "codes are made on the host"});
+  }
+}
+
 struct NotOnGpu {
   const char* key;
   Change change;

@@ -194,6 +194,19 @@ TEST_F(CudaDevice, LendsTheEventsOfMarksAgain) {
   EXPECT_EQ(fake().num_events, events);
 }
 
+TEST_F(CudaDevice, SaysWhichGpuItIsAndLendsItsStreams) {
+  const auto first = open_device("cuda:0"), again = open_device("cuda:0"), second = open_device("cuda:1");
+  EXPECT_TRUE(first->identity().starts_with("0000:01:00.0 of machine "));
+  EXPECT_GT(first->identity().size(), std::string_view("0000:01:00.0 of machine ").size());
+  EXPECT_EQ(first->identity(), again->identity());
+  EXPECT_NE(first->identity(), second->identity());
+  EXPECT_NE(first->native_queue(Lane::kGather), nullptr);
+  EXPECT_NE(first->native_queue(Lane::kGather), first->native_queue(Lane::kReduce));
+  int stream_of_torch = 0;
+  first->adopt(&stream_of_torch);
+  EXPECT_EQ(first->native_queue(Lane::kCompute), &stream_of_torch);
+}
+
 TEST_F(CudaDevice, IsDoneWithAMarkWhenTheDriverSaysSo) {
   const auto device = open_device("cuda");
   const Mark mark = device->mark(Lane::kUp);

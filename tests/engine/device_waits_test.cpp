@@ -17,6 +17,7 @@
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "scripted_run.h"
+#include "thread_link.h"
 
 namespace zero {
 namespace {
@@ -29,6 +30,7 @@ struct Program {
   DType dtype = DType::kFloat32;
   int steps = 2;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
+  bool linked = false;     // devices exchange bytes without the host
   bool on_a_disk = false;  // its order of operations depends on when the disk answers
 };
 
@@ -86,6 +88,11 @@ std::vector<Program> programs(const std::string& folder) {
       {.name = "stage 3, half of the optimizer on the host", .options = half, .dtype = low},
       {.name = "stage 3, states on the host", .options = with_states({.host = 1})},
       {.name = "stage 3, states on the host, micro-batches", .options = with_states({.host = 1}, 2)},
+      {.name = "stage 1, linked", .options = {.stage = 1}, .linked = true},
+      {.name = "stage 3, linked, micro-batches",
+       .options = {.stage = 3, .accumulate = 2},
+       .dtype = low,
+       .linked = true},
       {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
   };
 }
@@ -100,12 +107,19 @@ struct Outcome {
   }
 };
 
-// Rank 0's device drops a wait; nothing is done there before the host waits for it.
+// Rank 0's device drops a wait; nothing is done there before the host waits for it, but where devices are linked: there the host asks
+// until it is done.
 Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, std::optional<std::uint64_t> late = {}) {
-  RecordedDevice first({.on_race = OnRace::kList, .late = late, .dropped_wait = dropped, .far_behind = true});
-  RecordedDevice second({.far_behind = true});
+  const bool far_behind = !program.linked;
+  RecordedDevice first({.on_race = OnRace::kList, .late = late, .dropped_wait = dropped, .far_behind = far_behind});
+  RecordedDevice second({.far_behind = far_behind});
+  ThreadLink::Mail mail;
   ScriptedSteps steps{.steps = program.steps, .before = program.before};
   steps.device = [&](int rank) -> Device* { return rank == 0 ? &first : &second; };
+  if (program.linked)
+    steps.seams.open_link = [&mail](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
+      return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
+    };
   Outcome outcome;
   try {
     outcome.run = scripted_run(kWorld, small_specs(program.dtype), program.options, steps);
@@ -146,6 +160,9 @@ const std::map<std::string, std::string> kNeverNeeded{
     {"the host waits for lane compute", "an engine's end waits for all lanes"},
     {"the host waits for lane gather", "an engine's end waits for all lanes"},
     {"the host waits for lane update", "an engine's end waits for all lanes"},
+    {"lane gather waits for lane up", "linked devices: the host has seen a block free before it is gathered into"},
+    {"lane up waits for lane gather", "linked devices: the host has seen the gather done"},
+    {"lane up waits for lane reduce", "linked devices: the host has seen the sum done"},
 };
 
 // The others are implied: the order of all operations is the same without them.

@@ -11,6 +11,7 @@
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
+#include "zero/cli/gpu_link.h"
 #include "zero/command/configured.h"
 #include "zero/command/torch_library.h"
 #include "zero/config/load.h"
@@ -18,6 +19,7 @@
 #include "zero/device/open_device.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/supervisor.h"
+#include "zero/transport/open_device_link.h"
 #include "zero/transport/record_flight.h"
 
 namespace zero::cli {
@@ -93,8 +95,11 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
 }
 
 // Once here rather than once a rank, and before libtorch is opened.
-void require_device(const Config& config) {
-  if (config.run.device != "cpu") device_of_rank(config.run.device, 0, find_gpus(/*memory=*/false));
+void require_device(const Config& config, std::optional<int> num_ranks) {
+  if (config.run.device == "cpu") return;
+  const GpusHere here = find_gpus(/*memory=*/false);
+  device_of_rank(config.run.device, 0, here);
+  if (config.comm.transport == "nccl") require_gpu_link(config, here, num_ranks, device_link_here());
 }
 
 // What `zero plan` says, and whether files are there.
@@ -144,7 +149,7 @@ int run_train(Arguments arguments) {
                        .replay = replay,
                        .ranks = ranks,
                        .in_process_ranks = {}};
-  require_device(request.loaded.config);
+  require_device(request.loaded.config, num_ranks);
   if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1));
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {

@@ -34,6 +34,9 @@ void check_device(const LoadedConfig& loaded) {
   if (loaded.config.train.matmul != "ieee" && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "train.matmul", "a CPU multiplies with all bits (run.device = \"cpu\")",
            "leave it out, or use run.device cuda");
+  if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
+    refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
+           "use run.device cuda, or another transport");
   if (device->is_gpu()) require_works_on_gpu(loaded);
 }
 
@@ -54,6 +57,12 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
                 "use train.checkpoint_activations alone");
   refuse_on_gpu(loaded, "model.dropout", model.dropout > 0 && train.checkpoint_activations,
                 "dropout within activation checkpoints does", "use one of the two");
+  const CommConfig& comm = loaded.config.comm;
+  for (const auto& [name, codec] :
+       {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})
+    if (comm.transport == "nccl" && codec != "none")
+      refuse(loaded, name, "codes are made on the host, and comm.transport nccl does not come by it",
+             "leave it out, or use comm.transport auto");
   refuse_on_gpu(loaded, "zero.link_bandwidth", zero.link_bandwidth.kind == MemoryBudget::Kind::kBytes,
                 "a link that stands for PCIe does", "leave it out: a GPU has one");
 }

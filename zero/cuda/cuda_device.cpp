@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <functional>
 
 #include <fmt/format.h>
@@ -27,6 +28,13 @@ std::string reason_of(cudaError_t error) {
 // An error that was returned is also kept for the next who asks for one.
 void forget_error() {
   static_cast<void>(cudaGetLastError());
+}
+
+// The same in all containers of a machine, and another after it has booted.
+std::string machine_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
 }
 
 std::string mebibytes(std::size_t bytes) {
@@ -78,11 +86,19 @@ void CudaDevice::adopt(void* stream) {
   compute = static_cast<cudaStream_t>(stream);
 }
 
+void* CudaDevice::native_queue(Lane lane) {
+  use("hand out a stream");
+  return stream(lane);
+}
+
 cudaError_t CudaDevice::make_streams() {
   int processors = 1;
   cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, request_.index);
   constexpr int kBlocksOfAProcessor = 8;  // of 256 threads: all that it holds
   most_blocks_ = std::max(1, processors) * kBlocksOfAProcessor;
+  char place[32] = {};
+  if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(place, sizeof place, request_.index);
+  identity_ = fmt::format("{} of machine {}", place, machine_id());
   for (cudaStream_t& stream : streams_) {
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   }

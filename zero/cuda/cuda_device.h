@@ -51,7 +51,9 @@ class CudaDevice final : public Device {
   [[nodiscard]] Allocation allocate(std::size_t bytes) override;
   [[nodiscard]] Allocation allocate_pinned(std::size_t bytes) override;
 
+  std::string_view identity() const override { return identity_; }
   void adopt(void* stream) override;
+  void* native_queue(Lane lane) override;
   [[nodiscard]] Mark mark(Lane lane) override;
   void wait(Lane lane, const Mark& mark) override;
   bool done(const Mark& mark) override;
@@ -72,6 +74,7 @@ class CudaDevice final : public Device {
 
   DeviceRequest request_;
   std::string name_;
+  std::string identity_;  // of its place on the bus, and of the machine
   int most_blocks_ = 1;
   std::array<cudaStream_t, kNumLanes> streams_{};
   cudaStream_t own_compute_ = nullptr;  // while somebody else's stream is kCompute

@@ -40,8 +40,16 @@ class Device {
   // Memory of the host that copies cross fastest (on CUDA: pinned), zeroed, page-aligned.
   [[nodiscard]] virtual Allocation allocate_pinned(std::size_t bytes) = 0;
 
+  // Which one it is among those of all machines, for ranks to compare: two that share a device have the same text. Empty: it
+  // cannot say.
+  virtual std::string_view identity() const { return {}; }
+
   // kCompute is this queue of the device's own library from now on (CUDA: a cudaStream_t).
   virtual void adopt(void* /*stream*/) {}
+
+  // The lane as the device's own library knows it (CUDA: a cudaStream_t), for others to queue work in it from the calling thread.
+  // Null: there is none.
+  virtual void* native_queue(Lane /*lane*/) { return nullptr; }
 
   // Behind all that is queued in the lane.
   [[nodiscard]] virtual Mark mark(Lane lane) = 0;

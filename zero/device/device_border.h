@@ -18,7 +18,7 @@ namespace zero {
 class Device;
 
 // 1 and up: another number, another plug-in.
-constexpr int kDeviceVersion = 2;
+constexpr int kDeviceVersion = 3;
 
 struct DeviceRequest {
   int version = kDeviceVersion;

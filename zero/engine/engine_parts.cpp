@@ -144,8 +144,28 @@ EngineOptions checked(EngineOptions options, int world) {
   return options;
 }
 
+// What a link between devices does not go with.
+void check_link(const Device& device, const Placement& placement) {
+  const auto refuse = [](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("comm.transport", "nccl", reason, remedy);
+  };
+  if (device.host_readable())
+    refuse("it moves bytes between GPUs, and here units lie in main memory", "train on a GPU, or leave it out");
+  const WireCodecs& wire = placement.wire;
+  if (wire.gather != WireCodec::kNone || wire.reduce != WireCodec::kNone)
+    refuse("units that cross in fewer bytes (comm.gather_wire, comm.reduce_wire) are coded on the host",
+           "use one of the two");
+}
+
+std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, const EngineSeams& seams) {
+  if (!seams.open_link) return nullptr;
+  return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device));
+}
+
 // What works on bytes of the device by the host's code so far.
-Device& checked(Device& device, const EngineOptions& options, const UpdateRule& rule, const Placement& placement) {
+Device& checked(Device& device, const EngineOptions& options, const UpdateRule& rule, const Placement& placement,
+                bool linked) {
+  if (linked) check_link(device, placement);
   if (device.host_readable()) return device;
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
     throw ConfigError(key, value,
@@ -192,15 +212,18 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(
-          checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie())),
-      staged(device.host_readable() ? nullptr
-                                    : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
+      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie(),
+                     seams.open_link != nullptr)),
+      linked(link_devices(comms.units, device, seams)),
+      linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
+      staged(device.host_readable() || linked != nullptr
+                 ? nullptr
+                 : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
       link(make_link(options, device, seams.link_clock)),
-      state(units, placer.placement(), rule->states(), staged != nullptr ? *staged : comms.copy, ledger,
+      state(units, placer.placement(), rule->states(), device_comm(comms.copy), ledger,
             {.disk = disk.get(),
              .link = link.get(),
              .device = &device,
@@ -216,7 +239,21 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
 }
 
+Traffic EngineParts::traffic() const {
+  Traffic all = comms.traffic();
+  if (linked == nullptr) return all;
+  const Traffic between_devices = linked->traffic();
+  all.sent_bytes += between_devices.sent_bytes;
+  all.received_bytes += between_devices.received_bytes;
+  return all;
+}
+
+double EngineParts::waited_seconds() const {
+  return comms.waited_seconds() + (linked != nullptr ? linked->waited_seconds() : 0);
+}
+
 EngineParts::~EngineParts() {
+  if (linked != nullptr) linked->close();  // else a lane may wait for a rank that does not come
   try {
     join_all(device);
   } catch (const std::exception& error) {

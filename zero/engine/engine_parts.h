@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "zero/comm/device_communicator.h"
 #include "zero/engine/engine_comms.h"
 #include "zero/engine/engine_seams.h"
 #include "zero/engine/executor.h"
@@ -50,7 +51,9 @@ struct EngineParts {
   const std::unique_ptr<CodedCommunicator> copies;  // between copies; null where their sums cross as they are
   const Charge coded_staging;
   Device& device;
-  const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device
+  const std::unique_ptr<DeviceCommunicator> linked;  // null where bytes of the device go through the host
+  const Charge linked_staging;
+  const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device, or devices are linked
   const std::unique_ptr<DiskTier> disk;              // null where nothing lies there
   const std::unique_ptr<Link> link;                  // null where none stands
   ShardedState state;
@@ -58,6 +61,10 @@ struct EngineParts {
   Reducer reducer;
   Updater updater;
   Executor executor;
+  // Bytes so far, and seconds that this rank has spent waiting for others.
+  Traffic traffic() const;
+  double waited_seconds() const;
+
   bool averaged = false;  // parameters have changed places with their averages: until they are back there is no step
 
  private:
@@ -65,7 +72,11 @@ struct EngineParts {
   Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.units; }
   // A code depends on the step in which a collective begins.
   Begin begin() const { return comms.units_apart() && coded == nullptr ? Begin::kWhenDown : Begin::kAtOnce; }
-  Communicator& unit_comm() { return staged != nullptr ? *staged : host_unit_comm(); }
+  Communicator& device_comm(Communicator& of_host) {
+    if (linked != nullptr) return *linked;
+    return staged != nullptr ? *staged : of_host;
+  }
+  Communicator& unit_comm() { return device_comm(host_unit_comm()); }
   GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();
 };

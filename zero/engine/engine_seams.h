@@ -9,12 +9,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
+#include "zero/comm/device_link.h"
 #include "zero/memory/memory_monitor.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {
 
+class Communicator;
 class Device;
 struct DiskSeam;
 class LinkClock;
@@ -35,6 +38,8 @@ struct EngineSeams {
   // Bytes that are free of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
   std::function<std::int64_t()> free_device_bytes{};
   int ranks_on_device = 1;
+  // Collective: how the devices of these ranks exchange bytes (zero/transport/open_device_link.h). Empty: through the host.
+  std::function<std::unique_ptr<DeviceLink>(Communicator& units, Device& device)> open_link{};
   // The time on the link; outlives the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
   // The memory that is free on this machine; called by one thread at a time. Empty: read_memory().

@@ -41,7 +41,7 @@ double EngineStatistics::exchange_seconds() const {
 }
 
 EngineStatistics::Exchanged EngineStatistics::exchanged() const {
-  const Traffic traffic = parts_.comms.traffic();
+  const Traffic traffic = parts_.traffic();
   return {traffic.sent_bytes, traffic.received_bytes, parts_.comms.sent_between_copies(), exchange_seconds()};
 }
 
@@ -83,7 +83,7 @@ PredictedStep EngineStatistics::predicted() const {
 
 PhaseSeconds EngineStatistics::phase_seconds() const {
   return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(), parts_.updater.seconds(),
-          parts_.comms.waited_seconds()};
+          parts_.waited_seconds()};
 }
 
 PhaseSeconds EngineStatistics::take_phase_seconds() {

@@ -9,6 +9,7 @@
 #include "zero/device/open_device.h"
 #include "zero/torch/first_values.h"
 #include "zero/torch/torch_device.h"
+#include "zero/transport/open_device_link.h"
 
 namespace zero {
 
@@ -57,6 +58,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   on_device.device = &device_;
   if (!on_device.free_device_bytes && free_bytes_of(device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(device_).value_or(0); };
+  if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
   engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);

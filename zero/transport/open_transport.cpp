@@ -13,6 +13,7 @@
 #include "zero/comm/message_communicator.h"
 #include "zero/comm/shared_memory.h"
 #include "zero/rendezvous/job_token.h"
+#include "zero/transport/open_device_link.h"
 #include "zero/transport/torchrun_rendezvous.h"
 
 namespace zero {
@@ -41,7 +42,6 @@ constexpr std::array kPlugins{
     Plugin{"mpi", "install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), then build again",
            RTLD_NOW | RTLD_LOCAL},
     Plugin{"gloo", "install libgloo-dev, then build again", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND},
-    Plugin{"nccl", "no plug-in for it exists in this version; use shared_memory, mpi or gloo", RTLD_NOW | RTLD_LOCAL},
 };
 constexpr std::string_view kNames = "auto, shared_memory, mpi, gloo, nccl";
 
@@ -126,6 +126,9 @@ std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEn
                                              std::chrono::milliseconds timeout) {
   if (name == "auto") name = choose(ranks);
   if (name == "shared_memory") return connect_shared_memory(ranks, timeout);
+  if (name == "nccl")
+    throw ConfigError("comm.transport", name, "it moves bytes between GPUs alone, beside a transport of the host",
+                      "use shared_memory, mpi or gloo");
   if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
   throw ConfigError("comm.transport", name, "is not a transport that processes can use",
                     fmt::format("choose one of: {}", kNames));
@@ -138,6 +141,10 @@ std::vector<TransportStatus> transport_statuses() {
     const bool available = opened.open != nullptr;
     statuses.push_back({std::string(plugin.name), available, available ? opened.path : opened.why_not});
   }
+  const DeviceLinkHere between_gpus = device_link_here();
+  statuses.push_back(
+      {"nccl", between_gpus.available,
+       between_gpus.available ? between_gpus.why : fmt::format("{}: {}", between_gpus.why, between_gpus.remedy)});
   return statuses;
 }
 

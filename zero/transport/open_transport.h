@@ -2,9 +2,9 @@
 //
 //   auto comm = open_transport("gloo", detect_ranks({}, getenv), 60s);
 //
-// shared_memory is part of zero_core. mpi, gloo and nccl are libraries of their own, libzero_transport_NAME.so, looked for
+// shared_memory is part of zero_core. mpi and gloo are libraries of their own, libzero_transport_NAME.so, looked for
 // beside zero_core and where it was built, and opened only when asked for, so that one build of zero.cpp runs with and
-// without them. in_process is not opened here: its ranks are threads (zero/comm/in_process.h).
+// without them. nccl is one, too, but moves bytes of GPUs alone (open_device_link.h). in_process is not opened here: its ranks are threads (zero/comm/in_process.h).
 #pragma once
 
 #include <chrono>

@@ -41,15 +41,19 @@ World World::from_environment(const WorldOptions& options) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process",
                       "start the program with zero launch, which starts the node's ranks");
   }
-  if (ranks.world == 1 && options.transport == "auto")
-    return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
-  if (options.transport == "in_process") {
-    if (ranks.world == 1) return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
-    throw ConfigError("comm.transport", options.transport, "its ranks are threads, but a launcher started processes",
-                      "use shared_memory, or start one process with -n");
-  }
-  return World(open_transport(options.transport, ranks, options.timeout), ranks.local_world, ranks.source,
-               ranks.run_id);
+  const bool links_devices = options.transport == "nccl";
+  const std::string_view of_host = links_devices ? std::string_view("auto") : options.transport;
+  World world = [&] {
+    if (ranks.world == 1 && (of_host == "auto" || of_host == "in_process"))
+      return World(std::move(make_in_process(1, options.timeout).front()), 1, ranks.source);
+    if (of_host == "in_process") {
+      throw ConfigError("comm.transport", options.transport, "its ranks are threads, but a launcher started processes",
+                        "use shared_memory, or start one process with -n");
+    }
+    return World(open_transport(of_host, ranks, options.timeout), ranks.local_world, ranks.source, ranks.run_id);
+  }();
+  world.links_devices_ = links_devices;
+  return world;
 }
 
 std::vector<World> World::in_process(int world, const WorldOptions& options) {
@@ -57,6 +61,7 @@ std::vector<World> World::in_process(int world, const WorldOptions& options) {
   const std::string run = fmt::format("threads-{}", ::getpid());
   for (auto& communicator : make_in_process(world, options.timeout))
     worlds.emplace_back(std::move(communicator), world, "threads of one process", run);
+  for (World& one : worlds) one.links_devices_ = options.transport == "nccl";
   return worlds;
 }
 

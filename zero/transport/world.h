@@ -24,7 +24,7 @@ namespace zero {
 class RecordedCommunicator;
 
 struct WorldOptions {
-  std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl
+  std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl: auto, and NCCL between GPUs
   std::chrono::milliseconds timeout{60000};
   RankFlags ranks;  // values that were given explicitly; they win over the environment
 };
@@ -48,6 +48,8 @@ class World {
   // Who started the ranks: "torchrun", "Open MPI", "one process", ...
   const std::string& source() const { return source_; }
   Communicator& communicator() { return *communicator_; }
+  // Units that lie on GPUs are exchanged between these, over NCCL (transport "nccl"); all else over communicator().
+  bool links_devices() const { return links_devices_; }
 
   // Local. The folder for this rank's flight record; ZERO_FLIGHT_DIR wins over it. It is made when a record is written.
   void keep_flight_in(const std::filesystem::path& folder);
@@ -60,6 +62,7 @@ class World {
   RecordedCommunicator* recorded_ = nullptr;  // the same, where it is one
   int local_world_ = 1;
   std::string source_;
+  bool links_devices_ = false;
 };
 
 }  // namespace zero

@@ -76,6 +76,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->minor = capability % 10;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char* place, int bytes, int device) {
+  FAKE_RESULT();
+  std::snprintf(place, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int) {
   FAKE_RESULT();
   return cudaSuccess;

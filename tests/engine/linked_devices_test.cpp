@@ -1,0 +1,91 @@
+// Engines whose devices exchange bytes without the host: the bits of the host, and no race (RecordedDevice finds each).
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/device/recorded_device.h"
+
+#include "../expect_contains.h"
+#include "../tier.h"
+#include "scripted_run.h"
+#include "thread_link.h"
+
+namespace zero {
+namespace {
+
+ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+                       std::optional<std::uint64_t> late = {}) {
+  std::vector<std::unique_ptr<RecordedDevice>> devices;
+  for (int rank = 0; rank < world; ++rank)
+    devices.push_back(std::make_unique<RecordedDevice>(RecordedDevice::Options{.late = late}));
+  ThreadLink::Mail mail;
+  ScriptedSteps steps{.steps = 3};
+  steps.device = [&](int rank) { return devices[static_cast<std::size_t>(rank)].get(); };
+  steps.seams.open_link = [&](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
+    return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
+  };
+  return scripted_run(world, specs, options, steps);
+}
+
+void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+                           std::optional<std::uint64_t> late = {}) {
+  const ScriptedRun linked = run_linked(world, specs, options, late), host = scripted_run(world, specs, options, {});
+  EXPECT_EQ(linked, host) << options.stage;
+  for (std::size_t rank = 0; rank < linked.reports.size(); ++rank) {
+    EXPECT_EQ(linked.reports[rank].sent_bytes_per_step, host.reports[rank].sent_bytes_per_step) << options.stage;
+  }
+}
+
+TEST(LinkedDevices, EachStageHasTheBitsOfTheHostAndItsBytes) {
+  for (const int world : {1, 2, 3})
+    for (const EngineOptions& options : at_all_stages({})) expect_bits_and_bytes(world, small_specs(), options);
+}
+
+TEST(LinkedDevices, LowPrecisionAndMicroBatchesHaveThem) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+      expect_bits_and_bytes(2, small_specs(dtype), options);
+}
+
+TEST(LinkedDevices, StatesOnTheHostHaveThem) {
+  EngineOptions options{.stage = 3, .accumulate = 2};
+  options.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
+  expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options);
+}
+
+TEST(LinkedDevices, ShardsOfUnequalSizesHaveThem) {
+  expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}});
+  expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kHash});
+}
+
+TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {
+  for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)
+      expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
+}
+
+TEST(LinkedDevices, UnitsInMainMemoryAndCodedOnesAreRefused) {
+  ScriptedSteps steps;
+  steps.seams.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> { throw Error("it was opened"); };
+  const auto refused = [](const auto& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), {.stage = 3}, steps); }),
+                  "comm.transport = nccl: it moves bytes between GPUs, and here units lie in main memory");
+  EngineOptions coded{.stage = 3};
+  coded.wire.gather = WireCodec::kInt8;
+  EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), coded); }), "comm.gather_wire");
+}
+
+}  // namespace
+}  // namespace zero

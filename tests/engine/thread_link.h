@@ -1,0 +1,68 @@
+// ThreadLink: a DeviceLink between threads, whose messages have come when its calls return: for devices of which the host sees only
+// the bytes that an operation names, while it runs (RecordedDevice).
+//
+//   ThreadLink::Mail mail;
+//   seams.open_link = [&](Communicator& units, Device&) { return std::make_unique<ThreadLink>(mail, units.rank(), units.world()); };
+#pragma once
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "zero/comm/device_link.h"
+
+namespace zero {
+
+class ThreadLink final : public DeviceLink {
+ public:
+  struct Mail {
+    std::mutex mutex;
+    std::condition_variable came;
+    std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> messages;  // by sender and receiver
+  };
+  ThreadLink(Mail& mail, int rank, int world) : mail_(mail), rank_(rank), world_(world) {}
+
+  State all_gather(void* stream, std::span<const std::byte> in, std::byte* out) override {
+    std::vector<Sent> sent;
+    std::vector<Received> received;
+    for (int peer = 0; peer < world_; ++peer) {
+      std::byte* const block = out + static_cast<std::size_t>(peer) * in.size();
+      if (peer == rank_) {
+        if (block != in.data()) std::memcpy(block, in.data(), in.size());
+        continue;
+      }
+      sent.push_back({peer, in.data(), in.size()});
+      received.push_back({peer, block, in.size()});
+    }
+    return exchange(stream, sent, received);
+  }
+
+  State exchange(void* /*stream*/, std::span<const Sent> sent, std::span<const Received> received) override {
+    std::unique_lock lock(mail_.mutex);
+    for (const Sent& message : sent)
+      mail_.messages[{rank_, message.to}].emplace_back(message.data, message.data + message.bytes);
+    mail_.came.notify_all();
+    for (const Received& message : received) {
+      auto& queue = mail_.messages[{message.from, rank_}];
+      if (!mail_.came.wait_for(lock, std::chrono::seconds(60), [&] { return !queue.empty(); })) return State::kFailed;
+      std::memcpy(message.data, queue.front().data(), message.bytes);
+      queue.pop_front();
+    }
+    return State::kReady;
+  }
+
+  State state() override { return State::kReady; }
+  const char* reason() const override { return "a message did not come"; }
+  bool refused() const override { return false; }
+  void abort() override {}
+
+ private:
+  Mail& mail_;
+  int rank_, world_;
+};
+
+}  // namespace zero

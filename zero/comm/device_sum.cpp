@@ -1,0 +1,176 @@
+// A sum over ranks on their devices: blocks arrive in tiles, in two slots of staging in turn, and are summed in rank order.
+#include <algorithm>
+
+#include "zero/base/check.h"
+#include "zero/comm/device_handshake.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kMostSums = 64;      // under way, that have statistics
+constexpr std::size_t kStatsStride = 256;  // bytes of each
+static_assert(sizeof(StatsLimbs) <= kStatsStride);
+
+// Of one of two slots.
+std::int64_t slot_bytes(int world, std::int64_t wanted) {
+  const std::int64_t others = std::max(world - 1, 1);
+  const std::int64_t least = others * kStatsBlock * static_cast<std::int64_t>(sizeof(float));
+  return std::max(wanted / 2 / 256 * 256, least);
+}
+
+}  // namespace
+
+struct DeviceCommunicator::Sum {
+  const ReduceScatter& request;
+  const Blocks& blocks;
+  const Signature& what;
+  int world;
+  std::int64_t tile = 0;  // elements of a block at a time
+  StatsLimbs* stats = nullptr;
+
+  std::int64_t width() const { return static_cast<std::int64_t>(size_of(request.dtype)); }
+  std::int64_t begin(int rank) const {
+    return static_cast<std::int64_t>(blocks.offset(rank, world, request.in.size())) / width();
+  }
+  std::int64_t numel(int rank) const {
+    return static_cast<std::int64_t>(blocks.size(rank, world, request.in.size())) / width();
+  }
+  // Of a rank's block, in the tile that begins at `first`.
+  std::span<const std::byte> part(int rank, std::int64_t first) const {
+    const std::int64_t elements = std::clamp<std::int64_t>(numel(rank) - first, 0, tile);
+    if (elements == 0) return {};
+    return request.in.subspan(static_cast<std::size_t>((begin(rank) + first) * width()),
+                              static_cast<std::size_t>(elements * width()));
+  }
+};
+
+std::int64_t DeviceCommunicator::staging_bytes(int world, std::int64_t wanted) {
+  return 2 * slot_bytes(world, wanted);
+}
+
+std::int64_t DeviceCommunicator::held_bytes() const {
+  return static_cast<std::int64_t>(staging_.size() + partial_.size() + stats_.size());
+}
+
+void DeviceCommunicator::prepare_sums() {
+  if (world() > ranks_of_a_kernel_) {
+    const std::size_t others = static_cast<std::size_t>(world() - 1) * size_of(DType::kBFloat16);
+    partial_ = device_.allocate(staging_.size() / 2 / others * sizeof(float));
+  }
+  stats_ = device_.allocate(kMostSums * kStatsStride);
+  stats_down_ = device_.allocate_pinned(kMostSums * kStatsStride);
+  stats_taken_.assign(kMostSums, false);
+}
+
+StatsLimbs* DeviceCommunicator::stats_at(std::size_t number, const Allocation& memory) const {
+  return reinterpret_cast<StatsLimbs*>(memory.data() + number * kStatsStride);
+}
+
+std::size_t DeviceCommunicator::take_stats() {
+  const auto free = std::ranges::find(stats_taken_, false);
+  ZERO_CHECK(free != stats_taken_.end(), "more than {} sums are under way", kMostSums);
+  *free = true;
+  return static_cast<std::size_t>(free - stats_taken_.begin());
+}
+
+void DeviceCommunicator::Handshake::take_stats(DeviceCommunicator& comm) const {
+  if (stats == nullptr) return;
+  *stats = {};
+  if (!stats_slot) return;
+  const std::span<const StatsLimbs> down(comm.stats_at(*stats_slot, comm.stats_down_), 1);
+  const std::array accesses{reads(down)};
+  comm.device_.host_touches(accesses, "the statistics of a sum");
+  down.front().add_to(*stats);
+}
+
+Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
+  request.check(world(), rank(), tag.blocks);
+  ZERO_CHECK(request.onto.empty(), "a sum on a device begins with the first rank's");
+  auto handshake = shake_hands(Operation::kReduceScatter, tag, request.in.size());
+  Sum sum{.request = request, .blocks = tag.blocks, .what = handshake->own, .world = world()};
+  const std::size_t slot = staging_.size() / 2;
+  const std::int64_t others = std::max(world() - 1, 1);
+  sum.tile = static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
+  std::int64_t most = 0;
+  for (int r = 0; r < world(); ++r) most = std::max(most, sum.numel(r));
+
+  follow(device_, Lane::kReduce, Lane::kUp);      // those that used the output
+  follow(device_, Lane::kGather, Lane::kReduce);  // those that wrote the input
+  handshake->stats = request.stats;
+  if (request.stats != nullptr && sum.numel(rank()) > 0) {
+    handshake->stats_slot = take_stats();
+    sum.stats = stats_at(*handshake->stats_slot, stats_);
+    device_.fill(Lane::kReduce, std::as_writable_bytes(std::span(sum.stats, 1)), std::byte{0});
+  }
+  for (std::int64_t first = 0; first < most; first += sum.tile) {
+    const std::size_t number = next_slot_++ % slot_free_.size();
+    std::byte* const received = staging_.data() + number * slot;
+    device_.wait(Lane::kGather, slot_free_[number]);
+    receive_tile(sum, first, received);
+    follow(device_, Lane::kReduce, Lane::kGather);
+    sum_tile(sum, first, received);
+    slot_free_[number] = device_.mark(Lane::kReduce);
+  }
+  if (handshake->stats_slot)
+    device_.copy(Lane::kReduce, std::as_writable_bytes(std::span(stats_at(*handshake->stats_slot, stats_down_), 1)),
+                 std::as_bytes(std::span(sum.stats, 1)));
+  const auto own = static_cast<std::size_t>(sum.numel(rank()) * sum.width());
+  count(request.in.size() - own, own * static_cast<std::size_t>(world() - 1), tag);
+  return queued(std::move(handshake), Lane::kReduce);
+}
+
+// The others' parts, in rank order, one behind the other.
+void DeviceCommunicator::receive_tile(const Sum& sum, std::int64_t first, std::byte* slot) {
+  std::vector<DeviceLink::Sent> sent;
+  std::vector<DeviceLink::Received> received;
+  std::vector<Access> accesses;
+  const std::size_t own = sum.part(rank(), first).size();
+  for (int peer = 0; peer < world(); ++peer) {
+    if (peer == rank()) continue;
+    if (const auto theirs = sum.part(peer, first); !theirs.empty()) {
+      sent.push_back({peer, theirs.data(), theirs.size()});
+      accesses.push_back(reads(theirs));
+    }
+    if (own > 0) received.push_back({peer, slot + received.size() * own, own});
+  }
+  if (!received.empty()) accesses.push_back(writes(std::span(slot, received.size() * own)));
+  exchange(sent, received, accesses, sum.what);
+}
+
+void DeviceCommunicator::sum_tile(const Sum& sum, std::int64_t first, const std::byte* slot) {
+  const ReduceScatter& request = sum.request;
+  const std::span<const std::byte> own = sum.part(rank(), first);
+  if (own.empty()) return;
+  const std::int64_t numel = static_cast<std::int64_t>(own.size()) / sum.width();
+  const std::span<std::byte> out(request.out.data() + first * static_cast<std::int64_t>(size_of(request.out_dtype)),
+                                 static_cast<std::size_t>(numel) * size_of(request.out_dtype));
+  const auto part_of = [&](int r) {
+    return r == rank() ? own.data() : slot + static_cast<std::size_t>(r < rank() ? r : r - 1) * own.size();
+  };
+  for (int begin = 0; begin < world(); begin += ranks_of_a_kernel_) {
+    const int end = std::min(begin + ranks_of_a_kernel_, world());
+    const bool last = end == world();
+    auto* const partial = reinterpret_cast<float*>(partial_.data());
+    RankSumArguments arguments{.num_in = end - begin,
+                               .dtype = request.dtype,
+                               .out_dtype = last ? request.out_dtype : DType::kFloat32,
+                               .accumulate = last && request.accumulate,
+                               .out = last ? out.data() : partial_.data(),
+                               .numel = numel,
+                               .onto = begin > 0 ? partial : nullptr,
+                               .stats = last ? sum.stats : nullptr};
+    std::vector<Access> accesses;
+    for (int r = begin; r < end; ++r) {
+      const std::span<const std::byte> part(part_of(r), own.size());
+      arguments.in[static_cast<std::size_t>(r - begin)] = part.data();
+      accesses.push_back(reads(part));
+    }
+    if (begin > 0 || !last)
+      accesses.push_back(changes(partial_.bytes().first(static_cast<std::size_t>(numel) * sizeof(float))));
+    if (last) accesses.push_back(request.accumulate ? changes(out) : writes(out));
+    if (arguments.stats != nullptr) accesses.push_back(changes(std::span(arguments.stats, 1)));
+    device_.run(Lane::kReduce, {kRankSum, std::as_bytes(std::span(&arguments, 1)), accesses});
+  }
+}
+
+}  // namespace zero
