@@ -1,6 +1,7 @@
 // `zero train` whose saves fail while it trains: on a disk that is full (of root alone, who can mount one) and on one
 // that fails (strace). It goes on or it ends, as `checkpoint.on_error` says; what was saved before is whole, and once
 // the disk is well a later save works.
+#include <csignal>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -102,8 +103,11 @@ class DiskFaults : public TrainFaultTest {
       EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
     std::ifstream metrics(folder_ / run / "metrics.jsonl");
     int lines = 0;
-    for (std::string line; std::getline(metrics, line);)
-      EXPECT_EQ(nlohmann::json::parse(line, nullptr, false).value("step", 0), ++lines);
+    for (std::string line; std::getline(metrics, line);) {
+      const auto parsed = nlohmann::json::parse(line, nullptr, false);
+      ASSERT_TRUE(parsed.is_object()) << "line " << lines + 1 << ": " << line;
+      EXPECT_EQ(parsed.value("step", 0), ++lines);
+    }
     EXPECT_EQ(lines, kSteps) << "every step has its line";
   }
 
@@ -139,6 +143,16 @@ TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   }
 }
 
+// Stops the ranks meanwhile: a slow disk may take longer than the rest of the training.
+void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
+  const std::vector<WatchedProcess> processes = command.living();
+  for (const WatchedProcess& process : processes)
+    if (process.rank >= 0) kill(process.pid, SIGSTOP);
+  disk.fill();
+  for (const WatchedProcess& process : processes)
+    if (process.rank >= 0) kill(process.pid, SIGCONT);
+}
+
 TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
@@ -146,7 +160,7 @@ TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   WatchedCommand command(two_ranks("disk/run"));
   ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
   while (command.text().find(kNotSaved) == std::string::npos && !HasFailure()) {
-    disk.fill();  // again and again: an old checkpoint may have gone
+    fill_under(command, disk);  // again and again: an old checkpoint may have gone
     command.read_until(Clock::now() + milliseconds(20));
     ASSERT_NE(command.living().size(), 0u) << command.text();
   }
@@ -165,7 +179,7 @@ TEST_F(DiskFaults, OnAFullDiskItEndsWhereThatIsAskedForAndTheSameCommandContinue
   WatchedCommand command(two_ranks("disk/run", "stop"));
   ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
   while (!command.living().empty() && !HasFailure()) {
-    disk.fill();
+    fill_under(command, disk);
     command.read_until(Clock::now() + milliseconds(20));
   }
   EXPECT_EQ(command.finish(), 4) << command.text();
