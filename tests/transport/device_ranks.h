@@ -20,6 +20,7 @@
 #include "zero/transport/open_device_link.h"
 
 #include "tests/engine/thread_ranks.h"
+#include "tests/forwarded_communicator.h"
 #include "tests/transport/fake_gpu.h"
 #include "tests/transport/fake_nccl/fake_nccl.h"
 
@@ -42,16 +43,32 @@ inline std::unique_ptr<Communicator> open_units(Communicator& world) {
   return open_group(world, ranks, "units");
 }
 
+// Whose timeout a test sets when all is open: on a busy machine that takes its time.
+class Units final : public ForwardedCommunicator {
+ public:
+  explicit Units(std::unique_ptr<Communicator> group)
+      : ForwardedCommunicator(*group), group_(std::move(group)), limit(group_->timeout()) {}
+  std::chrono::milliseconds timeout() const override { return limit; }
+  GroupOpener* groups() override { return group_->groups(); }
+  Arrivals* arrivals() override { return group_->arrivals(); }
+
+ private:
+  std::unique_ptr<Communicator> group_;
+
+ public:
+  std::chrono::milliseconds limit;
+};
+
 struct DeviceRank {
   explicit DeviceRank(Communicator& run, const DeviceCommunicator::Options& options = {})
       : world(run),
         gpu(fmt::format("0000:0{}:00.0", run.rank() + 1)),
         units(open_units(run)),
-        comm(*units, gpu, open_device_link(*units, gpu), options) {}
+        comm(units, gpu, open_device_link(units, gpu), options) {}
 
   Communicator& world;
   FakeGpu gpu;
-  std::unique_ptr<Communicator> units;
+  Units units;
   DeviceCommunicator comm;
 };
 

@@ -14,7 +14,8 @@
 namespace zero {
 namespace {
 
-constexpr std::chrono::milliseconds kSoon{400};  // the timeout of ranks that wait for one that does not come
+constexpr std::chrono::milliseconds kSoon{500};    // the timeout of a rank whose bytes do not come
+constexpr std::chrono::milliseconds kLater{3000};  // of one that waits for a rank; all must be open by then
 
 class DeviceWatch : public testing::Test {
  protected:
@@ -59,9 +60,9 @@ TEST_F(DeviceWatch, ARankThatDoesNotComeIsNamedWithWhatItDidLast) {
         given_up.count_down();
         throw Error(error);
       },
-      kSoon);
+      kLater);
   expect_says(ends[0], {"rank 1: all_gather #3 (unit 3, 128 bytes) between devices",
-                        "it is not there after 400 ms; it last began"});
+                        "it is not there after 3 s; it last began"});
   EXPECT_EQ(ends[1], "this is the late one");
 }
 
@@ -80,25 +81,21 @@ TEST_F(DeviceWatch, ARankThatLeavesWhileOthersExchangeBytesWithItIsNamed) {
 }
 
 TEST_F(DeviceWatch, BytesThatDoNotComeEndWithTheTimeoutAndNobodyIsBlamed) {
-  const auto ends = ends_of_device_ranks(
-      2,
-      [&](DeviceRank& rank) {
-        const Allocation memory = rank.gpu.allocate(1024);
-        rank.world.barrier({}).wait();
-        nccl_->stuck = true;
-        Work work = gather(rank, memory);
-        const std::string error = message_of<CommError>([&] { work.wait(); });
-        expect_says(error, {"all_gather #3 (unit 3, 128 bytes) between devices",
-                            "all ranks have begun it, and nccl has not done it within 0.4 s"});
-        join_all(rank.gpu);  // what was queued has ended
-        // It stays so.
-        EXPECT_EQ(message_of<CommError>([&] { gather(rank, memory).wait(); }), error);
-        try {
-          rank.comm.barrier({}).wait();
-        } catch (const CommError&) {  // the other has left
-        }
-      },
-      kSoon);
+  std::latch both(2);  // have seen it: one that leaves would be named
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    rank.units.limit = kSoon;
+    nccl_->stuck = true;
+    Work work = gather(rank, memory);
+    const std::string error = message_of<CommError>([&] { work.wait(); });
+    expect_says(error, {"all_gather #3 (unit 3, 128 bytes) between devices",
+                        "all ranks have begun it, and nccl has not done it within 0.5 s"});
+    join_all(rank.gpu);  // what was queued has ended
+    // It stays so.
+    EXPECT_EQ(message_of<CommError>([&] { gather(rank, memory).wait(); }), error);
+    both.arrive_and_wait();
+  });
   for (const std::string& end : ends) EXPECT_EQ(end, "");
 }
 
@@ -117,17 +114,16 @@ TEST_F(DeviceWatch, AnErrorOfTheLibraryIsToldInItsWordsAndStays) {
 }
 
 TEST_F(DeviceWatch, ACallThatTheLibraryDoesNotTakeEndsWithTheTimeout) {
-  const auto ends = ends_of_device_ranks(
-      2,
-      [&](DeviceRank& rank) {
-        const Allocation memory = rank.gpu.allocate(1024);
-        rank.world.barrier({}).wait();
-        nccl_->busy = true;
-        expect_says(message_of<CommError>([&] { const Work work = gather(rank, memory); }),
-                    {"nccl could not begin it within"});
-        rank.world.barrier({}).wait();
-      },
-      kSoon);
+  std::latch both(2);
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    rank.units.limit = kSoon;
+    nccl_->busy = true;
+    expect_says(message_of<CommError>([&] { const Work work = gather(rank, memory); }),
+                {"nccl could not begin it within 0.5 s"});
+    both.arrive_and_wait();
+  });
   for (const std::string& end : ends) EXPECT_EQ(end, "");
 }
 
@@ -195,8 +191,8 @@ TEST_F(DeviceWatch, ALibraryThatIsNewEnoughIsAvailable) {
 
 TEST_F(DeviceWatch, RanksThatDoNotConnectSaySo) {
   nccl_->absent = 1;
-  for (const std::string& end : refusals({"a", "b"}, std::chrono::milliseconds(2000)))
-    expect_says(end, {"comm: rank 0: opening nccl: NCCL has not connected the ranks within 1 s"});
+  for (const std::string& end : refusals({"a", "b"}, std::chrono::milliseconds(1000)))
+    expect_says(end, {"comm: rank 0: opening nccl: NCCL has not connected the ranks within 0.5 s"});
 }
 
 TEST_F(DeviceWatch, ALinkOfOneRankOpensAlone) {

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "zero/base/check.h"
-#include "zero/base/clock.h"
 #include "zero/base/log.h"
 #include "zero/comm/arrivals.h"
 #include "zero/comm/device_handshake.h"
 #include "zero/comm/group.h"
+#include "zero/comm/waited_time.h"
 
 namespace zero {
 namespace {
@@ -84,21 +84,22 @@ void DeviceCommunicator::compare(Handshake& handshake) {
 }
 
 void DeviceCommunicator::settle(DeviceLink::State state, const Signature& what) {
-  const double begin = monotonic_seconds();
-  for (double waited = 0; state == DeviceLink::State::kBusy; waited = monotonic_seconds() - begin) {
+  WaitedTime time;
+  double waited = 0;
+  for (; state == DeviceLink::State::kBusy; waited = time.seconds()) {
     if (waited > seconds_of(timeout()))
-      fail(what, fmt::format("{} could not begin it within {:g} s", transport(), waited));
+      fail(what, fmt::format("{} could not begin it within {:g} s", transport(), seconds_of(timeout())));
     rest(waited);
     state = link_->state();
   }
-  waited_seconds_ += monotonic_seconds() - begin;
+  waited_seconds_ += waited;
   if (state == DeviceLink::State::kFailed) fail(what, fmt::format("{}: {}", transport(), link_->reason()));
 }
 
 void DeviceCommunicator::await(const Mark& mark, const Signature& what) try {
-  const double begin = monotonic_seconds();
-  double looked = 0;
-  for (double waited = 0; !device_.done(mark); waited = monotonic_seconds() - begin) {
+  WaitedTime time;
+  double waited = 0, looked = 0;
+  for (; !device_.done(mark); waited = time.seconds()) {
     if (link_->state() == DeviceLink::State::kFailed) fail(what, fmt::format("{}: {}", transport(), link_->reason()));
     if (waited > seconds_of(timeout()))
       fail(what, fmt::format("all ranks have begun it, and {} has not done it within {:g} s", transport(),
@@ -109,7 +110,7 @@ void DeviceCommunicator::await(const Mark& mark, const Signature& what) try {
     }
     rest(waited);
   }
-  waited_seconds_ += monotonic_seconds() - begin;
+  waited_seconds_ += waited;
 } catch (const CommError&) {
   throw;
 } catch (...) {  // the device

@@ -8,11 +8,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/base/plugin_file.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
+#include "zero/comm/waited_time.h"
 
 namespace zero {
 namespace {
@@ -113,9 +113,9 @@ std::unique_ptr<DeviceLink> connect_link(const LinkPlugin& plugin, const DeviceL
     outcome = outcome_of(failure);
     return nullptr;
   }
-  const double begin = monotonic_seconds();
+  WaitedTime waited;
   DeviceLink::State state = link->state();
-  while (state == DeviceLink::State::kBusy && monotonic_seconds() - begin < limit) {
+  while (state == DeviceLink::State::kBusy && waited.seconds() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     state = link->state();
   }
