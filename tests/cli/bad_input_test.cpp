@@ -257,7 +257,7 @@ Mistakes of_files() {
        {"train.label_smoothing = 0.1", "numbers, not classes"}},
       {"AVocabularySmallerThanAToken",
        "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
-       {"model.vocab = 150", "smaller than a token of the data", "use 200 or more"}},
+       {"model.vocab = 150", "token 150 of tokens.bin is 150", "at least 200"}},
       {"WeightsThatAreCutOff", "c.toml --model.init cut.safetensors", {"cut.safetensors", "the file is cut short"}},
       {"WeightsThatOverlap", "c.toml --model.init overlap.safetensors", {"overlap.safetensors", "they overlap"}},
       {"AHeaderOfTwoToTheSixtyTwoBytes",

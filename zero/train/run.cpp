@@ -46,6 +46,12 @@ DataOptions with_context(const TrainJob& job) {
   return data;
 }
 
+Corpus open_corpus(const TrainJob& job) {
+  Corpus corpus = open_data(with_context(job));
+  if (job.data.kind == DataKind::kTokens && job.model.vocab > 0) corpus.require_classes(job.model.vocab, "model.vocab");
+  return corpus;
+}
+
 Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
     : job(with),
       world(ranks),
@@ -53,7 +59,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       device(open_device(job.device)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
-      corpus(open_data(with_context(job))),
+      corpus(open_corpus(job)),
       task(make_task(job.model, corpus.shape(), job.train.seed)),
       meter(task->activations(), job.attach.threads, place_of(*device)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
