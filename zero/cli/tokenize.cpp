@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::int64_t kPartBytes = 1 << 24;  // that are in memory at once
 
-// Parts of a file that end where a line does, or where there is none, where they are full.
+// Parts of a file that end where a line does, or where there is none that `tokenizer` may cut, where they are full.
 class TextParts {
  public:
-  explicit TextParts(const std::string& path) : file_(path) {}
+  TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
 
   bool next(std::string& part) {
     if (at_ >= file_.size_bytes()) return false;
@@ -31,7 +31,9 @@ class TextParts {
     part.resize(static_cast<std::size_t>(bytes));
     file_.read_at(at_, std::as_writable_bytes(std::span(part)));
     const bool last = at_ + bytes == file_.size_bytes();
-    const std::size_t line = part.rfind('\n');
+    std::size_t line = part.rfind('\n');
+    while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
+      line = part.rfind('\n', line - 1);
     // A line's end stays with the line behind it: blank space is cut together.
     if (!last && line != std::string::npos && line > 0) part.resize(line);
     at_ += std::ssize(part);
@@ -40,13 +42,14 @@ class TextParts {
 
  private:
   InputFile file_;
+  const BytePairTokenizer* tokenizer_;
   std::int64_t at_ = 0;
 };
 
 BytePairTokenizer learn(const std::vector<std::string>& inputs, std::int64_t size, const std::string& folder) {
   std::string text, part;
   for (const std::string& input : inputs) {
-    TextParts parts(input);
+    TextParts parts(input, nullptr);
     while (parts.next(part)) text += part;
   }
   BytePairTokenizer tokenizer = BytePairTokenizer::learn(text, size);
@@ -71,10 +74,12 @@ std::int64_t write_tokens(const std::vector<std::string>& inputs, const BytePair
   std::string part;
   std::vector<std::int64_t> tokens;
   for (const std::string& input : inputs) {
-    TextParts parts(input);
+    TextParts parts(input, &tokenizer);
+    bool begins = true;
     while (parts.next(part)) {
       tokens.clear();
-      tokenizer.encode(part, tokens);
+      tokenizer.encode(part, tokens, begins);
+      begins = false;
       writer.append(tokens);
       bytes += std::ssize(part);
     }
@@ -100,7 +105,8 @@ std::string names_of(const TokenShardWriter& shards) {
 int run_tokenize(Arguments arguments) {
   CLI::App app(
       "Writes texts as tokens, for [data] kind = \"tokens\": one file, or several shards. The tokenizer is GPT-2's "
-      "(vocab.json and merges.txt), one of byte pairs in a tokenizer.json, or is learned from the texts.",
+      "(vocab.json and merges.txt), one of byte pairs in a tokenizer.json (Llama 3's, Llama 2's), or is learned from "
+      "the texts.",
       "zero tokenize");
   std::vector<std::string> inputs;
   std::string output, tokenizer_folder, learned_folder, end_name;
