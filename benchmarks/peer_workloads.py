@@ -4,7 +4,7 @@
     python3 benchmarks/peer_workloads.py                                 # needs Python's torch 2.11 and numpy
     python3 benchmarks/peer_workloads.py --workloads bert --repeat 5 --steps 200
 
-Each system trains the model of examples/mnist or examples/bert on the same digits, or on tokens of the same length, with
+Each system trains the model of an example (EXAMPLES below) on the same digits, or on tokens of the same length, with
 AdamW: two ranks, one thread each, over the machine's memory (gloo). The systems take turns; a cell is the median over the
 rounds of a run's median step, after a tenth of its steps. The last column is the largest of a rank's peak memory.
 """
@@ -24,7 +24,8 @@ from pathlib import Path
 from training_run import ROOT, find_zero
 
 BATCH = 32  # of a rank
-EXAMPLES = {"cnn": "examples/mnist/cnn.toml", "lstm": "examples/mnist/lstm.toml", "bert": "examples/bert/word_order.toml"}
+EXAMPLES = {name: f"examples/{example}/{example}.toml" for name, example in
+            (("cnn", "mnist_cnn"), ("lstm", "mnist_lstm"), ("bert", "bert_classification"))}
 STAGES = {"zero.cpp 0": 0, "zero.cpp 3": 3}
 PEERS = ("ddp", "fsdp2")
 
@@ -47,7 +48,7 @@ def arguments():
 def digits():
     import numpy
     import torch
-    folder = ROOT / "examples/mnist/data"
+    folder = ROOT / "examples/mnist_mlp/data"
     images = numpy.frombuffer(gzip.open(next(folder.glob("*images-idx3-ubyte*"))).read()[16:], numpy.uint8)
     labels = numpy.frombuffer(gzip.open(next(folder.glob("*labels-idx1-ubyte*"))).read()[8:], numpy.uint8)
     return torch.tensor(images.reshape(-1, 28, 28) / 255.0, dtype=torch.float32), torch.tensor(labels, dtype=torch.long)

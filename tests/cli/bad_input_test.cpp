@@ -316,7 +316,7 @@ Mistakes of_files() {
        {"train.label_smoothing = 0.1", "numbers, not classes"}},
       {"AVocabularySmallerThanAToken",
        "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
-       {"model.vocab = 150", "too small: token 150 of tokens.bin is 150", "at least 200"}},
+       {"model.vocab = 150", "token 150 of tokens.bin is 150", "at least 200"}},
       {"MuonForAModelWithoutMatrices",
        "bad.toml",
        {"bad.toml:7: optimizer.name = muon", "no hidden matrix", "use adamw"},

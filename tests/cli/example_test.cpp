@@ -152,7 +152,7 @@ TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
                                             folder.path() / "examples");
   std::string weights;
   for (const int stage : some_stages()) {
-    const Ran ran = folder.zero(fmt::format("train examples/mnist/{}.toml -n 2 --train.steps 180 --zero.stage {} "
+    const Ran ran = folder.zero(fmt::format("train examples/{0}/{0}.toml -n 2 --train.steps 180 --zero.stage {1} "
                                             "--run.dir run --overwrite",
                                             name, stage),
                                 "timeout 250");
@@ -166,12 +166,13 @@ TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, MnistExample,
-                         testing::Values(std::pair{"mlp", 0.85}, std::pair{"cnn", 0.9}, std::pair{"lstm", 0.6}),
+                         testing::Values(std::pair{"mnist_mlp", 0.85}, std::pair{"mnist_cnn", 0.9},
+                                         std::pair{"mnist_lstm", 0.6}),
                          [](const auto& given) { return std::string(given.param.first); });
 
 // Examples that read text, in a few steps: they learn, and the same bits come of the first stage and the last.
 struct TextExample {
-  std::string file;
+  std::string example;
   double loss_at_most;  // on validation data
   bool writes_text = true;
 };
@@ -186,9 +187,9 @@ TEST_P(TextExamples, LearnAndEveryStageGivesTheSameWeights) {
   std::string weights;
   for (const int stage : some_stages()) {
     const Ran ran =
-        folder.zero(fmt::format("train examples/{}.toml -n 2 --train.steps 30 --schedule.warmup 5 "
-                                "--train.sample 0 --zero.stage {} --data.validation 0.02 --run.dir run --overwrite",
-                                GetParam().file, stage),
+        folder.zero(fmt::format("train examples/{0}/{0}.toml -n 2 --train.steps 30 --schedule.warmup 5 "
+                                "--train.sample 0 --zero.stage {1} --data.validation 0.02 --run.dir run --overwrite",
+                                GetParam().example, stage),
                     "timeout 250");
     ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
     const Json report = Json::parse(folder.read("run/report.json"));
@@ -207,18 +208,44 @@ TEST_P(TextExamples, LearnAndEveryStageGivesTheSameWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TextExamples,
-                         testing::Values(TextExample{"shakespeare/lstm", 3.6}, TextExample{"shakespeare/llama", 3.6},
-                                         TextExample{"bert/word_order", 0.75, false}),
-                         [](const auto& given) {
-                           std::string name = given.param.file;
-                           std::ranges::replace(name, '/', '_');
-                           return name;
-                         });
+                         testing::Values(TextExample{"shakespeare_lstm", 3.6}, TextExample{"shakespeare_llama", 3.6},
+                                         TextExample{"bert_classification", 0.75, false}),
+                         [](const auto& given) { return given.param.example; });
+
+// The commands of examples/README.md that train otherwise, in a few steps: the examples' batches are shared out among them.
+struct OtherWay {
+  const char* name;
+  const char* arguments;
+};
+
+class OtherWays : public testing::TestWithParam<OtherWay> {};
+
+TEST_P(OtherWays, TrainAnExampleAsItStands) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
+  const Folder folder;
+  std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
+                                            folder.path() / "examples");
+  const Ran ran = folder.zero(fmt::format("train {} --run.dir run", GetParam().arguments), "timeout 250");
+  ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+  const Json report = Json::parse(folder.read("run/report.json"));
+  EXPECT_LT(report.at("losses").back(), report.at("losses").front()) << ran.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples, OtherWays,
+    testing::Values(OtherWay{"servers",
+                             "examples/mnist_cnn/mnist_cnn.toml -n 5 --sync.mode async --sync.servers 2 "
+                             "--sync.staleness 4 --train.steps 60"},
+                    OtherWay{"local_steps",
+                             "examples/shakespeare/shakespeare.toml -n 2 --sync.mode local "
+                             "--sync.local_steps 50 --train.steps 60 --schedule.warmup 10 "
+                             "--train.sample 0 --data.validation 0.02"}),
+    [](const auto& given) { return std::string(given.param.name); });
 
 // The published figures: whole runs of examples, minutes each, with three seeds; their median counts.
 struct Figure {
   const char* name;
-  const char* file;
+  const char* example;
   const char* figure;  // of report.json
   double bound;        // losses: at most; accuracies: at least
   const char* flags = "";
@@ -235,9 +262,10 @@ void measure(const Figure& wanted, double& median) {
                                             folder.path() / "examples");
   std::vector<double> found;
   for (const int seed : {1, 2, 3}) {
-    const Ran ran = folder.zero(fmt::format("train examples/{}.toml -n 2 --run.dir run --overwrite --train.seed {} {}",
-                                            wanted.file, seed, wanted.flags),
-                                "timeout 3000");
+    const Ran ran =
+        folder.zero(fmt::format("train examples/{0}/{0}.toml -n 2 --run.dir run --overwrite --train.seed {1} {2}",
+                                wanted.example, seed, wanted.flags),
+                    "timeout 3000");
     ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
     found.push_back(Json::parse(folder.read("run/report.json")).at(wanted.figure));
   }
@@ -265,16 +293,16 @@ TEST_P(Figures, AreReachedInTheMedianOfThreeSeeds) {
 }
 
 constexpr const char* kWideMlp = "--model.sizes '[784, 512, 512, 10]' --data.augment shift --train.epochs 40";
-constexpr Figure kGpt2{"gpt2", "shakespeare/shakespeare", "val_loss", 1.90};
+constexpr Figure kGpt2{"gpt2", "shakespeare", "val_loss", 1.90};
 // Both have the same budget: model size, tokens and steps.
 INSTANTIATE_TEST_SUITE_P(Examples, Figures,
-                         testing::Values(Figure{"llama_and_gpt2", "shakespeare/llama", "val_loss", 1.90, "", &kGpt2},
-                                         Figure{"char_lstm", "shakespeare/lstm", "val_loss", 1.75},
-                                         Figure{"bert", "bert/word_order", "val_accuracy", 0.81},
-                                         Figure{"cnn", "mnist/cnn", "val_accuracy", 0.99},
-                                         Figure{"lstm", "mnist/lstm", "val_accuracy", 0.97},
-                                         Figure{"mlp", "mnist/mlp", "val_accuracy", 0.955},
-                                         Figure{"wide_mlp", "mnist/mlp", "val_accuracy", 0.983, kWideMlp}),
+                         testing::Values(Figure{"llama_and_gpt2", "shakespeare_llama", "val_loss", 1.90, "", &kGpt2},
+                                         Figure{"char_lstm", "shakespeare_lstm", "val_loss", 1.75},
+                                         Figure{"bert", "bert_classification", "val_accuracy", 0.81},
+                                         Figure{"cnn", "mnist_cnn", "val_accuracy", 0.99},
+                                         Figure{"lstm", "mnist_lstm", "val_accuracy", 0.97},
+                                         Figure{"mlp", "mnist_mlp", "val_accuracy", 0.955},
+                                         Figure{"wide_mlp", "mnist_mlp", "val_accuracy", 0.983, kWideMlp}),
                          [](const auto& given) { return std::string(given.param.name); });
 
 // Coefficients and constant of the least squares: the normal equations of the rows that the example learns from, solved in

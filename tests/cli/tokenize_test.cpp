@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/data/byte_pair_tokenizer.h"
-#include "zero/data/token_stream.h"
+#include "zero/data/token_shards.h"
 
 #include "../message_of.h"
 #include "command.h"
@@ -51,6 +51,28 @@ TEST(Tokenize, ALongTextGivesTheTokensOfTheWhole) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(stream.size()));
   stream.read(0, tokens);
   EXPECT_EQ(tokens, tokenizer.encode(text));
+}
+
+TEST(Tokenize, ShardsHoldTheTokensOfTheWhole) {
+  const Folder folder;
+  folder.write("a.txt", lines(500));
+  const Ran whole = folder.zero("tokenize a.txt --learn tok --size 300 -o a.bin");
+  ASSERT_EQ(whole.status, 0) << whole.errors;
+  const Ran ran = folder.zero("tokenize a.txt --tokenizer tok -o s.bin --shard-tokens 1000");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "s_000001.bin to s_00000")) << ran.output;
+  const auto read_all = [&](const std::string& path) {
+    const TokenShards shards(with_patterns_expanded((folder.path() / path).string()), TokenKind::kTokens, "path");
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(shards.size()));
+    shards.read(0, tokens);
+    return tokens;
+  };
+  EXPECT_EQ(read_all("s_*.bin"), read_all("a.bin"));
+  EXPECT_EQ(TokenStream(folder.path() / "s_000001.bin", TokenKind::kTokens).size(), 1000);
+
+  const Ran again = folder.zero("tokenize a.txt --tokenizer tok -o s.bin --shard-tokens 5000");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_TRUE(says(again.errors, "is a shard of that name")) << again.errors;
 }
 
 TEST(Tokenize, BadInputIsRefusedAndWritesNothing) {

@@ -48,6 +48,14 @@ TEST(Load, AutoReduceIsWrittenOutAsEach) {
   EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.train.reduce, "last");
 }
 
+// So that config.toml of a run names the files, and ranks that found others do not start.
+TEST(Load, APatternIsReplacedByItsFiles) {
+  const TemporaryFolder folder;
+  const std::string second = folder.write("b.bin", "x").string(), first = folder.write("a.bin", "x").string();
+  const auto loaded = load_text("[data]\npath = \"" + (folder / "*.bin").string() + "\"\n");
+  EXPECT_EQ(loaded.config.data.path, DataFiles({first, second}));
+}
+
 TEST(Load, AnEmptySectionIsFineAnUnknownOneIsNot) {
   EXPECT_EQ(load_text("[model]\n").config, Config{});
   EXPECT_NE(message_of<ConfigError>([] { load_text("[modle]\n"); }).find("did you mean 'model'?"), std::string::npos);

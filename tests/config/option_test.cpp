@@ -165,8 +165,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"comm.transport", "\"shared_memroy\"", "did you mean 'shared_memory'?"},
         Bad{"comm.timeout", "\"60\"", "\"60s\" or \"500ms\""}, Bad{"comm.timeout", "\"0s\"", "out of range"},
         Bad{"comm.timeout", "60", "an integer does not fit"}, Bad{"zero.device_memory", "\"lots\"", "64MiB"},
-        Bad{"zero.device_memory", "\"0B\"", "no memory at all"}, Bad{"data.validation", "1.0", "a path, or a number"},
-        Bad{"data.validation", "\"\"", "an empty path"}, Bad{"run.dir", "1979-05-27", "a date or time does not fit"},
+        Bad{"zero.device_memory", "\"0B\"", "no memory at all"},
+        Bad{"data.validation", "1.0", "a path, several, or a number"}, Bad{"data.validation", "\"\"", "an empty path"},
+        Bad{"run.dir", "1979-05-27", "a date or time does not fit"},
         Bad{"train.checkpoint_activations", "1", "an integer does not fit here"},
         Bad{"train.checkpoint_activations", "\"yes\"", "allowed: true or false"},
         Bad{"train.offload_activations", "\"dsik\"", "did you mean 'disk'?"},
@@ -197,6 +198,15 @@ TEST(Option, MemoryBudgetsAreWordsOrSizes) {
   const std::string refused = refusal("zero.disk_memory", "\"min\"");
   EXPECT_TRUE(says(refused, "this budget has no least"));
   EXPECT_TRUE(says(refused, "64GiB")) << "and what would work";
+}
+
+TEST(Option, DataMayLieInSeveralFiles) {
+  EXPECT_EQ(with("data.path", "a.bin").data.path, DataFiles("a.bin"));
+  EXPECT_EQ(with("data.path", R"(["a.bin", "b.bin"])").data.path, DataFiles({"a.bin", "b.bin"}));
+  EXPECT_EQ(with("data.validation", R"(["a.bin", "b.bin"])").data.validation, (Validation{0, {{"a.bin", "b.bin"}}}));
+  EXPECT_TRUE(says(refusal("data.path", R"(["a.bin", ""])"), "an empty path"));
+  EXPECT_TRUE(says(refusal("data.path", "[1, 2]"), "an integer does not fit here"));
+  EXPECT_TRUE(says(refusal("data.validation", "[]"), "an empty path"));
 }
 
 TEST(Option, ValidationIsAFractionOrAPath) {

@@ -37,6 +37,7 @@ void change(Config& config, const Option& option) {
     void operator()(std::chrono::milliseconds& member) const { member = std::chrono::milliseconds(1234); }
     void operator()(Interval& member) const { member = {.steps = 17}; }
     void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
+    void operator()(DataFiles& member) const { member = {{"a b.bin", "c.bin"}}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
     void operator()(std::vector<GroupConfig>& member) const {
       member = {{.parameters = "*.\"b", .lr_scale = 1.0 / 3}, {.parameters = "h", .weight_decay = 0, .rule = "adamw"}};

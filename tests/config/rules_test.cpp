@@ -447,6 +447,20 @@ TEST_F(Files, MissingOnesAreNamedWithTheFolderLookedIn) {
   EXPECT_TRUE(message.starts_with("c.toml:9: data.path = \"nowhere.txt\": no such file (looked in ")) << message;
 }
 
+TEST_F(Files, OfSeveralTheOneAtFaultIsNamed) {
+  const std::string good = scratch_.write("good.bin", "12").string();
+  loaded_.config.data.kind = "tokens";
+  loaded_.config.data.path = DataFiles({good, scratch_.write("empty.bin", "").string()});
+  EXPECT_TRUE(says(problem(), "empty.bin\": an empty file")) << problem();
+  loaded_.config.data.path = DataFiles({good, "none.bin"});
+  EXPECT_TRUE(says(problem(), "\"none.bin\": no such file")) << problem();
+  loaded_.config.data.path = DataFiles({good, "none_*.bin"});
+  EXPECT_TRUE(says(problem(), "no file matches this pattern")) << problem();
+  loaded_.config.data.kind = "csv";
+  loaded_.config.data.path = DataFiles({good, good});
+  EXPECT_TRUE(says(problem(), "2 files, and data.kind = \"csv\" reads one")) << problem();
+}
+
 TEST_F(Files, EmptyDataIsRefused) {
   loaded_.config.data.path = scratch_.write("empty.txt", "").string();
   EXPECT_NE(problem().find("an empty file"), std::string::npos);
@@ -461,9 +475,9 @@ TEST_F(Files, ValidationAndInitAreLookedAtToo) {
 }
 
 TEST_F(Files, ARunFolderThatIsAFileIsRefused) {
-  loaded_.config.run.dir = loaded_.config.data.path;
+  loaded_.config.run.dir = loaded_.config.data.path.text();
   EXPECT_NE(problem().find("not a folder"), std::string::npos);
-  loaded_.config.run.dir = loaded_.config.data.path + "/below";
+  loaded_.config.run.dir = loaded_.config.data.path.text() + "/below";
   EXPECT_NE(problem().find("not a folder"), std::string::npos);
 }
 

@@ -130,7 +130,11 @@ TEST(BytePairTokenizer, WhatIsWrittenReadsBackTheSame) {
 // of spaces, contractions in both cases, digits of several alphabets, letters and marks of many, emoji, lines.
 TEST(BytePairTokenizer, HasTheTokensOfHuggingFacesTokenizers) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
-  for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"}, {"gpt2/files", "gpt2"}, {"llama3", "llama3"}}) {
+  for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"},
+                                       {"gpt2/files", "gpt2"},
+                                       {"llama3", "llama3"},
+                                       {"llama2", "llama2"},
+                                       {"llama2_across", "llama2_across"}}) {
     const auto tokenizer = BytePairTokenizer::read(folder / files, "data.tokenizer");
     const auto cases = nlohmann::json::parse(std::ifstream(folder / numbers / "encoded.json"));
     EXPECT_GT(cases.size(), 15U);
@@ -140,6 +144,69 @@ TEST(BytePairTokenizer, HasTheTokensOfHuggingFacesTokenizers) {
       EXPECT_EQ(tokenizer.encode(text), tokens) << files << ": " << text;
       EXPECT_EQ(tokenizer.decode(tokens), text) << files;
     }
+  }
+}
+
+BytePairTokenizer like_llama2(const char* name) {
+  return BytePairTokenizer::read(std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face" / name, "key");
+}
+
+TEST(Llama2Tokenizer, CharactersThatAreNoTokenAreBytes) {
+  const auto tokenizer = like_llama2("llama2");
+  EXPECT_EQ(tokenizer.encode("\n"), (Tokens{tokenizer.encode(" ").front(), 3 + 10})) << "a space in front, and <0x0A>";
+  EXPECT_EQ(tokenizer.decode(Tokens{3 + 0xE2, 3 + 0x82, 3 + 0xAC}), "€");
+  EXPECT_EQ(tokenizer.added("</s>"), 2);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("</s> <0x0A> <unk>")), "</s> <0x0A> <unk>") << "no text becomes one";
+  for (const std::int64_t token : tokenizer.encode("</s> <0x0A> <unk>")) EXPECT_GE(token, 3);
+}
+
+// zero generate prints token after token.
+TEST(Llama2Tokenizer, ATokenWithinATextKeepsItsSpace) {
+  const auto tokenizer = like_llama2("llama2");
+  const Tokens tokens = tokenizer.encode("the other over there");
+  std::string text;
+  for (const std::int64_t token : tokens) text += tokenizer.text_of(token);
+  EXPECT_EQ(text, " the other over there");
+  EXPECT_EQ(tokenizer.decode(tokens), "the other over there");
+}
+
+TEST(Llama2Tokenizer, OtherFormsAreRefusedByName) {
+  const auto published = nlohmann::json::parse(
+      std::ifstream(std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face/llama2/tokenizer.json"));
+  const auto refused = [&](const char* patch, const char* why) {
+    const TemporaryFolder folder;
+    nlohmann::json json = published;
+    json.merge_patch(nlohmann::json::parse(patch));
+    write(folder.path() / "tokenizer.json", json.dump());
+    EXPECT_TRUE(says(refusal(folder), why)) << refusal(folder);
+  };
+  refused(R"({"normalizer": {"type": "NFKC"}})", "its normalizer is no sequence");
+  refused(R"({"normalizer": {"normalizers": [{"type": "Prepend", "prepend": "▁"}]}})",
+          "its normalizer lacks {\"content\"");
+  refused(R"({"normalizer": {"normalizers": [{"type": "NFKC"}]}})", "its normalizer has {\"type\":\"NFKC\"}");
+  refused(R"({"pre_tokenizer": {"type": "Metaspace"}})", "it has a pre_tokenizer");
+  refused(R"({"decoder": {"type": "ByteLevel"}})", "its decoder is no sequence");
+  refused(R"({"decoder": {"decoders": [{"type": "Fuse"}]}})", "its decoder has {\"type\":\"Fuse\"}");
+  refused(R"({"model": {"ignore_merges": true}})", "ignore_merges");
+  refused(R"({"model": {"dropout": 0.1}})", "its model has a dropout");
+  refused(R"({"model": {"end_of_word_suffix": "</w>"}})", "its model has a end_of_word_suffix");
+  refused(R"({"model": {"vocab": {"<0x0A>": null}}})", "falls back to bytes and has no token <0x0A>");
+  refused(R"({"model": {"merges": [["<0x0A>", "t"]]}})", "merge 1 names the unknown token \"<0x0A>\"");
+  refused(R"({"model": {"byte_fallback": false}})", "it changes the text before it cuts it (normalizer)");
+}
+
+// A text in parts, cut before a line's end where the tokenizer allows it, has the tokens of the whole.
+RC_GTEST_PROP(Llama2Tokenizer, AnAllowedCutChangesNoToken, ()) {
+  static const auto tokenizer = like_llama2("llama2_across");
+  const auto text = *rc::gen::container<std::string>(
+      rc::gen::element<char>('t', 'h', 'e', ' ', 'r', 's', ',', '\n', '\xC3', '\xA9', '\xFF', '0'));
+  RC_ASSERT(tokenizer.decode(tokenizer.encode(text)) == text);
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    if (!tokenizer.may_cut(text, at)) continue;
+    Tokens tokens;
+    tokenizer.encode(std::string_view(text).substr(0, at), tokens);
+    tokenizer.encode(std::string_view(text).substr(at), tokens, /*begins=*/false);
+    RC_ASSERT(tokens == tokenizer.encode(text));
   }
 }
 

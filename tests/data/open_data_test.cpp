@@ -81,6 +81,21 @@ TEST(OpenData, AnotherFileMayBeTheValidation) {
   EXPECT_EQ(corpus.shape().classes, 501);  // the vocabulary must hold both
 }
 
+TEST(OpenData, SeveralFilesAreOneOfWhichTheEndIsHeldOut) {
+  const TemporaryFolder folder;
+  const DataFiles files{{folder.write("a", "aaaaaaaa").string(), folder.write("b", "bbbbbbbb").string()}};
+  const Corpus corpus = open_data({.path = files, .validation = 0.25, .context = 2});
+  EXPECT_EQ(corpus.train->size(), 12);
+  EXPECT_EQ(corpus.validation->size(), 4);
+}
+
+TEST(OpenData, OnlyTextAndTokensLieInSeveralFiles) {
+  const TemporaryFolder folder;
+  const DataFiles files{{folder.write("a", "1,2\n").string(), folder.write("b", "3,4\n").string()}};
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = files}),
+                   "a and 1 more: only text and tokens may lie in several files"));
+}
+
 TEST(OpenData, TheVocabularyIsCheckedInBothSplits) {
   const TemporaryFolder folder;
   const auto train = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4}));
@@ -101,7 +116,7 @@ TEST(OpenData, LabelsOutOfRangeAreNamedByTheirLine) {
     for (const int label : labels) text += "some words\t" + std::to_string(label) + "\n";
     return folder.write(name, text);
   };
-  const auto opened = [](const std::string& path, std::variant<double, std::filesystem::path> validation = 0.0) {
+  const auto opened = [](const std::string& path, std::variant<double, DataFiles> validation = 0.0) {
     return DataOptions{.kind = DataKind::kTsv, .path = path, .validation = std::move(validation), .context = 4};
   };
   EXPECT_EQ(open_data(opened(table("gap", {0, 1, 5, 3}))).shape().classes, 6);

@@ -3,12 +3,14 @@
 
     python3 tests/data/tokenizer_numbers.py        # with tokenizers 0.23; byte_pair_tokenizer_test.cpp reads the folder
 
-Two forms: GPT-2's (vocab.json and merges.txt, and tokenizer.json), and Llama 3's, whose pieces have another pattern.
+Three forms: GPT-2's (vocab.json and merges.txt, and tokenizer.json); Llama 3's, whose pieces have another pattern; and Llama 2's,
+over characters with a token for each byte. Of the last one llama2 has no token with a space in its middle, as the published
+one; llama2_across has.
 """
 import json
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 FOLDER = Path(__file__).parent / "hugging_face"
 LLAMA3 = (
@@ -56,8 +58,29 @@ def learned(pre_tokenizer):
     return tokenizer
 
 
-def write(name, pre_tokenizer):
-    tokenizer = learned(pre_tokenizer)
+def learned_over_characters(pre_tokenizer):
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    alphabet = sorted({c for text in LEARNED_FROM[:5] for c in text if c not in " \n"} | {"▁"})
+    trainer = trainers.BpeTrainer(
+        vocab_size=200, limit_alphabet=len(alphabet), initial_alphabet=alphabet, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False
+    )
+    tokenizer.train_from_iterator(LEARNED_FROM[:5], trainer)
+    # The tokens of bytes stand behind the added ones, as in Llama 2's; they are no added tokens, so that no text is one.
+    form = json.loads(tokenizer.to_str())
+    vocab = form["model"]["vocab"]
+    form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {f"<0x{b:02X}>": 3 + b for b in range(256)}
+    form["pre_tokenizer"] = None
+    tokenizer = Tokenizer.from_str(json.dumps(form))
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(content=" ", left=1, right=0)]
+    )
+    return tokenizer
+
+
+def write(name, tokenizer):
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
@@ -69,16 +92,20 @@ def write(name, pre_tokenizer):
     return tokenizer, folder
 
 
-gpt2, gpt2_folder = write("gpt2", pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True))
+gpt2, gpt2_folder = write("gpt2", learned(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)))
 files = gpt2_folder / "files"
 files.mkdir(exist_ok=True)
 gpt2.model.save(str(files))
 write(
     "llama3",
-    pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+    learned(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     ),
 )
+write("llama2", learned_over_characters(pre_tokenizers.Split("▁", behavior="merged_with_next")))
+write("llama2_across", learned_over_characters(None))

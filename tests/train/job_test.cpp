@@ -275,7 +275,7 @@ TEST(Job, ValidationIsAFractionOrAFile) {
   config.data.validation = {.fraction = 0.2};
   EXPECT_EQ(std::get<double>(data_options(config).validation), 0.2);
   config.data.validation = {.path = "held_out.txt"};
-  EXPECT_EQ(std::get<std::filesystem::path>(data_options(config).validation), "held_out.txt");
+  EXPECT_EQ(std::get<DataFiles>(data_options(config).validation), DataFiles("held_out.txt"));
 }
 
 TEST(Job, BudgetsAreTheEngines) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::int64_t kPartBytes = 1 << 24;  // that are in memory at once
 
-// Parts of a file that end where a line does, or where there is none, where they are full.
+// Parts of a file that end where a line does, or where there is none that `tokenizer` may cut, where they are full.
 class TextParts {
  public:
-  explicit TextParts(const std::string& path) : file_(path) {}
+  TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
 
   bool next(std::string& part) {
     if (at_ >= file_.size_bytes()) return false;
@@ -31,7 +31,9 @@ class TextParts {
     part.resize(static_cast<std::size_t>(bytes));
     file_.read_at(at_, std::as_writable_bytes(std::span(part)));
     const bool last = at_ + bytes == file_.size_bytes();
-    const std::size_t line = part.rfind('\n');
+    std::size_t line = part.rfind('\n');
+    while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
+      line = part.rfind('\n', line - 1);
     // A line's end stays with the line behind it: blank space is cut together.
     if (!last && line != std::string::npos && line > 0) part.resize(line);
     at_ += std::ssize(part);
@@ -40,13 +42,14 @@ class TextParts {
 
  private:
   InputFile file_;
+  const BytePairTokenizer* tokenizer_;
   std::int64_t at_ = 0;
 };
 
 BytePairTokenizer learn(const std::vector<std::string>& inputs, std::int64_t size, const std::string& folder) {
   std::string text, part;
   for (const std::string& input : inputs) {
-    TextParts parts(input);
+    TextParts parts(input, nullptr);
     while (parts.next(part)) text += part;
   }
   BytePairTokenizer tokenizer = BytePairTokenizer::learn(text, size);
@@ -63,16 +66,51 @@ std::int64_t document_end(const BytePairTokenizer& tokenizer, const std::string&
   return *number;
 }
 
+// Returns the bytes of the texts. `writer` is finished; an error leaves nothing of it.
+template <typename Writer>
+std::int64_t write_tokens(const std::vector<std::string>& inputs, const BytePairTokenizer& tokenizer,
+                          const std::optional<std::int64_t>& end, Writer& writer) {
+  std::int64_t bytes = 0;
+  std::string part;
+  std::vector<std::int64_t> tokens;
+  for (const std::string& input : inputs) {
+    TextParts parts(input, &tokenizer);
+    bool begins = true;
+    while (parts.next(part)) {
+      tokens.clear();
+      tokenizer.encode(part, tokens, begins);
+      begins = false;
+      writer.append(tokens);
+      bytes += std::ssize(part);
+    }
+    if (end) writer.append(std::span(&*end, 1));
+  }
+  writer.finish();
+  return bytes;
+}
+
+void say_written(const std::string& files, std::int64_t tokens, std::int64_t bytes, std::int64_t vocab) {
+  fmt::print("{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", files, tokens, format_bytes(bytes),
+             static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(tokens, 1)), vocab);
+}
+
+std::string names_of(const TokenShardWriter& shards) {
+  const std::string first = shards.path(0).string();
+  return shards.num_shards() == 1 ? first
+                                  : fmt::format("{} to {}", first, shards.path(shards.num_shards() - 1).string());
+}
+
 }  // namespace
 
 int run_tokenize(Arguments arguments) {
   CLI::App app(
-      "Writes texts as one file of tokens, for [data] kind = \"tokens\". The tokenizer is GPT-2's (vocab.json and "
-      "merges.txt), one of byte pairs in a tokenizer.json, or is learned from the texts.",
+      "Writes texts as tokens, for [data] kind = \"tokens\": one file, or several shards. The tokenizer is GPT-2's "
+      "(vocab.json and merges.txt), one of byte pairs in a tokenizer.json (Llama 3's, Llama 2's), or is learned from "
+      "the texts.",
       "zero tokenize");
   std::vector<std::string> inputs;
   std::string output, tokenizer_folder, learned_folder, end_name;
-  std::int64_t size = 1024;
+  std::int64_t size = 1024, shard_tokens = 0;
   app.add_option("INPUT", inputs, "texts")->required();
   app.add_option("-o,--output", output, "the file of tokens, in the form of llm.c");
   auto* given = app.add_option("--tokenizer", tokenizer_folder, "folder of a tokenizer");
@@ -80,6 +118,10 @@ int run_tokenize(Arguments arguments) {
       ->excludes(given);
   app.add_option("--size", size, "most tokens of the tokenizer that --learn makes")->capture_default_str();
   app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
+  app.add_option(
+         "--shard-tokens", shard_tokens,
+         "tokens of a file: several are written, -o train.bin as train_000001.bin and so on; 0: one file of all")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT32_MAX}));
   if (!parse_flags(app, arguments)) return 0;
   if (tokenizer_folder.empty() == learned_folder.empty())
     throw ConfigError("--tokenizer", tokenizer_folder, "no tokenizer is named",
@@ -89,29 +131,21 @@ int run_tokenize(Arguments arguments) {
 
   for (const std::string& input : inputs) require_input_file("INPUT", input);
   if (!output.empty()) require_output_file("-o", output);
+  if (shard_tokens > 0) TokenShardWriter::require_free(output, "-o");
   const BytePairTokenizer tokenizer = learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer")
                                                              : learn(inputs, size, learned_folder);
   if (output.empty()) return 0;
-  const bool ends = !end_name.empty();
-  const std::int64_t end = ends ? document_end(tokenizer, end_name) : 0;
-  TokenFileWriter writer(output, tokenizer.size());
-  std::int64_t bytes = 0;
-  std::string part;
-  std::vector<std::int64_t> tokens;
-  for (const std::string& input : inputs) {
-    TextParts parts(input);
-    while (parts.next(part)) {
-      tokens.clear();
-      tokenizer.encode(part, tokens);
-      writer.append(tokens);
-      bytes += std::ssize(part);
-    }
-    if (ends) writer.append(std::span(&end, 1));
+  std::optional<std::int64_t> end;
+  if (!end_name.empty()) end = document_end(tokenizer, end_name);
+  if (shard_tokens > 0) {
+    TokenShardWriter writer(output, tokenizer.size(), shard_tokens);
+    const std::int64_t bytes = write_tokens(inputs, tokenizer, end, writer);
+    say_written(names_of(writer), writer.size(), bytes, tokenizer.size());
+  } else {
+    TokenFileWriter writer(output, tokenizer.size());
+    const std::int64_t bytes = write_tokens(inputs, tokenizer, end, writer);
+    say_written(output, writer.size(), bytes, tokenizer.size());
   }
-  writer.finish();
-  fmt::print(
-      "{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", output, writer.size(), format_bytes(bytes),
-      static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(writer.size(), 1)), tokenizer.size());
   return 0;
 }
 

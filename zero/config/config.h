@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/base/data_files.h"
 #include "zero/base/memory_budget.h"
 #include "zero/plan/tier_split.h"
 
@@ -41,16 +42,16 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Held-out data: a fraction from the end of the training data, or, when `path` is given, a file of its own.
+// Held-out data: a fraction from the end of the training data, or, when `path` is given, files of their own.
 struct Validation {
   double fraction = 0.1;
-  std::string path;
+  DataFiles path;
   bool operator==(const Validation&) const = default;
 };
 
 struct DataConfig {
   std::string kind = "text";
-  std::string path;
+  DataFiles path;
   Validation validation;
   std::int64_t context = 0;
   std::string order = "shuffled";

@@ -72,6 +72,10 @@ LoadedConfig load_config(const ConfigRequest& request) {
   apply_environment(loaded, request.environment);
   for (const auto& setting : request.overrides) apply(loaded, setting);
   settle_defaults(loaded);
+  // Here, so that the files that a pattern found stand in the run's config.toml, and ranks that found others do not start.
+  auto& data = loaded.config.data;
+  data.path = with_patterns_expanded(data.path);
+  data.validation.path = with_patterns_expanded(data.validation.path);
   check_rules(loaded);
   if (request.check_files) check_files(loaded);
   return loaded;

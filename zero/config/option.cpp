@@ -111,11 +111,22 @@ class Assignment {
   }
 
   void operator()(Validation& member) const {
-    if (const auto* path = std::get_if<std::string>(&setting_.value.data)) {
-      if (path->empty()) refuse("an empty path");
-      member = {.fraction = 0, .path = *path};
+    const bool is_path = std::holds_alternative<std::string>(setting_.value.data);
+    if (is_path || std::holds_alternative<Value::Array>(setting_.value.data)) {
+      DataFiles files;
+      (*this)(files);
+      if (files.empty()) refuse("an empty path");
+      member = {.fraction = 0, .path = std::move(files)};
     } else {
-      member = {.fraction = number(setting_.value), .path = ""};
+      member = {.fraction = number(setting_.value), .path = {}};
+    }
+  }
+
+  void operator()(DataFiles& member) const {
+    if (const auto* path = std::get_if<std::string>(&setting_.value.data); path != nullptr && path->empty()) {
+      member = {};
+    } else {
+      (*this)(member.paths);
     }
   }
 
@@ -306,7 +317,11 @@ struct Reading {
     return member.time.count() > 0 ? Value(duration_text(member.time)) : Value(member.steps);
   }
   Value operator()(const Validation& member) const {
-    return member.path.empty() ? Value(member.fraction) : Value(member.path);
+    return member.path.empty() ? Value(member.fraction) : (*this)(member.path);
+  }
+  // One file has no brackets, so that runs of earlier versions read as they did.
+  Value operator()(const DataFiles& member) const {
+    return member.paths.size() > 1 ? (*this)(member.paths) : Value(member.text());
   }
   Value operator()(const std::vector<std::string>& member) const {
     Value::Array items;
@@ -380,7 +395,12 @@ struct Describe {
   std::string operator()(OptionAccess<Interval>) const {
     return "a number of steps, 0 for never, or a duration such as \"10min\"";
   }
-  std::string operator()(OptionAccess<Validation>) const { return limits(option.range, "a path, or a number"); }
+  std::string operator()(OptionAccess<Validation>) const {
+    return limits(option.range, "a path, several, or a number");
+  }
+  std::string operator()(OptionAccess<DataFiles>) const {
+    return "a path, a pattern such as \"train_*.bin\", or several, such as [\"a.bin\", \"b.bin\"]";
+  }
   std::string operator()(OptionAccess<LossScaleChoice>) const {
     return "\"dynamic\", or a number above 0, such as 1024";
   }

@@ -80,8 +80,8 @@ constexpr std::array kOptions{
     Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "first weights: a safetensors file, the index of several, or a folder with either; empty: random, from train.seed"},
 
     Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kWordsOf<kDataKinds>, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text; their class is whether their words are in order"},
-    Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files or of the folders of images; always needed"},
-    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own; 0: none"},
+    Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files or of the folders of images; always needed. text and tokens may lie in several files, which are read as one in their order: a list, or a pattern"},
+    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own, or several; 0: none"},
     Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens of a sample; 0: as many as model.context"},
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kWordsOf<kOrders>, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words in the vocabulary that is learned from the training texts of tsv or word_order, [PAD], [UNK] and [CLS] included"},

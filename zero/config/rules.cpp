@@ -387,6 +387,14 @@ void check_given(const LoadedConfig& loaded) {
   }
 }
 
+// One of the files that a key names, which may be several.
+[[noreturn]] void refuse_file(const LoadedConfig& loaded, std::string_view name, const std::string& file,
+                              std::string_view reason, std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name), shown(to_toml(Value(file))),
+                    reason, remedy);
+}
+
 void check_readable(const LoadedConfig& loaded, std::string_view name, const std::string& text) {
   const fs::path path(text);
   std::error_code error;
@@ -394,13 +402,22 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
   if (!fs::exists(status)) {
     const std::string folder =
         path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
-    refuse(loaded, name, fmt::format("no such file{}", folder),
-           "name a file that exists; paths are relative to the current folder");
+    refuse_file(loaded, name, text,
+                fmt::format("{}{}", is_open_pattern(text) ? "no file matches this pattern" : "no such file", folder),
+                "name a file that exists; paths are relative to the current folder");
   }
   if (access(path.c_str(), R_OK) != 0)
-    refuse(loaded, name, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
+    refuse_file(loaded, name, text, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
   if (fs::is_regular_file(status) && fs::file_size(path, error) == 0)
-    refuse(loaded, name, "an empty file", "name a file with data in it");
+    refuse_file(loaded, name, text, "an empty file", "name a file with data in it");
+}
+
+void check_data(const LoadedConfig& loaded, std::string_view name, const DataFiles& files) {
+  const std::string& kind = loaded.config.data.kind;
+  if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
+    refuse(loaded, name, fmt::format("{} files, and data.kind = \"{}\" reads one", files.paths.size(), kind),
+           "name one; text and tokens may lie in several files");
+  for (const std::string& file : files.paths) check_readable(loaded, name, file);
 }
 
 void check_run_folder(const LoadedConfig& loaded) {
@@ -485,8 +502,8 @@ void check_rules(const LoadedConfig& loaded) {
 void check_files(const LoadedConfig& loaded) {
   check_given(loaded);
   const auto& config = loaded.config;
-  check_readable(loaded, "data.path", config.data.path);
-  if (!config.data.validation.path.empty()) check_readable(loaded, "data.validation", config.data.validation.path);
+  check_data(loaded, "data.path", config.data.path);
+  check_data(loaded, "data.validation", config.data.validation.path);
   if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
   if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer);
   if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init);

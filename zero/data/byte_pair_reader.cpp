@@ -1,5 +1,6 @@
-// BytePairTokenizer::read(): GPT-2's two files, and tokenizer.json.
+// BytePairTokenizer::read(): GPT-2's two files, and tokenizer.json of GPT-2's, Llama 3's and Llama 2's form.
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@ class BytePairTokenizer::Reader {
   Reader(fs::path path, std::string_view key) : path_(std::move(path)), key_(key) {}
 
   BytePairTokenizer take() {
+    if (tokenizer_.characters_) return std::move(tokenizer_);
     for (int byte = 0; byte < 256; ++byte) {
       if (!tokenizer_.numbers_.contains(std::string(1, static_cast<char>(byte))))
         refuse(fmt::format("no token for byte {}: not a tokenizer over bytes", byte));
@@ -27,31 +29,28 @@ class BytePairTokenizer::Reader {
   }
 
   void read_vocabulary(const nlohmann::json& json) {
-    if (!json.is_object() || json.empty()) refuse("its vocabulary is no object of tokens");
-    constexpr std::int64_t kMostTokens = 1 << 24;
-    for (const auto& [name, number] : json.items()) {
-      if (!number.is_number_integer() || number.get<std::int64_t>() < 0 || number.get<std::int64_t>() >= kMostTokens)
-        refuse(fmt::format("token {:?} has no number from 0 to {}", name, kMostTokens - 1));
-      add_token(name, number.get<std::int64_t>());
-    }
+    for_each_token(json, [&](const std::string& name, std::int64_t number) { add_token(name, number); });
   }
 
   void add_special(const std::string& name, std::int64_t number) {
     if (number < 0 || number > (1 << 24)) refuse(fmt::format("{:?} has number {}", name, number));
     make_room(number);
-    tokenizer_.numbers_.erase(tokenizer_.tokens_[static_cast<std::size_t>(number)]);
+    tokenizer_.numbers_.erase(tokenizer_.characters_ ? name : tokenizer_.tokens_[static_cast<std::size_t>(number)]);
     tokenizer_.tokens_[static_cast<std::size_t>(number)].clear();
     tokenizer_.added_[name] = number;
   }
 
   void add_merge(std::string_view left, std::string_view right, const std::string& where) {
-    const auto number = [&](const std::string& bytes) {
-      const auto found = tokenizer_.numbers_.find(bytes);
+    const bool of_characters = tokenizer_.characters_.has_value();
+    const auto number = [&](const std::string& token) {
+      const auto found = tokenizer_.numbers_.find(token);
       if (found == tokenizer_.numbers_.end())
-        refuse(fmt::format("{} names the unknown token {:?}", where, to_alphabet(bytes)));
+        refuse(fmt::format("{} names the unknown token {:?}", where, of_characters ? token : to_alphabet(token)));
       return found->second;
     };
-    const std::string first = bytes_of(left, where), second = bytes_of(right, where);
+    const std::string first = of_characters ? std::string(left) : bytes_of(left, where);
+    const std::string second = of_characters ? std::string(right) : bytes_of(right, where);
+    if (of_characters) tokenizer_.characters_->pieces.add_merge(first, second);
     const std::pair pair{number(first), number(second)};
     const auto rank = static_cast<std::int64_t>(tokenizer_.merge_order_.size());
     tokenizer_.merges_.emplace(pair, Merge{rank, number(first + second)});
@@ -78,10 +77,17 @@ class BytePairTokenizer::Reader {
     const auto& model = json.contains("model") ? json.at("model") : nlohmann::json();
     if (!model.is_object() || model.value("type", "") != "BPE") refuse("its model is not BPE");
     if (!model.contains("vocab") || !model.contains("merges")) refuse("its model has no vocab or no merges");
-    if (json.contains("normalizer") && !json.at("normalizer").is_null())
-      refuse("it changes the text before it cuts it (normalizer)");
-    read_splitter(json.contains("pre_tokenizer") ? json.at("pre_tokenizer") : nlohmann::json());
-    read_vocabulary(model.at("vocab"));
+    for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+      if (is_given(model, key)) refuse(fmt::format("its model has a {}, which is not known here", key));
+    }
+    if (model.value("byte_fallback", false)) {
+      require_characters(json, model);
+      read_characters(model.at("vocab"));
+    } else {
+      if (is_given(json, "normalizer")) refuse("it changes the text before it cuts it (normalizer)");
+      read_splitter(json.contains("pre_tokenizer") ? json.at("pre_tokenizer") : nlohmann::json());
+      read_vocabulary(model.at("vocab"));
+    }
     int number = 0;
     for (const auto& merge : model.at("merges")) {
       const std::string where = fmt::format("merge {}", ++number);
@@ -114,6 +120,65 @@ class BytePairTokenizer::Reader {
     const auto bytes = from_alphabet(characters);
     if (!bytes) refuse(fmt::format("{} has characters that stand for no byte", where));
     return *bytes;
+  }
+
+  static bool is_given(const nlohmann::json& json, const char* key) {
+    return json.contains(key) && !json.at(key).is_null() && json.at(key) != "" && json.at(key) != 0.0;
+  }
+
+  // Llama 2's form and no other: a difference would be other tokens, or another text.
+  void require_characters(const nlohmann::json& json, const nlohmann::json& model) const {
+    constexpr const char* kOnly = "(beside byte_fallback only Llama 2's form is known here)";
+    const auto part = [&](const char* name, const char* list) {
+      const nlohmann::json whole = json.contains(name) ? json.at(name) : nlohmann::json();
+      if (!whole.is_object() || whole.value("type", "") != "Sequence" || !whole.contains(list))
+        refuse(fmt::format("its {} is no sequence {}", name, kOnly));
+      return whole.at(list);
+    };
+    const auto require = [&](const char* name, const nlohmann::json& has, const char* wanted) {
+      const auto want = nlohmann::json::parse(wanted);
+      for (std::size_t i = 0; i < std::max(has.size(), want.size()); ++i) {
+        if (i >= has.size()) refuse(fmt::format("its {} lacks {} {}", name, want[i].dump(), kOnly));
+        if (i >= want.size() || has[i] != want[i]) refuse(fmt::format("its {} has {} {}", name, has[i].dump(), kOnly));
+      }
+    };
+    require(
+        "normalizer", part("normalizer", "normalizers"),
+        R"([{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}])");
+    require("decoder", part("decoder", "decoders"),
+            R"([{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+                {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}])");
+    if (is_given(json, "pre_tokenizer")) refuse(fmt::format("it has a pre_tokenizer {}", kOnly));
+    if (model.value("ignore_merges", false)) refuse(fmt::format("its model has ignore_merges {}", kOnly));
+  }
+
+  void read_characters(const nlohmann::json& vocabulary) {
+    auto& bytes = tokenizer_.characters_.emplace().bytes;
+    bytes.fill(-1);
+    for_each_token(vocabulary, [&](const std::string& name, std::int64_t number) {
+      make_room(number);
+      tokenizer_.tokens_[static_cast<std::size_t>(number)] = CharacterPieces::text_of(name);
+      tokenizer_.numbers_.emplace(name, number);
+    });
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string name = fmt::format("<0x{:02X}>", byte);
+      const auto found = tokenizer_.numbers_.find(name);
+      if (found == tokenizer_.numbers_.end()) refuse(fmt::format("it falls back to bytes and has no token {}", name));
+      bytes[static_cast<std::size_t>(byte)] = found->second;
+      tokenizer_.tokens_[static_cast<std::size_t>(found->second)] = std::string(1, static_cast<char>(byte));
+      tokenizer_.numbers_.erase(found);  // no text is it, and no merge
+    }
+  }
+
+  void for_each_token(const nlohmann::json& json,
+                      const std::function<void(const std::string& name, std::int64_t number)>& take) const {
+    if (!json.is_object() || json.empty()) refuse("its vocabulary is no object of tokens");
+    constexpr std::int64_t kMostTokens = 1 << 24;
+    for (const auto& [name, number] : json.items()) {
+      if (!number.is_number_integer() || number.get<std::int64_t>() < 0 || number.get<std::int64_t>() >= kMostTokens)
+        refuse(fmt::format("token {:?} has no number from 0 to {}", name, kMostTokens - 1));
+      take(name, number.get<std::int64_t>());
+    }
   }
 
   void make_room(std::int64_t number) {

@@ -23,6 +23,25 @@ struct Link {
 
 }  // namespace
 
+std::vector<std::int64_t> BytePairTokenizer::symbols_of(std::string_view piece) const {
+  std::vector<std::int64_t> symbols;
+  symbols.reserve(piece.size());
+  if (!characters_) {
+    for (const char byte : piece) symbols.push_back(numbers_.at(std::string(1, byte)));
+    return symbols;
+  }
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::string_view character = piece.substr(at, CharacterPieces::character_bytes(piece, at));
+    at += character.size();
+    if (const auto known = numbers_.find(std::string(character)); known != numbers_.end()) {
+      symbols.push_back(known->second);
+    } else {
+      for (const char byte : character) symbols.push_back(characters_->bytes[static_cast<unsigned char>(byte)]);
+    }
+  }
+  return symbols;
+}
+
 void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const {
   if (whole_pieces_first_) {
     if (const auto whole = numbers_.find(std::string(piece)); whole != numbers_.end()) {
@@ -30,11 +49,12 @@ void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::in
       return;
     }
   }
-  std::vector<Link> links(piece.size());
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    links[i] = {.token = numbers_.at(std::string(1, piece[i])),
+  const std::vector<std::int64_t> symbols = symbols_of(piece);
+  std::vector<Link> links(symbols.size());
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    links[i] = {.token = symbols[i],
                 .before = static_cast<int>(i) - 1,
-                .after = i + 1 < piece.size() ? static_cast<int>(i) + 1 : -1};
+                .after = i + 1 < symbols.size() ? static_cast<int>(i) + 1 : -1};
   }
   // Rank, place, and the two tokens that stood there then: what has changed since is passed over.
   using Candidate = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;
@@ -66,10 +86,10 @@ void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::in
     out.push_back(links[static_cast<std::size_t>(at)].token);
 }
 
-void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>& out) const {
+void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>& out, bool begins) const {
   constexpr std::size_t kMostKept = 1 << 16, kLongestKept = 64;
   std::unordered_map<std::string_view, std::vector<std::int64_t>> known;  // most pieces of a text are there many times
-  splitter_.split(text, [&](std::string_view piece) {
+  const auto take = [&](std::string_view piece) {
     if (const auto found = known.find(piece); found != known.end()) {
       out.insert(out.end(), found->second.begin(), found->second.end());
       return;
@@ -78,7 +98,18 @@ void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>&
     encode_piece(piece, out);
     if (known.size() < kMostKept && piece.size() <= kLongestKept)
       known.emplace(piece, std::vector<std::int64_t>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
-  });
+  };
+  if (!characters_) return splitter_.split(text, take);
+  const std::string normal = CharacterPieces::normal(text, begins);
+  characters_->pieces.split(normal, take);
+}
+
+bool BytePairTokenizer::may_cut(std::string_view text, std::size_t at) const {
+  if (!characters_) return true;
+  constexpr std::size_t kLongest = 4;  // bytes of a character
+  const std::size_t from = at - std::min(at, kLongest);
+  const std::string before = CharacterPieces::normal(text.substr(from, at - from), false);
+  return characters_->pieces.may_cut(before + CharacterPieces::normal(text.substr(at, kLongest), false), before.size());
 }
 
 std::vector<std::int64_t> BytePairTokenizer::encode(std::string_view text) const {
@@ -89,10 +120,13 @@ std::vector<std::int64_t> BytePairTokenizer::encode(std::string_view text) const
 
 std::string BytePairTokenizer::decode(std::span<const std::int64_t> tokens) const {
   std::string text;
-  for (const std::int64_t token : tokens) {
-    if (token >= 0 && token < size()) text += tokens_[static_cast<std::size_t>(token)];
-  }
+  for (const std::int64_t token : tokens) text += text_of(token);
+  if (characters_ && text.starts_with(' ')) text.erase(0, 1);  // the one that encode() put there
   return text;
+}
+
+std::string BytePairTokenizer::text_of(std::int64_t token) const {
+  return token >= 0 && token < size() ? tokens_[static_cast<std::size_t>(token)] : "";
 }
 
 std::optional<std::int64_t> BytePairTokenizer::added(std::string_view name) const {
@@ -101,6 +135,7 @@ std::optional<std::int64_t> BytePairTokenizer::added(std::string_view name) cons
 }
 
 void BytePairTokenizer::write(const std::filesystem::path& folder) const {
+  ZERO_CHECK(!characters_, "{}: only tokenizers over bytes have GPT-2's two files", folder.string());
   std::filesystem::create_directories(folder);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tokens_.size(); ++i) vocabulary[to_alphabet(tokens_[i])] = i;

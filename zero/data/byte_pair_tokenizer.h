@@ -8,11 +8,13 @@
 //
 // A text is cut into pieces (TextSplitter), each piece into bytes, and neighbours are joined: again and again the pair
 // that comes first among the merges. Of tokenizer.json the models BPE over bytes are taken: GPT-2's, Llama 3's and their
-// like; tokens in angle brackets that a tokenizer adds ("<|endoftext|>") are numbers with a name, and no text becomes one.
+// like; and Llama 2's, which begins with characters (character_pieces.h) and has a token for each byte, "<0x0A>", for those
+// that are no token. Tokens that a tokenizer adds ("<|endoftext|>", "</s>") are numbers with a name, and no text becomes one.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -23,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "zero/data/character_pieces.h"
 #include "zero/data/text_splitter.h"
 
 namespace zero {
@@ -42,10 +45,14 @@ class BytePairTokenizer {
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::vector<std::int64_t> encode(std::string_view text) const;
-  // Appended; for a text in many parts, each part ending where a piece ends (a line does).
-  void encode(std::string_view text, std::vector<std::int64_t>& out) const;
-  // Numbers that are no token give nothing.
+  // Appended; for a text in many parts, of which the first one `begins` it, each cut where may_cut() allows it.
+  void encode(std::string_view text, std::vector<std::int64_t>& out, bool begins = true) const;
+  // Does the part [0, at) have the tokens that the whole has there? `at` is before the end of a line.
+  bool may_cut(std::string_view text, std::size_t at) const;
+  // Numbers that are no token give nothing. Bytes that are no UTF-8 stay as they are.
   std::string decode(std::span<const std::int64_t> tokens) const;
+  // Of a token within a text: Llama 2's has a space in front that decode() takes from the first one.
+  std::string text_of(std::int64_t token) const;
   // The number of a token that the tokenizer added, such as "<|endoftext|>".
   std::optional<std::int64_t> added(std::string_view name) const;
 
@@ -62,11 +69,20 @@ class BytePairTokenizer {
   class Reader;
 
   BytePairTokenizer() : splitter_(TextSplitter::kGpt2) {}
+  // Llama 2's form. Tokens are characters, with "▁" for a space.
+  struct Characters {
+    CharacterPieces pieces;
+    std::array<std::int64_t, 256> bytes{};  // numbers of "<0x00>" to "<0xFF>"
+  };
+
+  // The tokens with which a piece begins, before any are joined.
+  std::vector<std::int64_t> symbols_of(std::string_view piece) const;
   void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
   TextSplitter splitter_;
-  bool whole_pieces_first_ = false;  // a piece that is a token needs no merges: Llama 3
-  std::vector<std::string> tokens_;  // their bytes; of added ones, and of numbers without a token, nothing
+  std::optional<Characters> characters_;  // nothing: tokens are bytes, cut by splitter_
+  bool whole_pieces_first_ = false;       // a piece that is a token needs no merges: Llama 3
+  std::vector<std::string> tokens_;       // their bytes; of added ones, and of numbers without a token, nothing
   std::unordered_map<std::string, std::int64_t> numbers_;
   std::vector<std::pair<std::int64_t, std::int64_t>> merge_order_;
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;

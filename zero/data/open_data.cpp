@@ -35,13 +35,13 @@ std::int64_t held_out(double fraction, std::int64_t n) {
   return static_cast<std::int64_t>(std::ceil(size * fraction - size * 1e-12));
 }
 
-// `load(path, key)` reads a file, `part(file, begin, end, key)` makes a dataset of a part of it, `size(file)` counts.
+// `load(files, key)` reads files, `part(file, begin, end, key)` makes a dataset of a part of it, `size(file)` counts.
 template <typename Load, typename Size, typename Part>
 Corpus split(const DataOptions& options, Load load, Size size, Part part) {
   const auto file = load(options.path, kPath);
   const std::int64_t n = size(file);
   Corpus corpus;
-  if (const auto* const other = std::get_if<std::filesystem::path>(&options.validation)) {
+  if (const auto* const other = std::get_if<DataFiles>(&options.validation)) {
     const auto held = load(*other, kValidation);
     corpus.train = part(file, 0, n, kPath);
     corpus.validation = part(held, 0, size(held), kValidation);
@@ -53,23 +53,35 @@ Corpus split(const DataOptions& options, Load load, Size size, Part part) {
   return corpus;
 }
 
+// For kinds that lie in one file, or one folder: `load(path, key)` reads it.
+template <typename Load>
+auto one_file(Load load) {
+  return [load](const DataFiles& files, std::string_view key) {
+    if (files.paths.size() > 1)
+      throw ConfigError(key, files.text(), "only text and tokens may lie in several files", "name one file or folder");
+    return load(std::filesystem::path(files.empty() ? "" : files.paths.front()), key);
+  };
+}
+
 Corpus open_tokens(const DataOptions& options, TokenKind kind) {
   if (options.context <= 0)
     throw ConfigError("data.context", fmt::format("{}", options.context), "a sample needs one token or more",
                       "Set data.context or model.context.");
   struct Source {
-    std::filesystem::path path;
+    DataFiles files;
     std::int64_t size;
   };
-  // Each part maps the file for itself: a mapping costs no memory, and nobody shares ownership.
+  // Each part opens its files for itself: that costs no memory, and nobody shares ownership.
   return split(
       options,
-      [&](const std::filesystem::path& path, std::string_view key) {
-        return Source{path, TokenStream(path, kind, key).size()};
+      [&](const DataFiles& files, std::string_view key) {
+        if (files.empty()) throw ConfigError(key, "", "no data is named", "name a file");
+        return Source{files, TokenShards(files, kind, key).size()};
       },
       [](const Source& source) { return source.size; },
       [&](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
-        return std::make_unique<TokenDataset>(TokenStream(source.path, kind, key), begin, end, options.context, key);
+        return std::make_unique<TokenDataset>(TokenShards(source.files, kind, key, begin, end), begin, end,
+                                              options.context, key);
       });
 }
 
@@ -100,13 +112,12 @@ Corpus open_images(const DataOptions& options, Read read) {
   std::vector<std::string> classes;  // of the training images, which split() reads first
   std::optional<ClassRange> range;
   return split(
-      options,
-      [&](const std::filesystem::path& path, std::string_view key) {
+      options, one_file([&](const std::filesystem::path& path, std::string_view key) {
         LabelledImages images = read(path, key);
         if (key == kPath) classes = images.classes;
         require_same_classes(classes, images, key);
         return images;
-      },
+      }),
       [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
         if (images.classes.empty())
@@ -123,10 +134,9 @@ Corpus open_table(const DataOptions& options) {
     CsvTable table;
   };
   return split(
-      options,
-      [](const std::filesystem::path& path, std::string_view key) {
+      options, one_file([](const std::filesystem::path& path, std::string_view key) {
         return Source{path, read_csv(path, key)};
-      },
+      }),
       [](const Source& source) { return source.table.num_rows(); },
       [](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
         return std::make_unique<TableDataset>(source.table, begin, end, key, source.path.native());
@@ -140,7 +150,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
   std::optional<ClassRange> range;
   if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab");
   return split(
-      options, read, [](const LabelledTexts& texts) { return texts.size(); },
+      options, one_file(read), [](const LabelledTexts& texts) { return texts.size(); },
       [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
         check_labels(range, texts.labels, begin, end, key, [&](std::int64_t i) {
           return fmt::format("{}:{}", texts.path, texts.lines[static_cast<std::size_t>(i)]);
@@ -216,7 +226,7 @@ Corpus open_data(const DataOptions& options) {
   Corpus corpus = open_kind(options);
   if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
   if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
-    throw ConfigError(kValidation, std::get<std::filesystem::path>(options.validation).native(),
+    throw ConfigError(kValidation, std::get<DataFiles>(options.validation).text(),
                       fmt::format("has {} numbers per input, but the training data has {}",
                                   corpus.validation->shape().features, corpus.train->shape().features),
                       "Both must have the same columns or image size.");

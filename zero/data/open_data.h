@@ -6,6 +6,8 @@
 //
 // Labels of samples are checked as zero/data/class_range.h says; those of a folder of pictures are its folders.
 //
+// Text and tokens may lie in several files (token_shards.h), which are one stream; other kinds read one file or folder.
+//
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
 // the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab", "data.tokenizer",
 // "data.augment" or "data.context". Local: each rank reads the files itself.
@@ -17,6 +19,7 @@
 #include <string_view>
 #include <variant>
 
+#include "zero/base/data_files.h"
 #include "zero/data/dataset.h"
 
 namespace zero {
@@ -29,9 +32,9 @@ enum class Augment { kNone, kShift };
 
 struct DataOptions {
   DataKind kind = DataKind::kText;
-  std::filesystem::path path;
-  std::variant<double, std::filesystem::path> validation = 0.1;  // a fraction in [0, 1), or another file; 0: none
-  std::int64_t context = 0;                                      // tokens per sample; kinds of numbers ignore it
+  DataFiles path;
+  std::variant<double, DataFiles> validation = 0.1;  // a fraction in [0, 1), or other files; 0: none
+  std::int64_t context = 0;                          // tokens per sample; kinds of numbers ignore it
   std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
   std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
   std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none

@@ -12,19 +12,19 @@
 
 namespace zero {
 
-TokenDataset::TokenDataset(TokenStream stream, std::int64_t begin, std::int64_t end, std::int64_t context,
+TokenDataset::TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t end, std::int64_t context,
                            std::string_view key)
-    : stream_(std::move(stream)), begin_(begin), end_(end), context_(context) {
-  ZERO_CHECK(0 <= begin && begin <= end && end <= stream_.size(), "tokens [{}, {}) of {}", begin, end, stream_.size());
+    : shards_(std::move(shards)), begin_(begin), end_(end), context_(context) {
+  ZERO_CHECK(0 <= begin && begin <= end && end <= shards_.size(), "tokens [{}, {}) of {}", begin, end, shards_.size());
   ZERO_CHECK(context > 0, "context {}", context);
   // context + 1 tokens make a window and its targets; one more keeps the sequential order's modulus above zero.
   if (size() < context + 2)
-    throw ConfigError(key, stream_.path(),
+    throw ConfigError(key, shards_.files().text(),
                       fmt::format("too short: {} tokens are there, a context of {} needs at least {}",
                                   format_count(size()), format_count(context), format_count(context + 2)),
                       fmt::format("Give more data, or a context (data.context, model.context) of at most {}.",
                                   format_count(std::max<std::int64_t>(0, size() - 2))));
-  if (stream_.layout().token_bytes == 1) return;
+  if (shards_.token_bytes() == 1) return;
   std::int64_t largest = 0;
   scan([&](std::int64_t, std::span<const std::int64_t> tokens) {
     largest = std::max(largest, *std::max_element(tokens.begin(), tokens.end()));
@@ -61,8 +61,8 @@ std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& ba
     const std::span row_input(input.begin() + at, static_cast<std::size_t>(context_));
     const std::span row_target(target.begin() + at, static_cast<std::size_t>(context_));
     const auto valid = static_cast<std::size_t>(length);
-    stream_.read(begin_ + samples[row], row_input.first(valid));
-    stream_.read(begin_ + samples[row] + 1, row_target.first(valid));
+    shards_.read(begin_ + samples[row], row_input.first(valid));
+    shards_.read(begin_ + samples[row] + 1, row_target.first(valid));
     std::fill(row_input.begin() + length, row_input.end(), 0);
     std::fill(row_target.begin() + length, row_target.end(), kIgnoredTarget);
     counted += length;
@@ -71,13 +71,13 @@ std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& ba
 }
 
 void TokenDataset::require_classes(std::int64_t classes, std::string_view key) const {
-  if (stream_.layout().token_bytes > 1 && classes_ <= classes) return;
+  if (shards_.token_bytes() > 1 && classes_ <= classes) return;
   scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {
     const auto found = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t token) { return token >= classes; });
     if (found == tokens.end()) return true;
+    const TokenShards::Place place = shards_.place(position + (found - tokens.begin()));
     throw ConfigError(key, fmt::format("{}", classes),
-                      fmt::format("too small: token {} of {} is {}", format_count(position + (found - tokens.begin())),
-                                  stream_.path(), *found),
+                      fmt::format("too small: token {} of {} is {}", format_count(place.position), place.path, *found),
                       fmt::format("Set it to at least {}, or to 0 to take the data's.", classes_));
   });
 }
@@ -88,7 +88,7 @@ void TokenDataset::scan(Visit visit) const {
   for (std::int64_t at = begin_; at < end_; at += static_cast<std::int64_t>(block.size())) {
     const auto count = std::min(end_ - at, static_cast<std::int64_t>(block.size()));
     const auto tokens = std::span(block).first(static_cast<std::size_t>(count));
-    stream_.read(at, tokens);
+    shards_.read(at, tokens);
     if (!visit(at, tokens)) return;
   }
 }

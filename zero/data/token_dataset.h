@@ -1,25 +1,26 @@
-// TokenDataset: windows of `context` tokens over one part of a token stream.
+// TokenDataset: windows of `context` tokens over one part of a stream of tokens, which lies in one file or several.
 //
 // A sample at position p is tokens [p, p + context), its targets [p + 1, p + context + 1). With n tokens in the part:
 //   shuffled     p = shuffled_offset(seed, g, n - context), every window there is
 //   sequential   p = (g * context) mod (n - context - 1)
 //   one pass     p = 0, context, 2 context ...: all n - 1 targets; what the last window lacks is padded (token 0,
 //                target kIgnoredTarget), so that its shape is like the others'
-// Positions are relative to the part; errors give positions in the file. ConfigError(key) when the part is too short.
+// Windows go from one file into the next, as though they were one: a cut into files changes no sample, and no file is too
+// short. Positions are relative to the part; errors give the file and the position in it. ConfigError(key) when the part is too short.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "zero/data/dataset.h"
-#include "zero/data/token_stream.h"
+#include "zero/data/token_shards.h"
 
 namespace zero {
 
 class TokenDataset : public Dataset {
  public:
-  // The part is tokens [begin, end) of `stream`. Looks at every token of it once, unless they are bytes.
-  TokenDataset(TokenStream stream, std::int64_t begin, std::int64_t end, std::int64_t context,
+  // The part is tokens [begin, end) of `shards`. Looks at every token of it once, unless they are bytes.
+  TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t end, std::int64_t context,
                std::string_view key = "data.path");
 
   SampleShape shape() const override;
@@ -31,11 +32,11 @@ class TokenDataset : public Dataset {
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
  private:
-  // Calls visit(position in the file, tokens) over the part, block by block, until it returns false.
+  // Calls visit(position in the stream, tokens) over the part, block by block, until it returns false.
   template <typename Visit>
   void scan(Visit visit) const;
 
-  TokenStream stream_;
+  TokenShards shards_;
   std::int64_t begin_;
   std::int64_t end_;
   std::int64_t context_;

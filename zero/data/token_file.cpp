@@ -1,10 +1,14 @@
 #include "zero/data/token_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "zero/base/check.h"
@@ -18,6 +22,7 @@ struct Form {
 };
 constexpr Form kNarrow{20240520, 1}, kWide{20240801, 7};
 using Header = std::array<std::int32_t, 256>;
+constexpr std::size_t kShardDigits = 6;  // as llm.c names them
 
 }  // namespace
 
@@ -31,7 +36,7 @@ TokenFileWriter::TokenFileWriter(std::filesystem::path path, std::int64_t vocab)
 }
 
 TokenFileWriter::~TokenFileWriter() {
-  if (file_.get() >= 0) ::unlink(unfinished_.c_str());
+  if (!is_finished_) ::unlink(unfinished_.c_str());
 }
 
 void TokenFileWriter::write(std::span<const std::byte> bytes) {
@@ -54,9 +59,11 @@ void TokenFileWriter::append(std::span<const std::int64_t> tokens) {
   num_tokens_ += std::ssize(tokens);
 }
 
-void TokenFileWriter::finish() {
+void TokenFileWriter::seal() {
+  if (file_.get() < 0) return;
   if (num_tokens_ > INT32_MAX)
-    throw IoError(path_.string(), "write", EFBIG, "the header of llm.c counts at most 2,147,483,647 tokens");
+    throw IoError(path_.string(), "write", EFBIG,
+                  "the header of llm.c counts at most 2,147,483,647 tokens: write shards");
   const Form& form = wide_ ? kWide : kNarrow;
   Header header{};
   header[0] = form.magic;
@@ -65,10 +72,64 @@ void TokenFileWriter::finish() {
   if (::pwrite(file_.get(), header.data(), sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
       ::fsync(file_.get()) != 0)
     throw IoError(unfinished_.string(), "write", errno);
+  file_ = {};
+}
+
+void TokenFileWriter::finish() {
+  seal();
   std::error_code error;
   std::filesystem::rename(unfinished_, path_, error);
   if (error) throw IoError(path_.string(), "rename", error.value());
-  file_ = {};
+  is_finished_ = true;
+}
+
+void TokenShardWriter::require_free(const std::filesystem::path& path, std::string_view key) {
+  const std::string begin = path.stem().string() + "_", end = path.extension().string();
+  const auto folder = path.parent_path().empty() ? std::filesystem::path(".") : path.parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() != begin.size() + kShardDigits + end.size() || !name.starts_with(begin) || !name.ends_with(end) ||
+        !std::ranges::all_of(name.substr(begin.size(), kShardDigits), [](char c) { return c >= '0' && c <= '9'; }))
+      continue;
+    throw ConfigError(key, path.string(),
+                      fmt::format("{} is a shard of that name", (path.parent_path() / name).string()),
+                      "remove the old shards, which a pattern would take along, or choose another name");
+  }
+}
+
+TokenShardWriter::TokenShardWriter(std::filesystem::path path, std::int64_t vocab, std::int64_t shard_tokens)
+    : path_(std::move(path)), vocab_(vocab), shard_tokens_(shard_tokens) {
+  ZERO_CHECK(shard_tokens > 0, "shards of {} tokens", shard_tokens);
+  shards_.push_back(std::make_unique<TokenFileWriter>(this->path(0), vocab_));
+}
+
+std::filesystem::path TokenShardWriter::path(std::int64_t i) const {
+  return path_.parent_path() /
+         fmt::format("{}_{:0{}}{}", path_.stem().string(), i + 1, kShardDigits, path_.extension().string());
+}
+
+void TokenShardWriter::append(std::span<const std::int64_t> tokens) {
+  while (!tokens.empty()) {
+    if (shards_.back()->size() == shard_tokens_) {
+      shards_.back()->seal();
+      shards_.push_back(std::make_unique<TokenFileWriter>(path(num_shards()), vocab_));
+    }
+    const auto room = static_cast<std::size_t>(shard_tokens_ - shards_.back()->size());
+    const auto part = tokens.first(std::min(room, tokens.size()));
+    shards_.back()->append(part);
+    tokens = tokens.subspan(part.size());
+  }
+}
+
+void TokenShardWriter::finish() {
+  for (const auto& shard : shards_) shard->seal();
+  for (const auto& shard : shards_) shard->finish();
+}
+
+std::int64_t TokenShardWriter::size() const {
+  std::int64_t tokens = 0;
+  for (const auto& shard : shards_) tokens += shard->size();
+  return tokens;
 }
 
 }  // namespace zero

@@ -38,7 +38,7 @@ TokenText TokenText::of(DataKind kind, const std::filesystem::path& tokenizer) {
 }
 
 std::string TokenText::show(std::int64_t token) const {
-  if (tokenizer_) return tokenizer_->decode(std::span(&token, 1));
+  if (tokenizer_) return tokenizer_->text_of(token);
   return is_bytes_ ? std::string(1, static_cast<char>(token)) : fmt::format("{} ", token);
 }
 

@@ -93,14 +93,15 @@ Description describe_run(const fs::path& folder, bool verify) {
   const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
   Description out;
   const bool done = fs::exists(folder / "report.json");
-  out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
-                         done ? "done" : "not done", model.name, loaded.config.data.path, loaded.config.data.kind,
-                         format_count(train.steps, "step"), train.global_batch, loaded.config.zero.stage, train.dtype);
+  out.text =
+      fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
+                  done ? "done" : "not done", model.name, loaded.config.data.path.text(), loaded.config.data.kind,
+                  format_count(train.steps, "step"), train.global_batch, loaded.config.zero.stage, train.dtype);
   out.json = {{"kind", "run"},
               {"path", folder.string()},
               {"done", done},
               {"model", model.name},
-              {"data", loaded.config.data.path},
+              {"data", loaded.config.data.path.text()},
               {"steps", train.steps},
               {"stage", loaded.config.zero.stage}};
   if (const fs::path metrics = folder / "metrics.jsonl"; fs::exists(metrics)) {

@@ -11,9 +11,9 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/check.h"
+#include "zero/base/descriptor_limit.h"
 #include "zero/base/exit_status.h"
 #include "zero/launch/attempt.h"
-#include "zero/launch/descriptor_limit.h"
 #include "zero/launch/failure_report.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/restart_policy.h"

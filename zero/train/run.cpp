@@ -60,6 +60,12 @@ DataOptions with_context(const TrainJob& job) {
   return data;
 }
 
+Corpus open_corpus(const TrainJob& job) {
+  Corpus corpus = open_data(with_context(job));
+  if (job.data.kind == DataKind::kTokens && job.model.vocab > 0) corpus.require_classes(job.model.vocab, "model.vocab");
+  return corpus;
+}
+
 Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
     : job(with),
       world(ranks),

@@ -65,5 +65,7 @@ inline std::int64_t samples_per_step(const StepOptions& options, int world) {
 
 // The data, with the context of the model where it has none of its own.
 DataOptions with_context(const TrainJob& job);
+// Its data. Throws what open_data() does, and ConfigError with file and place for a token that model.vocab has no room for.
+Corpus open_corpus(const TrainJob& job);
 
 }  // namespace zero

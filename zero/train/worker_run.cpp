@@ -40,7 +40,7 @@ TrainResult run_worker(const TrainJob& job, World& world) {
   Communicator& run = world.communicator();
   const bool is_first = !is_replacement(run);
   if (is_first) open_group(run, {}, "");  // the servers open theirs
-  Corpus corpus = open_data(with_context(job));
+  Corpus corpus = open_corpus(job);
   const auto task = make_task(job.model, corpus.shape(), job.train.seed);
   if (is_first && all_gather_value(run, 0).front() == 1) return {.was_done = true};
   if (is_first) require_same_configuration(run, job.config_hash, job.config_text);

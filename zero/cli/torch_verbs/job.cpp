@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/descriptor_limit.h"
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
 #include "zero/config/choices.h"
@@ -225,11 +226,18 @@ std::vector<double> shard_weights(const ZeroConfig& zero) {
   return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
 }
 
+bool is_there(const DataFiles& files) {
+  return !files.empty() && std::ranges::all_of(files.paths, [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::exists(path, ignored);
+  });
+}
+
 std::optional<Corpus> corpus_here(const Config& config) {
   DataOptions data = data_options(config);
   data.context = sample_context(model_options(config), config.data.context);
-  std::error_code ignored;
-  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) return std::nullopt;
+  if (!is_there(config.data.path)) return std::nullopt;
+  const DescriptorLimit descriptors;
   return open_data(data);
 }
 
@@ -277,7 +285,7 @@ DataOptions data_options(const Config& config) {
                       .channels = d.channels,
                       .order = value_of(kOrders, "data.order", d.order),
                       .augment = value_of(kAugments, "data.augment", d.augment)};
-  if (!d.validation.path.empty()) options.validation = std::filesystem::path(d.validation.path);
+  if (!d.validation.path.empty()) options.validation = d.validation.path;
   return options;
 }
 
@@ -369,14 +377,14 @@ SampleShape planned_shape(const Config& config) {
   DataOptions data = data_options(config);
   data.context = sample_context(model, config.data.context);
   if (const auto shape = kind.planned_shape(model, data.kind, data.context)) return *shape;
-  std::error_code ignored;
-  if (config.data.path.empty() || !std::filesystem::exists(config.data.path, ignored)) {
+  if (!is_there(config.data.path)) {
     ModelOptions with_vocab = model;
     with_vocab.vocab = 1;
     const bool takes_vocab = kind.planned_shape(with_vocab, data.kind, data.context).has_value();
-    throw ConfigError("data.path", config.data.path, "the model's size depends on this file, which is not here",
+    throw ConfigError("data.path", config.data.path.text(), "the model's size depends on this file, which is not here",
                       takes_vocab ? "set model.vocab, or name the data" : "name the data");
   }
+  const DescriptorLimit descriptors;
   return open_data(data).shape();
 }
 

@@ -12,6 +12,7 @@
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
+#include "zero/base/descriptor_limit.h"
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
 #include "zero/base/log.h"
@@ -144,6 +145,7 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
 int train_verb(const TrainRequest& request) {
   keep_heap();
   keep_large_blocks();
+  const DescriptorLimit descriptors;  // each shard of the data stays open
   const RunDevices devices(request.loaded);
   const StopSignal stop;
   at::set_num_interop_threads(1);

@@ -1,4 +1,4 @@
-#include "zero/launch/descriptor_limit.h"
+#include "zero/base/descriptor_limit.h"
 
 #include <algorithm>
 #include <cerrno>

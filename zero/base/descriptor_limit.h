@@ -1,5 +1,5 @@
 // DescriptorLimit: while it lives, this process may open as many descriptors as the system allows. The launcher needs
-// them for the memory that it holds for its ranks. The ranks get the limit from before.
+// them for the memory that it holds for its ranks, which get the limit from before; a rank, for data in many files.
 #pragma once
 
 #include <cstddef>

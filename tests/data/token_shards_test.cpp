@@ -1,0 +1,125 @@
+#include "zero/data/token_shards.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/data/token_dataset.h"
+
+#include "tests/data/make_files.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+std::vector<std::int64_t> counted(std::int64_t count, std::int64_t first = 0) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+std::string narrow(std::int64_t count, std::int64_t first = 0) {
+  return raw_tokens<std::uint16_t>(counted(count, first));
+}
+
+// Tokens 0, 1, 2 ... in files of these sizes.
+DataFiles cut_into(const TemporaryFolder& folder, const std::vector<std::int64_t>& sizes) {
+  DataFiles files;
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    files.paths.push_back(folder.write("shard" + std::to_string(files.paths.size()), narrow(size, first)).string());
+    first += size;
+  }
+  return files;
+}
+
+std::string refusal_of_shards(const DataFiles& files) {
+  return message_of<ConfigError>([&] { TokenShards(files, TokenKind::kTokens, "data.path"); });
+}
+
+TEST(TokenShards, AreOneStreamInTheOrderOfTheFiles) {
+  const TemporaryFolder folder;
+  const TokenShards shards(cut_into(folder, {3, 1, 5}), TokenKind::kTokens, "data.path");
+  EXPECT_EQ(shards.size(), 9);
+  std::vector<std::int64_t> all(9), middle(4);
+  shards.read(0, all);
+  EXPECT_EQ(all, counted(9));
+  shards.read(2, middle);
+  EXPECT_EQ(middle, counted(4, 2));
+  EXPECT_TRUE(shards.place(3).path.ends_with("shard1"));
+  EXPECT_EQ(shards.place(3).position, 0);
+  EXPECT_TRUE(shards.place(8).path.ends_with("shard2"));
+  EXPECT_EQ(shards.place(8).position, 4);
+  EXPECT_THROW(shards.read(7, middle), InternalError);
+}
+
+// Wherever a stream is cut into files, the samples are those of the whole, in each order and in a pass.
+RC_GTEST_PROP(TokenShards, ACutIntoFilesChangesNoSample, ()) {
+  const auto sizes =
+      *rc::gen::container<std::vector<std::int64_t>>(*rc::gen::inRange(1, 6), rc::gen::inRange<std::int64_t>(1, 30));
+  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  RC_PRE(size >= 6);
+  const auto context = *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(size - 4, 20));
+  const auto begin = *rc::gen::inRange<std::int64_t>(0, size - context - 2);
+  const TemporaryFolder folder;
+  const TokenDataset whole(TokenStream(folder.write("whole", narrow(size)), TokenKind::kTokens), begin, size, context);
+  const TokenDataset cut(TokenShards(cut_into(folder, sizes), TokenKind::kTokens, "data.path", begin, size), begin,
+                         size, context);
+  RC_ASSERT(cut.pass_size() == whole.pass_size());
+  RC_ASSERT(cut.shape().classes == whole.shape().classes);
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < whole.pass_size(); ++i) samples.push_back(whole.pass_sample(i));
+  for (const Order order : {Order::kShuffled, Order::kSequential})
+    for (std::int64_t g = 0; g < 20; ++g) {
+      samples.push_back(whole.draw(order, 3, g));
+      RC_ASSERT(cut.draw(order, 3, g) == samples.back());
+    }
+  Batch expected, got;
+  RC_ASSERT(cut.fill(samples, got) == whole.fill(samples, expected));
+  RC_ASSERT(got.input.values == expected.input.values);
+  RC_ASSERT(got.target.values == expected.target.values);
+}
+
+TEST(TokenShards, OnlyFilesOfThePartStayOpen) {
+  const TemporaryFolder folder;
+  const DataFiles files = cut_into(folder, {10, 10, 10});
+  const TokenShards last(files, TokenKind::kTokens, "data.path", 20, 30);
+  EXPECT_EQ(last.size(), 30);
+  std::vector<std::int64_t> tokens(10);
+  last.read(20, tokens);
+  EXPECT_EQ(tokens, counted(10, 20));
+  EXPECT_THROW(last.read(19, tokens), InternalError) << "nobody reads outside the part that they asked for";
+}
+
+TEST(TokenShards, AFileThatDoesNotFitTheOthersIsNamed) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.bin", narrow(20)).string();
+  const auto with = [&](const std::string& name, const std::string& bytes) {
+    return DataFiles{{good, folder.write(name, bytes).string()}};
+  };
+  EXPECT_TRUE(says(refusal_of_shards({{good, (folder / "none.bin").string()}}), "none.bin"));
+  EXPECT_TRUE(says(refusal_of_shards(with("empty.bin", "")), "empty.bin: the file is empty"));
+  EXPECT_TRUE(says(refusal_of_shards({{good, good}}), "good.bin: is named twice"));
+  const std::string wide =
+      refusal_of_shards(with("wide.bin", llmc_header(20240801, 7, 3) + raw_tokens<std::uint32_t>({1, 2, 3})));
+  EXPECT_TRUE(says(wide, "wide.bin: holds llm.c uint32 tokens of 4 bytes, but "));
+  EXPECT_TRUE(says(wide, "good.bin holds nanoGPT uint16 tokens of 2 bytes"));
+  EXPECT_TRUE(says(refusal_of_shards(folder.write("bare.bin", llmc_header(20240520, 1, 0))),
+                   "bare.bin: the file has no tokens"));
+}
+
+TEST(TokenShards, ATokenOutOfRangeIsNamedWithItsFileAndItsPlaceThere) {
+  const TemporaryFolder folder;
+  const TokenDataset data(TokenShards(cut_into(folder, {100, 100}), TokenKind::kTokens, "data.path"), 0, 200, 4);
+  const auto message = message_of<ConfigError>([&] { data.require_classes(150, "model.vocab"); });
+  EXPECT_TRUE(says(message, "model.vocab = 150: too small: token 50 of "));
+  EXPECT_TRUE(says(message, "shard1 is 150"));
+}
+
+}  // namespace
+}  // namespace zero
