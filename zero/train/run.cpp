@@ -39,6 +39,14 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   return open_group(world.communicator(), ranks, "the run's servers");
 }
 
+}  // namespace
+
+DataOptions with_context(const TrainJob& job) {
+  DataOptions data = job.data;
+  data.context = sample_context(job.model, data.context);
+  return data;
+}
+
 // Tokens and labels fit the model that the configuration describes: what does not is named where it stands.
 Corpus open_corpus(const TrainJob& job) {
   Corpus corpus = open_data(with_context(job));
@@ -49,20 +57,6 @@ Corpus open_corpus(const TrainJob& job) {
   };
   if (shape.context > 0 && shape.vocab == 0) require("model.vocab", job.model.vocab);
   if (shape.context == 0 && !job.model.sizes.empty()) require("model.sizes", job.model.sizes.back());
-  return corpus;
-}
-
-}  // namespace
-
-DataOptions with_context(const TrainJob& job) {
-  DataOptions data = job.data;
-  data.context = sample_context(job.model, data.context);
-  return data;
-}
-
-Corpus open_corpus(const TrainJob& job) {
-  Corpus corpus = open_data(with_context(job));
-  if (job.data.kind == DataKind::kTokens && job.model.vocab > 0) corpus.require_classes(job.model.vocab, "model.vocab");
   return corpus;
 }
 

@@ -59,8 +59,8 @@ std::string vocabulary_of(const TrainJob& job) {
     return fmt::format("the tokenizer {} (data.tokenizer) has",
                        BytePairTokenizer::file_of(job.data.tokenizer).string());
   if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
-  if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.string());
-  return fmt::format("the data of {} has", job.data.path.string());
+  if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
+  return fmt::format("the data of {} has", job.data.path.text());
 }
 
 void open_activations(Run& run) {
