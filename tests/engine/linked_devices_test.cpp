@@ -1,5 +1,6 @@
 // Engines whose devices exchange bytes without the host: the bits of the host, and no race (RecordedDevice finds each).
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/device/open_device.h"
 #include "zero/device/recorded_device.h"
+#include "zero/transport/open_device_link.h"
 
 #include "../expect_contains.h"
 #include "../tier.h"
@@ -67,6 +70,20 @@ TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {
   for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)
       expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
+}
+
+// One GPU is one rank of NCCL. More need more GPUs.
+TEST(LinkedDevices, OneRankOverNcclOnAGpuHasThem) {
+  const char* const name = std::getenv("ZERO_TEST_DEVICE");
+  if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries NCCL on a GPU";
+  const std::unique_ptr<Device> gpu = open_device(name);
+  ScriptedSteps steps{.steps = 3};
+  steps.device = [&gpu](int) { return gpu.get(); };
+  steps.seams.open_link = &open_device_link;
+  for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+    EXPECT_EQ(scripted_run(1, small_specs(DType::kBFloat16), options, steps),
+              scripted_run(1, small_specs(DType::kBFloat16), options, {}))
+        << options.stage;
 }
 
 TEST(LinkedDevices, UnitsInMainMemoryAndCodedOnesAreRefused) {
