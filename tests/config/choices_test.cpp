@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/config/option.h"
+#include "zero/optim/muon_rule.h"
 
 #include "tests/message_of.h"
 

@@ -7,6 +7,7 @@
 #include "zero/base/error.h"
 #include "zero/config/option.h"
 #include "zero/config/toml_source.h"
+#include "zero/optim/rule_registry.h"
 
 #include "../message_of.h"
 
@@ -24,10 +25,33 @@ TEST(OptionHelp, OverviewHasEveryKeyAndFitsOnAScreen) {
 TEST(OptionHelp, ReferenceExplainsEveryKey) {
   const std::string reference = options_reference("");
   for (const auto& option : options()) {
-    EXPECT_NE(reference.find(std::string(option.help)), std::string::npos) << option.name;
+    EXPECT_NE(reference.find(help_of(option)), std::string::npos) << option.name;
     EXPECT_NE(reference.find(allowed(option)), std::string::npos) << option.name;
     EXPECT_NE(reference.find(environment_name(option)), std::string::npos) << option.name;
   }
+}
+
+TEST(OptionHelp, AKeyOfTheOptimizerEndsWithTheRulesThatReadIt) {
+  const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
+  EXPECT_EQ(help("optimizer.trust_ratio"),
+            "least and most trust ratio: a parameter's norm over the norm of its direction. Of lamb");
+  EXPECT_EQ(help("optimizer.momentum"), "momentum. Of sgd; of muon: 0.95 if not given");
+  EXPECT_EQ(
+      help("optimizer.betas"),
+      "decay rates of the moments. Of adamw, adam, lamb and adamw8bit; of lion: weights of its two sums; of muon: "
+      "those of its adamw");
+  EXPECT_EQ(help("optimizer.lr"), "highest learning rate. Of adafactor: that of a relative step, 0.01 if not given");
+  EXPECT_EQ(help("optimizer.weight_decay"),
+            "weight decay of tensors with two or more dimensions. Of adam and sgd: added to the gradient");
+  EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
+}
+
+TEST(OptionHelp, EveryKeyOfTheOptimizerIsReadByARuleAndEveryKeyOfARuleIsOne) {
+  for (const Option& option : options())
+    EXPECT_TRUE(std::ranges::any_of(kRuleTable, [&](const RuleRow& row) { return row.reads(option.name); }))
+        << option.name;
+  for (const RuleRow& row : kRuleTable)
+    for (const RuleKey& key : row.keys) EXPECT_NE(find_option(key.name), nullptr) << row.name << " reads " << key.name;
 }
 
 TEST(OptionHelp, ReferenceIsAConfigurationWithTheDefaults) {

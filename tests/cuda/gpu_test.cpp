@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/device/open_device.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 
 #include "random_span.h"
 #include "tests/tier.h"

@@ -159,9 +159,10 @@ TEST(Adafactor, HoldsAFloatOfEachRowAndColumnAtEveryStageWithinTheSmallestBudget
     options.device_memory = MemoryBudget::parse("min");
     const auto units = units_of(specs, 2, options);
     const Placement placement = place(stage, Reduce::kAuto, 1);
-    const StateBytes said = state_bytes(units, 2, placement, spec_of(*rule_of(options)));
+    const OptimizerSpec rule = spec_of(*rule_of(options));
+    const StateBytes said = state_bytes(units, 2, placement, rule);
     std::int64_t factors = 0;
-    for (const Unit& unit : units) factors += factor_bytes(unit);
+    for (const Unit& unit : units) factors += factor_bytes(unit, rule);
     EXPECT_EQ(factors, 4 * ((300 + 101) + 2 * (160 + 150) + (6 + 75)));
     for (const EngineReport& report : scripted_run(2, specs, options, {}).reports) {
       EXPECT_EQ(report.state_bytes[static_cast<std::size_t>(Tier::kDevice)], said.total());

@@ -9,7 +9,7 @@
 
 #include "zero/base/error.h"
 #include "zero/memory/disk_tier.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/plan/estimate.h"
 
 #include "../temporary_folder.h"

@@ -12,6 +12,7 @@
 #include <hwy/targets.h>
 
 #include "zero/optim/factor_squares.h"
+#include "zero/optim/kernel_target.h"
 
 namespace zero {
 namespace {

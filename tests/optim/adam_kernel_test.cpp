@@ -9,6 +9,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "zero/optim/kernel_target.h"
+
 #include "../this_build.h"
 #include "span_memory.h"
 

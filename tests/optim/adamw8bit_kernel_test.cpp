@@ -11,6 +11,8 @@
 #include <hwy/targets.h>
 
 #include "zero/base/error.h"
+#include "zero/optim/kernel_target.h"
+#include "zero/optim/rule_registry.h"
 
 #include "span_memory.h"
 

@@ -12,7 +12,7 @@
 #include <hwy/targets.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/kernel_target.h"
 
 namespace zero {
 namespace {

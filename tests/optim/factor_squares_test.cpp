@@ -12,6 +12,7 @@
 #include <hwy/targets.h>
 
 #include "zero/base/parallel.h"
+#include "zero/optim/kernel_target.h"
 
 namespace zero {
 namespace {

@@ -7,6 +7,8 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#include "zero/optim/kernel_target.h"
+
 #include "span_memory.h"
 
 namespace zero {

@@ -9,7 +9,7 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/kernel_target.h"
 
 namespace zero {
 namespace {

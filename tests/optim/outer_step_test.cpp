@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/optim/rule_registry.h"
 
 #include "../message_of.h"
 #include "span_memory.h"

@@ -8,6 +8,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "zero/optim/kernel_target.h"
+
 #include "span_memory.h"
 
 namespace zero {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/update_span.h"
 
 namespace zero {
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/optim/newton_schulz.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {

@@ -10,7 +10,9 @@
 #include "zero/base/error.h"
 #include "zero/base/parallel.h"
 #include "zero/optim/averaged_rule.h"
+#include "zero/optim/kernel_target.h"
 #include "zero/optim/outer_step.h"
+#include "zero/optim/rule_registry.h"
 
 #include "../message_of.h"
 #include "span_memory.h"
@@ -34,14 +36,15 @@ std::string refused_key(const OptimizerOptions& options, const std::string& valu
   return "";
 }
 
+// Those with fp32 states of elements; the others have tests of their own.
 std::vector<OptimizerOptions> every_rule() {
-  return {AdamWOptions{},
-          AdamOptions{},
-          SgdOptions{},
-          SgdOptions{.momentum = 0.9},
-          SgdOptions{.momentum = 0.9, .nesterov = true},
-          LionOptions{},
-          LambOptions{}};  // those in 8 bits have tests of their own
+  std::vector<OptimizerOptions> rules{SgdOptions{.momentum = 0.9}, SgdOptions{.momentum = 0.9, .nesterov = true}};
+  for (const OptimizerOptions& options : default_options()) {
+    const auto rule = make_update_rule(options);
+    const bool of_matrices = rule->matrices() != nullptr || rule->factors() != nullptr;
+    if (!of_matrices && spec_of(*rule).grain() == 1) rules.push_back(options);
+  }
+  return rules;
 }
 
 int num_states(const UpdateRule& rule) {
@@ -141,6 +144,21 @@ TEST(UpdateRule, SaysWhichStatesAnElementHas) {
   EXPECT_EQ(make_update_rule(LionOptions{})->name(), "lion");
   EXPECT_EQ(make_update_rule(AdamWOptions{})->name(), "adamw");
   EXPECT_EQ(make_update_rule(SgdOptions{})->name(), "sgd");
+}
+
+TEST(UpdateRule, StatesOfRowsAndColumnsAreDeclaredApartFromThoseOfElements) {
+  const auto rule = make_update_rule(AdafactorOptions{});
+  const OptimizerSpec spec = spec_of(*rule);
+  ASSERT_EQ(spec.states.size(), 1U);
+  EXPECT_EQ(spec.states[0].name, "variance");
+  ASSERT_EQ(spec.factors.size(), 2U);
+  EXPECT_EQ(spec.factors[0].name, "row_var");
+  EXPECT_EQ(spec.factors[1].name, "col_var");
+  EXPECT_EQ(spec.factor_bytes(/*rows=*/30, /*columns=*/50), 4 * (30 + 50));
+  EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})).factor_bytes(30, 50), 0);
+  const OptimizerSpec averaged = spec_of(*with_average(make_update_rule(AdafactorOptions{}), 0.9));
+  EXPECT_EQ(averaged.states.back().name, "ema") << "behind the states of elements";
+  EXPECT_EQ(averaged.states.size(), 2U);
 }
 
 TEST(UpdateRule, OptionsOfEitherKindTellLearningRateAndDecay) {

@@ -211,7 +211,10 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
 
 // Every rank holds a float of each row and each column, whatever the stage, and a step sends an exact sum and a double of each.
 TEST(Estimate, CountsStatesAndSumsOfRowsAndColumns) {
-  const OptimizerSpec spec{.states = {{.name = "variance", .of = StateOf::kOthers}}, .num_reads = 2};
+  const OptimizerSpec spec{.states = {{.name = "variance", .of = StateOf::kOthers}},
+                           .factors = {{.name = "row_var", .of = StateOf::kMatrices, .per = StatePer::kRow},
+                                       {.name = "col_var", .of = StateOf::kMatrices, .per = StatePer::kColumn}},
+                           .num_reads = 2};
   const auto units =
       make_units({{.name = "h.0.weight", .shape = {60, 4, 10}}, {.name = "h.0.bias", .shape = {64}}}, {}, 1,
                  {.is_matrix = [](const ParamSpec& each) { return each.shape.size() > 1; }, .factored = true});

@@ -1,8 +1,11 @@
 // Law 1 over update rules: bytes of parameters, gradients, master copies and states are those that each rule declares.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/optim/averaged_rule.h"
+#include "zero/optim/rule_registry.h"
 
 #include "training_run.h"
 
@@ -89,7 +92,15 @@ TEST_P(RuleMemory, OfAnElementIsWhatPlansCount) {
   const bool apart = rule->matrices() != nullptr || rule->factors() != nullptr;
   EXPECT_EQ(spec_of(*rule).element_bytes(/*matrices=*/apart), GetParam().weight);
   EXPECT_EQ(spec_of(*rule).element_bytes(/*matrices=*/false), GetParam().bias);
+  EXPECT_EQ(static_cast<double>(spec_of(*rule).factor_bytes(30, 50)), (30 + 50) * GetParam().row_or_column);
   EXPECT_EQ(spec_of(*with_average(make_update_rule(GetParam().rule), 0.9)).element_bytes(apart), GetParam().weight + 4);
+}
+
+TEST(RuleMemoryOf, EveryRuleOfTheRegistryIsTried) {
+  const std::vector<StateBytes> tried = rules();
+  for (const RuleRow& row : kRuleTable)
+    EXPECT_TRUE(std::ranges::any_of(tried, [&](const StateBytes& each) { return name_of(each.rule) == row.name; }))
+        << row.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, RuleMemory, testing::ValuesIn(rules()),

@@ -27,7 +27,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   config.train.dtype = "bf16";
   config.train.clip = 0.5;
   config.train.checkpoint_activations = true;
-  config.optimizer = {.name = "adamw", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
+  config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw"};
   config.schedule = {.name = "wsd", .warmup = 2, .min_lr = 0.01, .power = 3, .decay = 4};
   config.zero.stage = 2;
   config.run.dir = "runs/x";
@@ -255,13 +255,13 @@ TEST(Job, WhatIsParkedAndDoesNotFitIsRefusedWithItsBytes) {
 
 TEST(Job, MomentumIsForSgd) {
   Config config;
-  config.optimizer = {.name = "sgd", .lr = 0.1, .weight_decay = 0, .momentum = 0.9};
+  config.optimizer = {{.lr = 0.1, .weight_decay = 0, .momentum = 0.9}, "sgd"};
   EXPECT_EQ(std::get<Sgd>(make_job(config, 1).attach.optimizer).momentum, 0.9);
 }
 
 TEST(Job, AdamWInEightBitsTakesAdamWsKeys) {
   Config config;
-  config.optimizer = {.name = "adamw8bit", .lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3};
+  config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw8bit"};
   const auto rule = std::get<AdamW8bit>(make_job(config, 1).attach.optimizer);
   EXPECT_EQ(rule.lr, 0.25);
   EXPECT_EQ(rule.beta1, 0.8);

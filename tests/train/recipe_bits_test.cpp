@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "zero/optim/rule_registry.h"
 #include "zero/train/model_kind.h"
 
 #include "tests/temporary_folder.h"
@@ -23,15 +24,37 @@ namespace zero {
 namespace {
 
 enum Factor : std::size_t { kRule, kModel, kType, kPlace, kAverage, kWorld, kMicro, kThreads, kSum, kNumFactors };
-constexpr std::array<int, kNumFactors> kNumLevels{10, 10, 3, 7, 2, 4, 3, 2, 2};
+constexpr std::array<int, kNumFactors> kNumLevels{static_cast<int>(kRuleTable.size()) + 2, 10, 3, 7, 2, 4, 3, 2, 2};
 using Recipe = std::array<int, kNumFactors>;  // a level of each
 
-constexpr std::array kRules{"adamw", "adam",      "nesterov",  "lion", "lamb",
-                            "muon",  "adamw8bit", "adafactor", "sgd",  "momentum"};
 constexpr std::array kModels{"gpt2", "llama", "lstm_lm", "bert", "mlp", "cnn", "lstm", "rnn", "gru", "linear"};
 constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed", "weighted"};
 constexpr std::array kMicros{"one", "each", "last"};
+
+struct TriedRule {
+  std::string name;
+  OptimizerOptions options;
+};
+
+// Each rule of the registry, and the forms of sgd.
+const std::vector<TriedRule>& tried_rules() {
+  static const std::vector<TriedRule> tried = [] {
+    std::vector<TriedRule> rules{{"nesterov", Sgd{.momentum = 0.9, .nesterov = true}},
+                                 {"momentum", Sgd{.momentum = 0.9}}};
+    for (OptimizerOptions options : default_options()) rules.push_back({std::string(zero::name_of(options)), options});
+    for (auto& [name, options] : rules) {
+      std::visit([](auto& chosen) { chosen.weight_decay = 0.1; }, options);
+      if (auto* const muon = std::get_if<Muon>(&options)) muon->adamw.lr = 2e-3;
+    }
+    return rules;
+  }();
+  return tried;
+}
+
+const TriedRule& rule_of(const Recipe& recipe) {
+  return tried_rules().at(static_cast<std::size_t>(recipe[kRule]));
+}
 
 bool is(const Recipe& recipe, Factor factor, std::string_view level) {
   const auto index = static_cast<std::size_t>(recipe[factor]);
@@ -49,40 +72,15 @@ bool possible(const Recipe& recipe) {
 
 std::string name_of(const Recipe& recipe) {
   const auto at = [&](Factor factor) { return static_cast<std::size_t>(recipe[factor]); };
-  return fmt::format("{}_{}_{}{}_{}{}_{}ranks_{}_{}threads", kRules[at(kRule)], kModels[at(kModel)],
+  return fmt::format("{}_{}_{}{}_{}{}_{}ranks_{}_{}threads", rule_of(recipe).name, kModels[at(kModel)],
                      zero::name_of(kTypes[at(kType)]), recipe[kSum] == 1 ? "_fp32_sums" : "", kPlaces[at(kPlace)],
                      recipe[kAverage] == 1 ? "_ema" : "", recipe[kWorld] + 1, kMicros[at(kMicro)],
                      recipe[kThreads] * 2 + 1);
 }
 
-OptimizerOptions rule_of(const Recipe& recipe) {
-  switch (recipe[kRule]) {
-    case 0:
-      return AdamW{.weight_decay = 0.1};
-    case 1:
-      return Adam{.weight_decay = 0.1};
-    case 2:
-      return Sgd{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true};
-    case 3:
-      return Lion{.weight_decay = 0.1};
-    case 4:
-      return Lamb{.weight_decay = 0.1};
-    case 5:
-      return Muon{.weight_decay = 0.1, .adamw = {.lr = 2e-3}};
-    case 6:
-      return AdamW8bit{.weight_decay = 0.1};
-    case 8:
-      return Sgd{.weight_decay = 0.1};
-    case 9:
-      return Sgd{.momentum = 0.9, .weight_decay = 0.1};
-    default:
-      return Adafactor{.weight_decay = 0.1};
-  }
-}
-
 AttachOptions options_of(const Recipe& recipe, const std::string& disk) {
   AttachOptions options{.stage = 3,
-                        .optimizer = rule_of(recipe),
+                        .optimizer = rule_of(recipe).options,
                         .clip = 0.5,
                         .reduce = is(recipe, kMicro, "last") ? Reduce::kLast : Reduce::kEach,
                         .accumulate = is(recipe, kMicro, "one") ? 1 : 2,

@@ -26,12 +26,17 @@ constexpr std::int64_t kCodeBlock = 256;
 // others.
 enum class StateOf : std::uint8_t { kAll, kMatrices, kOthers };
 
-// A value of `dtype` for each element that is updated; zeros at first.
+// What has a value of it: each element; or, of a matrix, each row or each column (adafactor). A state of rows or columns is
+// fp32, and every rank holds it whole, on the device.
+enum class StatePer : std::uint8_t { kElement, kRow, kColumn };
+
+// A value of `dtype` for each element that is updated, or for each row or column of a matrix; zeros at first.
 struct StateSpec {
   std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   DType dtype = DType::kFloat32;
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
   StateOf of = StateOf::kAll;
+  StatePer per = StatePer::kElement;
   // Of an outer step (zero/optim/outer_step.h): a step's update neither reads nor writes it. Copies of the model that train
   // apart hold it alike, or, where it is of a copy, each has its own.
   bool outer = false;
@@ -39,13 +44,28 @@ struct StateSpec {
   bool shared() const { return outer && !of_copy; }
   bool coded() const { return code != StateCode::kNone; }
   bool kept_by(bool matrices) const { return of == StateOf::kAll || (of == StateOf::kMatrices) == matrices; }
-  // Of one element, without its share of a scale.
+  // How many values it has of a matrix.
+  std::int64_t numel(std::int64_t rows, std::int64_t columns) const {
+    return per == StatePer::kRow ? rows : per == StatePer::kColumn ? columns : rows * columns;
+  }
+  // Of one element, without its share of a scale; of a row or a column.
   std::int64_t value_bytes() const { return coded() ? 1 : static_cast<std::int64_t>(size_of(dtype)); }
   bool operator==(const StateSpec&) const = default;
 };
 
+// Of a rule's states, in their order: those with a value for each element, and those of rows and columns.
+inline std::vector<StateSpec> states_of_elements(std::vector<StateSpec> states) {
+  std::erase_if(states, [](const StateSpec& state) { return state.per != StatePer::kElement; });
+  return states;
+}
+inline std::vector<StateSpec> states_of_factors(std::vector<StateSpec> states) {
+  std::erase_if(states, [](const StateSpec& state) { return state.per == StatePer::kElement; });
+  return states;
+}
+
 struct OptimizerSpec {
-  std::vector<StateSpec> states = {{"exp_avg"}, {"exp_avg_sq"}};  // Adam's
+  std::vector<StateSpec> states = {{"exp_avg"}, {"exp_avg_sq"}};  // of elements: Adam's
+  std::vector<StateSpec> factors{};                               // of rows and columns of a matrix
   // How often a step reads parameter, gradient and states: twice where a rule needs sums over a whole parameter first.
   int num_reads = 1;
 
@@ -64,6 +84,12 @@ struct OptimizerSpec {
   }
   double element_bytes(bool matrices = false) const {
     return static_cast<double>(value_bytes(matrices)) + static_cast<double>(scale_bytes(kCodeBlock)) / kCodeBlock;
+  }
+  // Of a matrix, the states of its rows and columns.
+  std::int64_t factor_bytes(std::int64_t rows, std::int64_t columns) const {
+    std::int64_t bytes = 0;
+    for (const StateSpec& state : factors) bytes += state.numel(rows, columns) * state.value_bytes();
+    return bytes;
   }
   // Scales of `numel` elements, a multiple of the grain.
   std::int64_t scale_bytes(std::int64_t numel) const {

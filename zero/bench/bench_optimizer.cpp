@@ -22,8 +22,9 @@
 #include "zero/command/flags.h"
 #include "zero/device/open_device.h"
 #include "zero/memory/host_memory.h"
+#include "zero/optim/kernel_target.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/optim/update_grain.h"
-#include "zero/optim/update_rule.h"
 
 namespace zero::cli {
 namespace {
@@ -112,21 +113,20 @@ void probe_coded(const UpdateSpan& span) {
     for (std::int64_t block = 0; block < span.numel / kCodeBlock; ++block) state.scales[block] += 1e-6f;
 }
 
-const std::map<std::string, OptimizerOptions> kRules{{"adamw", AdamWOptions{}},
-                                                     {"adam", AdamOptions{}},
-                                                     {"sgd", SgdOptions{}},
-                                                     {"momentum", SgdOptions{.momentum = 0.9}},
-                                                     {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}},
-                                                     {"lion", LionOptions{}},
-                                                     {"lamb", LambOptions{}},
-                                                     {"adamw8bit", AdamW8bitOptions{}},
-                                                     {"adafactor", AdafactorOptions{}}};
+// Each rule of the registry but those of matrices, whose time goes into products (`zero bench muon`); and the forms of sgd.
+std::map<std::string, OptimizerOptions> measured_rules() {
+  std::map<std::string, OptimizerOptions> rules{{"momentum", SgdOptions{.momentum = 0.9}},
+                                                {"nesterov", SgdOptions{.momentum = 0.9, .nesterov = true}}};
+  for (const OptimizerOptions& options : default_options())
+    if (row_of(options)->needs != RuleNeeds::kMatrices) rules.emplace(name_of(options), options);
+  return rules;
+}
 
 // A rule's states in the memory of `arrays`: codes, and behind them their scales.
 UpdateSpan span_of(const Arrays& arrays, const UpdateRule& rule) {
   UpdateSpan span{.parameter = floats(arrays.parameter, 0), .gradient = arrays.gradient.data(), .numel = arrays.numel};
   if (rule.factors() != nullptr) return span;  // states of rows and columns alone
-  const std::vector<StateSpec> states = rule.states();
+  const std::vector<StateSpec> states = states_of_elements(rule.states());
   for (std::size_t i = 0; i < states.size(); ++i) {
     const Allocation& memory = i == 0 ? arrays.first : arrays.second;
     if (states[i].coded()) {
@@ -174,7 +174,7 @@ struct OnDevice {
 // `zero bench optimizer --device cuda`: beside a copy on the device that touches as many bytes.
 int measure_on(std::string_view device_name, const OnDevice& options) {
   const std::unique_ptr<Device> device = open_device(device_name);
-  DeviceUpdate update(*device, kRules.at(options.name), (options.mib << 20) / 4);
+  DeviceUpdate update(*device, measured_rules().at(options.name), (options.mib << 20) / 4);
   update.run();
   update.copy();
   Measurement copies, updates;
@@ -233,7 +233,7 @@ int run_bench_optimizer(Arguments arguments) {
   bool json = false;
   std::string device = "cpu";
   std::vector<std::string> names;
-  for (const auto& [rule_name, options] : kRules) names.push_back(rule_name);
+  for (const auto& [rule_name, options] : measured_rules()) names.push_back(rule_name);
   app.add_option("--name", name, "the update rule")->capture_default_str()->check(CLI::IsMember(names));
   app.add_option("--mib", mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
@@ -262,7 +262,7 @@ int run_bench_optimizer(Arguments arguments) {
     for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
       std::fill_n(floats(*array, at), numel, 1.0f);
   });
-  const auto rule = make_update_rule(kRules.at(name));
+  const auto rule = make_update_rule(measured_rules().at(name));
   const FactorRule* factors = rule->factors();
   Matrix matrix(factors != nullptr ? arrays.numel / columns : 0, factors != nullptr ? columns : 0);
   if (factors != nullptr) arrays.numel = matrix.shape.rows * columns;

@@ -19,9 +19,9 @@ std::int64_t in_blocks(std::int64_t numel) {
 DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std::int64_t numel)
     : device_(device), rule_(make_update_rule(options)) {
   numel = in_blocks(numel);
-  if (rule_->num_sums() > 0 || rule_->factors() != nullptr || rule_->matrices() != nullptr)
+  if (needs_of(*rule_) != RuleNeeds::kElements)
     throw ConfigError("--name", rule_->name(), "it is not measured on a device",
-                      "use adamw, adamw8bit, adam, lion or sgd; or --device cpu");
+                      "use " + rule_names(RuleNeeds::kElements) + "; or --device cpu");
   const auto add = [&](std::int64_t bytes) {
     return memory_.emplace_back(device_.allocate(static_cast<std::size_t>(bytes))).data();
   };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "zero/device/device.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero::cli {
 

@@ -12,8 +12,7 @@ namespace zero {
 namespace {
 
 std::string name_of(const FactorStates::State& state, const Engine& engine) {
-  const std::string_view prefix = state.name == FactorStates::kRowVar ? kRowFactorPrefix : kColumnFactorPrefix;
-  return fmt::format("{}{}", prefix, engine.specs()[state.param].name);
+  return fmt::format("{}{}/{}", kFactorPrefix, state.name, engine.specs()[state.param].name);
 }
 
 }  // namespace

@@ -152,8 +152,9 @@ void check_cover(const Manifest& manifest, std::string_view path) {
   for (const SavedFile& file : manifest.files) {
     for (const SavedExtra& extra : file.extras) {
       require_inside(file, extra.offset, extra.size_bytes, path);
-      if (extra.name.starts_with(kRowFactorPrefix))
-        factored.insert(std::string_view(extra.name).substr(kRowFactorPrefix.size()));
+      const std::string_view name = extra.name;
+      const std::size_t end = name.find('/', kFactorPrefix.size());
+      if (name.starts_with(kFactorPrefix) && end != name.npos) factored.insert(name.substr(end + 1));
     }
     for (const SavedSlice& slice : file.slices) {
       if (slice.tensor >= std::ssize(manifest.tensors) || slice.state >= std::ssize(manifest.states))

@@ -22,8 +22,9 @@
 
 namespace zero {
 
-// What the names of states of rows and of columns begin with, as extras (zero/checkpoint/factor_extras.h).
-inline constexpr std::string_view kRowFactorPrefix = "factor/row_var/", kColumnFactorPrefix = "factor/col_var/";
+// Names of states of rows and of columns, as extras, are this, the state's name, "/" and the parameter's name
+// (zero/checkpoint/factor_extras.h).
+inline constexpr std::string_view kFactorPrefix = "factor/";
 
 struct SavedTensor {
   std::string name;

@@ -7,6 +7,7 @@
 
 #include "zero/command/flags.h"
 #include "zero/config/option.h"
+#include "zero/config/option_help.h"
 
 namespace zero::cli {
 namespace {
@@ -79,7 +80,7 @@ std::string zsh() {
   for (const Verb& verb : verbs())
     described += fmt::format("    {}\n", in_quotes(fmt::format("{}:{}", verb.name, verb.help)));
   for (const Option& option : options())
-    keys += fmt::format("      {}\n", in_quotes(fmt::format("--{}:{}", option.name, option.help)));
+    keys += fmt::format("      {}\n", in_quotes(fmt::format("--{}:{}", option.name, help_of(option))));
   return fmt::format(R"zsh(#compdef zero
 # Completion of zero for zsh: source <(zero completion zsh)
 _zero_flags() {{ {0}; }}
@@ -127,7 +128,7 @@ std::string fish() {
   for (const Option& option : options()) {
     const std::string values = values_of(option);
     out += fmt::format("complete -c zero -n '__fish_seen_subcommand_from train plan' -l {} {} -d {}\n", option.name,
-                       values.empty() ? "-r" : fmt::format("-x -a '{}'", values), in_quotes(option.help));
+                       values.empty() ? "-r" : fmt::format("-x -a '{}'", values), in_quotes(help_of(option)));
   }
   return out;
 }

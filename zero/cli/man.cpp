@@ -5,6 +5,7 @@
 
 #include "zero/command/flags.h"
 #include "zero/config/option.h"
+#include "zero/config/option_help.h"
 
 namespace zero::cli {
 namespace {
@@ -39,7 +40,7 @@ std::string keys_as_roff() {
     for (const Option& option : options()) {
       if (option.section() != section) continue;
       out += fmt::format(".TP\n.B \\-\\-{}\n{}.\nAllowed: {}. Default: {}. Variable: {}.\n", roff(option.name),
-                         roff(option.help), roff(allowed(option)), roff(to_toml(get_option(defaults, option))),
+                         roff(help_of(option)), roff(allowed(option)), roff(to_toml(get_option(defaults, option))),
                          environment_name(option));
     }
   }

@@ -1,5 +1,6 @@
-// Choices: the words that a key takes, each with the value that it stands for. One table serves the option table, which
-// allows the words, and zero/cli/torch_verbs/job.cpp, which hands the values to the parts that use them.
+// Tables of choices: the words that keys take, each with the value that it stands for (Choice). One table serves the option
+// table, which allows the words, and zero/cli/torch_verbs/job.cpp, which hands the values to the parts that use them.
+// kMuonScales stands beside its rule (zero/optim/muon_rule.h).
 //
 //   kWordsOf<kDTypes>                                // "fp32", "bf16", "fp16"
 //   value_of(kDTypes, "train.dtype", "bf16")         // DType::kBFloat16
@@ -7,30 +8,19 @@
 // Local; values only.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cstddef>
 #include <optional>
-#include <string>
-#include <string_view>
 
+#include "zero/base/choice.h"
 #include "zero/base/dtype.h"
-#include "zero/base/error.h"
 #include "zero/data/open_data.h"
 #include "zero/data/sample_order.h"
-#include "zero/optim/update_rule.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/tier_split.h"
 #include "zero/train/health.h"
 #include "zero/train/lr_schedule.h"
 
 namespace zero {
-
-template <typename T>
-struct Choice {
-  std::string_view word;
-  T value;
-};
 
 inline constexpr std::array<Choice<DataKind>, 7> kDataKinds{{{"text", DataKind::kText},
                                                              {"tokens", DataKind::kTokens},
@@ -51,8 +41,6 @@ inline constexpr std::array<Choice<DType>, 3> kDTypes{
 // No value: that of train.dtype.
 inline constexpr std::array<Choice<std::optional<DType>>, 2> kReduceDTypes{
     {{"same", std::nullopt}, {"fp32", DType::kFloat32}}};
-inline constexpr std::array<Choice<MuonScale>, 2> kMuonScales{
-    {{"original", MuonScale::kOriginal}, {"match_rms_adamw", MuonScale::kMatchRmsAdamW}}};
 inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kConstant},
                                                          {"linear", LrKind::kLinear},
                                                          {"cosine", LrKind::kCosine},
@@ -68,23 +56,5 @@ inline constexpr std::array<Choice<HealthAction>, 4> kSpikes{{{"ignore", HealthA
                                                               {"stop", HealthAction::kStop}}};
 inline constexpr std::array<Choice<HealthAction>, 2> kCorruptions{
     {{"stop", HealthAction::kStop}, {"rewind", HealthAction::kRewind}}};
-
-template <const auto& kTable>
-inline constexpr auto kWordsOf = [] {
-  std::array<std::string_view, kTable.size()> words;
-  std::ranges::transform(kTable, words.begin(), [](const auto& choice) { return choice.word; });
-  return words;
-}();
-
-// Throws ConfigError under `key` where the table has no such word.
-template <typename T, std::size_t kSize>
-T value_of(const std::array<Choice<T>, kSize>& table, std::string_view key, std::string_view word) {
-  std::string words;
-  for (const Choice<T>& choice : table) {
-    if (choice.word == word) return choice.value;
-    words += (words.empty() ? "" : ", ") + std::string(choice.word);
-  }
-  throw ConfigError(key, word, "not one of these", "use one of: " + words);
-}
 
 }  // namespace zero

@@ -12,7 +12,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 
 #include "zero/base/data_files.h"
 #include "zero/base/memory_budget.h"
+#include "zero/optim/rule_keys.h"
 #include "zero/plan/tier_split.h"
 
 namespace zero {
@@ -114,26 +114,12 @@ struct GroupConfig {
   std::string parameters;  // a pattern of names: "*.bias", "transformer.h.[01].*"
   double lr_scale = 1;
   std::optional<double> weight_decay;  // nothing: as without the group
-  std::string rule;                    // with muon: "muon" or "adamw"; empty: as without the group
+  std::string rule;  // with a rule of matrices (muon): its name, or "adamw"; empty: as without the group
   bool operator==(const GroupConfig&) const = default;
 };
 
-struct OptimizerConfig {
+struct OptimizerConfig : RuleKeys {
   std::string name = "adamw";
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.99};
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-  double momentum = 0;
-  bool nesterov = false;
-  std::array<double, 2> trust_ratio = {0.01, 10};
-  std::string muon_scale = "original";
-  double adamw_lr = 0;
-  // Of adafactor, as torch.optim.Adafactor has them.
-  double beta2_decay = -0.8;
-  double eps1 = std::numeric_limits<float>::epsilon();
-  double eps2 = 1e-3;
-  double clip = 1;
   std::vector<GroupConfig> group;
   bool operator==(const OptimizerConfig&) const = default;
 };

@@ -11,6 +11,7 @@
 #include "zero/config/deepspeed_reader.h"
 #include "zero/config/option.h"
 #include "zero/config/toml_source.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {
@@ -119,6 +120,23 @@ void read_muon(DeepSpeedReader& reader, const Json& params) {
     reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
 }
 
+// The rules that DeepSpeed has, too, by our names. Its "Adam" is AdamW, unless it says otherwise.
+struct TheirRule {
+  std::string_view name;
+  double usual_beta2 = 0.999;
+};
+constexpr std::array kTheirRules{TheirRule{"adamw"}, TheirRule{"sgd"}, TheirRule{"lamb"}, TheirRule{"lion", 0.99},
+                                 TheirRule{"muon"}};
+
+std::string their_rule_names() {
+  std::string names;
+  for (const TheirRule& rule : kTheirRules) {
+    const bool last = rule.name == kTheirRules.back().name;
+    names += fmt::format("{}{}", names.empty() ? "" : last ? " and " : ", ", rule.name);
+  }
+  return names;
+}
+
 void read_optimizer(DeepSpeedReader& reader) {
   const Json* const section = reader.section(reader.json(), "optimizer");
   if (section == nullptr) return reader.drop("optimizer", "not in the file: set [optimizer] as the program has it");
@@ -127,25 +145,24 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = type == nullptr ? "adamw" : reader.text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::array kKnown{std::string_view("adam"), std::string_view("adamw"), std::string_view("sgd"),
-                              std::string_view("lamb"), std::string_view("lion"),  std::string_view("muon")};
-  if (std::ranges::find(kKnown, name) == kKnown.end())
+  if (name == "adam") name = "adamw";
+  const auto* const known = std::ranges::find(kTheirRules, name, &TheirRule::name);
+  if (known == kTheirRules.end())
     return reader.drop("optimizer.type",
-                       fmt::format("\"{}\" is none of adamw, sgd, lamb, lion and muon: set [optimizer]", shown(given)));
-  reader.keep("optimizer.name", Value(name == "adam" ? std::string("adamw") : name), "optimizer.type");
-  name == "muon" ? read_muon(reader, params)
-                 : static_cast<void>(reader.keep_number(params, kOptimizer, "lr", "optimizer.lr"));
+                       fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), their_rule_names()));
+  reader.keep("optimizer.name", Value(name), "optimizer.type");
+  const RuleRow& rule = rule_row(name);
+  rule.needs == RuleNeeds::kMatrices ? read_muon(reader, params)
+                                     : static_cast<void>(reader.keep_number(params, kOptimizer, "lr", "optimizer.lr"));
   reader.keep_number(params, kOptimizer, "weight_decay", "optimizer.weight_decay",
                      "; here of tensors with two or more dimensions");
   if (!params.contains("weight_decay")) reader.keep("optimizer.weight_decay", Value(0.0), kDefault);
   reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
-  if (name == "sgd") {
+  if (rule.needs != RuleNeeds::kMatrices && rule.reads("optimizer.momentum"))
     reader.keep_number(params, kOptimizer, "momentum", "optimizer.momentum");
-  } else {
-    read_betas(reader, params, name == "lion" ? 0.99 : 0.999);
-    if (name == "lamb") read_trust_ratio(reader, params);
-    if (name != "lion") read_adam(reader, params);
-  }
+  if (rule.reads("optimizer.betas")) read_betas(reader, params, known->usual_beta2);
+  if (rule.reads("optimizer.trust_ratio")) read_trust_ratio(reader, params);
+  if (rule.reads("optimizer.eps")) read_adam(reader, params);
   reader.drop_rest(params, kOptimizer);
 }
 

@@ -8,6 +8,7 @@
 #include "zero/base/error.h"
 #include "zero/config/option.h"
 #include "zero/device/device_name.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {
@@ -43,10 +44,9 @@ void check_device(const LoadedConfig& loaded) {
 void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [model, train, zero, sync] =
       std::tie(loaded.config.model, loaded.config.train, loaded.config.zero, loaded.config.sync);
-  const std::string& rule = loaded.config.optimizer.name;
-  const bool whole = rule == "lamb" || rule == "adafactor" || rule == "muon";
-  refuse_on_gpu(loaded, "optimizer.name", whole, "an optimizer that needs more of a parameter than each element does",
-                "use adamw, adamw8bit, adam, lion or sgd");
+  refuse_on_gpu(loaded, "optimizer.name", rule_row(loaded.config.optimizer.name).needs != RuleNeeds::kElements,
+                "an optimizer that needs more of a parameter than each element does",
+                "use " + rule_names(RuleNeeds::kElements));
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   refuse_on_gpu(loaded, "zero.group", zero.group > 0, "several copies of the model do", "leave it 0");

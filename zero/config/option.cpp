@@ -10,6 +10,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/config/suggest.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {
@@ -52,6 +53,20 @@ std::string limits(const Range& range, std::string_view kind) {
   if (std::isinf(range.highest)) return fmt::format("{}, {}{}", kind, low, range.above_lowest ? "" : " or more");
   return fmt::format("{} from {} to {}{}", kind, low, static_cast<std::int64_t>(range.highest),
                      range.below_highest ? " (exclusive)" : "");
+}
+
+// The words by which a group says whether its parameters are updated as matrices.
+std::vector<std::string_view> rules_of_groups() {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const RuleRow& row : kRuleTable) {
+    if (row.needs != RuleNeeds::kMatrices) continue;
+    add(row.name);
+    add(row.others);
+  }
+  return names;
 }
 
 // Budgets that have a least with which things work.
@@ -232,7 +247,6 @@ class Assignment {
   void set_group_key(GroupConfig& group, const std::string& key, const Value& value) const {
     constexpr std::array kKeys{std::string_view("parameters"), std::string_view("lr_scale"),
                                std::string_view("weight_decay"), std::string_view("rule")};
-    constexpr std::array kRules{std::string_view("muon"), std::string_view("adamw")};
     if (key == "parameters") {
       const auto* pattern = std::get_if<std::string>(&value.data);
       if (pattern == nullptr) refuse_kind(value);
@@ -244,8 +258,10 @@ class Assignment {
     } else if (key == "rule") {
       const auto* rule = std::get_if<std::string>(&value.data);
       if (rule == nullptr) refuse_kind(value);
-      if (std::ranges::find(kRules, *rule) == kRules.end())
-        refuse(fmt::format("{} is no rule of a group: use muon or adamw", shown(*rule)), did_you_mean(*rule, kRules));
+      const std::vector<std::string_view> rules = rules_of_groups();
+      if (std::ranges::find(rules, *rule) == rules.end())
+        refuse(fmt::format("{} is no rule of a group: use {}", shown(*rule), fmt::join(rules, " or ")),
+               did_you_mean(*rule, rules));
       group.rule = *rule;
     } else {
       refuse(fmt::format("{} is no key of a group", shown(key)), did_you_mean(key, kKeys));

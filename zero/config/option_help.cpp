@@ -1,6 +1,7 @@
 #include "zero/config/option_help.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "zero/base/error.h"
 #include "zero/config/option.h"
 #include "zero/config/suggest.h"
+#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {
@@ -16,7 +18,44 @@ namespace {
 constexpr std::size_t kWidth = 118;
 constexpr std::size_t kIndent = 13;
 
+// "a, b and c"
+std::string all_of(std::span<const std::string_view> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i]);
+  return text;
+}
+
+// What a rule says of the key: "" where nothing is its own.
+std::string remark_of(const RuleKey& key) {
+  if (key.usual.empty()) return std::string(key.note);
+  return fmt::format("{}{}{} if not given", key.note, key.note.empty() ? "" : ", ", key.usual);
+}
+
+// The rules that read a key, by their remarks; those without one first.
+std::vector<std::pair<std::string, std::vector<std::string_view>>> readers_of(std::string_view name) {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> readers;
+  for (const RuleRow& row : kRuleTable) {
+    const RuleKey* const key = row.find(name);
+    if (key == nullptr) continue;
+    const std::string remark = remark_of(*key);
+    auto found = std::ranges::find(readers, remark, [](const auto& reader) { return reader.first; });
+    if (found == readers.end()) found = readers.insert(remark.empty() ? readers.begin() : readers.end(), {remark, {}});
+    found->second.push_back(row.name);
+  }
+  return readers;
+}
+
 }  // namespace
+
+std::string help_of(const Option& option) {
+  std::string text(option.help);
+  for (bool first = true; const auto& [remark, rules] : readers_of(option.name)) {
+    text += fmt::format("{} {}{}{}", first ? ". Of" : "; of", all_of(rules), remark.empty() ? "" : ": ", remark);
+    first = false;
+  }
+  return text;
+}
 
 std::string options_overview() {
   const Config defaults;
@@ -52,7 +91,7 @@ std::string options_reference(std::string_view wanted) {
     std::string keys;
     for (const auto& option : options()) {
       if (option.section() != name || (!wanted.empty() && wanted != name && wanted != option.name)) continue;
-      keys += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", option.help, allowed(option),
+      keys += fmt::format("# {}\n#   allowed: {}; environment: {}\n{} = {}\n", help_of(option), allowed(option),
                           environment_name(option), option.key(), to_toml(get_option(defaults, option)));
     }
     if (!keys.empty()) out += fmt::format("{}[{}]\n{}", out.empty() ? "" : "\n", name, keys);

@@ -1,7 +1,8 @@
 // The table itself. A new key is a member with its default in config.h, a row here, and a line that hands it to the part
 // that uses it and has an option of its own for it. That line stands in zero/cli/torch_verbs/job.cpp; of comm.* in
 // train.cpp beside it; of the launcher's keys (run.max_restarts, run.min_ranks) in zero/cli/train.cpp. A key that not all
-// models take also stands in zero/train/model_table.h. A rule between keys goes into rules.cpp. File, environment,
+// models take also stands in zero/train/model_table.h. A key of an update rule is a member in zero/optim/rule_keys.h instead,
+// and the rule's options read it; its help ends with the rules that do (help_of()). A rule between keys goes into rules.cpp. File, environment,
 // command line, help, manual page and completion follow from the row.
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include "zero/base/wire_codec.h"
 #include "zero/config/choices.h"
 #include "zero/config/option.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
 namespace zero {
@@ -35,13 +37,12 @@ constexpr Range kShareOfAll{.lowest = 0, .highest = 1, .above_lowest = true};
 constexpr std::span<const std::string_view> kFree{};
 
 using Words = std::string_view;
-constexpr auto kModels = [] {
-  std::array<Words, kModelTable.size()> names;
-  std::ranges::transform(kModelTable, names.begin(), &ModelRow::name);
+template <const auto& kTable>
+constexpr auto kNamesOf = [] {
+  std::array<Words, kTable.size()> names;
+  std::ranges::transform(kTable, names.begin(), [](const auto& row) { return row.name; });
   return names;
 }();
-constexpr std::array kOptimizers{Words("adamw"), Words("adam"),      Words("sgd"),  Words("lion"),
-                                 Words("lamb"),  Words("adamw8bit"), Words("muon"), Words("adafactor")};
 constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
 constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Words("topk")};
 constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash"), Words("weighted")};
@@ -64,7 +65,7 @@ constexpr auto kSync = &Config::sync;
 
 // clang-format off
 constexpr std::array kOptions{
-    Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kModels, "architecture of the model"},
+    Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kNamesOf<kModelTable>, "architecture of the model"},
     Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2, llama or bert; layers of an rnn, lstm or gru"},
     Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a token in a gpt2, llama or bert"},
     Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a block of a gpt2, llama or bert; must divide width"},
@@ -114,21 +115,21 @@ constexpr std::array kOptions{
     Option{"train.log_every", at<kTrain, &TrainConfig::log_every>, kPositive, kFree, "steps between two lines of output"},
     Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate at the end of the run; of a model of classes or numbers, validation samples to show beside what it predicts"},
 
-    Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kOptimizers, "update rule"},
-    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate; of adafactor, where it is 0.01 if not given, that of a relative step"},
-    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments of adamw, adamw8bit, adam, lamb and muon's adamw; of lion, the weights of its two sums"},
-    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard of adamw, adamw8bit, adam, lamb and muon's adamw against division by zero"},
-    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "weight decay of tensors with two or more dimensions; adam and sgd add it to the gradient"},
-    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum of sgd; of muon, where it is 0.95 if not given"},
-    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of momentum: of sgd, where it needs optimizer.momentum; of muon, where it is true if not given"},
-    Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative, kFree, "least and most of lamb's trust ratio: a parameter's norm over the norm of its direction"},
-    Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, kWordsOf<kMuonScales>, "length of muon's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
-    Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative, kFree, "muon: highest learning rate of the parameters that adamw updates, which are embeddings, heads and vectors; 0: optimizer.lr"},
-    Option{"optimizer.beta2_decay", at<kOptimizer, &OptimizerConfig::beta2_decay>, kNotAboveZero, kFree, "adafactor: a mean square counts the newest squares with step^beta2_decay"},
-    Option{"optimizer.eps1", at<kOptimizer, &OptimizerConfig::eps1>, kAboveZero, kFree, "adafactor: root of the least mean square by which a gradient is divided"},
-    Option{"optimizer.eps2", at<kOptimizer, &OptimizerConfig::eps2>, kNotNegative, kFree, "adafactor: least root mean square of a parameter that its step is in proportion to"},
-    Option{"optimizer.clip", at<kOptimizer, &OptimizerConfig::clip>, kAboveZero, kFree, "adafactor: root mean square of a direction above which it is shortened to that"},
-    Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale, weight_decay, and of muon rule = \"muon\" or \"adamw\", a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
+    Option{"optimizer.name", at<kOptimizer, &OptimizerConfig::name>, kAny, kNamesOf<kRuleTable>, "update rule"},
+    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative, kFree, "highest learning rate"},
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne, kFree, "decay rates of the moments"},
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero, kFree, "guard against division by zero"},
+    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative, kFree, "weight decay of tensors with two or more dimensions"},
+    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne, kFree, "momentum"},
+    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny, kFree, "Nesterov's form of momentum"},
+    Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative, kFree, "least and most trust ratio: a parameter's norm over the norm of its direction"},
+    Option{"optimizer.muon_scale", at<kOptimizer, &OptimizerConfig::muon_scale>, kAny, kWordsOf<kMuonScales>, "length of a matrix's steps. original: sqrt(max(1, rows / columns)); match_rms_adamw: 0.2 * sqrt(max(rows, columns)), as long as adamw's"},
+    Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative, kFree, "highest learning rate of the parameters that adamw updates, which are embeddings, heads and vectors; 0: optimizer.lr"},
+    Option{"optimizer.beta2_decay", at<kOptimizer, &OptimizerConfig::beta2_decay>, kNotAboveZero, kFree, "a mean square counts the newest squares with step^beta2_decay"},
+    Option{"optimizer.eps1", at<kOptimizer, &OptimizerConfig::eps1>, kAboveZero, kFree, "root of the least mean square by which a gradient is divided"},
+    Option{"optimizer.eps2", at<kOptimizer, &OptimizerConfig::eps2>, kNotNegative, kFree, "least root mean square of a parameter that its step is in proportion to"},
+    Option{"optimizer.clip", at<kOptimizer, &OptimizerConfig::clip>, kAboveZero, kFree, "root mean square of a direction above which it is shortened to that"},
+    Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative, kFree, "groups of parameters with their own lr_scale and weight_decay, a table [[optimizer.group]] each; parameters = a pattern of names such as \"*.bias\". The first group that fits a parameter counts"},
 
     Option{"schedule.name", at<kSchedule, &ScheduleConfig::name>, kAny, kWordsOf<kLrKinds>, "shape of the learning rate after the warm-up: lr, or down to min_lr along a line, half a cosine, (1 - part)^power, 1 / sqrt(step), one_cycle's cosine, or wsd's line at the end (formulas: docs/guide/optimizers.md)"},
     Option{"schedule.warmup", at<kSchedule, &ScheduleConfig::warmup>, kNatural, kFree, "number of first steps, in which the learning rate rises to optimizer.lr: linearly, or with one_cycle as half a cosine"},

@@ -17,6 +17,7 @@
 #include "zero/config/device_rules.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
 namespace zero {
@@ -122,11 +123,13 @@ void check_schedule(const LoadedConfig& loaded) {
 
 void check_groups(const LoadedConfig& loaded) {
   const OptimizerConfig& optimizer = loaded.config.optimizer;
-  if (optimizer.name == "muon") return;
+  const RuleRow& row = rule_row(optimizer.name);
   for (const GroupConfig& group : optimizer.group) {
-    if (group.rule.empty()) continue;
-    refuse(loaded, "optimizer.group", fmt::format("rule = \"{}\" of {} is muon's alone", group.rule, group.parameters),
-           "leave it out, or use optimizer.name muon");
+    if (group.rule.empty() || (!row.others.empty() && (group.rule == row.name || group.rule == row.others))) continue;
+    const std::string matrices = rule_names(RuleNeeds::kMatrices);
+    refuse(loaded, "optimizer.group",
+           fmt::format("rule = \"{}\" of {} is {}'s alone", group.rule, group.parameters, matrices),
+           fmt::format("leave it out, or use optimizer.name {}", matrices));
   }
 }
 
@@ -195,7 +198,7 @@ void check_sync(const LoadedConfig& loaded) {
   not_with_local("train.ema", train.ema > 0,
                  "copies that train apart (sync.mode local) are averaged by their outer step",
                  "leave it out: evaluations and saved weights are the merged ones; or use sync.mode sync");
-  not_with_local("optimizer.name", loaded.config.optimizer.name == "adafactor",
+  not_with_local("optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kRowsAndColumns,
                  "copies that train apart (sync.mode local) would each have other states of rows and columns",
                  "use for example adamw, or sync.mode sync");
   not_with_local("zero.delayed_update", zero.delayed_update,
@@ -259,8 +262,8 @@ void check_shards(const LoadedConfig& loaded) {
         loaded, "zero.shards",
         fmt::format("parameters are put together from their parts after a gather, which stage {} has not", zero.stage),
         "use zero.stage 3; or range or whole, which every stage has");
-  if (loaded.config.optimizer.name == "muon")
-    refuse(loaded, "zero.shards", "muon updates whole matrices, which it would cut",
+  if (const RuleRow& rule = rule_row(loaded.config.optimizer.name); rule.needs == RuleNeeds::kMatrices)
+    refuse(loaded, "zero.shards", fmt::format("{} updates whole matrices, which it would cut", rule.name),
            "use whole, which gives each matrix to one rank, or range");
 }
 
@@ -454,20 +457,25 @@ void settle_length(LoadedConfig& loaded) {
   }
 }
 
+// What the chosen rule usually has of a key that is not given.
+void settle_optimizer(LoadedConfig& loaded) {
+  for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
+    if (key.usual.empty() || is_given(loaded, key.name)) continue;
+    set_option(loaded.config, *find_option(key.name),
+               {std::string(key.name), parse_value(key.usual), std::string(key.usual), "", /*bare=*/false});
+  }
+}
+
 }  // namespace
 
 void settle_defaults(LoadedConfig& loaded) {
   auto& config = loaded.config;
   settle_length(loaded);
-  if (config.optimizer.name == "adafactor" && !is_given(loaded, "optimizer.lr")) config.optimizer.lr = 0.01;
+  settle_optimizer(loaded);
   if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
   if (!loaded.origins.contains("schedule.min_lr"))
     config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
-  if (config.optimizer.name == "muon") {
-    if (!is_given(loaded, "optimizer.momentum")) config.optimizer.momentum = 0.95;
-    if (!is_given(loaded, "optimizer.nesterov")) config.optimizer.nesterov = true;
-  }
   const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
   if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
   if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "zero/cuda/rounded.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/update_span.h"
 
 namespace zero::bodies {
 

@@ -19,7 +19,7 @@
 #include "zero/doctor/finding.h"
 #include "zero/launch/cores.h"
 #include "zero/memory/host_memory.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/kernel_target.h"
 
 namespace zero::cli {
 namespace {

@@ -172,7 +172,7 @@ Device& checked(Device& device, const EngineOptions& options, const UpdateRule& 
                       fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
-  if (rule.num_sums() > 0 || rule.factors() != nullptr || rule.matrices() != nullptr)
+  if (needs_of(rule) != RuleNeeds::kElements)
     refuse("optimizer.name", name_of(options.optimizer),
            "an optimizer that needs more of a parameter than each element");
   if (std::holds_alternative<OwnRuleOptions>(options.optimizer))

@@ -169,13 +169,14 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     report.copies.sent_formula_bytes += sent_between_copies_formula_bytes(spec.numel(), shard, placement);
   }
   report.sent_formula_bytes += report.copies.sent_formula_bytes;
+  const OptimizerSpec rule = spec_of(*parts_.rule);
   for (const Unit& unit : parts_.state.units()) {
     report.padding_bytes += padding_numel(unit, shard) * static_cast<std::int64_t>(size_of(unit.dtype));
     if (!unit.trainable) continue;
     const std::int64_t numel = used_numel(unit);
     report.state_formula_bytes +=
-        state_formula_bytes(numel, shard, parts_.options.stage, unit.dtype, spec_of(*parts_.rule), unit.matrices()) +
-        static_cast<double>(factor_bytes(unit));
+        state_formula_bytes(numel, shard, parts_.options.stage, unit.dtype, rule, unit.matrices()) +
+        static_cast<double>(factor_bytes(unit, rule));
     report.sent_formula_bytes += update_sent_formula_bytes(unit, shard, placement);
   }
 }

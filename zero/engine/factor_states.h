@@ -1,17 +1,18 @@
 // FactorStates: the states of rows and columns of factored units (Unit::factored). Every rank holds them whole, on the
 // device, whatever the stage: they are a column's share of a matrix, and every element of it needs one of each.
 //
-//   FactorStates states(units, ledger);                  // zeros; moments in the ledger
-//   states.row_var(param)                                // one float for each row of the parameter
+//   FactorStates states(units, states_of_factors(rule.states()), ledger);    // zeros; moments in the ledger
+//   states.of(param, StatePer::kRow)                                         // one float for each row of the parameter
 //   for (const FactorStates::State& state : states.all()) save(state.param, state.name, state.values);
 //
 // Local.
 #pragma once
 
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
+#include "zero/base/state_spec.h"
 #include "zero/memory/buffer.h"
 #include "zero/plan/unit.h"
 
@@ -19,26 +20,23 @@ namespace zero {
 
 class FactorStates {
  public:
-  FactorStates(const std::vector<Unit>& units, Ledger& ledger);
+  // `declared`: the rule's states of rows and columns; one of each, where a unit is factored.
+  FactorStates(const std::vector<Unit>& units, const std::vector<StateSpec>& declared, Ledger& ledger);
 
-  // As torch.optim.Adafactor calls them.
-  static constexpr std::string_view kRowVar = "row_var", kColVar = "col_var";
   // One of a parameter.
   struct State {
     int unit = 0;
     std::size_t param = 0;
-    std::string_view name;
+    std::string name;  // as the rule declares it
+    StatePer per = StatePer::kRow;
     std::span<float> values;
   };
   // Row and column states of each matrix, unit by unit; empty where no unit is factored.
   const std::vector<State>& all() const { return states_; }
-  // Of a matrix of a factored unit.
-  std::span<float> row_var(std::size_t param) const { return find(param, kRowVar); }
-  std::span<float> col_var(std::size_t param) const { return find(param, kColVar); }
+  // Of a matrix of a factored unit, a value for each row, or for each column.
+  std::span<float> of(std::size_t param, StatePer per) const;
 
  private:
-  std::span<float> find(std::size_t param, std::string_view name) const;
-
   Buffer memory_;
   std::vector<State> states_;
 };

@@ -23,9 +23,11 @@ bool is_hidden_matrix(const ParamSpec& spec) {
 }
 
 MatrixChoice matrices_of(const EngineOptions& options) {
-  if (std::holds_alternative<AdafactorOptions>(options.optimizer))
+  const RuleRow* const row = row_of(options.optimizer);
+  const RuleNeeds needs = row == nullptr ? RuleNeeds::kElements : row->needs;
+  if (needs == RuleNeeds::kRowsAndColumns)
     return {.is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; }, .factored = true};
-  if (!std::holds_alternative<MuonOptions>(options.optimizer)) return {};
+  if (needs != RuleNeeds::kMatrices) return {};
   return {.is_matrix = [groups = options.groups](const ParamSpec& spec) {
     if (spec.shape.size() < 2) return false;
     const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });

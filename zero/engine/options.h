@@ -21,7 +21,7 @@
 #include "zero/engine/loss_scale.h"
 #include "zero/memory/disk_options.h"
 #include "zero/optim/outer_step.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/plan/cut.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/param_spec.h"
@@ -135,8 +135,8 @@ struct EngineOptions {
 // a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
 bool is_hidden_matrix(const ParamSpec& spec);
 
-// What the optimizer treats as matrices, of parameters with two or more dimensions: muon updates hidden ones as wholes, and
-// what the groups say; adafactor factors all. None with others.
+// What the optimizer treats as matrices, of parameters with two or more dimensions. A rule of matrices (RuleNeeds::kMatrices)
+// updates hidden ones as wholes, and those that the groups name; one of rows and columns factors all. None with others.
 MatrixChoice matrices_of(const EngineOptions& options);
 
 // The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,

@@ -93,7 +93,7 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
   };
   UpdateSpan all{.parameter = add_floats(kProbeNumel), .numel = kProbeNumel};
   all.gradient = add(kProbeNumel * static_cast<std::int64_t>(sizeof(float)));
-  const std::vector<StateSpec> states = rule.states();
+  const std::vector<StateSpec> states = states_of_elements(rule.states());
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (states[i].coded()) {
       all.coded[i].codes = reinterpret_cast<std::uint8_t*>(add(kProbeNumel));

@@ -41,7 +41,7 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
         StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient, tiers(true), plain);
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
   arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
-  for (const StateSpec& state : optimizer) {
+  for (const StateSpec& state : states_of_elements(optimizer)) {
     const auto bytes = [&state](const Unit& unit) {
       return unit.trainable && state.kept_by(unit.matrices()) ? state.value_bytes() : 0;
     };
@@ -72,7 +72,7 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       rank_(comm.rank()),
       world_(comm.world()),
       arrays_(make_arrays(optimizer, comm, ledger, tiers)),
-      factors_(placement.updated_elsewhere ? std::vector<Unit>() : units_, ledger),
+      factors_(placement.updated_elsewhere ? std::vector<Unit>() : units_, states_of_factors(optimizer), ledger),
       streams_(arrays_, units.size(), tiers, ledger),
       contents_(*this, streams_) {
   for (const Unit& unit : units_)

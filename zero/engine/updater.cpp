@@ -402,8 +402,8 @@ void Updater::update_factors(std::span<const int> units) {
       const auto param = static_cast<std::size_t>(slice.param);
       if (!present_[param]) continue;
       const FactorStates& states = state_.factors();
-      factors_[param] =
-          rule.update_factors(states.row_var(param), states.col_var(param), sums.rounded(param), scalars_of(param));
+      factors_[param] = rule.update_factors(states.of(param, StatePer::kRow), states.of(param, StatePer::kColumn),
+                                            sums.rounded(param), scalars_of(param));
     }
   }
 }

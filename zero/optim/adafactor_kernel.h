@@ -25,7 +25,7 @@
 #include <span>
 
 #include "zero/base/exact_sum.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/adafactor_rule.h"
 #include "zero/optim/update_slices.h"
 
 namespace zero {

@@ -3,6 +3,7 @@
 #include "zero/base/check.h"
 #include "zero/optim/adafactor_kernel.h"
 #include "zero/optim/factor_squares.h"
+#include "zero/optim/rule_checks.h"
 
 namespace zero {
 namespace {
@@ -10,8 +11,12 @@ namespace {
 class AdafactorRule final : public UpdateRule, public FactorRule {
  public:
   explicit AdafactorRule(const AdafactorOptions& options) : options_(options) {}
-  std::string_view name() const override { return "adafactor"; }
-  std::vector<StateSpec> states() const override { return {{.name = "variance", .of = StateOf::kOthers}}; }
+  std::string_view name() const override { return AdafactorOptions::kRow.name; }
+  std::vector<StateSpec> states() const override {
+    return {{.name = "variance", .of = StateOf::kOthers},
+            {.name = "row_var", .of = StateOf::kMatrices, .per = StatePer::kRow},
+            {.name = "col_var", .of = StateOf::kMatrices, .per = StatePer::kColumn}};
+  }
   const FactorRule* factors() const override { return this; }
 
   void add_squares(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> rows,
@@ -56,7 +61,26 @@ class AdafactorRule final : public UpdateRule, public FactorRule {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_adafactor_rule(const AdafactorOptions& options) {
+AdafactorOptions AdafactorOptions::from(const RuleKeys& keys) {
+  return {.lr = keys.lr,
+          .beta2_decay = keys.beta2_decay,
+          .eps1 = keys.eps1,
+          .eps2 = keys.eps2,
+          .clip = keys.clip,
+          .weight_decay = keys.weight_decay};
+}
+
+std::unique_ptr<UpdateRule> make_rule(const AdafactorOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
+  require(options.beta2_decay <= 0, options.beta2_decay, "optimizer.beta2_decay", "must be a finite number, 0 or less",
+          "use for example -0.8");
+  // As fp32, and squared, because that is what keeps 0 / sqrt(eps1^2) from being a NaN.
+  require(static_cast<float>(options.eps1 * options.eps1) > 0, options.eps1, "optimizer.eps1",
+          "its square must be a finite fp32 number greater than 0", "use for example 1.19e-7");
+  require(options.eps2 >= 0, options.eps2, "optimizer.eps2", "must be a finite number, 0 or more",
+          "use for example 1e-3");
+  require(static_cast<float>(options.clip) > 0, options.clip, "optimizer.clip", "must be a finite number above 0",
+          "use for example 1");
   return std::make_unique<AdafactorRule>(options);
 }
 

@@ -15,7 +15,7 @@
 // Local.
 #pragma once
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/adam_rule.h"
 #include "zero/optim/update_slices.h"
 
 namespace zero {

@@ -17,7 +17,8 @@ namespace zero {
 // AdamW's with `bias` moved into step size and eps: 1 here. Computed in double, then rounded once.
 AdamConstants adamw8bit_constants(const AdamWOptions& options, const UpdateScalars& scalars);
 
-// `constants`: of adamw8bit_constants(). Updates span's parameter and coded moments in place, and writes low_precision if it is not null.
+// `constants`: of adamw8bit_constants(). Updates span's parameter and coded moments in place, and writes low_precision if
+// it is not null.
 void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants);
 
 // adamw8bit_update() of each slice.

@@ -48,7 +48,9 @@ static_assert(kPiece % kCodeBlock == 0);
 class AveragedRule final : public UpdateRule {
  public:
   AveragedRule(std::unique_ptr<UpdateRule> rule, double decay)
-      : rule_(std::move(rule)), place_(rule_->states().size()), weight_(static_cast<float>(1 - decay)) {}
+      : rule_(std::move(rule)),
+        place_(states_of_elements(rule_->states()).size()),
+        weight_(static_cast<float>(1 - decay)) {}
   std::string_view name() const override { return rule_->name(); }
   std::vector<StateSpec> states() const override {
     std::vector<StateSpec> states = rule_->states();
@@ -105,7 +107,7 @@ void exchange(const ExchangeArguments& a) {
 
 class Exchange final : public UpdateRule {
  public:
-  explicit Exchange(std::vector<StateSpec> states) : states_(std::move(states)) {}
+  explicit Exchange(std::vector<StateSpec> states) : states_(states_of_elements(std::move(states))) {}
   std::string_view name() const override { return "exchange"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override { exchange(arguments_of(span)); }

@@ -29,7 +29,7 @@
 
 #include "zero/base/element_lanes-inl.h"
 #include "zero/optim/prefetch.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/update_span.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "zero/base/exact_sum.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/update_span.h"
 
 namespace zero {
 

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "zero/base/exact_sum.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/lamb_rule.h"
 #include "zero/optim/update_slices.h"
 
 namespace zero {

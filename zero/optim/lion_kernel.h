@@ -12,7 +12,7 @@
 // One state: half of Adam's memory. Local.
 #pragma once
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/lion_rule.h"
 #include "zero/optim/update_slices.h"
 
 namespace zero {

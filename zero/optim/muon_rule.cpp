@@ -1,9 +1,13 @@
 #include "zero/optim/muon_rule.h"
 
+#include <fmt/format.h>
+
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 #include "zero/optim/adam_kernel.h"
 #include "zero/optim/muon_kernel.h"
 #include "zero/optim/newton_schulz.h"
+#include "zero/optim/rule_checks.h"
 
 namespace zero {
 namespace {
@@ -12,7 +16,7 @@ class MuonRule final : public UpdateRule, public MatrixRule {
  public:
   explicit MuonRule(const MuonOptions& options)
       : options_(options), adamw_scale_(options.adamw.lr == 0 ? 1 : options.adamw.lr / options.lr) {}
-  std::string_view name() const override { return "muon"; }
+  std::string_view name() const override { return MuonOptions::kRow.name; }
   std::vector<StateSpec> states() const override {
     return {{.name = "momentum_buffer", .of = StateOf::kMatrices},
             {.name = "exp_avg", .of = StateOf::kOthers},
@@ -49,7 +53,28 @@ class MuonRule final : public UpdateRule, public MatrixRule {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_muon_rule(const MuonOptions& options) {
+MuonOptions MuonOptions::from(const RuleKeys& keys) {
+  return {.lr = keys.lr,
+          .momentum = keys.momentum,
+          .nesterov = keys.nesterov,
+          .scale = value_of(kMuonScales, "optimizer.muon_scale", keys.muon_scale),
+          .weight_decay = keys.weight_decay,
+          .adamw = {.lr = keys.adamw_lr, .beta1 = keys.betas[0], .beta2 = keys.betas[1], .eps = keys.eps}};
+}
+
+std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options) {
+  require_lr_and_decay(options.lr, options.weight_decay, "use for example 0.02");
+  require(options.lr > 0 || options.adamw.lr == 0, options.lr, "optimizer.lr",
+          "AdamW's learning rate is kept as a multiple of it", "use more than 0");
+  require(options.momentum >= 0 && options.momentum < 1, options.momentum, "optimizer.momentum",
+          "must be 0 or more and less than 1", "use for example 0.95");
+  if (options.steps < 1 || options.steps >= 100)
+    throw ConfigError("optimizer.steps", fmt::format("{}", options.steps), "Newton-Schulz takes 1 to 99 steps",
+                      "use 5");
+  require(options.adamw.lr >= 0, options.adamw.lr, "optimizer.adamw_lr", "must be a finite number, 0 or more",
+          "use for example 1e-3, or 0 for optimizer.lr");
+  require_betas(options.adamw.beta1, options.adamw.beta2, "use for example [0.9, 0.95]");
+  require_eps(options.adamw.eps);
   return std::make_unique<MuonRule>(options);
 }
 

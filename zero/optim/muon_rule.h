@@ -1,20 +1,56 @@
-// Muon: matrices take steps along directions whose singular values are about 1 (muon_kernel.h); every other parameter is
+// MuonOptions: Muon. Matrices take steps along directions whose singular values are about 1 (muon_kernel.h); every other parameter is
 // AdamW's (adam_kernel.h), with a learning rate of its own.
 //
-//   auto rule = make_muon_rule({.lr = 0.02, .adamw = {.lr = 1e-3}});
+//   auto rule = make_rule(MuonOptions{.lr = 0.02, .adamw = {.lr = 1e-3}});
 //   rule->states()             // "momentum_buffer" of matrices; "exp_avg", "exp_avg_sq" of others
 //   rule->matrices()->...      // what happens to a matrix before update(); see MatrixRule
 //
 // Local.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 
+#include "zero/base/choice.h"
+#include "zero/optim/adam_rule.h"
+#include "zero/optim/rule_keys.h"
+#include "zero/optim/rule_row.h"
 #include "zero/optim/update_rule.h"
 
 namespace zero {
 
-// Throws nothing: make_update_rule() has looked at the options.
-std::unique_ptr<UpdateRule> make_muon_rule(const MuonOptions& options);
+// How long the steps of a matrix are, as torch.optim.Muon's adjust_lr_fn; muon_kernel.h has the formulas.
+enum class MuonScale : std::uint8_t { kOriginal, kMatchRmsAdamW };
+inline constexpr std::array<Choice<MuonScale>, 2> kMuonScales{
+    {{"original", MuonScale::kOriginal}, {"match_rms_adamw", MuonScale::kMatchRmsAdamW}}};
+
+// Of matrices, with torch.optim.Muon's defaults; `adamw`: of all other parameters. Decay is decoupled.
+struct MuonOptions {
+  double lr = 1e-3;
+  double momentum = 0.95;
+  bool nesterov = true;
+  MuonScale scale = MuonScale::kOriginal;
+  int steps = 5;                   // of Newton-Schulz
+  double weight_decay = 0.1;       // of all parameters with two or more dimensions
+  AdamWOptions adamw = {.lr = 0};  // lr 0: that of matrices. Its weight_decay is not used
+
+  static constexpr std::array kKeys{RuleKey{"optimizer.betas", "those of its adamw"},
+                                    RuleKey{"optimizer.eps", "that of its adamw"},
+                                    RuleKey{.name = "optimizer.momentum", .usual = "0.95"},
+                                    RuleKey{.name = "optimizer.nesterov", .usual = "true"},
+                                    RuleKey{"optimizer.muon_scale"},
+                                    RuleKey{"optimizer.adamw_lr"},
+                                    RuleKey{"optimizer.group", "also rule = \"muon\" or \"adamw\""}};
+  static constexpr RuleRow kRow{
+      .name = "muon", .needs = RuleNeeds::kMatrices, .keys = kKeys, .others = AdamWOptions::kRow.name};
+  static MuonOptions from(const RuleKeys& keys);
+  bool operator==(const MuonOptions&) const = default;
+};
+
+using Muon = MuonOptions;
+
+// Throws ConfigError for options out of range.
+std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options);
 
 }  // namespace zero

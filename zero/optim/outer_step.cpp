@@ -14,7 +14,7 @@ namespace {
 class LocalRule final : public UpdateRule {
  public:
   LocalRule(std::unique_ptr<UpdateRule> rule, std::vector<StateSpec> outer)
-      : rule_(std::move(rule)), outer_(std::move(outer)), place_(rule_->states().size()) {}
+      : rule_(std::move(rule)), outer_(std::move(outer)), place_(states_of_elements(rule_->states()).size()) {}
   std::string_view name() const override { return rule_->name(); }
   std::vector<StateSpec> states() const override {
     std::vector<StateSpec> states = rule_->states();
@@ -44,7 +44,7 @@ class LocalRule final : public UpdateRule {
 
 class Anchoring final : public UpdateRule {
  public:
-  explicit Anchoring(std::vector<StateSpec> states) : states_(std::move(states)) {}
+  explicit Anchoring(std::vector<StateSpec> states) : states_(states_of_elements(std::move(states))) {}
   std::string_view name() const override { return "anchoring"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
@@ -89,7 +89,7 @@ void outer_move(const OuterArguments& a) {
 class Mixing final : public UpdateRule {
  public:
   Mixing(std::vector<StateSpec> states, double mix)
-      : states_(std::move(states)), own_(static_cast<float>(mix)), shared_(1 - own_) {}
+      : states_(states_of_elements(std::move(states))), own_(static_cast<float>(mix)), shared_(1 - own_) {}
   std::string_view name() const override { return "mixing"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
@@ -150,8 +150,8 @@ std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, 
 }
 
 OuterStep::OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies)
-    : momentum_(rule.states().size() - 2),
-      keeps_residual_(momentum_ > 0 && rule.states()[momentum_ - 1].of_copy),
+    : momentum_(states_of_elements(rule.states()).size() - 2),
+      keeps_residual_(momentum_ > 0 && states_of_elements(rule.states())[momentum_ - 1].of_copy),
       lr_(static_cast<float>(local.outer_lr)),
       mu_(static_cast<float>(local.outer_momentum)),
       copies_(static_cast<float>(copies)) {}

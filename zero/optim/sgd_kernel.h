@@ -12,7 +12,7 @@
 // Local.
 #pragma once
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/sgd_rule.h"
 #include "zero/optim/update_slices.h"
 
 namespace zero {

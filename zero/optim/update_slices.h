@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "zero/device/kernel.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/update_span.h"
 
 namespace zero {
 

@@ -27,7 +27,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
       if (state.kept_by(unit.matrices())) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
     }
     if (tier == Tier::kDevice) bytes.moment += spec.scale_bytes(tiers.optimizer.numel());
-    if (tier == Tier::kDevice && !placement.updated_elsewhere) bytes.moment += factor_bytes(unit);
+    if (tier == Tier::kDevice && !placement.updated_elsewhere) bytes.moment += factor_bytes(unit, spec);
   }
   return bytes;
 }

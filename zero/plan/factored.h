@@ -1,6 +1,7 @@
 // Factored units (Unit::factored): how many states of rows and columns a rank holds, and what the ranks exchange for them.
 //
-//   factor_numel(unit)             // rows + columns of its matrices; every rank holds them whole, in fp32
+//   factor_numel(unit)             // rows + columns of its matrices
+//   factor_bytes(unit, spec)       // of their states, as the rule declares them; every rank holds them whole
 //   factor_sent_bytes(unit, 4)     // what a rank sends to sum squares over 4 ranks, in a step
 //
 // Values; Local.
@@ -9,6 +10,7 @@
 #include <cstdint>
 
 #include "zero/base/exact_sum.h"
+#include "zero/base/state_spec.h"
 #include "zero/plan/unit.h"
 
 namespace zero {
@@ -24,8 +26,10 @@ inline std::int64_t factor_numel(const Unit& unit) {
   return numel;
 }
 
-inline std::int64_t factor_bytes(const Unit& unit) {
-  return factor_numel(unit) * static_cast<std::int64_t>(sizeof(float));
+inline std::int64_t factor_bytes(const Unit& unit, const OptimizerSpec& spec) {
+  std::int64_t bytes = 0;
+  for (const Slice& slice : unit.slices) bytes += unit.factored ? spec.factor_bytes(slice.rows, slice.columns()) : 0;
+  return bytes;
 }
 
 // Each row and each column has an exact sum of its squares. A rank adds what all ranks have of a block of these sums.

@@ -25,7 +25,7 @@ constexpr double kAsFast = 1.03;
 constexpr double kWorthwhile = 0.7;  // of the best way's time, for one that costs accuracy
 
 // A way as options say it.
-struct Choice {
+struct PlanChoice {
   int stage;
   int group;
   bool local;
@@ -33,7 +33,7 @@ struct Choice {
   int servers = 0;
   int staleness = 0;
   int quorum = 0;
-  auto operator<=>(const Choice&) const = default;
+  auto operator<=>(const PlanChoice&) const = default;
 };
 
 // Groups of whole machines: one, two, four ..., and all of them.
@@ -45,7 +45,7 @@ std::vector<int> groups_of(const Cluster& cluster) {
   return groups;
 }
 
-Choice planned_choice(const TrainingPlan& plan) {
+PlanChoice planned_choice(const TrainingPlan& plan) {
   const SyncPlan& sync = plan.options.sync;
   if (sync.has_servers()) return {3, sync.servers, false, sync.mode, sync.servers, sync.staleness, sync.quorum};
   return {plan.options.stage, mesh_of(plan).shard, plan.options.local.has_value()};
@@ -56,7 +56,7 @@ constexpr int kRanksAServer = 8;      // of the same
 constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
 
 // Ways with servers, where those can run: beside a plan that can be trained so.
-void add_served(std::set<Choice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
+void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;
   if (cluster.hosts > 1 || world < 3 || options.shards != Cut::kRange || options.delayed_update) return;
@@ -69,8 +69,8 @@ void add_served(std::set<Choice>& choices, const TrainingPlan& plan, const Clust
 }
 
 // Every rank with the whole model, then stages 2 and 3 in groups, servers, and what is planned.
-std::set<Choice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
-  std::set<Choice> choices{{0, 1, false}, planned_choice(plan)};
+std::set<PlanChoice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
+  std::set<PlanChoice> choices{{0, 1, false}, planned_choice(plan)};
   for (const int group : groups_of(cluster))
     for (const int stage : {2, 3}) choices.insert({stage, group, false});
   const int copy = cluster.ranks;  // a machine trains apart from the others
@@ -80,7 +80,7 @@ std::set<Choice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
 }
 
 // Nothing: such a plan cannot be.
-std::optional<TrainingPlan> changed(TrainingPlan plan, const Choice& choice, const Cluster& cluster) {
+std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice, const Cluster& cluster) {
   if (choice == planned_choice(plan)) return plan;
   EngineOptions& options = plan.options;
   plan.tiers.clear();
@@ -280,8 +280,8 @@ std::string best_rows(const ClusterPlan& plan) {
 ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double computation) {
   ClusterPlan found{.cluster = cluster, .computation = computation};
   found.local_steps = plan.options.local.value_or(LocalSteps{}).steps;
-  const Choice planned = planned_choice(plan);
-  for (const Choice& choice : choices_of(plan, cluster)) {
+  const PlanChoice planned = planned_choice(plan);
+  for (const PlanChoice& choice : choices_of(plan, cluster)) {
     const auto way = changed(plan, choice, cluster);
     if (!way) continue;
     if (choice == planned) found.planned = static_cast<int>(found.ways.size());

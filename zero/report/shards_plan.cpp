@@ -25,7 +25,7 @@ std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owner
       owned[rank].numel += numels[rank];
       owned[rank].bytes += unit.trainable
                                ? state_formula_bytes(numels[rank], 1, 3, unit.dtype, spec, unit.matrices()) +
-                                     static_cast<double>(factor_bytes(unit))
+                                     static_cast<double>(factor_bytes(unit, spec))
                                : static_cast<double>(numels[rank]) * static_cast<double>(size_of(unit.dtype));
     }
   }

@@ -52,7 +52,7 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
     const std::int64_t numel = num_parameters(unit);
     if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire);
     cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices()) +
-                          static_cast<double>(factor_bytes(unit));
+                          static_cast<double>(factor_bytes(unit, spec));
     cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);
     cost.sent_between_copies_formula += sent_between_copies_formula_bytes(numel, mesh.shard, placement);
     cost.sent_formula += update_sent_formula_bytes(unit, mesh.shard, placement);

@@ -66,15 +66,6 @@ namespace zero {
 class EngineControl;
 
 using AttachOptions = EngineOptions;
-using AdamW = AdamWOptions;
-using Adam = AdamOptions;
-using Sgd = SgdOptions;
-using Lion = LionOptions;
-using Lamb = LambOptions;
-using AdamW8bit = AdamW8bitOptions;
-using Muon = MuonOptions;
-using Adafactor = AdafactorOptions;
-using OwnRule = OwnRuleOptions;
 
 // The engine of one model. Move-only. Destruction is Collective and gives every parameter back in full (copies that train
 // apart: the weights that they share). While an exception unwinds, destruction is Local and leaves the parameters empty.

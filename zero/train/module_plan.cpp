@@ -60,11 +60,11 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
 
 // Copies that train apart are in it one by one, beside what they share. States of rows and columns are in every rank's file.
 std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach) {
-  const std::vector<StateSpec> states = rule_of(attach)->states();
+  const OptimizerSpec rule = spec_of(*rule_of(attach));
   const int copies = attach.local ? mesh_of(world, attach).copies : 1;
   const auto element_bytes = [&](bool matrices) {  // as they are saved
     std::int64_t own = 4, shared = 0;
-    for (const StateSpec& state : states)
+    for (const StateSpec& state : rule.states)
       (state.shared() ? shared : own) += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
     return copies * own + shared;
   };
@@ -72,7 +72,7 @@ std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const Attach
   std::int64_t bytes = 0;
   const std::vector<ParamSpec> specs = parameters_of(module, attach.dtype).specs;
   for (const ParamSpec& spec : specs) bytes += spec.numel() * (spec.trainable ? element_bytes(is_matrix(spec)) : 4);
-  for (const Unit& unit : units_of(specs, world, attach)) bytes += world * factor_bytes(unit);
+  for (const Unit& unit : units_of(specs, world, attach)) bytes += world * factor_bytes(unit, rule);
   return bytes;
 }
 

@@ -18,7 +18,7 @@
 
 #include "zero/engine/options.h"
 #include "zero/memory/file_calls.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/plan/step_model.h"
 
 namespace zero {

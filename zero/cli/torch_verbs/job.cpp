@@ -14,71 +14,28 @@
 #include "zero/base/machine.h"
 #include "zero/config/choices.h"
 #include "zero/data/open_data.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
 namespace {
-
-OptimizerOptions optimizer_options(const OptimizerConfig& o) {
-  if (o.name == "adamw") {
-    return AdamW{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
-  }
-  if (o.name == "adam") {
-    return Adam{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
-  }
-  if (o.name == "sgd")
-    return Sgd{.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov};
-  if (o.name == "lion")
-    return Lion{.lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .weight_decay = o.weight_decay};
-  if (o.name == "lamb") {
-    return Lamb{.lr = o.lr,
-                .beta1 = o.betas[0],
-                .beta2 = o.betas[1],
-                .eps = o.eps,
-                .weight_decay = o.weight_decay,
-                .least_ratio = o.trust_ratio[0],
-                .most_ratio = o.trust_ratio[1]};
-  }
-  if (o.name == "adamw8bit") {
-    return AdamW8bit{
-        .lr = o.lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps, .weight_decay = o.weight_decay};
-  }
-  if (o.name == "muon") {
-    return Muon{.lr = o.lr,
-                .momentum = o.momentum,
-                .nesterov = o.nesterov,
-                .scale = value_of(kMuonScales, "optimizer.muon_scale", o.muon_scale),
-                .weight_decay = o.weight_decay,
-                .adamw = {.lr = o.adamw_lr, .beta1 = o.betas[0], .beta2 = o.betas[1], .eps = o.eps}};
-  }
-  if (o.name == "adafactor") {
-    return Adafactor{.lr = o.lr,
-                     .beta2_decay = o.beta2_decay,
-                     .eps1 = o.eps1,
-                     .eps2 = o.eps2,
-                     .clip = o.clip,
-                     .weight_decay = o.weight_decay};
-  }
-  throw ConfigError("optimizer.name", o.name, "no such optimizer",
-                    "use adamw, adam, sgd, lion, lamb, adamw8bit, muon or adafactor");
-}
 
 // Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.
 std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
   std::vector<ParameterGroup> groups;
   const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
                        const std::string& rule) {
-    const std::optional<bool> muon = rule.empty() ? std::nullopt : std::optional(rule == "muon");
+    const std::optional<bool> matrices = rule.empty() ? std::nullopt : std::optional(rule == o.name);
     const auto takes = [pattern](const ParamSpec& spec) {
       return pattern.empty() || fnmatch(pattern.c_str(), spec.name.c_str(), 0) == 0;
     };
     if (weight_decay) {
-      groups.push_back({takes, *weight_decay, lr_scale, muon, pattern});
+      groups.push_back({takes, *weight_decay, lr_scale, matrices, pattern});
       return;
     }
     const auto decays = [takes](const ParamSpec& spec) { return spec.shape.size() >= 2 && takes(spec); };
-    groups.push_back({decays, o.weight_decay, lr_scale, muon, pattern});
-    groups.push_back({takes, 0.0, lr_scale, muon, pattern});
+    groups.push_back({decays, o.weight_decay, lr_scale, matrices, pattern});
+    groups.push_back({takes, 0.0, lr_scale, matrices, pattern});
   };
   for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
   if (!groups.empty()) add("", std::nullopt, 1, "");
@@ -305,7 +262,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .local = local_steps(config.sync),
                         .sync = sync_plan(config.sync),
                         .wire = wire_of(config.comm),
-                        .optimizer = optimizer_options(config.optimizer),
+                        .optimizer = optimizer_options(config.optimizer.name, config.optimizer),
                         .clip = config.train.clip,
                         .reduce = value_of(kReduces, "train.reduce", config.train.reduce),
                         .accumulate = static_cast<int>(config.train.accumulate),

@@ -1,0 +1,60 @@
+// ElementwiseRule: a rule that knows each element alone, from the two functions of its kernel: one updates a span here, the
+// other queues that on a device.
+//
+//   std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
+//     return std::make_unique<ElementwiseRule<LionOptions>>(options, fp32({"exp_avg"}), update, queue);
+//   }
+//
+// Local.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "zero/optim/rule_checks.h"
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+// States of fp32, one for each name.
+inline std::vector<StateSpec> fp32(std::initializer_list<std::string_view> names) {
+  std::vector<StateSpec> states;
+  for (const std::string_view name : names) states.push_back({std::string(name)});
+  return states;
+}
+
+// `Options` has its row, Options::kRow.
+template <typename Options>
+class ElementwiseRule : public UpdateRule {
+ public:
+  using Update = void (*)(const UpdateSpan& span, const Options& options, const UpdateScalars& scalars);
+  using Queue = void (*)(Device& device, Lane lane, const UpdateSpan& span, const Options& options,
+                         const UpdateScalars& scalars);
+
+  ElementwiseRule(const Options& options, std::vector<StateSpec> states, Update update, Queue queue)
+      : options_(options), states_(std::move(states)), update_(update), queue_(queue) {}
+  std::string_view name() const override { return Options::kRow.name; }
+  std::vector<StateSpec> states() const override { return states_; }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, states_.size(), span, scalars);
+    update_(span, options_, scalars);
+  }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check_update(*this, states_.size(), span, scalars);
+    queue_(device, lane, span, options_, scalars);
+  }
+
+ protected:
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+  std::vector<StateSpec> states_;
+  Update update_;
+  Queue queue_;
+};
+
+}  // namespace zero

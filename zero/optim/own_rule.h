@@ -1,0 +1,28 @@
+// OwnRuleOptions: a rule that the user wrote, in a program of the user's own. It has no row and no keys: no configuration
+// chooses it.
+//
+//   .optimizer = OwnRule{.rule = std::make_shared<MyRule>(), .lr = 1e-2}
+//
+// Local.
+#pragma once
+
+#include <memory>
+
+#include "zero/optim/update_rule.h"
+
+namespace zero {
+
+struct OwnRuleOptions {
+  std::shared_ptr<const UpdateRule> rule;
+  double lr = 1e-3;
+  double weight_decay = 0;
+  bool operator==(const OwnRuleOptions&) const = default;
+};
+
+using OwnRule = OwnRuleOptions;
+
+// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, or states that are
+// not fp32 values of each element.
+std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
+
+}  // namespace zero
