@@ -144,6 +144,33 @@ TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
   }
 }
 
+// Whoever sleeps, and one that stops for long, by the seed.
+TrainedClocks sleepy(std::int64_t clocks, std::uint64_t seed) {
+  return {.clocks = clocks, .before = [clocks, seed](int worker, std::int64_t clock) {
+            const auto drawn = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))();
+            const bool stops = std::mt19937_64(seed)() % 3 == static_cast<std::uint64_t>(worker) &&
+                               static_cast<std::int64_t>(seed) % clocks == clock;
+            std::this_thread::sleep_for(std::chrono::microseconds(stops ? 30000 : drawn % 1500));
+          }};
+}
+
+TEST(PushServer, AReplayedRunHasTheBitsOfTheRecordedWhoeverSleepsAndStops) {
+  const int trials = num_trials("ZERO_REPLAYS", 3, 100);
+  const std::vector<EngineOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
+                                       with({.servers = 1, .quorum = 2})};
+  for (int trial = 0; trial < trials; ++trial) {
+    const EngineOptions& options = all[static_cast<std::size_t>(trial) % 2];
+    const auto seed = static_cast<std::uint64_t>(trial);
+    const TrainedBits recorded = served_run(options, 3, small_specs(), sleepy(6, seed));
+    TrainedClocks again = sleepy(6, seed + 1000);
+    again.replayed = recorded.events;
+    const TrainedBits replayed = served_run(options, 3, small_specs(), again);
+    EXPECT_EQ(replayed.events, recorded.events) << trial;
+    EXPECT_EQ(replayed.weights, recorded.weights) << trial;
+    EXPECT_EQ(replayed.losses, recorded.losses) << trial;
+  }
+}
+
 TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
   const int trials = num_trials("ZERO_REPLAYS", 5, 100);
