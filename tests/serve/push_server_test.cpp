@@ -1,5 +1,7 @@
 #include "zero/serve/push_server.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -142,6 +144,67 @@ TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
     }
     EXPECT_EQ(updates, 8 * kWorkers) << "no push is lost";
   }
+}
+
+// Worker 2 stands still in clock 2, with its weights, until another one has come to `until`.
+class StandsStill {
+ public:
+  explicit StandsStill(std::int64_t until) : until_(until) {}
+  void operator()(int worker, std::int64_t clock) {
+    if (worker != 2) {
+      std::int64_t before = furthest_.load();
+      while (before < clock && !furthest_.compare_exchange_weak(before, clock)) {
+      }
+      return;
+    }
+    if (clock != 2) return;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);  // ends a broken run
+    while (furthest_.load() < until_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ahead_ = furthest_.load();
+  }
+  std::int64_t ahead() const { return ahead_; }
+
+ private:
+  const std::int64_t until_;
+  std::atomic<std::int64_t> furthest_{0};
+  std::int64_t ahead_ = 0;
+};
+
+std::int64_t last_push_of(int worker, const std::deque<PushEvent>& events) {
+  std::int64_t last = -1;
+  for (const PushEvent& event : events)
+    if (event.worker == worker && !event.leaves) last = event.clock;
+  return last;
+}
+
+TEST(PushServer, AQuorumGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+  StandsStill stands(20);
+  const TrainedBits served =
+      served_run(with({.servers = 2, .quorum = 2}), 3, small_specs(),
+                 {.clocks = 60, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
+  EXPECT_GE(stands.ahead(), 20);
+  EXPECT_EQ(served.losses.size(), 60U);
+  EXPECT_TRUE(std::ranges::any_of(served.actions, [](const PushAction& action) {
+    return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
+  })) << "its old gradient is dropped";
+  EXPECT_GT(last_push_of(2, served.events), 20) << "it goes on at the newest clock";
+}
+
+TEST(PushServer, AnAsynchronousRunGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+  StandsStill stands(15);
+  const TrainedBits served =
+      served_run(with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}), 3, small_specs(),
+                 {.clocks = 20, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
+  EXPECT_GE(stands.ahead(), 15);
+  EXPECT_EQ(last_push_of(2, served.events), 19);
+  std::int64_t updates = 0, oldest = 0;
+  for (const PushAction& action : served.actions) {
+    if (action.kind != Kind::kUpdate) continue;
+    ++updates;
+    oldest = std::max(oldest, action.age);
+  }
+  EXPECT_EQ(updates, 3 * 20) << "all of its clocks, later";
+  EXPECT_GE(oldest, 12);
 }
 
 // Whoever sleeps, and one that stops for long, by the seed.
