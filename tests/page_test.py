@@ -173,6 +173,24 @@ class Page(unittest.TestCase):
         self.assertIn("Perplexity", found["titles"])
         self.assertNotIn("Memory by tier", self.look([write_run(self.root / "resident", 50, 0.1, 3)], titles)["titles"])
 
+    def test_each_rank_has_a_row(self):
+        run = write_run(self.root / "ranks", 20, 0.1, 3)
+        figures = {"steps": 10, "wait_seconds": [0, 0.25], "samples": [6, 2], "gradients": [0, 20], "age": [None, 1.5],
+                   "sent_bytes": {"group": {"int8": [1024, 2048]}}}
+        with open(run / "metrics.jsonl", "a") as file:
+            file.writelines(json.dumps({"t": 102 + step, "step": 20 + step, "ranks": figures}) + "\n" for step in (1, 2))
+        found = self.look([run], """
+            const heading = all("h2").find((node) => node.textContent === "Ranks");
+            found.rows = [...heading.parentElement.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+            found.charts = all(".chart h3").map((node) => node.textContent);""")
+        self.assertEqual(found["rows"][0], ["rank", "waits for others, a step", "samples of a micro-batch, last", "gradients applied",
+                                            "their age, mean", "sent a step in its group, int8"])
+        self.assertEqual(found["rows"][1:], [["0", "0 ms", "6", "0", "–", "1 KiB"], ["1", "250 ms", "2", "40", "1.5", "2 KiB"]])
+        for title in ("Waits for other ranks, a step", "Samples of a micro-batch, by rank", "Age of gradients, by rank"):
+            self.assertIn(title, found["charts"])
+        alone = self.look([write_run(self.root / "alone", 5, 0.1, 3)], """found.sections = all("h2").map((node) => node.textContent);""")
+        self.assertNotIn("Ranks", alone["sections"])
+
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)
         found = self.look([run], """

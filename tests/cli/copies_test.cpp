@@ -1,9 +1,17 @@
 // `--zero.group`: processes that hold a model once in each group train what others train, go on where others stopped, and
 // say what crosses between groups.
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include <vector>
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/environment_variable.h"
 #include "tests/message_of.h"
+#include "tests/one_line.h"
 #include "training_test.h"
 
 namespace zero {
@@ -77,6 +85,90 @@ TEST_F(Groups, ArePlannedAsWhatARankOfOneCopyHolds) {
   }
   const Ran text = folder_.zero("plan c.toml -n 4 --zero.group 2");
   EXPECT_TRUE(says(text.output, "copies     2 of the model, each on 2 ranks")) << text.output;
+}
+
+TEST_F(Groups, AreTheRanksOfAMachineWhereThereAreSeveral) {
+  const auto plan = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml -n 4 --machines 2 " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return one_line(ran.output);
+  };
+  const std::string chosen = plan("");
+  EXPECT_TRUE(says(chosen, "copies 2 of the model, each on 2 ranks")) << chosen;
+  EXPECT_TRUE(says(chosen, "zero.group auto: the 2 ranks of each machine hold the model once")) << chosen;
+  for (const char* named : {"--zero.group 0", "--zero.stage 0", "--sync.servers 1"})
+    EXPECT_FALSE(says(plan(named), "zero.group auto")) << named;
+  EXPECT_TRUE(says(plan("--comm.reduce_wire int8"), "all 4 ranks hold the model once: comm.gather_wire and"));
+  EXPECT_FALSE(says(plan("--comm.reduce_wire int8"), "copies 2"));
+}
+
+TEST_F(Groups, AreAllRanksWhereAMachineHasNoRoomOrOneRank) {
+  const Ran alone = folder_.zero("plan c.toml -n 2 --machines 2");
+  EXPECT_TRUE(says(one_line(alone.output), "all 2 ranks hold the model once: each machine has one rank"));
+  // All that a rank of four needs, and less than one of two does.
+  const Json four = Json::parse(folder_.zero("plan c.toml -n 4 --zero.group 0 --json").output);
+  const auto states = four.at("stages")[3].at("memory_bytes").at("total").get<std::int64_t>();
+  const Ran small =
+      folder_.zero("plan c.toml -n 4 --machines 2 --zero.device_memory " + std::to_string(2 * states) + "B");
+  EXPECT_EQ(small.status, 0) << small.errors;
+  EXPECT_TRUE(says(one_line(small.output), "all 4 ranks hold the model once: those of one machine would need"))
+      << small.output;
+}
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  const bool found = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(socket);
+  return found ? ntohs(address.sin_port) : 0;
+}
+
+// Machines that a launcher tells of, on this one.
+class GroupsOfMachines : public Groups {
+ protected:
+  // What rank 0 prints; `sizes`: ranks of each machine.
+  Ran train_on(const std::vector<int>& sizes, const std::string& run, const std::string& flags = "") const {
+    int world = 0, rank = 0;
+    for (const int size : sizes) world += size;
+    std::string others, first;
+    const std::string port = std::to_string(free_port());
+    for (const int size : sizes) {
+      for (int place = 0; place < size; ++place, ++rank) {
+        const std::string command = fmt::format(
+            "train c.toml --comm.transport gloo --master-addr 127.0.0.1 --master-port {} --rank {} --world-size {} "
+            "--local-rank {} --local-world-size {} --run.dir {} {}",
+            port, rank, world, place, size, run, flags);
+        if (rank == 0)
+          first = command;
+        else
+          others += fmt::format("timeout 200 '{}' {} >/dev/null 2>&1 & ", built::kCommand, command);
+      }
+    }
+    return folder_.zero(first, fmt::format("{{ {} }} && timeout 200", others));
+  }
+  const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"}, interface_{"ZERO_COMM_INTERFACE", "lo"};
+};
+
+TEST_F(GroupsOfMachines, AreThoseOfOneMachineWithTheBitsOfAll) {
+  if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
+  const Ran ran = train_on({2, 2}, "machines");
+  EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+  EXPECT_TRUE(says(ran.output, "zero.group auto: the 2 ranks of each machine hold the model once")) << ran.output;
+  const Json report = Json::parse(folder_.read("machines/report.json"));
+  EXPECT_EQ(report.at("copies").at("number"), 2);
+  EXPECT_EQ(report.at("parameters_sha256"), report_of("-n 4", "one").at("parameters_sha256"));
+  EXPECT_TRUE(says(folder_.read("machines/config.toml"), "group = \"auto\""));
+}
+
+TEST_F(GroupsOfMachines, OfUnequalSizesHoldTheModelTogether) {
+  if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
+  const Ran ran = train_on({2, 1}, "unequal");
+  EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+  EXPECT_TRUE(says(ran.output, "zero.group auto: all 3 ranks hold the model once: the machines have unequal numbers"))
+      << ran.output;
+  EXPECT_FALSE(Json::parse(folder_.read("unequal/report.json")).contains("copies"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Servers: `--sync.servers`, `--sync.mode stale` and `async`, from the command to the run folder.
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -67,6 +68,31 @@ TEST_F(Served, AsynchronousRunsApplyEachGradient) {
   for (const Json& line : json_lines(folder_.read("run/metrics.jsonl")))
     if (line.contains("served")) updates += line.at("served").at("updates").get<std::int64_t>();
   EXPECT_EQ(updates, 3 * 8);
+}
+
+TEST_F(Served, EachRankHasItsFigures) {
+  const Json report =
+      report_of("-n 3 --sync.mode stale --sync.staleness 1 --train.log_every 8 --train.eval_every 0", "run");
+  ASSERT_TRUE(report.is_object());
+  std::int64_t steps = 0, most_age = 0;
+  std::vector<std::int64_t> gradients(3);
+  double pushed = 0;
+  for (const Json& line : json_lines(folder_.read("run/metrics.jsonl"))) {
+    if (!line.contains("ranks")) continue;
+    const Json& ranks = line.at("ranks");
+    steps += ranks.at("steps").get<std::int64_t>();
+    for (std::size_t rank = 0; rank < 3; ++rank) gradients[rank] += ranks.at("gradients").at(rank).get<std::int64_t>();
+    EXPECT_EQ(ranks.at("wait_seconds").size(), 3U);
+    EXPECT_EQ(ranks.at("age").at(0), nullptr) << "a server";
+    if (const Json& age = ranks.at("most_age").at(1); age.is_number())
+      most_age = std::max(most_age, age.get<std::int64_t>());
+    const Json& sent = ranks.at("sent_bytes").at("served").at("none").at(2);
+    if (sent.is_number()) pushed = sent.get<double>();
+  }
+  EXPECT_EQ(steps, 8);
+  EXPECT_EQ(gradients, (std::vector<std::int64_t>{0, 8, 8}));
+  EXPECT_EQ(most_age, 1);
+  EXPECT_EQ(2 * 8 * pushed, report.at("served").at("pushed_bytes").get<double>()) << "one push a step";
 }
 
 TEST_F(Served, AsynchronousRunsAreReplayed) {

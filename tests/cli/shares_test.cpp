@@ -24,6 +24,7 @@ TEST_F(Shares, OfTheCommandLineAreTakenAndToldAtTheEnd) {
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_CONTAINS(ran.output, "samples of a micro-batch, by rank: 7 + 1");
   EXPECT_EQ(nlohmann::json::parse(folder_.read("run/report.json")).at("shares"), (nlohmann::json{7, 1}));
+  EXPECT_EQ(last_ranks("run").at("samples"), (nlohmann::json{7, 1}));
 }
 
 TEST_F(Shares, ThatAreMeasuredSumToTheMicroBatch) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "tests/json_lines.h"
 
 namespace zero {
 
@@ -32,6 +33,13 @@ class TrainingTest : public testing::Test {
     const Ran ran = folder_.zero("train c.toml --run.dir " + run + " " + flags, "timeout 250");
     EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
     return nlohmann::json::parse(folder_.read(run + "/report.json"), nullptr, /*allow_exceptions=*/false);
+  }
+  // The newest "ranks" in metrics.jsonl of the run; null where there are none.
+  nlohmann::json last_ranks(const std::string& run) const {
+    nlohmann::json found;
+    for (const nlohmann::json& line : json_lines(folder_.read(run + "/metrics.jsonl")))
+      if (line.contains("ranks")) found = line.at("ranks");
+    return found;
   }
   Folder folder_;
 

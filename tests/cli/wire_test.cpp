@@ -69,6 +69,7 @@ TEST_F(TrainedOverAWire, CodesGradientsBetweenGroupsAndGoesOnWithTheSameBits) {
   EXPECT_NE(exact.at("loss_bits"), whole.at("loss_bits"));
   EXPECT_NEAR(exact.at("val_loss").get<double>(), whole.at("val_loss").get<double>(), 0.02);
   const Json& copies = whole.at("copies");
+  EXPECT_EQ(last_ranks("whole").at("sent_bytes").at("copies").at("int8"), copies.at("sent_bytes_per_step"));
   for (const Json& sent : copies.at("sent_bytes_per_step")) EXPECT_EQ(sent, copies.at("planned_sent_bytes"));
   EXPECT_NEAR(exact.at("copies").at("formula").at("sent_bytes").get<double>() /
                   copies.at("formula").at("sent_bytes").get<double>(),
@@ -106,6 +107,11 @@ TEST_F(TrainedOverAWire, SendsTheLargestElementsOfOuterStepsAndGoesOnWithWhatItK
 TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
   const Json report = report_of("-n 2 --comm.reduce_wire int8 --comm.gather_wire int4", "run");
   for (const Json& sent : report.at("sent_bytes_per_step")) EXPECT_EQ(sent, report.at("planned_sent_bytes"));
+  const Json in_group = last_ranks("run").at("sent_bytes").at("group");
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(in_group.at("int8").at(rank).get<int>() + in_group.at("int4").at(rank).get<int>(),
+              report.at("planned_sent_bytes"))
+        << in_group;
   const Ran json = folder_.zero("plan c.toml --world 2 --comm.reduce_wire int8 --comm.gather_wire int4 --json");
   const Json plan = Json::parse(json.output, nullptr, false);
   ASSERT_TRUE(plan.is_object()) << json.errors;

@@ -200,6 +200,18 @@ TEST(UnitWire, CopiesOfAModelTrainTheSameAtEveryStage) {
   }
 }
 
+TEST(UnitWire, BytesOfAStepAreCountedByReceiverAndCodec) {
+  const EngineOptions options{.group = 2, .wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}};
+  for (const EngineReport& report : scripted_run(4, small_specs(), options, {}).reports) {
+    const auto& [group, copies] = report.sent_by_codec;
+    EXPECT_EQ(copies, (SentByCodec::Bytes{report.copies.sent_bytes_per_step, 0, 0, 0}));
+    EXPECT_EQ(group[0], 0) << "all of it is coded";
+    EXPECT_GT(group[1], 0);
+    EXPECT_GT(group[2], group[1] / 2) << "units are gathered twice, in half the bytes";
+    EXPECT_EQ(group[1] + group[2] + copies[0], report.sent_bytes_per_step);
+  }
+}
+
 TEST(UnitWire, OuterStepsAreCodedToTheSameSharedWeightsAndToThePlan) {
   for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
     EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .wire = {.outer = codec}};

@@ -1,6 +1,7 @@
 #include "zero/page/metrics_file.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/page/run_on_disk.h"
 #include "tests/temporary_folder.h"
@@ -32,6 +33,21 @@ TEST_F(MetricsFileTest, WhatIsLoggedInTheFutureIsACurveToo) {
                 .curve("val_accuracy")
                 ->front(),
             (CurvePoint{7, 0.5}));
+}
+
+TEST_F(MetricsFileTest, FewRanksHaveACurveEachAndManyATableAlone) {
+  const auto line = [](std::size_t ranks) {
+    return nlohmann::json{{"step", 1}, {"ranks", {{"steps", 1}, {"wait_seconds", std::vector<double>(ranks, 0.5)}}}}
+               .dump() +
+           '\n';
+  };
+  const MetricsFile few = read(line(MetricsFile::kMostRankCurves));
+  EXPECT_EQ(few.curve("ranks.wait_seconds.7")->front(), (CurvePoint{1, 0.5}));
+  EXPECT_EQ(few.curve("ranks.steps"), nullptr);
+  const MetricsFile many = read(line(2000));
+  EXPECT_EQ(many.num_damaged, 0);
+  EXPECT_TRUE(many.curves.empty());
+  EXPECT_EQ(many.ranks.num_ranks(), RankTable::kMostRanks);
 }
 
 TEST_F(MetricsFileTest, DamagedLinesAreCountedAndTheOthersRead) {

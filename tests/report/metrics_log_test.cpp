@@ -76,6 +76,13 @@ TEST(MetricsLog, WhatServersDidIsThereWhereThereAreSome) {
   EXPECT_EQ(served["pulled_bytes"], 80);
 }
 
+TEST(MetricsLog, FiguresByRankAreThereWhereRanksToldThem) {
+  StepMetrics step = some_step();
+  EXPECT_FALSE(json::parse(to_json_line(step)).contains("ranks"));
+  step.ranks = {{.steps = 1, .waited_seconds = 0.5}, {.steps = 1}};
+  EXPECT_EQ(json::parse(to_json_line(step))["ranks"]["wait_seconds"], (json{0.5, 0}));
+}
+
 TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
   StepMetrics step = some_step();
   step.loss_scale = 32768;

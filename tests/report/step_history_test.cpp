@@ -28,6 +28,42 @@ TEST(StepHistory, LossesAreMeansAndTimesAreTheSlowestRanks) {
   });
 }
 
+TEST(StepHistory, TheNewestStepHasTheFiguresOfEachRank) {
+  run_ranks(2, [](World& world) {
+    StepHistory history(10, 100);
+    for (const std::int64_t number : {1, 2}) {
+      StepMetrics metrics = step(number, 1, 1);
+      metrics.mine = {.steps = 1, .waited_seconds = 1.0 + world.rank()};
+      history.add(metrics);
+    }
+    const Exchanged news = history.exchange(world.communicator(), 0);
+    EXPECT_TRUE(news.steps[0].ranks.empty());
+    EXPECT_EQ(news.steps[1].ranks,
+              (std::vector<RankFigures>{{.steps = 2, .waited_seconds = 2}, {.steps = 2, .waited_seconds = 4}}));
+  });
+}
+
+TEST(StepHistory, WorkersStandBehindTheServers) {
+  run_ranks(1, [](World& world) {
+    StepHistory history(10, 100);
+    StepMetrics metrics = step(1, 1, 1);
+    metrics.workers = {{.gradients = 1}, {.gradients = 2}};
+    history.add(metrics);
+    metrics.workers = {{.gradients = 1}, {.gradients = 0}};
+    history.add(metrics);
+    const std::vector<RankFigures> ranks = history.exchange(world.communicator(), 0).steps.back().ranks;
+    EXPECT_EQ(ranks, (std::vector<RankFigures>{{}, {.gradients = 2}, {.gradients = 2}}));
+  });
+}
+
+TEST(StepHistory, ARankAloneHasNoFiguresByRank) {
+  run_ranks(1, [](World& world) {
+    StepHistory history(10, 100);
+    history.add(step(1, 1, 1));
+    EXPECT_TRUE(history.exchange(world.communicator(), 0).steps.back().ranks.empty());
+  });
+}
+
 TEST(StepHistory, NothingIsExchangedTwice) {
   run_ranks(1, [](World& world) {
     StepHistory history(10, 100);

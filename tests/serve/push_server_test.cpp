@@ -1,5 +1,7 @@
 #include "zero/serve/push_server.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -141,6 +143,94 @@ TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
       EXPECT_LE(action.age, (kWorkers - 1) * (2 * kStaleness + 1));
     }
     EXPECT_EQ(updates, 8 * kWorkers) << "no push is lost";
+  }
+}
+
+// Worker 2 stands still in clock 2, with its weights, until another one has come to `until`.
+class StandsStill {
+ public:
+  explicit StandsStill(std::int64_t until) : until_(until) {}
+  void operator()(int worker, std::int64_t clock) {
+    if (worker != 2) {
+      std::int64_t before = furthest_.load();
+      while (before < clock && !furthest_.compare_exchange_weak(before, clock)) {
+      }
+      return;
+    }
+    if (clock != 2) return;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);  // ends a broken run
+    while (furthest_.load() < until_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ahead_ = furthest_.load();
+  }
+  std::int64_t ahead() const { return ahead_; }
+
+ private:
+  const std::int64_t until_;
+  std::atomic<std::int64_t> furthest_{0};
+  std::int64_t ahead_ = 0;
+};
+
+std::int64_t last_push_of(int worker, const std::deque<PushEvent>& events) {
+  std::int64_t last = -1;
+  for (const PushEvent& event : events)
+    if (event.worker == worker && !event.leaves) last = event.clock;
+  return last;
+}
+
+TEST(PushServer, AQuorumGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+  StandsStill stands(20);
+  const TrainedBits served =
+      served_run(with({.servers = 2, .quorum = 2}), 3, small_specs(),
+                 {.clocks = 60, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
+  EXPECT_GE(stands.ahead(), 20);
+  EXPECT_EQ(served.losses.size(), 60U);
+  EXPECT_TRUE(std::ranges::any_of(served.actions, [](const PushAction& action) {
+    return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
+  })) << "its old gradient is dropped";
+  EXPECT_GT(last_push_of(2, served.events), 20) << "it goes on at the newest clock";
+}
+
+TEST(PushServer, AnAsynchronousRunGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+  StandsStill stands(15);
+  const TrainedBits served =
+      served_run(with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}), 3, small_specs(),
+                 {.clocks = 20, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
+  EXPECT_GE(stands.ahead(), 15);
+  EXPECT_EQ(last_push_of(2, served.events), 19);
+  std::int64_t updates = 0, oldest = 0;
+  for (const PushAction& action : served.actions) {
+    if (action.kind != Kind::kUpdate) continue;
+    ++updates;
+    oldest = std::max(oldest, action.age);
+  }
+  EXPECT_EQ(updates, 3 * 20) << "all of its clocks, later";
+  EXPECT_GE(oldest, 12);
+}
+
+// Whoever sleeps, and one that stops for long, by the seed.
+TrainedClocks sleepy(std::int64_t clocks, std::uint64_t seed) {
+  return {.clocks = clocks, .before = [clocks, seed](int worker, std::int64_t clock) {
+            const auto drawn = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))();
+            const bool stops = std::mt19937_64(seed)() % 3 == static_cast<std::uint64_t>(worker) &&
+                               static_cast<std::int64_t>(seed) % clocks == clock;
+            std::this_thread::sleep_for(std::chrono::microseconds(stops ? 30000 : drawn % 1500));
+          }};
+}
+
+TEST(PushServer, AReplayedRunHasTheBitsOfTheRecordedWhoeverSleepsAndStops) {
+  const int trials = num_trials("ZERO_REPLAYS", 3, 100);
+  const std::vector<EngineOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
+                                       with({.servers = 1, .quorum = 2})};
+  for (int trial = 0; trial < trials; ++trial) {
+    const EngineOptions& options = all[static_cast<std::size_t>(trial) % 2];
+    const auto seed = static_cast<std::uint64_t>(trial);
+    const TrainedBits recorded = served_run(options, 3, small_specs(), sleepy(6, seed));
+    TrainedClocks again = sleepy(6, seed + 1000);
+    again.replayed = recorded.events;
+    const TrainedBits replayed = served_run(options, 3, small_specs(), again);
+    EXPECT_EQ(replayed.events, recorded.events) << trial;
+    EXPECT_EQ(replayed.weights, recorded.weights) << trial;
+    EXPECT_EQ(replayed.losses, recorded.losses) << trial;
   }
 }
 

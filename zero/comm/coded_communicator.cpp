@@ -65,6 +65,7 @@ class CodedCommunicator::Exchange : public Work::Operation {
   virtual void empty(std::int64_t first, std::int64_t numel) = 0;
   virtual void finish() {}
   virtual int num_blocks_sent() const = 0;  // of a tile
+  virtual std::int64_t& counted() = 0;      // bytes that were sent
 
   std::int64_t coded_bytes(std::int64_t numel) const { return wire_bytes(codec_, numel, {}); }
   // Rank r's part of a tile, as it came.
@@ -86,6 +87,7 @@ class CodedCommunicator::Exchange : public Work::Operation {
     const std::int64_t numel = numel_of_tile(first);
     const auto bytes = static_cast<std::size_t>(coded_bytes(numel)), sent = num_blocks_sent() * bytes;
     fill(first, numel, slot_->memory.data());
+    counted() += (world_ - 1) * coded_bytes(numel);
     const std::span<std::byte> memory = slot_->memory.bytes();
     return send(memory.first(sent), memory.subspan(sent, static_cast<std::size_t>(world_) * bytes));
   }
@@ -110,6 +112,7 @@ class CodedCommunicator::Gather final : public Exchange {
 
  private:
   int num_blocks_sent() const override { return 1; }
+  std::int64_t& counted() override { return comm_.sent_.gathers; }
   void fill(std::int64_t first, std::int64_t numel, std::byte* wire) override {
     encode_for_wire(codec_, {in_.data() + first * width(), dtype_, numel}, {key_, first}, wire);
   }
@@ -140,6 +143,7 @@ class CodedCommunicator::Sum final : public Exchange {
 
  private:
   int num_blocks_sent() const override { return world_; }
+  std::int64_t& counted() override { return comm_.sent_.sums; }
   void fill(std::int64_t first, std::int64_t numel, std::byte* wire) override {
     for (int r = 0; r < world_; ++r, wire += coded_bytes(numel)) {
       const std::int64_t at = r * numel_ + first;

@@ -48,6 +48,11 @@ class CodedCommunicator final : public Communicator {
   bool set_exact_gathers(bool exact);
   // Local. The last gather of `unit` was coded: what it left is not what its owners hold.
   bool gathered_coded(int unit) const { return gathered_coded_[static_cast<std::size_t>(unit)]; }
+  // Local. Of the bytes that this rank has sent so far, those that were coded: a part of traffic().sent_bytes.
+  struct Sent {
+    std::int64_t gathers = 0, sums = 0;
+  };
+  const Sent& coded_sent() const { return sent_; }
 
   int rank() const override { return inner_.rank(); }
   int world() const override { return inner_.world(); }
@@ -92,6 +97,7 @@ class CodedCommunicator final : public Communicator {
   std::int64_t step_ = 0;
   std::vector<int> gathers_, sums_;  // by unit, in this step
   std::vector<bool> gathered_coded_;
+  Sent sent_;
   std::array<Slot, 2> slots_;  // for works that begin before their wait(); for the others
 };
 

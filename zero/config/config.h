@@ -133,9 +133,18 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
+// Ranks that hold the model once: their number, 0 being all, or those of one machine where that is better ("auto").
+struct GroupChoice {
+  GroupChoice() = default;
+  GroupChoice(std::int64_t named) : ranks(named), automatic(false) {}  // NOLINT: a number names them
+  std::int64_t ranks = 0;                                              // "auto": 0 until the machines are known
+  bool automatic = true;
+  bool operator==(const GroupChoice&) const = default;
+};
+
 struct ZeroConfig {
   std::int64_t stage = 3;
-  std::int64_t group = 0;  // ranks that hold the model once; 0: all
+  GroupChoice group;
   std::string shards = "range";
   WeightsChoice shard_weights;
   MemoryBudget device_memory, host_memory;

@@ -284,7 +284,7 @@ void read_states(DeepSpeedReader& reader) {
   if (const Json* const shard = reader.take(*zero, kZero, "mics_shard_size", "zero.group")) {
     const std::string name = fmt::format("{}mics_shard_size", kZero);
     const std::int64_t group = reader.whole(*shard, name);
-    group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "all ranks hold the model once");
+    group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "zero.group is auto then");
   }
   read_codecs(reader, *zero, stage);
   Value::Array disks;

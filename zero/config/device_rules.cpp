@@ -49,7 +49,7 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
                 "use " + rule_names(RuleNeeds::kElements));
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
-  refuse_on_gpu(loaded, "zero.group", zero.group > 0, "several copies of the model do", "leave it 0");
+  refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");
   refuse_on_gpu(loaded, "zero.optimizer", !zero.optimizer.on_device() && zero.stage < 3,
                 fmt::format("at zero.stage {} optimizer state off the device does", zero.stage),
                 "use zero.stage 3, or leave it on the device");

@@ -65,7 +65,7 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
   const ZeroConfig& zero = loaded.config.zero;
   if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
-  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group, kMostSteps));
+  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group.ranks, kMostSteps));
   const Mesh mesh = loaded.config.sync.mode == "local" ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
   const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
   require_weights(weights, mesh.shard, where(loaded, "zero.shard_weights"));
@@ -106,7 +106,7 @@ std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
 }
 
 void require_whole_groups(std::int64_t world, const Config& config, std::string_view key) {
-  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(config.zero.group, kMostSteps));
+  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(config.zero.group.ranks, kMostSteps));
   config.sync.mode == "local" ? mesh_of_local(ranks, group, key) : mesh_of(ranks, group, key);
 }
 

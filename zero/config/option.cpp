@@ -227,6 +227,16 @@ class Assignment {
     member = std::move(weights);
   }
 
+  void operator()(GroupChoice& member) const {
+    if (!std::holds_alternative<std::string>(setting_.value.data)) {
+      member = integer(setting_.value);
+    } else if (word() == "auto") {
+      member = {};
+    } else {
+      refuse("no such group");
+    }
+  }
+
   void operator()(MemoryBudget& member) const {
     const MemoryBudget budget = MemoryBudget::parse(word(), where());
     if (budget.kind == MemoryBudget::Kind::kMin && !takes_min(option_)) refuse("this budget has no least");
@@ -369,6 +379,7 @@ struct Reading {
   Value operator()(const WeightsChoice& member) const {
     return member.named.empty() ? Value("auto") : (*this)(member.named);
   }
+  Value operator()(const GroupChoice& member) const { return member.automatic ? Value("auto") : Value(member.ranks); }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -425,6 +436,9 @@ struct Describe {
   }
   std::string operator()(OptionAccess<WeightsChoice>) const {
     return "\"auto\", or a weight for each rank, such as [2, 1]";
+  }
+  std::string operator()(OptionAccess<GroupChoice>) const {
+    return fmt::format("\"auto\", or {}", limits(option.range, "an integer"));
   }
   std::string operator()(OptionAccess<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""

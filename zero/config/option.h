@@ -37,7 +37,7 @@ using Field =
                  OptionAccess<std::chrono::milliseconds>, OptionAccess<Validation>, OptionAccess<Interval>,
                  OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
                  OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
-                 OptionAccess<WeightsChoice>, OptionAccess<DataFiles>>;
+                 OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -295,7 +295,7 @@ void check_servers(const LoadedConfig& loaded) {
   if (sync.servers == 0) return;
   not_with("zero.stage", zero.stage != 3, "servers split parameters, too, and workers hold no states",
            "use 3, or leave out sync.servers");
-  not_with("zero.group", zero.group != 0, "with servers the model is held once, by the servers",
+  not_with("zero.group", zero.group.ranks != 0, "with servers the model is held once, by the servers",
            "leave it out, or leave out sync.servers");
   not_with("zero.delayed_update", zero.delayed_update, "servers update each step before the next",
            "leave it out; sync.mode stale lets workers go on meanwhile");
@@ -333,10 +333,10 @@ void check_wire(const LoadedConfig& loaded) {
   not_with("comm.gather_wire", comm.gather_wire, zero.stage != 3,
            fmt::format("at stage {} the gathered parameters are those that are kept", zero.stage),
            "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
-  not_within(zero.group == 1 || (sync.mode == "local" && zero.group == 0),
+  not_within(zero.group.ranks == 1 || (sync.mode == "local" && zero.group.ranks == 0),
              "each rank holds a whole copy of the model, and within a copy nothing crosses",
              "leave it out, or set zero.group to 2 or more");
-  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group == 0,
+  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group.ranks == 0,
            "the model is held once, and nothing crosses between copies of it",
            "leave it out, or set zero.group, or use sync.mode local");
   if (comm.outer_wire == "topk" && sync.mode != "local")

@@ -12,7 +12,7 @@ namespace zero {
 
 EngineStatistics::Exchanged EngineStatistics::Exchanged::operator-(const Exchanged& other) const {
   return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes,
-          sent_between_copies - other.sent_between_copies, seconds - other.seconds};
+          sent_between_copies - other.sent_between_copies, seconds - other.seconds, by_codec - other.by_codec};
 }
 
 EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Exchanged& other) {
@@ -20,6 +20,7 @@ EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Excha
   received_bytes += other.received_bytes;
   sent_between_copies += other.sent_between_copies;
   seconds += other.seconds;
+  by_codec += other.by_codec;
   return *this;
 }
 
@@ -42,7 +43,23 @@ double EngineStatistics::exchange_seconds() const {
 
 EngineStatistics::Exchanged EngineStatistics::exchanged() const {
   const Traffic traffic = parts_.traffic();
-  return {traffic.sent_bytes, traffic.received_bytes, parts_.comms.sent_between_copies(), exchange_seconds()};
+  return {traffic.sent_bytes, traffic.received_bytes, parts_.comms.sent_between_copies(), exchange_seconds(),
+          sent_by_codec(traffic.sent_bytes)};
+}
+
+// Between copies all that crosses is in one code.
+SentByCodec EngineStatistics::sent_by_codec(std::int64_t sent_bytes) const {
+  const WireCodecs& wire = parts_.options.wire;
+  const std::int64_t between = parts_.comms.sent_between_copies();
+  SentByCodec sent;
+  sent.copies[wire.outer_topk > 0 ? kSentTopk : static_cast<std::size_t>(wire.outer)] = between;
+  sent.group[0] = sent_bytes - between;
+  if (parts_.coded == nullptr) return sent;
+  const auto [gathers, sums] = parts_.coded->coded_sent();
+  sent.group[0] -= gathers + sums;
+  sent.group[static_cast<std::size_t>(wire.gather)] += gathers;
+  sent.group[static_cast<std::size_t>(wire.reduce)] += sums;
+  return sent;
 }
 
 void EngineStatistics::before_update() {
@@ -115,6 +132,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.link_per_step = link_of_step_;
   report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
   report.sent_bytes_per_step = in_step_.sent_bytes;
+  report.sent_by_codec = in_step_.by_codec;
   report.received_bytes_per_step = in_step_.received_bytes;
   report.copies.sent_bytes_per_step = in_step_.sent_between_copies;
   if (parts_.options.local) report.outer = outer_report();
@@ -146,6 +164,7 @@ OuterReport EngineStatistics::outer_report() const {
                      .in_last_step = merged_in_last_step_,
                      .sent_bytes = of_outer_step_.sent_bytes,
                      .sent_between_copies = of_outer_step_.sent_between_copies,
+                     .sent_by_codec = of_outer_step_.by_codec,
                      .planned_sent_bytes = planned.total(),
                      .planned_sent_between_copies = planned.between_copies};
   for (const Unit& unit : units)

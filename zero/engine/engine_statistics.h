@@ -66,11 +66,13 @@ class EngineStatistics {
   struct Exchanged {
     std::int64_t sent_bytes = 0, received_bytes = 0, sent_between_copies = 0;
     double seconds = 0;  // gathering and reducing, without their waits for disk and link
+    SentByCodec by_codec{};
     Exchanged operator-(const Exchanged& other) const;
     Exchanged& operator+=(const Exchanged& other);
   };
   double exchange_seconds() const;
   Exchanged exchanged() const;
+  SentByCodec sent_by_codec(std::int64_t sent_bytes) const;
   void count_tiers();
   PhaseSeconds phase_seconds() const;
   PredictedStep predicted() const;

@@ -11,6 +11,7 @@
 
 #include "zero/base/tier.h"
 #include "zero/engine/loss_scale.h"
+#include "zero/engine/sent_by_codec.h"
 #include "zero/memory/ledger.h"
 #include "zero/memory/traffic.h"
 #include "zero/plan/step_model.h"
@@ -85,6 +86,7 @@ struct OuterReport {
   bool in_last_step = false;  // the last step ended with one
   std::int64_t sent_bytes = 0;
   std::int64_t sent_between_copies = 0;  // of these
+  SentByCodec sent_by_codec{};           // all of them
   std::int64_t planned_sent_bytes = 0;
   std::int64_t planned_sent_between_copies = 0;
   double formula_bytes = 0;
@@ -107,6 +109,7 @@ struct EngineReport {
   LinkTraffic link_per_step;                // of the last step
   std::string disk;                         // how the disk is used; empty: not at all
   std::int64_t sent_bytes_per_step = 0;     // of the last step
+  SentByCodec sent_by_codec{};              // the same bytes
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
   CopiesReport copies;

@@ -55,6 +55,7 @@ class Reader {
     } else {
       look_for_pause(json, step);
       add_numbers("", json, step, 0);
+      if (json.contains("ranks")) add_ranks(json["ranks"], step);
       if (const double seconds = number_of(json, "step_seconds"); seconds >= 0) file_.step_seconds.push_back(seconds);
     }
   }
@@ -85,9 +86,20 @@ class Reader {
 
   void add_numbers(const std::string& before, const Json& object, double step, int depth) {
     for (const auto& [key, value] : object.items()) {
-      if (depth == 0 && (key == "step" || key == "t")) continue;
+      if (depth == 0 && (key == "step" || key == "t" || key == "ranks")) continue;
       if (value.is_number()) add(before + key, step, value.get<double>());
       if (value.is_object() && depth < 2) add_numbers(before + key + '.', value, step, depth + 1);
+    }
+  }
+
+  void add_ranks(const Json& ranks, double step) {
+    file_.ranks.add(ranks);
+    for (const char* const key : {"wait_seconds", "samples", "age"}) {
+      const auto values = ranks.is_object() ? ranks.find(key) : ranks.end();
+      if (values == ranks.end() || !values->is_array() || values->size() > MetricsFile::kMostRankCurves) continue;
+      for (std::size_t rank = 0; rank < values->size(); ++rank)
+        if (const Json& value = (*values)[rank]; value.is_number())
+          add(fmt::format("ranks.{}.{}", key, rank), step, value.get<double>());
     }
   }
 

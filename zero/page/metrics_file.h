@@ -3,6 +3,7 @@
 //   const MetricsFile metrics = read_metrics("runs/a/metrics.jsonl");
 //   metrics.curve("loss")                        // nullptr where the run has none
 //   metrics.curve("memory_bytes.gathered")       // a value of an object has the names of both
+//   metrics.curve("ranks.wait_seconds.1")         // of one rank, where there are at most kMostRankCurves
 //   metrics.num_damaged                          // lines that are no JSON or of no step: counted, and left out
 //
 // Every number of a line becomes a curve over steps, so that what is logged in the future is shown, too. The file is
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "zero/page/curve.h"
+#include "zero/page/rank_table.h"
 
 namespace zero::page {
 
@@ -35,9 +37,11 @@ struct MetricsFile {
   static constexpr std::size_t kMostPoints = 2000;  // a curve
   static constexpr std::size_t kMostCurves = 100;
   static constexpr std::size_t kMostEvents = 1000;
-  static constexpr std::size_t kMostLineBytes = 1 << 16;
+  static constexpr std::size_t kMostLineBytes = 1 << 18;
+  static constexpr std::size_t kMostRankCurves = 8;
 
   std::map<std::string, std::vector<CurvePoint>, std::less<>> curves;
+  RankTable ranks;
   std::vector<RunEvent> events;        // the first ones
   std::vector<double> step_seconds;    // of every step: a median wants them all
   std::int64_t num_lines = 0;          // whole ones

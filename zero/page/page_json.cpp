@@ -117,6 +117,17 @@ OrderedJson timeline_json(const std::optional<StepTimelineFile>& timeline) {
   return {{"seconds", timeline->seconds}, {"rows", rows}, {"names", timeline->names}, {"spans", spans}};
 }
 
+OrderedJson ranks_json(const RankTable& ranks) {
+  OrderedJson columns = OrderedJson::array();
+  for (const RankColumn& column : ranks.columns()) {
+    OrderedJson values = OrderedJson::array();
+    for (const double value : column.values)
+      values.push_back(std::isfinite(value) ? OrderedJson(rounded(value)) : OrderedJson());
+    columns.push_back({{"label", column.label}, {"unit", column.unit}, {"values", std::move(values)}});
+  }
+  return columns;
+}
+
 OrderedJson run_json(const RecordedRun& run) {
   OrderedJson events = OrderedJson::array(), facts = OrderedJson::array();
   for (const RunEvent& event : run.metrics.events) events.push_back({event.step, event.kind, event.text});
@@ -134,7 +145,8 @@ OrderedJson run_json(const RecordedRun& run) {
           {"measured", times_json(run.measured)},
           {"balance", balance_json(run)},
           {"plan", run.plan},
-          {"timeline", timeline_json(run.timeline)}};
+          {"timeline", timeline_json(run.timeline)},
+          {"ranks", ranks_json(run.metrics.ranks)}};
 }
 
 // 1: better than the first run's, -1: worse, 0: alike, or neither.

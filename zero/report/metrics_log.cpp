@@ -72,7 +72,9 @@ std::string to_json_line(const StepMetrics& m) {
       m.transfers ? ", " + transfers_json(*m.transfers) : "",
       m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
       m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
-  return fmt::to_string(line);
+  std::string json = fmt::to_string(line);
+  if (!m.ranks.empty()) json.insert(json.size() - 1, R"(, "ranks": )" + ranks_json(m.ranks));
+  return json;
 }
 
 std::string to_json_line(const EvaluationMetrics& m) {

@@ -12,9 +12,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "zero/base/file.h"
 #include "zero/engine/step_report.h"
+#include "zero/report/rank_figures.h"
 #include "zero/report/served_report.h"
 
 namespace zero {
@@ -51,6 +53,11 @@ struct StepMetrics {
   std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
   std::optional<ServedSteps> served;                // of a run with servers
   std::optional<StepTransfers> transfers;           // where anything lies below the device, or crossed the link
+  RankFigures mine{};                               // of this rank, in this step
+  std::vector<RankFigures> workers{};               // of a run with servers, on their head: the same of each worker
+  // By rank, workers behind servers, of the steps since the one before that has them: where ranks have told each other
+  // after this step (StepHistory), and there are several.
+  std::vector<RankFigures> ranks{};
 };
 
 struct EvaluationMetrics {

@@ -1,6 +1,7 @@
 #include "zero/report/step_history.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "zero/report/rank_values.h"
@@ -10,6 +11,24 @@ namespace {
 
 constexpr double kHearWithinSeconds = 0.25;
 constexpr std::int64_t kLongestInterval = 1000;
+
+// What a rank tells: its signal, its figures, then loss and seconds of each step.
+constexpr std::size_t kFigures = 1, kSteps = kFigures + kNumRankFigures;
+
+RankFigures sum_of_mine(const std::vector<StepMetrics>& steps) {
+  RankFigures sum;
+  for (const StepMetrics& step : steps) sum += step.mine;
+  return sum;
+}
+
+std::vector<RankFigures> sums_of_workers(const std::vector<StepMetrics>& steps) {
+  std::vector<RankFigures> sums;
+  for (const StepMetrics& step : steps) {
+    sums.resize(std::max(sums.size(), step.workers.size()));
+    for (std::size_t worker = 0; worker < step.workers.size(); ++worker) sums[worker] += step.workers[worker];
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -24,6 +43,8 @@ bool StepHistory::exchange_due() const {
 
 Exchanged StepHistory::exchange(Communicator& comm, int stop_signal) {
   std::vector<double> mine{static_cast<double>(stop_signal)};
+  const auto figures = to_values(sum_of_mine(pending_));
+  mine.insert(mine.end(), figures.begin(), figures.end());
   for (const StepMetrics& step : pending_) {
     mine.push_back(step.loss);
     mine.push_back(step.seconds);
@@ -31,14 +52,21 @@ Exchanged StepHistory::exchange(Communicator& comm, int stop_signal) {
   const auto ranks = gather_ranks<double>(comm, mine);
   Exchanged news{.steps = std::exchange(pending_, {})};
   for (const auto& rank : ranks) news.stop_signal = std::max(news.stop_signal, static_cast<int>(rank[0]));
+  if (!news.steps.empty()) {
+    std::vector<RankFigures>& all = news.steps.back().ranks;
+    for (const auto& rank : ranks) all.push_back(rank_figures(std::span(rank).subspan(kFigures, kNumRankFigures)));
+    const std::vector<RankFigures> workers = sums_of_workers(news.steps);
+    all.insert(all.end(), workers.begin(), workers.end());
+    if (all.size() == 1) all.clear();
+  }
   double slowest = 0;
   for (std::size_t i = 0; i < news.steps.size(); ++i) {
     StepMetrics& step = news.steps[i];
     step.loss = 0;
     step.seconds = 0;
     for (const auto& rank : ranks) {
-      step.loss += rank[1 + 2 * i];
-      step.seconds = std::max(step.seconds, rank[2 + 2 * i]);
+      step.loss += rank[kSteps + 2 * i];
+      step.seconds = std::max(step.seconds, rank[kSteps + 1 + 2 * i]);
     }
     step.loss /= static_cast<double>(ranks.size());
     slowest = std::max(slowest, step.seconds);

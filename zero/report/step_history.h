@@ -20,8 +20,10 @@
 namespace zero {
 
 struct Exchanged {
-  std::vector<StepMetrics> steps;  // since the last exchange; losses are means over ranks, seconds the slowest rank's
-  int stop_signal = 0;             // of any rank: the largest number
+  // Since the last exchange; losses are means over ranks, seconds the slowest rank's. The newest has `ranks`, should there
+  // be several.
+  std::vector<StepMetrics> steps;
+  int stop_signal = 0;  // of any rank: the largest number
 };
 
 class StepHistory {

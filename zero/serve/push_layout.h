@@ -33,6 +33,13 @@ class PushLayout {
   std::int64_t gradient_bytes(const Unit& unit, int server) const {
     return part(unit, server).numel * static_cast<std::int64_t>(size_of(gradient_dtype(unit)));
   }
+  // Of a whole push.
+  std::int64_t push_bytes() const {
+    std::int64_t bytes = 0;
+    for (const Unit& unit : units_)
+      for (int server = 0; unit.trainable && server < servers_; ++server) bytes += gradient_bytes(unit, server);
+    return bytes;
+  }
   std::int64_t weight_bytes(const Unit& unit, int server) const {
     return part(unit, server).numel * static_cast<std::int64_t>(size_of(unit.dtype));
   }

@@ -27,6 +27,7 @@ struct PushHeader {
   std::int64_t clock = 0;
   double loss = 0;
   double lr = 0;
+  double waited_seconds = 0;  // of the worker, for servers and so for other workers, since its push before
 };
 
 struct PushAnswer {

@@ -52,7 +52,8 @@ PushServer::PushServer(Engine& engine, Communicator& run, const EngineOptions& o
       pushed_(layout_, run.rank(), plan_.num_workers(run.world()), engine.resources().ledger),
       versions_(engine, plan_.num_versions(), engine.resources().copy),
       sent_version_(static_cast<std::size_t>(num_workers()), -1),
-      has_ended_(static_cast<std::size_t>(num_workers())) {
+      has_ended_(static_cast<std::size_t>(num_workers())),
+      workers_(has_ended_.size()) {
   if (plan_.compensation > 0) pulled_.emplace(num_workers(), versions_.bytes_each(), engine.resources().ledger);
 }
 
@@ -73,10 +74,11 @@ void PushServer::listen(int worker) {
 }
 
 ServedClock PushServer::serve(std::int64_t clock, const UpdateRules& rules) {
-  ServedClock served{.of_workers = std::vector<std::int64_t>(static_cast<std::size_t>(num_workers()), 0)};
+  ServedClock served;
   const std::int64_t replaced_before = num_replaced_;
   is_head() ? lead(clock, rules, served) : follow(rules, served);
   served.replaced = num_replaced_ - replaced_before;
+  served.workers = std::exchange(workers_, std::vector<ServedWorker>(workers_.size()));
   if (served.updates > 0) {
     const auto updates = static_cast<double>(served.updates);
     served.loss /= updates;
@@ -305,6 +307,10 @@ void PushServer::take_push(int worker) {
     has_ended_[static_cast<std::size_t>(worker)] = false;
     return lose(worker);
   }
+  ServedWorker& counted = workers_[static_cast<std::size_t>(worker)];
+  ++counted.pushes;
+  counted.pushed_bytes += layout_.push_bytes();
+  counted.waited_seconds += header.waited_seconds;
   log_.event({.worker = worker, .clock = header.clock});
   order_->pushed(worker, header.clock);
   if (header.kind == PushHeader::Kind::kLastPush) return order_->left(worker);
@@ -366,6 +372,7 @@ void PushServer::carry_out(const PushAction& action, const UpdateRules& rules, S
     case PushAction::Kind::kDrop:
       pushed_.drop_oldest(action.workers.front());
       ++served.dropped;
+      ++workers_[static_cast<std::size_t>(action.workers.front())].dropped;
       return;
     case PushAction::Kind::kAnswer:
       return answer(action);
@@ -387,7 +394,10 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
   for (const int worker : action.workers) {
     pushed_.drop_oldest(worker);
-    ++served.of_workers[static_cast<std::size_t>(worker)];
+    ServedWorker& counted = workers_[static_cast<std::size_t>(worker)];
+    ++counted.applied;
+    counted.sum_of_ages += action.age;
+    counted.most_age = std::max(counted.most_age, action.age);
   }
   run_.drain();  // a worker may still read the version that goes
   versions_.keep(action.version + 1);

@@ -38,6 +38,17 @@ struct UpdateRules {
   std::function<StepLimits(double loss)> limits = [](double loss) { return StepLimits{.loss = loss}; };
 };
 
+// What a worker has done in one call, as the head knows it.
+struct ServedWorker {
+  std::int64_t pushes = 0;  // that came
+  std::int64_t pushed_bytes = 0;
+  double waited_seconds = 0;     // that it says to have waited for answers, before these pushes
+  std::int64_t applied = 0;      // gradients
+  std::int64_t dropped = 0;      // that came too late
+  std::int64_t sum_of_ages = 0;  // of those that were applied
+  std::int64_t most_age = 0;
+};
+
 // What was served in one call. Means are over its updates.
 struct ServedClock {
   StepReport report;  // of the last update; of one that was skipped, where one was
@@ -46,8 +57,8 @@ struct ServedClock {
   std::int64_t dropped = 0;  // gradients that came too late
   double mean_age = 0;
   std::int64_t most_age = 0;
-  std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
-  std::int64_t replaced = 0;               // workers that came back in a new process; on the head
+  std::vector<ServedWorker> workers{};
+  std::int64_t replaced = 0;  // workers that came back in a new process; on the head
 };
 
 class PushServer {
@@ -128,7 +139,8 @@ class PushServer {
   std::int64_t num_replaced_ = 0;
   bool gave_up_ = false;  // replacements are not waited for any more
   std::uint64_t configuration_ = 0;
-  StepReport last_;  // of the newest update
+  StepReport last_;                    // of the newest update
+  std::vector<ServedWorker> workers_;  // since the last call of serve() returned
   std::int64_t num_clocks_ = 0;
   bool is_over_ = false;
   Log log_;

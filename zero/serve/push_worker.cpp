@@ -83,6 +83,7 @@ void PushWorker::begin() {
   if (is_over_) return;
   require_same_configuration();
   take_weights();
+  waited_ = run_.waited_seconds();
   if (clock() >= end_) leave();
 }
 
@@ -107,7 +108,9 @@ StepReport PushWorker::push(double lr, std::optional<double> loss) {
         .has_loss = loss ? 1 : 0,
         .clock = clock(),
         .loss = loss.value_or(0),
-        .lr = lr});
+        .lr = lr,
+        .waited_seconds = run_.waited_seconds() - waited_});
+  waited_ = run_.waited_seconds();
   const std::int64_t pushed = clock();
   const bool again = await_answer() == PushAnswer::Kind::kAgain;
   if (is_over_) return {};

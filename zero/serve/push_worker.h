@@ -65,6 +65,7 @@ class PushWorker {
   PushAnswer answer_;
   std::int64_t end_ = std::numeric_limits<std::int64_t>::max();
   std::uint64_t configuration_ = 0;
+  double waited_ = 0;  // seconds that have been told
   bool has_begun_ = false;
   bool is_over_ = false;
 };

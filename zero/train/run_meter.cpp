@@ -46,7 +46,11 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   if (engine.outer.in_last_step) {
     metrics.sent_bytes += engine.outer.sent_bytes;
     metrics.sent_between_copies = engine.outer.sent_between_copies;
+    metrics.mine.add(engine.outer.sent_by_codec);
   }
+  metrics.mine.add(engine.sent_by_codec);
+  metrics.mine.steps = 1;
+  metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.phases.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
   if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
     metrics.transfers = {.disk = engine.disk_per_step, .link = link};

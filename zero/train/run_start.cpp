@@ -144,6 +144,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
           ? fmt::format(", {} and {}", format_count(num_holders, "server"), format_count(run.num_computing(), "worker"))
           : "";
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
+  if (!job.group_line.empty()) run.say(job.group_line);
   if (!run.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.device->name()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);

@@ -43,6 +43,8 @@ class SampleShares {
 
   SampleShares(const ShareOptions& options, std::int64_t batch, int world, int rank);
 
+  // Every rank takes as many, always.
+  bool are_equal() const { return options_.kind == ShareKind::kEqual; }
   const std::vector<std::int64_t>& samples() const { return samples_; }
   BatchGrid grid() const { return shared_grid(samples_, rank_); }
   double weight() const;

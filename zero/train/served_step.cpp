@@ -16,6 +16,25 @@ PushServer& server_of(Attachment& engine) {
   return *server;
 }
 
+std::vector<std::int64_t> applied_of(const std::vector<ServedWorker>& workers) {
+  std::vector<std::int64_t> applied;
+  for (const ServedWorker& worker : workers) applied.push_back(worker.applied);
+  return applied;
+}
+
+std::vector<RankFigures> figures_of(const std::vector<ServedWorker>& workers) {
+  std::vector<RankFigures> figures;
+  for (const ServedWorker& worker : workers)
+    figures.push_back({.steps = static_cast<double>(worker.pushes),
+                       .waited_seconds = worker.waited_seconds,
+                       .sent_served = static_cast<double>(worker.pushed_bytes),
+                       .gradients = static_cast<double>(worker.applied),
+                       .dropped = static_cast<double>(worker.dropped),
+                       .sum_of_ages = static_cast<double>(worker.sum_of_ages),
+                       .most_age = static_cast<double>(worker.most_age)});
+  return figures;
+}
+
 }  // namespace
 
 ServedStep::ServedStep(const TrainJob& job, const Task& task, Attachment& engine, Communicator& run,
@@ -60,7 +79,9 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
                     .pulled_bytes = after.sent_bytes - before.sent_bytes,
                     .waited_seconds = run_.waited_seconds() - waited,
                     .replaced = served.replaced,
-                    .of_workers = served.of_workers};
+                    .of_workers = applied_of(served.workers)};
+  metrics.mine.sent_served = static_cast<double>(metrics.served->pulled_bytes);
+  metrics.workers = figures_of(served.workers);
   taken.report = served.report;
   taken.report.loss = metrics.loss;
   return taken;

@@ -42,6 +42,8 @@ struct TrainJob {
   CheckpointPolicy checkpoint{};
   HealthOptions health{};
   AttachOptions attach;
+  std::string
+      group_line;  // why so many ranks hold the model once, where that was chosen for the run; empty: it was not
   std::int64_t host_activation_bytes =
       0;                       // of a rank's offloaded activations, where attach.offload.host_memory is kAuto
   std::string device = "cpu";  // of this rank: "cpu", "cuda:1"

@@ -53,6 +53,8 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
   metrics.grad_norm = taken.report.grad_norm;
   metrics.loss_scale = taken.report.loss_scale;
   metrics.phases = engine_.control().take_phase_seconds();
+  if (!shares_.are_equal())
+    metrics.mine.samples = static_cast<double>(shares_.samples()[static_cast<std::size_t>(rank_)]);
   return taken;
 }
 

@@ -15,6 +15,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/cli/torch_verbs/host_group.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/planned_gpu.h"
 #include "zero/cli/torch_verbs/verbs.h"
@@ -34,6 +35,7 @@
 #include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/run_time.h"
+#include "zero/report/wrapped.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/train/machine_peak.h"
@@ -121,7 +123,8 @@ std::int64_t room_of(const OffloadOptions& offload) {
   return offload.disk.empty() ? 0 : room_on(offload.disk, TimedCalls(FileCalls::kernel(), offload.disk_timeout));
 }
 
-// Whether it fits is asked of this machine, and of others like it.
+}  // namespace
+
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
   const std::int64_t batch = most_samples(request.loaded.config.train);
@@ -138,6 +141,8 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   look_at_gpu(request.loaded, request.trains, machine);
   return machine;
 }
+
+namespace {
 
 // Of a run that is given its epochs, where its data is here.
 std::optional<std::int64_t> steps_of_epochs(LoadedConfig loaded) {
@@ -386,8 +391,10 @@ std::string whole_run_time(const TrainingPlan& plan, const Config& config, std::
 int print_plan(const PlanRequest& request) {
   const Config& config = request.loaded.config;
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
-  const AttachOptions attach = attach_options(config, 1);
+  AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
+  const HostGroup group = planned_group(request);
+  if (group.ranks > 0) attach.group = group.ranks;
   if (request.trains) RunFolder(config.run.dir).require_writable();
   ModelOptions model = model_options(config);
   model.init.clear();  // shapes are wanted, not weights
@@ -414,6 +421,7 @@ int print_plan(const PlanRequest& request) {
     return 0;
   }
   std::cout << as_text(plan, kStages, shown);
+  if (!group.line.empty()) std::cout << "\n" << wrapped(group.line, 2);
   if (cluster) std::cout << "\n" << cluster_table(*cluster);
   if (request.trains) std::cout << "\ntime: " << whole_run_time(plan, config, steps, request.world) << '\n';
   if (steps)

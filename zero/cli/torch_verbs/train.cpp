@@ -16,6 +16,7 @@
 #include "zero/base/error.h"
 #include "zero/base/exit_status.h"
 #include "zero/base/log.h"
+#include "zero/cli/torch_verbs/host_group.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/run_devices.h"
 #include "zero/cli/torch_verbs/verbs.h"
@@ -83,11 +84,14 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   if (loaded.config.train.epochs > 0) settle_epochs(loaded, samples_of_pass(loaded.config).value_or(0));
   if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config.train);
   TrainJob job = make_job(loaded.config, world.local_size());
+  job.device = place.devices.of_rank(place.local_rank);
+  HostGroup group = group_of_run(loaded, world, place.local_rank, job.device);
+  if (group.ranks > 0) job.attach.group = group.ranks;
+  job.group_line = std::move(group.line);
   job.attach = with_shard_weights(std::move(job.attach), world.communicator(), world.local_size());
   tell_launch(job);
   job.overwrite = request.overwrite;
   job.replay = request.replay;
-  job.device = place.devices.of_rank(place.local_rank);
   job.ranks_on_device = place.devices.sharers(world.local_size());
   if (loaded.config.run.device == "auto") require_one_kind(world, job.device);
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));

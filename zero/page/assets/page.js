@@ -1,6 +1,9 @@
 "use strict";
 // The page: its controls, its sections, and which curves make a chart.
 
+// A curve of each rank, where there are few (MetricsFile::kMostRankCurves).
+function ofRanks(key) { return [...Array(8).keys()].map((rank) => [`ranks.${key}.${rank}`, `rank ${rank}`]); }
+
 // curves: [name, label, how]. `needs`: a chart where one of these is there. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
 const kCharts = [
   {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"], ["val_loss_ema", "validation, averaged weights", "dots"]]},
@@ -22,6 +25,9 @@ const kCharts = [
   {title: "Link, bytes a step", unit: "bytes", curves: [["transfers.link_up.bytes", "up"], ["transfers.link_down.bytes", "down"]]},
   {title: "Waits of a step", unit: "seconds", curves: [["transfers.disk.exposed_seconds", "for the disk"],
     ["transfers.link_up.exposed_seconds", "for the link, up"], ["transfers.link_down.exposed_seconds", "for the link, down"]]},
+  {title: "Waits for other ranks, a step", unit: "seconds", split: true, curves: ofRanks("wait_seconds")},
+  {title: "Samples of a micro-batch, by rank", split: true, curves: ofRanks("samples")},
+  {title: "Age of gradients, by rank", split: true, curves: ofRanks("age")},
 ];
 const kNoCharts = ["samples", "tokens", "elapsed_seconds", "eval_seconds"];
 const kAxes = [["step", "step"], ["elapsed_seconds", "time"], ["tokens", "tokens"], ["samples", "samples"]];
@@ -140,6 +146,7 @@ function build(data) {
       kinds.length > 0 ? element("div", {class: "legend"}, ...kinds.map((kind) => element("span", {}, `${kGlyphs[kind] || "●"} ${kind}`))) : null,
       element("div", {class: "grid"}, ...view.charts.map((chart) => chart.root))),
     section("Memory of a rank, by tag and tier", "Just before the first update of the last step, of the rank that holds most. The line is the peak.", memoryBars(runs)),
+    section("Ranks", "What each rank waited for, took and sent: means of a step over the run. A rank that others wait for waits least itself.", rankTables(runs)),
     section("Time of a step, predicted and measured", "Forward and backward hold what they gather, reduce and wait for.", phaseBars(runs)),
     lines.root,
     planSection(runs),

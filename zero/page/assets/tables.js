@@ -51,6 +51,22 @@ function memoryBars(runs) {
     legend(Object.entries(kTagColors).filter(([name]) => used.has(name))), bars(rows, "bytes", kTagColors));
 }
 
+const kMostRankRows = 64;
+
+// A row a rank.
+function rankTables(runs) {
+  const shown = runs.filter((run) => run.ranks.length > 0);
+  if (shown.length === 0) return null;
+  return element("div", {}, ...shown.map((run) => {
+    const number = run.ranks[0].values.length, rows = Math.min(number, kMostRankRows);
+    const cell = (column, rank) => column.values[rank] === null ? "–" : say(column.values[rank], column.unit);
+    return element("div", {}, runs.length > 1 ? element("h3", {style: "margin-top: 16px"}, ...named(run)) : null,
+      table(["rank", ...run.ranks.map((column) => column.label)],
+        [...Array(rows).keys()].map((rank) => [String(rank), ...run.ranks.map((column) => cell(column, rank))])),
+      number > rows ? element("p", {class: "note"}, `metrics.jsonl has the other ${number - rows} ranks, too`) : null);
+  }));
+}
+
 const kPhaseColors = {forward: colorOf(0), backward: colorOf(1), update: colorOf(4), "the rest": "var(--wait)"};
 
 function phaseBars(runs) {

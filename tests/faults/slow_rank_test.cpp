@@ -1,0 +1,43 @@
+// A rank that becomes slow while it trains: it is stopped for three quarters of each 10 ms.
+#include <fmt/format.h>
+
+#include "train_fault_test.h"
+
+namespace zero {
+namespace {
+
+using SlowRank = TrainFaultTest;
+
+// Synchronous ranks wait for the slow one; measured shares give it less to do, and a line says so.
+TEST_F(SlowRank, GetsFewerSamplesAndALineSaysSo) {
+  WatchedCommand command(train("run", {"-n", "2"},
+                               {{"train.steps", "1000000"},
+                                {"train.batch", "8"},
+                                {"train.share", "auto"},
+                                {"train.eval_every", "0"},
+                                {"checkpoint.every", "0"},
+                                {"run.threads", "1"}}));
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  const pid_t slow = command.wait_for_rank(1);
+  const std::size_t from = command.text().size();
+  // Of 16 samples a rank that computes a quarter of the time takes 3 or 4.
+  const auto gets_few = [&] {
+    for (const char* const shares : {"12 + 4", "13 + 3", "14 + 2", "15 + 1"})
+      if (command.text().find(fmt::format("from here on the ranks take {} samples", shares), from) != std::string::npos)
+        return true;
+    return false;
+  };
+  const auto deadline = Clock::now() + std::chrono::minutes(3);
+  while (!gets_few() && Clock::now() < deadline) {
+    ::kill(slow, SIGSTOP);
+    command.read_until(Clock::now() + std::chrono::microseconds(7500));
+    ::kill(slow, SIGCONT);
+    command.read_until(Clock::now() + std::chrono::microseconds(2500));
+  }
+  EXPECT_TRUE(gets_few()) << command.text();
+  command.send(SIGTERM);
+  command.finish();
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,163 @@
+// Cuts, groups, local steps and codecs between processes, over Gloo and MPI: the bits of the same run on threads.
+//
+// Four ranks train a small GPT. A row is a transport, a cut (zero.shards), a way to hold the model, and a codec. The rows have
+// every pair of settings that can be had, which the compiler checks below.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/transport/open_transport.h"
+
+#include "../cli/command.h"
+#include "../mpirun.h"
+#include "../tier.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kRanks = 4;
+
+enum Over : std::uint8_t { kOverGloo, kOverMpi };
+enum Shards : std::uint8_t { kRangeShards, kWholeShards, kHashShards };
+enum Held : std::uint8_t { kOnce, kGroups, kApart, kGroupsApart };  // apart: sync.mode local
+enum Coded : std::uint8_t { kAsItIs, kAsInt8, kAsInt4, kAsTopk };
+
+struct ModeRow {
+  Over over;
+  Shards shards;
+  Held held;
+  Coded coded;
+  constexpr std::array<int, 4> levels() const { return {over, shards, held, coded}; }
+};
+
+// clang-format off
+constexpr std::array kModeRows{
+    ModeRow{kOverGloo, kRangeShards, kOnce,        kAsItIs},
+    ModeRow{kOverMpi,  kWholeShards, kOnce,        kAsInt8},
+    ModeRow{kOverGloo, kHashShards,  kOnce,        kAsInt4},
+    ModeRow{kOverGloo, kRangeShards, kGroups,      kAsInt8},
+    ModeRow{kOverMpi,  kWholeShards, kGroups,      kAsInt4},
+    ModeRow{kOverMpi,  kHashShards,  kGroups,      kAsItIs},
+    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsInt4},
+    ModeRow{kOverGloo, kWholeShards, kApart,       kAsItIs},
+    ModeRow{kOverGloo, kHashShards,  kApart,       kAsInt8},
+    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsTopk},
+    ModeRow{kOverGloo, kHashShards,  kApart,       kAsTopk},
+    ModeRow{kOverMpi,  kRangeShards, kGroupsApart, kAsItIs},
+    ModeRow{kOverGloo, kWholeShards, kGroupsApart, kAsTopk},
+    ModeRow{kOverMpi,  kHashShards,  kGroupsApart, kAsInt8},
+    ModeRow{kOverGloo, kRangeShards, kGroupsApart, kAsInt4},
+};
+// clang-format on
+
+// The largest elements alone cross in outer steps, and nowhere else.
+constexpr bool is_possible(std::size_t a, int of_a, std::size_t b, int of_b) {
+  const int held = a == 2 ? of_a : b == 2 ? of_b : kApart, coded = a == 3 ? of_a : b == 3 ? of_b : kAsItIs;
+  return coded != kAsTopk || held >= kApart;
+}
+
+constexpr bool has_all_pairs() {
+  constexpr std::array kNumLevels{2, 3, 4, 4};
+  for (std::size_t a = 0; a < kNumLevels.size(); ++a) {
+    for (std::size_t b = a + 1; b < kNumLevels.size(); ++b) {
+      for (int i = 0; i < kNumLevels[a]; ++i) {
+        for (int j = 0; j < kNumLevels[b]; ++j) {
+          bool found = !is_possible(a, i, b, j);
+          for (const ModeRow& row : kModeRows) found = found || (row.levels()[a] == i && row.levels()[b] == j);
+          if (!found) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+static_assert(has_all_pairs());
+
+std::string keys_of(const ModeRow& row) {
+  constexpr std::array kShards{"range", "whole", "hash"};
+  constexpr std::array kCodecs{"none", "int8", "int4", "topk"};
+  std::string keys = fmt::format("--zero.shards {}", kShards[row.shards]);
+  if (row.held == kGroups || row.held == kGroupsApart) keys += " --zero.group 2";
+  if (row.held >= kApart) keys += " --sync.mode local --sync.local_steps 2";
+  if (row.coded == kAsItIs) return keys;
+  if (row.held != kOnce) keys += fmt::format(" --comm.outer_wire {}", kCodecs[row.coded]);
+  const bool within = row.held != kApart && row.coded != kAsTopk;
+  return within ? fmt::format("{0} --comm.reduce_wire {1} --comm.gather_wire {1}", keys, kCodecs[row.coded]) : keys;
+}
+
+std::string name_of_row(const ModeRow& row) {
+  constexpr std::array kOver{"Gloo", "Mpi"};
+  constexpr std::array kShards{"Range", "Whole", "Hash"};
+  constexpr std::array kHeld{"Once", "Groups", "Apart", "GroupsApart"};
+  constexpr std::array kCoded{"AsItIs", "Int8", "Int4", "Topk"};
+  return fmt::format("{}{}{}{}", kOver[row.over], kShards[row.shards], kHeld[row.held], kCoded[row.coded]);
+}
+
+Json report_over(const std::string& transport, const std::string& keys) {
+  const Folder folder;
+  folder.write("c.toml", fmt::format(R"([model]
+layers = 2
+width = 48
+heads = 2
+context = 32
+[data]
+path = "{}/examples/shakespeare/input.txt"
+validation = 0
+[train]
+steps = 5
+batch = 1
+clip = 1.0
+[optimizer]
+lr = 1e-2
+[schedule]
+warmup = 0
+[run]
+dir = "run"
+threads = 1
+)",
+                                     built::kSourceFolder));
+  const bool by_mpi = transport == "mpi";
+  const Ran ran = folder.zero(fmt::format("train c.toml {} --comm.transport {} {}",
+                                          by_mpi ? "" : fmt::format("-n {}", kRanks), transport, keys),
+                              (by_mpi ? mpirun_ranks(kRanks) : "") + " timeout 200");
+  EXPECT_EQ(ran.status, 0) << keys << '\n' << ran.errors << ran.output;
+  return Json::parse(folder.read("run/report.json"), nullptr, /*allow_exceptions=*/false);
+}
+
+class ProcessModes : public testing::TestWithParam<ModeRow> {};
+
+TEST_P(ProcessModes, HaveTheBitsOfThreads) {
+  const std::string transport = GetParam().over == kOverMpi ? "mpi" : "gloo", keys = keys_of(GetParam());
+  const auto statuses = transport_statuses();
+  if (std::ranges::none_of(statuses, [&](const auto& status) { return status.name == transport && status.available; }))
+    GTEST_SKIP() << "the plug-in " << transport << " is not there";
+  if (transport == "mpi" && std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
+  const Json threads = report_over("in_process", keys), processes = report_over(transport, keys);
+  ASSERT_TRUE(threads.is_object() && processes.is_object()) << keys;
+  EXPECT_EQ(processes.at("transport"), transport);
+  EXPECT_EQ(processes.at("loss_bits"), threads.at("loss_bits")) << keys;
+  EXPECT_EQ(processes.at("grad_norms"), threads.at("grad_norms")) << keys;
+  EXPECT_EQ(processes.at("parameters_sha256"), threads.at("parameters_sha256")) << keys;
+  EXPECT_EQ(processes.at("sent_bytes_per_step"), threads.at("sent_bytes_per_step")) << keys;
+}
+
+// All rows in the full tier; each fourth of them, over both transports, in the other.
+std::vector<ModeRow> rows() {
+  std::vector<ModeRow> rows;
+  Sweep sweep(4);
+  for (const ModeRow& row : kModeRows)
+    if (sweep.takes_next()) rows.push_back(row);
+  return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, ProcessModes, testing::ValuesIn(rows()),
+                         [](const auto& tested) { return name_of_row(tested.param); });
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,114 @@
+#include "zero/cli/torch_verbs/host_group.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "zero/base/bytes.h"
+#include "zero/cli/torch_verbs/job.h"
+#include "zero/comm/collectives.h"
+#include "zero/report/memory_fit.h"
+#include "zero/report/training_plan.h"
+#include "zero/train/model_kind.h"
+#include "zero/train/module_plan.h"
+
+namespace zero::cli {
+namespace {
+
+bool is_open(const Config& config, bool on_cpu) {
+  return config.zero.group.automatic && config.zero.stage > 0 && config.sync.servers == 0 &&
+         config.sync.mode != "local" && on_cpu;
+}
+
+HostGroup of_all(int world, const std::string& why) {
+  return {.line = fmt::format("zero.group auto: all {} ranks hold the model once: {}", world, why)};
+}
+
+// Why the keys ask for all ranks; empty: they do not.
+std::string why_all(const Config& config, int ranks_of_host) {
+  if (ranks_of_host == 1) return "each machine has one rank";
+  if (config.comm.gather_wire != "none" || config.comm.reduce_wire != "none")
+    return "comm.gather_wire and comm.reduce_wire code what these send each other";
+  if (config.zero.shards == "weighted" && !config.zero.shard_weights.named.empty())
+    return "zero.shard_weights has a weight for each";
+  return "";
+}
+
+struct Room {
+  std::int64_t needed = 0, free = 0;
+  bool is_there = false;
+};
+
+// For the states of the whole model on the ranks of one machine, and what they need beside them.
+Room room_for(const PlanRequest& request, int ranks_of_host) {
+  const Config& config = request.loaded.config;
+  AttachOptions attach = attach_options(config, ranks_of_host);
+  attach.group = ranks_of_host;
+  ModelOptions model = model_options(config);
+  model.init.clear();  // shapes are wanted, not weights
+  const SampleShape shape = planned_shape(config);
+  const auto task = make_task(model, shape, 0);
+  TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
+  plan.machine = machine_of(request, model, shape, attach);
+  if (request.cluster && request.cluster->memory > 0)
+    plan.machine->free_bytes = request.cluster->memory * ranks_of_host;
+  const MemoryFit fit = fit_of(plan);
+  Room room{.needed = fit.needed, .free = fit.free, .is_there = fit.fits()};
+  const MemoryBudget& budget = config.zero.device_memory;
+  if (budget.kind == MemoryBudget::Kind::kBytes && fit.rank.states + fit.rank.working > budget.bytes)
+    room = {.needed = ranks_of_host * (fit.rank.states + fit.rank.working), .free = ranks_of_host * budget.bytes};
+  return room;
+}
+
+HostGroup choice(int world, int ranks_of_host, const Room& room) {
+  if (!room.is_there)
+    return of_all(world, fmt::format("those of one machine would need {} there, and have {}", format_bytes(room.needed),
+                                     format_bytes(room.free)));
+  return {.ranks = ranks_of_host,
+          .line = fmt::format("zero.group auto: the {} ranks of each machine hold the model once, and only gradients "
+                              "cross between machines (0: all {} ranks hold it once)",
+                              ranks_of_host, world)};
+}
+
+// Ranks of each machine, where all have as many, and neighbours are on one machine; 0: they have not.
+int ranks_of_each_host(World& world, int local_rank) {
+  const std::vector<std::int64_t> sizes = all_gather_value(world.communicator(), world.local_size()),
+                                  places = all_gather_value(world.communicator(), local_rank);
+  const std::int64_t size = sizes.front();
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+    if (sizes[rank] != size || places[rank] != static_cast<std::int64_t>(rank) % size) return 0;
+  return world.size() % size == 0 ? static_cast<int>(size) : 0;
+}
+
+}  // namespace
+
+HostGroup planned_group(const PlanRequest& request) {
+  const Config& config = request.loaded.config;
+  const bool on_cpu = config.run.device == "cpu" || config.run.device == "auto";
+  if (request.machines == 1 || !is_open(config, on_cpu)) return {};
+  const int world = static_cast<int>(request.world), ranks = world / static_cast<int>(request.machines);
+  if (const std::string why = why_all(config, ranks); !why.empty()) return of_all(world, why);
+  return choice(world, ranks, room_for(request, ranks));
+}
+
+HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank, const std::string& device) {
+  if (world.local_size() == world.size()) return {};
+  // Whose configuration is another one is told later.
+  if (all_reduce_min(world.communicator(), is_open(loaded.config, device == "cpu") ? 1 : 0) == 0) return {};
+  const int ranks = ranks_of_each_host(world, local_rank);
+  if (ranks == 0) return of_all(world.size(), "the machines have unequal numbers of them, or neighbours lie apart");
+  if (const std::string why = why_all(loaded.config, ranks); !why.empty()) return of_all(world.size(), why);
+  const PlanRequest request{.loaded = loaded, .world = world.size(), .machines = world.size() / ranks};
+  Room room = room_for(request, ranks);
+  // One line for all: of the first machine that lacks most.
+  const std::vector<std::int64_t> lacks =
+      all_gather_value(world.communicator(), room.is_there ? 0 : std::max<std::int64_t>(room.needed - room.free, 1));
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(lacks) - lacks.begin());
+  room.needed = all_gather_value(world.communicator(), room.needed)[most];
+  room.free = all_gather_value(world.communicator(), room.free)[most];
+  room.is_there = lacks[most] == 0;
+  return choice(world.size(), ranks, room);
+}
+
+}  // namespace zero::cli

@@ -1,0 +1,46 @@
+// RankFigures: what one rank waited for, computed and sent in some steps, so that a run can be seen rank by rank.
+//
+//   metrics.mine = {.steps = 1, .waited_seconds = 0.02};          // each rank, of each step
+//   to_values(sum_of_my_steps)                                    // for a gather of doubles (StepHistory)
+//   ranks_json(ranks);       // {"steps": 10, "wait_seconds": [0.02, 0.31], "sent_bytes": {"group": {"int8": [812, 812]}}}
+//
+// Sums over steps. Values only; Local.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/engine/sent_by_codec.h"
+
+namespace zero {
+
+// All of them doubles: they travel with others.
+struct RankFigures {
+  using BytesByCodec = std::array<double, kSentCodecs.size()>;
+  double steps = 0;           // that these figures are of; of a worker of servers: its pushes
+  double waited_seconds = 0;  // for other ranks
+  double samples = 0;         // of a micro-batch in the newest step; 0: every rank takes as many
+  BytesByCodec sent_in_group{}, sent_to_copies{};
+  double sent_served = 0;  // by a server to workers, by a worker to servers
+  // Of a worker: its gradients.
+  double gradients = 0;  // applied
+  double dropped = 0;
+  double sum_of_ages = 0;  // of those that were applied: updates between the weights of a gradient and its use
+  double most_age = 0;
+
+  RankFigures& operator+=(const RankFigures& later);
+  void add(const SentByCodec& sent);
+  bool operator==(const RankFigures&) const = default;
+};
+
+constexpr std::size_t kNumRankFigures = sizeof(RankFigures) / sizeof(double);
+std::array<double, kNumRankFigures> to_values(const RankFigures& figures);
+RankFigures rank_figures(std::span<const double> values);  // kNumRankFigures
+
+// "ranks" of metrics.jsonl: arrays by rank, without keys that are 0 on all ranks. Seconds and bytes are of a step, in the
+// mean; gradients and dropped ones are sums. null: the rank has none.
+std::string ranks_json(std::span<const RankFigures> ranks);
+
+}  // namespace zero
