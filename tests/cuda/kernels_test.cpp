@@ -100,7 +100,7 @@ TEST_F(Kernels, AdamWInEightBitsHasTheBitsOfTheHosts) {
         UpdateSpan span = spans[i].span();
         for (std::size_t state = 0; state < 2; ++state)
           span.coded[state] = {all_codes[2 * i + state].data(), all_scales[2 * i + state].data()};
-        arguments.add(span, adam_constants(AdamWOptions{}, {.step = 3, .lr = 0.1, .gradient_scale = 0.01}));
+        arguments.add(span, adamw8bit_constants(AdamWOptions{}, {.step = 3, .lr = 0.1, .gradient_scale = 0.01}));
       }
       return arguments;
     };
