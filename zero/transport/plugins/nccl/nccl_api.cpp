@@ -1,5 +1,7 @@
 #include "nccl_api.h"
 
+#include <mutex>
+
 #include <dlfcn.h>
 
 namespace zero_nccl {
@@ -55,15 +57,21 @@ const NcclApi* NcclApi::open(WhyNot& why_not) {
     why_not = {dlerror(), kRemedy};
     return nullptr;
   }
+  // Ranks may be threads, which open it at the same time: it is filled once, and only read from then on.
+  static std::mutex opening;
   static NcclApi nccl;
+  static bool is_filled = false;
+  const std::lock_guard lock(opening);
   std::string missing;
   // The version first: it says more than a function that is missing.
-  if (find(library, "ncclGetVersion", nccl.get_version, missing) &&
-      find(library, "ncclGetErrorString", nccl.error_string, missing) && !is_new_enough(nccl, why_not.reason)) {
+  if ((is_filled || (find(library, "ncclGetVersion", nccl.get_version, missing) &&
+                     find(library, "ncclGetErrorString", nccl.error_string, missing))) &&
+      !is_new_enough(nccl, why_not.reason)) {
     why_not.remedy = kRemedy;
     return nullptr;
   }
-  if (find_all(library, nccl, missing)) return &nccl;
+  is_filled = is_filled || find_all(library, nccl, missing);
+  if (is_filled) return &nccl;
   why_not = {"libnccl.so.2 has no function " + missing, kRemedy};
   return nullptr;
 }
