@@ -8,8 +8,9 @@ The machines are two network namespaces of this machine, joined by a cable that 
 rank, which talks over Gloo. All train the model of examples/shakespeare on its text: the same samples a step, AdamW with a
 constant learning rate, one thread. "sent" is what the first machine's card counts, headers and all; "loss" the validation loss after
 the last step, "seconds" all steps together, without the first. "of the prediction" is the measured step over what `zero plan
---cluster` says for that link, with the computation that a step took without any exchange. Without a Python that has torch, the
-peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out.
+--cluster` says for that link, with the computation that a step took without any exchange. Beneath the table stand the ways that
+`zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one model, and of all that
+were both planned and measured. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out.
 """
 
 import argparse
@@ -32,6 +33,7 @@ ZERO = {"zero.cpp": {"zero.stage": 2},
         "zero.cpp, int8": {"zero.stage": 2, "comm.reduce_wire": "int8"},
         "zero.cpp, stage 3": {"zero.stage": 3},
         "zero.cpp, stage 3, int8": {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"},
+        "zero.cpp, copies": {"zero.stage": 0, "zero.group": 1},
         "zero.cpp, copies, int8": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int8"},
         "zero.cpp, copies, int4": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int4"},
         "zero.cpp, local 50": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 50},
@@ -212,13 +214,50 @@ def run_peer(args, hosts, system, folder, steps):
 
 def predicted(args, keys, mbits, folder):
     """Seconds that a step's exchange takes by `zero plan --cluster`."""
-    described = folder / "cluster.toml"
-    described.write_text(f'[cluster]\nhosts = 2\nranks = 1\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\n')
+    described = describe_cluster(mbits, folder)
     flags = [f"--{key}={value}" for key, value in {"train.global_batch": 2 * BATCH, **keys}.items()]
     done = subprocess.run([args.zero, "plan", "examples/shakespeare/shakespeare.toml", "--json", "--cluster", described, *flags],
                           check=True, capture_output=True, text=True, cwd=ROOT)
     found = json.loads(done.stdout)["cluster"]
     return found["ways"][found["planned"]]["exchange_seconds"]
+
+
+def describe_cluster(mbits, folder):
+    """The file of the two machines."""
+    described = folder / "cluster.toml"
+    described.write_text(f'[cluster]\nhosts = 2\nranks = 1\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\n')
+    return described
+
+
+def way_of(keys):
+    """What `zero plan --cluster --json` calls the way of these keys, as far as it tries it: (stage, group, local, codecs)."""
+    local = keys.get("sync.mode") == "local"
+    if local and (keys["sync.local_steps"] != 50 or "sync.overlap" in keys):
+        return None  # other local steps than those that are tried
+    wire = tuple(keys.get(f"comm.{kind}_wire", "none") for kind in ("gather", "reduce", "outer"))
+    return keys["zero.stage"], keys.get("zero.group", 1 if local else 2), local, wire
+
+
+def choices(args, mbits, folder, alone, measured):
+    """Lines: what is chosen for this link beside what was fastest. measured: seconds of a step by system."""
+    described = describe_cluster(mbits, folder)
+    done = subprocess.run([args.zero, "plan", "examples/shakespeare/shakespeare.toml", "--json", "--cluster", described,
+                           f"--train.global_batch={2 * BATCH}"], check=True, capture_output=True, text=True, cwd=ROOT)
+    found = json.loads(done.stdout)["cluster"]
+    none = {"gather": "none", "reduce": "none", "outer": "none"}
+    planned = {(way["stage"], way["group"], way["local"], tuple(way.get("wire", none).values())): alone + way["exchange_seconds"]
+               for way in found["ways"] if "sync" not in way}
+    named = {way_of(keys): name for name, keys in ZERO.items() if name in measured}
+    both = {way: name for way, name in named.items() if way in planned}
+    lines = []
+    for what, counts in [("one model", lambda way: not way[2] and set(way[3]) == {"none"}), ("all", lambda way: True)]:
+        ways = [way for way in both if counts(way)]
+        if not ways:
+            continue
+        chosen, fastest = min(ways, key=planned.get), min(ways, key=lambda way: measured[both[way]])
+        said, took, least = (f"{1000 * seconds:.0f} ms" for seconds in (planned[chosen], measured[both[chosen]], measured[both[fastest]]))
+        lines.append(f"{what}: zero plan chooses {both[chosen]} ({said}, measured {took}); fastest measured: {both[fastest]} ({least})")
+    return lines
 
 
 def has_torch(python):
@@ -244,15 +283,16 @@ def main():
         alone = mean_step(run_zero(args, hosts, {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 1000}, folder, 40))
         for mbits in map(int, args.mbits.split(",")):
             hosts.rate(mbits)
-            rows = []
+            rows, measured = [], {}
             for name, run in systems.items():
                 found = run(hosts, folder, args.steps)
-                step = mean_step(found)
+                step = measured[name] = mean_step(found)
                 ratio = step / (alone + predicted(args, ZERO[name], mbits, folder)) if name in ZERO else None
                 rows.append([name, f"{1000 * step:.0f}", f"{found['sent'] / args.steps / 1e6:.3f}", f"{sum(found['times'][1:]):.1f}",
                              f"{found['loss']:.3f}", f"{ratio:.2f}" if ratio else ""])
             print(f"{mbits} Mbit/s, {args.steps} steps; a step without exchange takes {1000 * alone:.0f} ms\n")
             print_table(["", "step ms, mean", "MB sent a step", "seconds", "loss", "of the prediction"], rows)
+            print("\n" + "\n".join(choices(args, mbits, folder, alone, measured)) + "\n")
 
 
 if __name__ == "__main__":

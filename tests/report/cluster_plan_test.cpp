@@ -28,6 +28,10 @@ const ClusterWay& best_of(const ClusterPlan& plan) {
   return plan.ways[static_cast<std::size_t>(plan.best)];
 }
 
+bool is_of_one_model(const ClusterWay& way) {
+  return !way.local && !way.sync.has_servers() && way.wire == WireCodecs{};
+}
+
 TEST(ClusterPlan, OverASlowLinkTheModelIsHeldOnceAHost) {
   Cluster cluster{.hosts = 4, .ranks = 8, .network = 1e6, .within = 1e10};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.001);
@@ -44,7 +48,8 @@ TEST(ClusterPlan, WhatDoesNotFitIsNotTaken) {
   EXPECT_EQ(none.best, -1);
   EXPECT_CONTAINS(one_line(cluster_table(none)), "none of this fits");
   std::int64_t least = none.ways[0].held;
-  for (const ClusterWay& way : none.ways) least = std::min(least, way.held);
+  for (const ClusterWay& way : none.ways)
+    if (is_of_one_model(way)) least = std::min(least, way.held);
   cluster.memory = least;
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
   EXPECT_EQ(best_of(plan).held, least);
@@ -170,6 +175,80 @@ TEST(ClusterPlan, EachGroupIsCutAnewAndWeightsAreForTheirGroupAlone) {
   EXPECT_EQ(groups(Cut::kWhole, {}), (Found{{0, 1}, {2, 2}, {2, 4}, {3, 2}, {3, 4}}));
   EXPECT_EQ(groups(Cut::kHash, {}), (Found{{3, 2}, {3, 4}}));
   EXPECT_EQ(groups(Cut::kWeighted, {2, 1, 1, 1}), (Found{{2, 4}, {3, 4}}));
+}
+
+TEST(ClusterPlan, CodecsAreTriedOnTheBestWayAndOnLocalSteps) {
+  const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 1e-6);
+  EXPECT_TRUE(is_of_one_model(best_of(plan)));
+  const auto exchange = [&](bool local, const WireCodecs& wire) {
+    for (const ClusterWay& way : plan.ways)
+      if (way.local == local && way.wire == wire && way.mesh == best_of(plan).mesh &&
+          (local || way.stage == best_of(plan).stage))
+        return way.exchange.leaving;
+    ADD_FAILURE() << "no such way";
+    return 0.0;
+  };
+  EXPECT_NEAR(exchange(false, {}) / exchange(false, {.outer = WireCodec::kInt8}), 3.94, 0.2);
+  EXPECT_NEAR(exchange(false, {}) / exchange(false, {.outer = WireCodec::kInt4}), 7.76, 0.5);
+  EXPECT_NEAR(exchange(true, {}) / exchange(true, {.outer = WireCodec::kInt8}), 3.94, 0.2);
+  EXPECT_GT(exchange(true, {.outer = WireCodec::kInt4}), exchange(true, {.outer_topk = 0.01}));
+  const std::string table = one_line(cluster_table(plan));
+  EXPECT_CONTAINS(table, "--zero.group 4 --comm.outer_wire int8 takes 0.25 of that time: gradients are rounded");
+  EXPECT_CONTAINS(table, "--sync.mode local --comm.outer_wire int8 takes 0.0");
+  EXPECT_EQ(cluster_json(plan)["ways"].back()["wire"]["outer"], "topk");
+}
+
+TEST(ClusterPlan, WhereTheModelIsHeldOnceACodecIsForAllThatCrosses) {
+  Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6, .memory = 1 << 20};
+  const ClusterPlan none = plan_on(planned(cluster), cluster, 1e-6);
+  cluster.memory = none.ways[0].held;
+  for (const ClusterWay& way : none.ways)
+    if (is_of_one_model(way)) cluster.memory = std::min(cluster.memory, way.held);
+  cluster.memory += 1 << 20;  // and staging
+  int coded = 0;
+  for (const ClusterWay& way : plan_on(planned(cluster), cluster, 1e-6).ways)
+    if (!way.local && way.wire != WireCodecs{}) {
+      EXPECT_EQ(way.wire.outer != WireCodec::kNone, way.mesh.copies > 1);
+      EXPECT_EQ(way.wire.reduce != WireCodec::kNone, way.mesh.copies == 1);
+      ++coded;
+    }
+  EXPECT_EQ(coded, 2);
+}
+
+TEST(ClusterPlan, AConfigurationWithCodecsOfItsOwnIsComparedAsItIs) {
+  const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
+  TrainingPlan plan = planned(cluster);
+  plan.options.wire.reduce = WireCodec::kInt8;
+  for (const ClusterWay& way : plan_on(plan, cluster, 1e-6).ways) EXPECT_EQ(way.wire, WireCodecs{});
+}
+
+TEST(ClusterPlan, NoWayHasMoreRanksThanThereAre) {
+  for (const int hosts : {1, 2, 3, 8}) {
+    for (const int ranks : {1, 2, 5, 8, 16}) {
+      const Cluster cluster{.hosts = hosts, .ranks = ranks, .network = 1e7, .jitter = 1};
+      for (const ClusterWay& way : plan_on(planned(cluster), cluster, 0.01).ways) {
+        const SyncPlan& sync = way.sync;
+        if (!sync.has_servers()) {
+          EXPECT_EQ(way.mesh.world(), cluster.world());
+          continue;
+        }
+        EXPECT_LE(cluster.world(), 64) << "servers and workers are at most as many";
+        EXPECT_GT(sync.num_workers(cluster.world()), 0);
+        EXPECT_LE(sync.quorum, sync.num_workers(cluster.world()));
+      }
+    }
+  }
+}
+
+TEST(ClusterPlan, ServersAreTriedOverSeveralMachinesAndTheirCostIsSaid) {
+  Cluster cluster{.hosts = 2, .ranks = 8, .network = 1e12, .jitter = 1};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
+  ASSERT_NE(served(plan, SyncMode::kAsync), nullptr);
+  EXPECT_GT(served(plan, SyncMode::kAsync)->exchange.leaving, 0);
+  const std::string table = one_line(cluster_table(plan));
+  EXPECT_CONTAINS(table, "--sync.mode async --sync.servers 2 --sync.staleness 4 takes 0.");
+  EXPECT_CONTAINS(table, "servers over several machines exchange messages");
 }
 
 TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {

@@ -14,6 +14,7 @@
 #include "zero/base/error.h"
 #include "zero/base/seconds.h"
 #include "zero/plan/served_clock.h"
+#include "zero/rendezvous/rank_set.h"
 #include "zero/report/memory_fit.h"
 #include "zero/report/served_plan.h"
 #include "zero/report/wrapped.h"
@@ -35,6 +36,12 @@ struct PlanChoice {
   int quorum = 0;
   auto operator<=>(const PlanChoice&) const = default;
 };
+
+constexpr double kTopkShare = 0.01;  // of the ways that are tried
+
+bool is_coded(const ClusterWay& way) {
+  return way.wire != WireCodecs{};
+}
 
 // Groups of whole machines: one, two, four ..., and all of them.
 std::vector<int> groups_of(const Cluster& cluster) {
@@ -59,7 +66,7 @@ constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;
-  if (cluster.hosts > 1 || world < 3 || options.shards != Cut::kRange || options.delayed_update) return;
+  if (world < 3 || world > kMaxBoardRanks || options.shards != Cut::kRange || options.delayed_update) return;
   const int servers = std::max(1, world / kRanksAServer);
   const int workers = world - servers;
   choices.insert({3, servers, false, SyncMode::kStale, servers, 1});
@@ -103,6 +110,38 @@ std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice,
     return std::nullopt;
   }
   return plan;
+}
+
+// What a codec would shorten: between copies of the model, where there are some.
+WireCodecs wire_with(WireCodec codec, const ClusterWay& way) {
+  if (way.mesh.copies > 1) return {.outer = codec};
+  return {.gather = way.stage == 3 ? codec : WireCodec::kNone, .reduce = codec};
+}
+
+// The best way, and the one with local steps, with codecs.
+std::vector<TrainingPlan> coded_plans(const TrainingPlan& plan, const ClusterPlan& found) {
+  std::vector<TrainingPlan> coded;
+  if (plan.options.wire != WireCodecs{} || found.cluster.hosts == 1) return coded;
+  const auto add = [&](const ClusterWay& way, const WireCodecs& wire) {
+    const PlanChoice choice{way.stage, way.mesh.shard, way.local};
+    std::optional<TrainingPlan> variant = changed(plan, choice, found.cluster);
+    if (!variant) return;
+    variant->options.wire = wire;
+    try {
+      require_wire(variant->options, variant->world);
+      variant->units = units_of(variant->specs, variant->world, variant->options);
+    } catch (const ConfigError&) {  // such blocks cannot be coded
+      return;
+    }
+    coded.push_back(std::move(*variant));
+  };
+  for (std::size_t i = 0; i < found.ways.size(); ++i) {
+    const ClusterWay& way = found.ways[i];
+    if (way.sync.has_servers() || (static_cast<int>(i) != found.best && !way.local)) continue;
+    for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) add(way, wire_with(codec, way));
+    if (way.local) add(way, {.outer_topk = kTopkShare});
+  }
+  return coded;
 }
 
 void add(Exchange& exchange, const Exchange& other, double times) {
@@ -163,7 +202,9 @@ ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double compu
 }
 
 int best_of(const std::vector<ClusterWay>& ways) {
-  const auto counts = [](const ClusterWay& way) { return way.fits && !way.local && !way.sync.has_servers(); };
+  const auto counts = [](const ClusterWay& way) {
+    return way.fits && !way.local && !way.sync.has_servers() && !is_coded(way);
+  };
   double fastest = std::numeric_limits<double>::infinity();
   for (const ClusterWay& way : ways)
     if (counts(way)) fastest = std::min(fastest, way.seconds);
@@ -175,6 +216,11 @@ int best_of(const std::vector<ClusterWay>& ways) {
   return best;
 }
 
+std::string_view codec_of(const ClusterWay& way) {
+  if (way.wire.outer_topk > 0) return "topk";
+  return name_of(std::max({way.wire.gather, way.wire.reduce, way.wire.outer}));
+}
+
 std::string named(const ClusterWay& way, const Cluster& cluster) {
   const SyncPlan& sync = way.sync;
   if (sync.has_servers())
@@ -184,11 +230,13 @@ std::string named(const ClusterWay& way, const Cluster& cluster) {
                                             : "",
                        format_count(sync.servers, "server"));
   const bool alone = way.mesh.shard == 1;
+  const char* const local = is_coded(way) ? ", local" : ", local steps";
   return fmt::format("stage {}, {}{}", way.stage,
                      way.mesh.shard == cluster.world() ? "all ranks"
                      : alone                           ? "each rank"
                                                        : fmt::format("groups of {}", way.mesh.shard),
-                     way.local ? ", local steps" : "");
+                     way.local ? local : "") +
+         (is_coded(way) ? fmt::format(", {}", codec_of(way)) : "");
 }
 
 std::string flags_of(const ClusterWay& way, const Cluster& cluster) {
@@ -197,15 +245,30 @@ std::string flags_of(const ClusterWay& way, const Cluster& cluster) {
     return fmt::format("--sync.mode {} --sync.servers {}{}{}", name_of(sync.mode), sync.servers,
                        sync.staleness > 0 ? fmt::format(" --sync.staleness {}", sync.staleness) : "",
                        sync.quorum > 0 ? fmt::format(" --sync.quorum {}", sync.quorum) : "");
-  return fmt::format("--zero.stage {} --zero.group {}{}", way.stage,
-                     way.mesh.shard == cluster.world() ? 0 : way.mesh.shard, way.local ? " --sync.mode local" : "");
+  std::string flags =
+      fmt::format("--zero.stage {} --zero.group {}{}", way.stage,
+                  way.mesh.shard == cluster.world() ? 0 : way.mesh.shard, way.local ? " --sync.mode local" : "");
+  const auto add = [&](const char* key, bool is_given) {
+    if (is_given) flags += fmt::format(" --comm.{} {}", key, codec_of(way));
+  };
+  add("gather_wire", way.wire.gather != WireCodec::kNone);
+  add("reduce_wire", way.wire.reduce != WireCodec::kNone);
+  add("outer_wire", way.wire.outer != WireCodec::kNone || way.wire.outer_topk > 0);
+  return flags;
 }
 
 // What a way costs beside time, that is none of one model's with all gradients.
 std::string cost_of(const ClusterWay& way, const ClusterPlan& plan) {
   const int workers = way.sync.num_workers(plan.cluster.world());
+  const char* const coded = way.wire.outer_topk > 0 ? ", and 99 of 100 elements of their differences cross later"
+                            : is_coded(way)         ? ", and their differences are rounded"
+                                                    : "";
   if (way.local)
-    return fmt::format("copies train apart for {} steps, which costs accuracy (docs/distributed.md)", plan.local_steps);
+    return fmt::format("copies train apart for {} steps{}, which costs accuracy (docs/distributed.md)",
+                       plan.local_steps, coded);
+  if (is_coded(way))
+    return fmt::format("{} are rounded, which costs accuracy (docs/distributed.md)",
+                       way.wire.gather == WireCodec::kNone ? "gradients" : "gradients and gathered parameters");
   if (way.sync.quorum > 0)
     return fmt::format("{} of {} gradients of a clock are dropped, those of the slowest", workers - way.sync.quorum,
                        workers);
@@ -240,18 +303,23 @@ std::string best_rows(const ClusterPlan& plan) {
     reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
   std::string rows = wrapped(reasons, 4);
   bool has_servers = false, servers_fit = false, servers_gain = false;
+  // A codec must gain as much over the way without it, and one that rounds more over one that rounds less.
+  double least = best.seconds, least_local = best.seconds;
   for (const ClusterWay& way : plan.ways) {
-    const bool served = way.sync.has_servers(), runs = !served || plan.cluster.hosts == 1;
-    const bool gains = way.fits && way.seconds <= kWorthwhile * best.seconds;
+    const bool served = way.sync.has_servers();
+    double& before = way.local ? least_local : least;
+    const bool gains = way.fits && way.seconds <= kWorthwhile * (is_coded(way) ? before : best.seconds);
     has_servers = has_servers || served;
     servers_fit = servers_fit || (served && way.fits);
     servers_gain = servers_gain || (served && gains);
-    if ((!way.local && !served) || !gains || !runs) continue;
+    if ((!way.local && !served && !is_coded(way)) || !gains) continue;
+    if (!served) before = way.seconds;
     rows += wrapped(fmt::format("  {} takes {:.2f} of that time: {}", flags_of(way, plan.cluster),
                                 way.seconds / best.seconds, cost_of(way, plan)),
                     4);
   }
-  if (has_servers && plan.cluster.hosts > 1)
+  const bool planned = plan.planned >= 0 && plan.ways[static_cast<std::size_t>(plan.planned)].sync.has_servers();
+  if (plan.cluster.hosts > 1 && (servers_gain || planned))
     rows += wrapped(
         "  servers over several machines exchange messages, over gloo or MPI: what those cost a processor is not "
         "counted",
@@ -288,6 +356,11 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
     found.ways.push_back(way_of(*way, cluster, computation));
   }
   found.best = best_of(found.ways);
+  for (const TrainingPlan& coded : coded_plans(plan, found)) {
+    ClusterWay way = way_of(coded, cluster, computation);
+    way.wire = coded.options.wire;
+    found.ways.push_back(std::move(way));
+  }
   return found;
 }
 
@@ -323,6 +396,11 @@ nlohmann::ordered_json cluster_json(const ClusterPlan& plan) {
                             {"exchange_seconds", way.exchange_seconds},
                             {"seconds", way.seconds}});
   for (std::size_t i = 0; i < plan.ways.size(); ++i) {
+    const WireCodecs& wire = plan.ways[i].wire;
+    if (is_coded(plan.ways[i]))
+      json["ways"][i]["wire"] = {{"gather", name_of(wire.gather)},
+                                 {"reduce", name_of(wire.reduce)},
+                                 {"outer", wire.outer_topk > 0 ? "topk" : name_of(wire.outer)}};
     const SyncPlan& sync = plan.ways[i].sync;
     if (!sync.has_servers()) continue;
     json["ways"][i]["sync"] = {{"mode", name_of(sync.mode)},

@@ -10,7 +10,9 @@
 // ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
 // of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
 //
-// Ways with servers are tried where a machine is alone. A plan that asks for them over several machines is computed, too.
+// Ways with servers are tried up to the ranks that servers can have. Where the plan has no codecs of its own, the best way and
+// the one with local steps are tried with codecs, too (WireCodecs): of what crosses between copies, or else of all that
+// crosses. Bytes are counted, and not what coding takes a processor.
 //
 // Units are cut as planned (zero.shards), for each group anew: weighted shards have weights for the planned group alone, and a
 // hash needs stage 3.
@@ -33,7 +35,8 @@ struct ClusterWay {
   int stage = 0;
   Mesh mesh;
   bool local = false;
-  SyncPlan sync;  // servers, if it has any: then stage and mesh are 3 and the servers
+  SyncPlan sync;      // servers, if it has any: then stage and mesh are 3 and the servers
+  WireCodecs wire{};  // of a way that is tried with them, beside the one without
   // Bytes of a rank: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
   // holds more.
   std::int64_t held = 0;
