@@ -9,18 +9,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include "zero/transport/open_transport.h"
-
-#include "../cli/command.h"
-#include "../mpirun.h"
 #include "../tier.h"
+#include "process_report.h"
 
 namespace zero {
 namespace {
 
-using Json = nlohmann::json;
 constexpr int kRanks = 4;
 
 enum Over : std::uint8_t { kOverGloo, kOverMpi };
@@ -99,46 +94,12 @@ std::string name_of_row(const ModeRow& row) {
   return fmt::format("{}{}{}{}", kOver[row.over], kShards[row.shards], kHeld[row.held], kCoded[row.coded]);
 }
 
-Json report_over(const std::string& transport, const std::string& keys) {
-  const Folder folder;
-  folder.write("c.toml", fmt::format(R"([model]
-layers = 2
-width = 48
-heads = 2
-context = 32
-[data]
-path = "{}/examples/shakespeare/input.txt"
-validation = 0
-[train]
-steps = 5
-batch = 1
-clip = 1.0
-[optimizer]
-lr = 1e-2
-[schedule]
-warmup = 0
-[run]
-dir = "run"
-threads = 1
-)",
-                                     built::kSourceFolder));
-  const bool by_mpi = transport == "mpi";
-  const Ran ran = folder.zero(fmt::format("train c.toml {} --comm.transport {} {}",
-                                          by_mpi ? "" : fmt::format("-n {}", kRanks), transport, keys),
-                              (by_mpi ? mpirun_ranks(kRanks) : "") + " timeout 200");
-  EXPECT_EQ(ran.status, 0) << keys << '\n' << ran.errors << ran.output;
-  return Json::parse(folder.read("run/report.json"), nullptr, /*allow_exceptions=*/false);
-}
-
 class ProcessModes : public testing::TestWithParam<ModeRow> {};
 
 TEST_P(ProcessModes, HaveTheBitsOfThreads) {
   const std::string transport = GetParam().over == kOverMpi ? "mpi" : "gloo", keys = keys_of(GetParam());
-  const auto statuses = transport_statuses();
-  if (std::ranges::none_of(statuses, [&](const auto& status) { return status.name == transport && status.available; }))
-    GTEST_SKIP() << "the plug-in " << transport << " is not there";
-  if (transport == "mpi" && std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
-  const Json threads = report_over("in_process", keys), processes = report_over(transport, keys);
+  if (const std::string why = missing(transport); !why.empty()) GTEST_SKIP() << why;
+  const Json threads = process_report(kRanks, "in_process", keys), processes = process_report(kRanks, transport, keys);
   ASSERT_TRUE(threads.is_object() && processes.is_object()) << keys;
   EXPECT_EQ(processes.at("transport"), transport);
   EXPECT_EQ(processes.at("loss_bits"), threads.at("loss_bits")) << keys;
