@@ -6,7 +6,8 @@
 #   ./gpu_check.sh 3 [OUT.json]     # offload: states on the host and on a disk
 #
 # From a bundle (tools/bundle.sh) or a checkout with build/release. It needs python3 that finds torch 2.11.0 with CUDA 13. Each
-# check has passed, failed or been skipped, with a reason. Exit status: 0 all that ran passed; 1 one failed; 2 there is no GPU
+# check has passed, failed or been skipped, with a reason. With ZERO_CHECK_LOGS=FOLDER what each check printed is kept there; with
+# ZERO_CHECK_SECONDS=N no check takes longer. Exit status: 0 all that ran passed; 1 one failed; 2 there is no GPU
 # here, or the batch does not exist: the file then says why nothing was tried.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +23,11 @@ fi
 zero=$root/bin/zero
 out=$(realpath -m "${2:-gpu_check_$batch.json}")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+leave() {
+  [ -z "${ZERO_CHECK_LOGS:-}" ] || { mkdir -p "$ZERO_CHECK_LOGS" && cp "$work"/*.out "$work"/*.json "$work"/*.err "$ZERO_CHECK_LOGS/"; } 2>/dev/null
+  rm -rf "$work"
+}
+trap leave EXIT
 results=$work/results
 : > "$results"
 
@@ -55,6 +60,7 @@ skip() { add "$1" skipped 0 "$2"; }
 check() {
   local name=$1 limit=$2 begin status reason=
   shift 2
+  [ "$limit" -le "${ZERO_CHECK_SECONDS:-$limit}" ] || limit=$ZERO_CHECK_SECONDS
   begin=$(date +%s.%N)
   timeout "$limit" "$@" > "$work/$name.out" 2>&1
   status=$?
@@ -160,11 +166,12 @@ right() {
   fi
   cp "$work/doctor.json" "$work/probes.json"
   add probes passed 0 "" "$work/probes.json"
-  ZERO_GPU_SPANS=${ZERO_GPU_SPANS:-3000} gtest kernels 150 zero_cuda_test 'OnTheGpu.*'
+  ZERO_GPU_SPANS=${ZERO_GPU_SPANS:-3000} gtest kernels 150 zero_cuda_test 'OnTheGpu*'
   gtest engine 120 zero_engine_test 'OnADevice.*:-*RunsAsLate*'
+  gtest nccl 60 zero_engine_test 'LinkedDevices.*'
   if command -v compute-sanitizer > /dev/null && [ -x "$tests/zero_cuda_test" ]; then
     check sanitizer 120 env ZERO_TEST_DEVICE=cuda ZERO_GPU_SPANS=20 compute-sanitizer --error-exitcode 9 \
-      "$tests/zero_cuda_test" --gtest_filter='OnTheGpu.*' --gtest_brief=1
+      "$tests/zero_cuda_test" --gtest_filter='OnTheGpu*' --gtest_brief=1
   else
     skip sanitizer "compute-sanitizer is not there"
   fi

@@ -1,7 +1,6 @@
 // Update rules on a GPU, bit for bit against the CPU's kernels. ZERO_TEST_DEVICE names the device ("cuda"); without it
 // these tests are passed over, and those over a libcudart without a GPU run. `host` tries the way there on the host.
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -10,60 +9,12 @@
 #include "zero/device/open_device.h"
 #include "zero/optim/rule_registry.h"
 
+#include "device_arrays.h"
 #include "random_span.h"
 #include "tests/tier.h"
 
 namespace zero {
 namespace {
-
-// Arrays of an UpdateSpan, in the memory of a device.
-class DeviceSpan {
- public:
-  DeviceSpan(Device& device, const UpdateSpan& host) : device_(device), span_(host) {
-    const auto count = static_cast<std::size_t>(host.numel);
-    bring(span_.parameter, 4 * count);
-    bring(span_.gradient, count * size_of(host.gradient_dtype));
-    for (float*& state : span_.states) bring(state, 4 * count);
-    for (CodedState& state : span_.coded) {
-      bring(state.codes, count);
-      bring(state.scales, 4 * ((count + kCodeBlock - 1) / kCodeBlock));
-    }
-    bring(span_.low_precision, count * size_of(host.low_precision_dtype));
-    device_.join(device_.mark(Lane::kUpdate));
-  }
-  const UpdateSpan& span() const { return span_; }
-
-  void take_back() {
-    for (const Array& array : arrays_)
-      device_.copy(Lane::kUpdate, array.staging.bytes().first(array.bytes), array.memory.bytes().first(array.bytes));
-    device_.join(device_.mark(Lane::kUpdate));
-    for (const Array& array : arrays_) std::memcpy(array.host, array.staging.data(), array.bytes);
-  }
-
- private:
-  struct Array {
-    Allocation memory, staging;
-    std::byte* host = nullptr;
-    std::size_t bytes = 0;
-  };
-
-  template <typename T>
-  void bring(T*& pointer, std::size_t bytes) {
-    if (pointer == nullptr || bytes == 0) return;
-    Array& array = arrays_.emplace_back();
-    array.memory = device_.allocate(bytes);
-    array.staging = device_.allocate_pinned(bytes);
-    array.host = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(pointer));
-    array.bytes = bytes;
-    std::memcpy(array.staging.data(), array.host, bytes);
-    device_.copy(Lane::kUpdate, array.memory.bytes().first(bytes), array.staging.bytes().first(bytes));
-    pointer = reinterpret_cast<T*>(array.memory.data());
-  }
-
-  Device& device_;
-  UpdateSpan span_;
-  std::vector<Array> arrays_;
-};
 
 class OnTheGpu : public testing::Test {
  protected:
@@ -88,9 +39,9 @@ class OnTheGpu : public testing::Test {
                                   .weight_decay = drawn(random, 2) == 0 ? 0.0 : 0.1};
       rule->update(expected.span(), scalars);
       if (actual.numel > 0) {
-        DeviceSpan there(device(), actual.span());
-        rule->queue(device(), Lane::kUpdate, there.span(), scalars);
-        there.take_back();
+        DeviceArrays arrays(device());
+        rule->queue(device(), Lane::kUpdate, arrays.bring(actual.span()), scalars);
+        arrays.take_back();
       }
       ASSERT_TRUE(actual == expected) << rule->name() << ", trial " << trial;
     }
@@ -132,13 +83,14 @@ TEST_F(OnTheGpu, StatesInEightBitsHaveThem) {
     auto there_parameter = parameter;
     auto there_codes = codes;
     auto there_scales = scales;
-    DeviceSpan there(device(), span_of(there_parameter, there_codes, there_scales));
+    DeviceArrays arrays(device());
+    const UpdateSpan there = arrays.bring(span_of(there_parameter, there_codes, there_scales));
     for (int step = 1; step <= 3; ++step) {
       const UpdateScalars scalars{.step = step, .lr = 1e-2, .weight_decay = 0.1};
       rule->update(span_of(parameter, codes, scales), scalars);
-      rule->queue(device(), Lane::kUpdate, there.span(), scalars);
+      rule->queue(device(), Lane::kUpdate, there, scalars);
     }
-    there.take_back();
+    arrays.take_back();
     ASSERT_TRUE(same_values(parameter, there_parameter)) << trial;
     ASSERT_EQ(codes, there_codes) << trial;
     ASSERT_EQ(scales, there_scales) << trial;

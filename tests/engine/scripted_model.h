@@ -16,6 +16,7 @@
 
 #include "zero/base/error.h"
 #include "zero/device/host_device.h"
+#include "zero/device/recorded_device.h"
 #include "zero/engine/engine.h"
 
 #include "../fp32_states.h"
@@ -195,24 +196,43 @@ class ScriptedModel final : public UnitObserver {
     std::byte* data() { return on_device ? on_device.data() : on_host.data(); }
   };
 
-  void read(const GatheredUnit& in_use) {
+  // What an operator finds at `data` on the device: there itself, where the host can look while it stands for the operator, as on a
+  // RecordedDevice; else a copy.
+  const std::byte* seen(std::span<const std::byte> data, const char* who) {
+    const Access access = reads(data);
+    device_.touches(Lane::kCompute, {&access, 1}, who);
+    if (device_.host_readable() || dynamic_cast<RecordedDevice*>(&device_) != nullptr) return data.data();
+    copied_.resize(data.size());
+    device_.copy(Lane::kCompute, copied_, data);
+    device_.join(device_.mark(Lane::kCompute));
+    return copied_.data();
+  }
+  void write(std::span<std::byte> data, std::span<const std::byte> values) {
+    if (device_.host_readable() || dynamic_cast<RecordedDevice*>(&device_) != nullptr) {
+      std::ranges::copy(values, data.begin());
+    } else {
+      device_.copy(Lane::kCompute, data, values);
+      device_.join(device_.mark(Lane::kCompute));  // `values` may go
+    }
+  }
+
+  const std::byte* read(const GatheredUnit& in_use) {
     const Unit& description = units_[static_cast<std::size_t>(in_use.unit())];
     const std::byte* data = bound(in_use.unit());
     const std::size_t bytes = static_cast<std::size_t>(description.numel) * size_of(description.dtype);
-    const Access parameters = reads(std::span(data, data == nullptr ? 0 : bytes));
-    device_.touches(Lane::kCompute, {&parameters, 1}, "an operator of the model");
     if (data == nullptr || data != in_use.data())
       throw Error("unit " + description.name + " is not where the observer was told");
+    data = seen({data, bytes}, "an operator of the model");
     for (const Slice& slice : description.slices) {
       for (std::int64_t i = 0; i < slice.numel; ++i) {
         checksum_ = checksum_ * 0.999 + load_element(data, description.dtype, slice.offset + i);
       }
     }
+    return data;
   }
 
   Gradient gradient_of(const GatheredUnit& in_use, const Slice& slice, int step, int micro) {
     const Unit& unit = units_[static_cast<std::size_t>(in_use.unit())];
-    const std::byte* data = bound(unit.index);
     const std::size_t bytes = static_cast<std::size_t>(slice.numel) * size_of(unit.dtype);
     Gradient gradient;
     if (device_.host_readable()) {
@@ -220,19 +240,22 @@ class ScriptedModel final : public UnitObserver {
     } else {
       gradient.on_device = device_.allocate(bytes);
     }
-    read(in_use);
+    const std::byte* const data = read(in_use);
     if (!device_.host_readable()) {
       const std::size_t unit_bytes = static_cast<std::size_t>(unit.numel) * size_of(unit.dtype);
-      const Access both[] = {reads(std::span(data, unit_bytes)), writes(std::span(gradient.data(), bytes))};
+      const Access both[] = {reads(std::span(bound(unit.index), unit_bytes)),
+                             writes(std::span(gradient.data(), bytes))};
       device_.touches(Lane::kCompute, both, "an operator's backward");
     }
     const auto moment = static_cast<std::uint64_t>((step * 16 + micro) * 64 + rank_);
+    std::vector<std::byte> values(bytes);
     for (std::int64_t i = 0; i < slice.numel; ++i) {
       const float here = load_element(data, unit.dtype, slice.offset + i);
       const float value =
           0.5F * here + noise(moment, static_cast<std::uint64_t>(slice.param), static_cast<std::uint64_t>(i));
-      store_element(gradient.data(), unit.dtype, i, loss_scale_ * edit(slice.param, i, value));
+      store_element(values.data(), unit.dtype, i, loss_scale_ * edit(slice.param, i, value));
     }
+    write({gradient.data(), bytes}, values);
     return gradient;
   }
 
@@ -241,6 +264,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<std::byte*> data_;
   Device& device_;
   int rank_ = 0;
+  std::vector<std::byte> copied_;
   double checksum_ = 0;
   float loss_scale_ = 1;
   std::vector<Gradient>

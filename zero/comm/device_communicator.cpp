@@ -64,10 +64,13 @@ DeviceCommunicator::DeviceCommunicator(Communicator& control, Device& device, st
       device_(device),
       ranks_of_a_kernel_(options.ranks_of_a_kernel),
       num_exceptions_(std::uncaught_exceptions()),
-      staging_(device.allocate(static_cast<std::size_t>(staging_bytes(control.world(), options.staging_bytes)))),
+      staging_(link == nullptr
+                   ? Allocation()
+                   : device.allocate(static_cast<std::size_t>(staging_bytes(control.world(), options.staging_bytes)))),
       link_(std::move(link)) {
+  ZERO_CHECK(link_ != nullptr || world() == 1, "{} ranks on devices without a link", world());
   prepare_sums();
-  connect();
+  if (link_ != nullptr) connect();
 }
 
 DeviceCommunicator::~DeviceCommunicator() {
@@ -126,7 +129,7 @@ Work DeviceCommunicator::all_gather(std::span<const std::byte> in, std::span<std
   auto handshake = shake_hands(Operation::kAllGather, tag, out.size());
   follow_both();
   const bool in_place = in.data() == own.data();
-  if (tag.blocks.equal()) {
+  if (link_ != nullptr && tag.blocks.equal()) {
     const std::array accesses{reads(in), writes(out)};
     device_.touches(Lane::kGather, accesses, "all_gather between devices");
     settle(link_->all_gather(device_.native_queue(Lane::kGather), in, out.data()), handshake->own);

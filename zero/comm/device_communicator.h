@@ -19,6 +19,8 @@
 // die. What fails, or takes longer than the timeout, ends in DeviceLink::abort(), so that no lane waits for good, and in a CommError;
 // later calls throw it again.
 //
+// One rank needs no link: its gathers are copies on the device, its sums the kernel alone.
+//
 // A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes()). drain() has
 // nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for
 // them. `control` and `device` outlive it, and it its works.
@@ -46,7 +48,7 @@ class DeviceCommunicator final : public Communicator {
     int ranks_of_a_kernel =
         static_cast<int>(RankSumArguments::kMost);  // more are summed by several, one after the other
   };
-  // Throws CommError where the ranks do not connect; DeviceError, ConfigError ("memory").
+  // `link`: null for one rank. Throws CommError where the ranks do not connect; DeviceError, ConfigError ("memory").
   DeviceCommunicator(Communicator& control, Device& device, std::unique_ptr<DeviceLink> link)
       : DeviceCommunicator(control, device, std::move(link), Options{}) {}
   DeviceCommunicator(Communicator& control, Device& device, std::unique_ptr<DeviceLink> link, const Options& options);
@@ -60,7 +62,7 @@ class DeviceCommunicator final : public Communicator {
 
   int rank() const override { return control_.rank(); }
   int world() const override { return control_.world(); }
-  std::string_view transport() const override { return "nccl"; }
+  std::string_view transport() const override { return link_ == nullptr ? control_.transport() : "nccl"; }
   [[nodiscard]] Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   [[nodiscard]] Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   [[nodiscard]] Work broadcast(std::span<std::byte> data, int root, CommTag tag) override;

@@ -90,9 +90,10 @@ Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag ta
   Sum sum{.request = request, .blocks = tag.blocks, .what = handshake->own, .world = world()};
   const std::size_t slot = staging_.size() / 2;
   const std::int64_t others = std::max(world() - 1, 1);
-  sum.tile = static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
   std::int64_t most = 0;
   for (int r = 0; r < world(); ++r) most = std::max(most, sum.numel(r));
+  sum.tile =
+      link_ == nullptr ? most : static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
 
   follow(device_, Lane::kReduce, Lane::kUp);      // those that used the output
   follow(device_, Lane::kGather, Lane::kReduce);  // those that wrote the input

@@ -97,6 +97,7 @@ void DeviceCommunicator::settle(DeviceLink::State state, const Signature& what) 
 }
 
 void DeviceCommunicator::await(const Mark& mark, const Signature& what) try {
+  if (link_ == nullptr) return device_.join(mark);
   WaitedTime time;
   double waited = 0, looked = 0;
   for (; !device_.done(mark); waited = time.seconds()) {
@@ -144,6 +145,7 @@ int DeviceCommunicator::world_rank(int rank) const {
 }
 
 void DeviceCommunicator::abandon() noexcept {
+  if (link_ == nullptr) return;
   try {
     link_->abort();
   } catch (const std::exception& error) {

@@ -42,8 +42,7 @@ void check_device(const LoadedConfig& loaded) {
 }
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
-  const auto& [model, train, zero, sync] =
-      std::tie(loaded.config.model, loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   refuse_on_gpu(loaded, "optimizer.name", rule_row(loaded.config.optimizer.name).needs != RuleNeeds::kElements,
                 "an optimizer that needs more of a parameter than each element does",
                 "use " + rule_names(RuleNeeds::kElements));
@@ -55,8 +54,6 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
                 "use zero.stage 3, or leave it on the device");
   refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
                 "use train.checkpoint_activations alone");
-  refuse_on_gpu(loaded, "model.dropout", model.dropout > 0 && train.checkpoint_activations,
-                "dropout within activation checkpoints does", "use one of the two");
   const CommConfig& comm = loaded.config.comm;
   for (const auto& [name, codec] :
        {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})

@@ -80,16 +80,32 @@ inline CodedSlice coded_slice_of(const UpdateSpan& span) {
   return {slice_of(span), span.coded[0], span.coded[1]};
 }
 
-// With its new moments.
+struct CodedElement {
+  float g = 0, p = 0;
+  std::uint8_t first = 0, second = 0;
+};
+
 template <typename G>
-ZERO_BODY Element load_coded(const CodedSlice& s, const AdamBody& adam, std::int64_t i) {
-  Element e;
-  e.g = mul(to_float(reinterpret_cast<const G*>(s.slice.gradient)[i]), adam.c.gradient_scale);
-  e.p = s.slice.parameter[i];
-  e.first = decode_code<SignedBody>(s.first.codes[i], mul(0.5F, s.first.scales[i / kCodeBlock]));
-  e.second = decode_code<UnsignedBody>(s.second.codes[i], mul(0.5F, s.second.scales[i / kCodeBlock]));
+ZERO_BODY CodedElement load_codes(const CodedSlice& s, const AdamBody& adam, std::int64_t i) {
+  return {.g = mul(to_float(reinterpret_cast<const G*>(s.slice.gradient)[i]), adam.c.gradient_scale),
+          .p = s.slice.parameter[i],
+          .first = s.first.codes[i],
+          .second = s.second.codes[i]};
+}
+
+// With its new moments.
+ZERO_BODY Element decoded(const CodedElement& c, const AdamBody& adam, float first_scale, float second_scale) {
+  Element e{.g = c.g,
+            .p = c.p,
+            .first = decode_code<SignedBody>(c.first, mul(0.5F, first_scale)),
+            .second = decode_code<UnsignedBody>(c.second, mul(0.5F, second_scale))};
   adam.update_moments(e.g, e.first, e.second);
   return e;
+}
+
+template <typename G>
+ZERO_BODY Element load_coded(const CodedSlice& s, const AdamBody& adam, std::int64_t i) {
+  return decoded(load_codes<G>(s, adam, i), adam, s.first.scales[i / kCodeBlock], s.second.scales[i / kCodeBlock]);
 }
 
 template <typename Low>

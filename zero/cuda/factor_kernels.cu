@@ -33,7 +33,7 @@ cudaError_t launch_adafactor(const LaunchPlace& place, const void* arguments) {
   if (!fits(a)) return cudaErrorInvalidValue;
   const auto table = table_of(a);
   if (table.num_tiles == 0) return cudaSuccess;
-  adafactor_kernel<<<blocks_for(table.num_tiles, place), kThreads, 0, place.stream>>>(table);
+  adafactor_kernel<<<block_each(table.num_tiles), kThreads, 0, place.stream>>>(table);
   return cudaGetLastError();
 }
 
@@ -43,7 +43,7 @@ cudaError_t launch_adafactor_sums(const LaunchPlace& place, const void* argument
   const auto table = table_of(a.slices);
   if (table.num_tiles == 0) return cudaSuccess;
   const SumPlaces places{.parameter = a.parameter, .direction = a.direction};
-  adafactor_sums_kernel<<<blocks_for(table.num_tiles, place), kThreads, 0, place.stream>>>(table, places);
+  adafactor_sums_kernel<<<blocks_at_once(table.num_tiles, place), kThreads, 0, place.stream>>>(table, places);
   return cudaGetLastError();
 }
 

@@ -6,6 +6,9 @@
 //     for_each_tile(table, [&](std::size_t slice, std::int64_t begin, std::int64_t end) { ... });
 //   }
 //
+// A block has one tile, the next block the next: memory is faster where blocks of a time are neighbours there. Where a grid has fewer
+// blocks than tiles, a block goes on with others.
+//
 // Kernels, in the .cuh files beside it, are device code alone: what launches them is in the .cu files. So tests run them on the
 // host, with threads that are none (tests/cuda/host_grid.h). A tile begins at a multiple of kTileNumel in its span, and all threads of a block have the same one.
 #pragma once
@@ -20,8 +23,10 @@ constexpr std::int64_t kTileNumel = 2048;
 
 template <typename Use>
 __device__ void for_each_element(std::int64_t numel, Use use) {
-  const std::int64_t stride = std::int64_t{kThreads} * gridDim.x;
-  for (std::int64_t i = std::int64_t{kThreads} * blockIdx.x + threadIdx.x; i < numel; i += stride) use(i);
+  for (std::int64_t begin = blockIdx.x * kTileNumel; begin < numel; begin += gridDim.x * kTileNumel) {
+    const std::int64_t end = numel - begin < kTileNumel ? numel : begin + kTileNumel;
+    for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) use(i);
+  }
 }
 
 // A list of spans as a kernel's argument: less than the 4 KiB that any driver takes.

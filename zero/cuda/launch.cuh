@@ -10,8 +10,14 @@
 
 namespace zero::bodies {
 
-// Blocks of a grid for so many pieces of work.
-inline unsigned blocks_for(std::int64_t pieces, const LaunchPlace& place) {
+// Blocks of a grid with one for each piece of work.
+inline unsigned block_each(std::int64_t pieces) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  return static_cast<unsigned>(std::clamp<std::int64_t>(pieces, 1, kMost));
+}
+
+// As many as the GPU runs at a time, at most: for blocks that end with something to add up.
+inline unsigned blocks_at_once(std::int64_t pieces, const LaunchPlace& place) {
   return static_cast<unsigned>(std::clamp<std::int64_t>(pieces, 1, place.most_blocks));
 }
 
@@ -19,7 +25,7 @@ template <typename Arguments, void (*kernel)(Arguments)>
 cudaError_t launch_elements(const LaunchPlace& place, const void* arguments) {
   const auto& a = *static_cast<const Arguments*>(arguments);
   if (a.numel == 0) return cudaSuccess;
-  kernel<<<blocks_for((a.numel + kThreads - 1) / kThreads, place), kThreads, 0, place.stream>>>(a);
+  kernel<<<block_each((a.numel + kTileNumel - 1) / kTileNumel), kThreads, 0, place.stream>>>(a);
   return cudaGetLastError();
 }
 

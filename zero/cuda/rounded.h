@@ -12,10 +12,13 @@
 #include <cmath>
 #include <cstdint>
 
+// ZERO_UNROLL before a loop over the elements that a thread has keeps these in registers.
 #ifdef __CUDACC__
 #define ZERO_BODY __host__ __device__ inline
+#define ZERO_UNROLL _Pragma("unroll")
 #else
 #define ZERO_BODY inline
+#define ZERO_UNROLL
 #endif
 
 namespace zero::bodies {

@@ -11,7 +11,9 @@ cudaError_t launch_rank_sum(const LaunchPlace& place, const void* arguments) {
   if (a.num_in == 1 && a.in[0] == a.out && a.dtype == a.out_dtype && !a.accumulate && a.onto == nullptr)
     a.out = nullptr;
   if (a.numel == 0 || (a.out == nullptr && a.stats == nullptr)) return cudaSuccess;
-  return launch_elements<RankSumArguments, rank_sum_kernel>(place, &a);
+  const std::int64_t blocks = (a.numel + kSumBlock * kThreads - 1) / (kSumBlock * kThreads);
+  rank_sum_kernel<<<block_each(blocks), kThreads, 0, place.stream>>>(a);
+  return cudaGetLastError();
 }
 
 cudaError_t launch_lamb_sums(const LaunchPlace& place, const void* arguments) {
@@ -19,7 +21,7 @@ cudaError_t launch_lamb_sums(const LaunchPlace& place, const void* arguments) {
   const auto table = table_of(a.slices);
   if (table.num_tiles == 0) return cudaSuccess;
   const SumPlaces places{.parameter = a.parameter, .direction = a.direction};
-  lamb_sums_kernel<<<blocks_for(table.num_tiles, place), kThreads, 0, place.stream>>>(table, places);
+  lamb_sums_kernel<<<blocks_at_once(table.num_tiles, place), kThreads, 0, place.stream>>>(table, places);
   return cudaGetLastError();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "zero/cuda/block_sum.cuh"
+#include "zero/cuda/blocks.cuh"
 #include "zero/cuda/element_bodies.h"
 #include "zero/cuda/rule_bodies.h"
 
@@ -12,18 +13,67 @@ __device__ inline std::int64_t rounded_up(std::int64_t numel) {
   return (numel + kThreads - 1) / kThreads * kThreads;
 }
 
+// A block of kSumBlock elements of a sum over ranks, which one thread has: what sum_of_ranks() does to each.
+template <typename In, typename Out>
+__device__ void sum_block_of_ranks(const RankSumArguments& a, std::int64_t first, float (&sum)[kSumBlock]) {
+  In in[kSumBlock];
+  const auto load = [&](std::int32_t rank) { load_block(reinterpret_cast<const In*>(a.in[rank]) + first, in); };
+  load(0);
+  if (a.onto != nullptr) {
+    load_block(a.onto + first, sum);
+    ZERO_UNROLL
+    for (int i = 0; i < kSumBlock; ++i) sum[i] = add(sum[i], to_float(in[i]));
+  } else {
+    ZERO_UNROLL
+    for (int i = 0; i < kSumBlock; ++i) sum[i] = to_float(in[i]);
+  }
+  for (std::int32_t rank = 1; rank < a.num_in; ++rank) {
+    load(rank);
+    ZERO_UNROLL
+    for (int i = 0; i < kSumBlock; ++i) sum[i] = add(sum[i], to_float(in[i]));
+  }
+  if (a.out == nullptr) return;
+  Out* const to = reinterpret_cast<Out*>(a.out) + first;
+  Out out[kSumBlock];
+  if (a.accumulate) {
+    load_block(to, out);
+    ZERO_UNROLL
+    for (int i = 0; i < kSumBlock; ++i) sum[i] = add(to_float(out[i]), sum[i]);
+  }
+  ZERO_UNROLL
+  for (int i = 0; i < kSumBlock; ++i) {
+    out[i] = rounded_to<Out>(sum[i]);
+    sum[i] = to_float(out[i]);
+  }
+  store_block(out, to);
+}
+
 __global__ void __launch_bounds__(kThreads) rank_sum_kernel(const __grid_constant__ RankSumArguments a) {
   BlockSum squares;
   unsigned num_non_finite = 0;
-  with_element_types(a.dtype, a.out_dtype, [&](auto in, auto out) {
-    for_each_element(a.stats != nullptr ? rounded_up(a.numel) : a.numel, [&](std::int64_t i) {
-      const float sum = i < a.numel ? sum_of_ranks(a, in, out, i) : 0.0F;
-      if (a.stats == nullptr) return;
-      num_non_finite += is_finite(sum) ? 0U : 1U;
-      const double term = quarter_terms(square_of(sum), ExchangeThreads());
-      if (threadIdx.x % kSumBlock < 4) squares.add(term, &a.stats->sum_squares);
-    });
-  });
+  with_element_types(a.dtype, a.out_dtype,
+                     [&]<typename In, typename Out>(std::type_identity<In> in, std::type_identity<Out> out) {
+                       const std::int64_t stride = std::int64_t{kThreads} * gridDim.x * kSumBlock;
+                       for (std::int64_t first = (std::int64_t{kThreads} * blockIdx.x + threadIdx.x) * kSumBlock;
+                            first < a.numel; first += stride) {
+                         float sum[kSumBlock];
+                         if (a.numel - first >= kSumBlock) {
+                           sum_block_of_ranks<In, Out>(a, first, sum);
+                         } else {
+                           ZERO_UNROLL
+                           for (int i = 0; i < kSumBlock; ++i)
+                             sum[i] = first + i < a.numel ? sum_of_ranks(a, in, out, first + i) : 0.0F;
+                         }
+                         if (a.stats == nullptr) continue;
+                         ZERO_UNROLL
+                         for (int i = 0; i < kSumBlock; ++i) num_non_finite += is_finite(sum[i]) ? 0U : 1U;
+                         SumLimbs* const limbs = &a.stats->sum_squares;
+                         squares.add(quarter_term<0>(sum), limbs);
+                         squares.add(quarter_term<1>(sum), limbs);
+                         squares.add(quarter_term<2>(sum), limbs);
+                         squares.add(quarter_term<3>(sum), limbs);
+                       }
+                     });
   if (a.stats == nullptr) return;
   squares.flush(&a.stats->sum_squares);
   if (num_non_finite > 0) AtomicAdder()(a.stats->num_non_finite, num_non_finite);

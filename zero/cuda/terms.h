@@ -4,6 +4,7 @@
 // Sixteen lanes hold an element each; `exchange(value, 8)` is the value of the lane whose number differs by bit 8.
 //
 //   quarter_terms(square, exchange)     // in lanes 0 to 3: the four terms
+//   quarter_term<2>(values)             // the third of them, by a thread that has all sixteen values
 //   whole_term(square, exchange)        // in lane 0: the one
 //
 // On a device a lane is a thread; a test has arrays for values. Local.
@@ -22,6 +23,13 @@ template <typename Value, typename Exchange>
 ZERO_BODY Value quarter_terms(Value squares, Exchange exchange) {
   const Value pairs = add(squares, exchange(squares, 8));
   return add(pairs, exchange(pairs, 4));
+}
+
+// A constant, so that the values stay in registers.
+template <int which>
+ZERO_BODY double quarter_term(const float (&values)[kSumBlock]) {
+  const double pair = add(square_of(values[which]), square_of(values[which + 8]));
+  return add(pair, add(square_of(values[which + 4]), square_of(values[which + 12])));
 }
 
 template <typename Value, typename Exchange>

@@ -9,7 +9,7 @@ template <typename Constants>
 cudaError_t launch_update(const LaunchPlace& place, const void* arguments) {
   const auto table = table_of(*static_cast<const UpdateSlices<Constants>*>(arguments));
   if (table.num_tiles == 0) return cudaSuccess;
-  update_kernel<<<blocks_for(table.num_tiles, place), kThreads, 0, place.stream>>>(table);
+  update_kernel<<<block_each(table.num_tiles), kThreads, 0, place.stream>>>(table);
   return cudaGetLastError();
 }
 
@@ -17,7 +17,7 @@ cudaError_t launch_adamw8bit(const LaunchPlace& place, const void* arguments) {
   const auto& a = *static_cast<const AdamArguments*>(arguments);
   const CodedTable table = coded_table_of(a);
   if (table.num_blocks == 0) return cudaSuccess;
-  adamw8bit_kernel<<<blocks_for(table.num_blocks, place), kThreads, 0, place.stream>>>(table);
+  adamw8bit_kernel<<<block_each((table.num_blocks + kWarps - 1) / kWarps), kThreads, 0, place.stream>>>(table);
   return cudaGetLastError();
 }
 

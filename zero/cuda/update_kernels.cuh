@@ -36,18 +36,12 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
   });
 }
 
-static_assert(kThreads == kCodeBlock, "a thread has an element of a block of codes");
+constexpr int kWarp = 32, kWarps = kThreads / kWarp;
+// Elements of a block of codes that a thread of its warp has: every 32nd.
+constexpr int kCodesOfAThread = kCodeBlock / kWarp;
 
-// The largest of all threads of the block.
-__device__ inline std::int32_t largest_of_block(std::int32_t value) {
-  __shared__ std::int32_t of_warp[kThreads / 32];
-  const auto take = [&value](std::int32_t other) { value = other > value ? other : value; };
-  for (int distance = 16; distance > 0; distance /= 2) take(__shfl_xor_sync(0xffffffffU, value, distance));
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  for (const std::int32_t other : of_warp) take(other);
-  __syncthreads();
-  return value;
+__device__ inline std::int32_t largest_of_warp(std::int32_t value) {  // not negative
+  return static_cast<std::int32_t>(__reduce_max_sync(0xffffffffU, static_cast<std::uint32_t>(value)));
 }
 
 struct CodedTable {
@@ -70,22 +64,38 @@ inline CodedTable coded_table_of(const AdamArguments& a) {
   return table;
 }
 
+// All is loaded before anything is computed: what hides the memory's latency.
 template <typename G, typename Low>
 __device__ void update_coded_block(const CodedSlice& s, const AdamBody& adam, std::int64_t block) {
-  const std::int64_t i = block * kCodeBlock + threadIdx.x;
-  const bool has_element = i < s.slice.numel;
-  const Element e = has_element ? load_coded<G>(s, adam, i) : Element{};
-  const BlockScale first = block_scale(largest_of_block(magnitude_bits(e.first)));
-  const BlockScale second = block_scale(largest_of_block(magnitude_bits(e.second)));
-  if (has_element) store_coded<Low>(s, adam, e, first.two_over, second.two_over, i);
-  if (threadIdx.x != 0) return;
-  s.first.scales[block] = first.scale;
-  s.second.scales[block] = second.scale;
+  const std::int64_t first = block * kCodeBlock + threadIdx.x % kWarp;
+  CodedElement loaded[kCodesOfAThread];
+  for (int k = 0; k < kCodesOfAThread; ++k)
+    if (first + k * kWarp < s.slice.numel) loaded[k] = load_codes<G>(s, adam, first + k * kWarp);
+  const float first_scale = s.first.scales[block], second_scale = s.second.scales[block];
+  Element elements[kCodesOfAThread];
+  std::int32_t first_peak = 0, second_peak = 0;
+  for (int k = 0; k < kCodesOfAThread; ++k) {
+    Element& e = elements[k];
+    if (first + k * kWarp < s.slice.numel) e = decoded(loaded[k], adam, first_scale, second_scale);
+    first_peak = magnitude_bits(e.first) > first_peak ? magnitude_bits(e.first) : first_peak;
+    second_peak = magnitude_bits(e.second) > second_peak ? magnitude_bits(e.second) : second_peak;
+  }
+  const BlockScale first_new = block_scale(largest_of_warp(first_peak));
+  const BlockScale second_new = block_scale(largest_of_warp(second_peak));
+  for (int k = 0; k < kCodesOfAThread; ++k)
+    if (first + k * kWarp < s.slice.numel)
+      store_coded<Low>(s, adam, elements[k], first_new.two_over, second_new.two_over, first + k * kWarp);
+  if (threadIdx.x % kWarp != 0) return;
+  s.first.scales[block] = first_new.scale;
+  s.second.scales[block] = second_new.scale;
 }
 
+// A warp has a block of codes at a time.
 __global__ void __launch_bounds__(kThreads) adamw8bit_kernel(const __grid_constant__ CodedTable table) {
   std::size_t which = 0;
-  for (std::int64_t block = blockIdx.x; block < table.num_blocks; block += gridDim.x) {
+  const std::int64_t stride = std::int64_t{kWarps} * gridDim.x;
+  for (std::int64_t block = std::int64_t{kWarps} * blockIdx.x + threadIdx.x / kWarp; block < table.num_blocks;
+       block += stride) {
     while (which + 1 < AdamArguments::kMost && block >= table.first_block[which + 1]) ++which;
     const CodedSlice coded = table.slices[which];
     with_types(coded.slice, [&]<typename G, typename Low>(std::type_identity<G>, std::type_identity<Low>) {

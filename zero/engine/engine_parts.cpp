@@ -157,9 +157,12 @@ void check_link(const Device& device, const Placement& placement) {
            "use one of the two");
 }
 
-std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, const EngineSeams& seams) {
-  if (!seams.open_link) return nullptr;
-  return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device));
+// Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over.
+std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool coded,
+                                                 const EngineSeams& seams) {
+  if (device.host_readable()) return nullptr;
+  if (seams.open_link) return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device));
+  return units.world() == 1 && !coded ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
 // What works on bytes of the device by the host's code so far.
@@ -214,7 +217,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
       device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie(),
                      seams.open_link != nullptr)),
-      linked(link_devices(comms.units, device, seams)),
+      linked(link_devices(comms.units, device, coded != nullptr, seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
       staged(device.host_readable() || linked != nullptr
                  ? nullptr

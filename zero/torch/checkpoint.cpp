@@ -43,7 +43,9 @@ std::string shape_of(const at::Tensor& tensor) {
 struct Run {
   Function fn;
   std::vector<SavedInput> inputs;
-  at::Tensor generator_state;  // undefined: fn drew nothing
+  // Of the CPU and of `place`, which may be a GPU; undefined: fn drew nothing there.
+  at::Tensor generator_state, device_generator_state;
+  c10::Device place = kOnCpu;
   Autocast autocast;
   std::size_t num_outputs = 0;
   std::vector<std::size_t> differentiable;  // of the outputs: those that a gradient can come for
@@ -96,6 +98,7 @@ class CheckpointNode final : public Node {
   Tensors run_again(const Tensors& leaves) const {
     const c10::AutoGradMode recording(true);
     const GeneratorScope random(run_.generator_state);
+    const GeneratorScope random_there(run_.device_generator_state, run_.place);
     const AutocastScope casts(run_.autocast);
     Tensors outputs = run_.fn(leaves);
     if (outputs.size() != run_.num_outputs)
@@ -123,13 +126,20 @@ class CheckpointNode final : public Node {
   bool released_ = false;
 };
 
-void refuse_devices(const Tensors& inputs) {
+// The GPU that inputs lie on, or else the CPU: whose generator is kept, beside the CPU's.
+c10::Device place_of(const Tensors& inputs) {
+  c10::Device place = kOnCpu;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined() && !inputs[i].is_cpu() && !inputs[i].is_meta())
+    if (!inputs[i].defined() || inputs[i].is_cpu() || inputs[i].is_meta()) continue;
+    const c10::Device found = inputs[i].device();
+    if (!found.is_cuda() || (place.is_cuda() && found != place))
       refuse(fmt::format("input {}", i),
-             fmt::format("lies on {}, whose generator is not kept", inputs[i].device().str()),
-             "use it for tensors of the CPU");
+             place.is_cuda() ? fmt::format("lies on {}, and another one on {}", found.str(), place.str())
+                             : fmt::format("lies on {}, whose generator is not kept", found.str()),
+             "use it for tensors of the CPU and of one GPU");
+    place = found;
   }
+  return place;
 }
 
 void refuse_written(const Tensors& inputs, const std::vector<std::int64_t>& versions) {
@@ -167,8 +177,8 @@ void refuse_captured(const Tensors& outputs, std::uint64_t first) {
 // more at its peak than the second run does.
 Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOptions& options) {
   if (!c10::GradMode::is_enabled()) return fn(inputs);
-  refuse_devices(inputs);
-  Run run{.fn = fn, .autocast = Autocast::now()};
+  const c10::Device place = place_of(inputs);
+  Run run{.fn = fn, .place = place, .autocast = Autocast::now(place.type())};
   Tensors leaves;
   std::vector<std::int64_t> versions;
   for (const at::Tensor& input : inputs) {
@@ -177,6 +187,7 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
     versions.push_back(input.defined() ? input._version() : 0);
   }
   run.generator_state = generator_state();
+  if (place.is_cuda()) run.device_generator_state = generator_state(place);
   const std::uint64_t first = at::sequence_number::peek();
   Tensors outputs;
   {
@@ -185,6 +196,8 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
   }
   refuse_written(inputs, versions);
   if (same_bytes(run.generator_state, generator_state())) run.generator_state.reset();
+  if (place.is_cuda() && same_bytes(run.device_generator_state, generator_state(place)))
+    run.device_generator_state.reset();
   run.num_outputs = outputs.size();
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].defined() && outputs[i].requires_grad()) run.differentiable.push_back(i);

@@ -4,8 +4,8 @@
 //   y = zero::checkpoint([block](const auto& in) { return block->forward(in[0]); }, {x});
 //
 // From forward to backward only the inputs are kept. A chain of such blocks holds the activations of one block at a
-// time, and computes each block's forward pass twice. The second run has the first one's random numbers (the CPU's
-// default generator) and autocast, without its cache. Losses and gradients have the bits of a run without checkpoint();
+// time, and computes each block's forward pass twice. The second run has the first one's random numbers (the default
+// generators of the CPU and of the inputs' GPU) and autocast, without its cache. Losses and gradients have the bits of a run without checkpoint();
 // only the gradient of a tensor that is used in several checkpoints, or inside one and outside, may round differently,
 // since its parts are added in another order. Checkpoints may lie inside each other; without gradient mode there is
 // nothing to keep, and fn is called as it is.
@@ -16,7 +16,7 @@
 //   - inputs are read, not written in place: ConfigError, or libtorch's error in backward if somebody else wrote them
 //   - a tensor that was computed outside and needs a gradient comes in through `inputs`, not by capture: ConfigError.
 //     Parameters may be captured, and need no input beside them.
-//   - inputs lie on the CPU: ConfigError. Undefined ones, integers and ones without gradient are fine.
+//   - inputs lie on the CPU and on one GPU: ConfigError. Undefined ones, integers and ones without gradient are fine.
 // In backward, as a ConfigError: a gradient of a gradient (create_graph), gradients of chosen tensors alone
 // (torch::autograd::grad), a second backward pass where the first did not retain the graph, outputs of another shape.
 //

@@ -69,7 +69,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       timeline(job.timeline, job.train.steps, world, job.run_dir),
       corpus(open_corpus(job)),
       task(make_task(job.model, corpus.shape(), job.train.seed)),
-      meter(task->activations(), job.attach.threads, place_of(*device)),
+      meter(task->activations(), job.attach.threads, place_of(*device), job.attach.dtype.value_or(DType::kFloat32)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
       log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),

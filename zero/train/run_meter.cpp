@@ -91,7 +91,7 @@ RankReport RunMeter::rank_report() const {
   rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
   rank.transfers = steps_.transfers();
   activation_offload_.add_to(rank);
-  rank.peak_flops = probe_matmul_flops(place_);
+  rank.peak_flops = probe_matmul_flops(place_, probed_);
   return rank;
 }
 

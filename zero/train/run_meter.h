@@ -19,6 +19,7 @@
 #include "zero/report/metrics_log.h"
 #include "zero/report/report.h"
 #include "zero/report/slow_steps.h"
+#include "zero/torch/tensor_type.h"
 #include "zero/train/activation_offload_meter.h"
 
 namespace zero {
@@ -28,8 +29,13 @@ class RunMeter {
   using Say = std::function<void(const std::string&)>;
   // `activations` null: none are offloaded; else it outlives this.
   // `place`: where the model computes.
-  RunMeter(const ActivationStore* activations, int threads, c10::Device place = c10::Device(c10::DeviceType::CPU))
-      : activation_offload_(activations), place_(place), threads_(threads) {}
+  // `place`: where operators compute; a GPU's products are probed in `dtype`, a CPU's in fp32.
+  RunMeter(const ActivationStore* activations, int threads, c10::Device place = c10::Device(c10::DeviceType::CPU),
+           DType dtype = DType::kFloat32)
+      : activation_offload_(activations),
+        place_(place),
+        probed_(place.is_cuda() ? to_scalar_type(dtype) : c10::ScalarType::Float),
+        threads_(threads) {}
 
   // Before the first step of this process.
   // `predicts`: the engine's ranks compute what a step takes time for. Servers do not.
@@ -52,6 +58,7 @@ class RunMeter {
 
   ActivationOffloadMeter activation_offload_;
   c10::Device place_;
+  c10::ScalarType probed_;
   int threads_;
   std::int64_t steps_to_come_ = 0;
   std::int64_t num_steps_ = 0;
