@@ -8,7 +8,7 @@ Prints one JSON object: for each system the median milliseconds of a step, and t
   adamw     the same and a fused AdamW over the model's own parameters (in bf16: no fp32 weights)
   fsdp2     fully_shard of each block and the model, fp32 weights, computing in --dtype, gradients clipped to norm 1, fused AdamW
   offload   the same with CPUOffloadPolicy: weights, gradients and moments on the host
-The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, no dropout.
+The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, the loss in fp32, no dropout.
 """
 import argparse
 import json
@@ -54,7 +54,7 @@ class Gpt(nn.Module):
         for block in self.h:
             x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+        return F.cross_entropy(logits.view(-1, logits.size(-1)).float(), targets.view(-1))
 
 
 def run(system, options):

@@ -9,7 +9,7 @@
 # commit and for which libtorch it is. Not in it: libc, libstdc++, libgcc, libgomp and libtorch, which that machine has.
 # Everything is stripped. An archive of 64 MiB or more is refused.
 #
-# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test
+# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test zero_parity_test
 #              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test   (test.sh, stage cuda)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -54,7 +54,7 @@ done
 plugin=$(find_one libzero_device_cuda.so "$build/lib" "$cuda/lib") ||
   refuse "libzero_device_cuda.so is neither in $build/lib nor in $cuda/lib: configure with -DZERO_CUDA=ON"
 add "$plugin" lib
-for test in zero_cuda_test zero_device_test zero_engine_test zero_torch_test; do
+for test in zero_cuda_test zero_device_test zero_engine_test zero_torch_test zero_parity_test; do
   if found=$(find_one $test "$build/tests" "$cuda/tests"); then
     add "$found" tests
   elif [ $test = zero_cuda_test ] || [ $test = zero_engine_test ]; then

@@ -1,13 +1,26 @@
 #include "zero/base/parallel.h"
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <exception>
 
 #include "zero/base/check.h"
 #include "zero/base/signals_blocked.h"
 
 namespace zero {
+namespace {
+
+constexpr int kFewestThatLook = 4;
+
+// Until it holds, or for a while.
+template <typename Condition>
+void look_for_a_while(Condition holds) {
+  constexpr std::chrono::microseconds kWhile(50);
+  const auto end = std::chrono::steady_clock::now() + kWhile;
+  while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
+}  // namespace
 
 // One call of for_range; lives on the caller's stack until the last worker has left it.
 struct ThreadTeam::Loop {
@@ -34,7 +47,7 @@ struct ThreadTeam::Loop {
   }
 };
 
-ThreadTeam::ThreadTeam(int size) {
+ThreadTeam::ThreadTeam(int size) : looks_first_(size >= kFewestThatLook) {
   ZERO_CHECK(size >= 1, "a team of {} threads", size);
   const SignalsBlocked blocked;
   try {
@@ -62,6 +75,11 @@ void ThreadTeam::run_worker() {
   std::uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   while (true) {
+    if (looks_first_ && seen != 0 && !stopping_) {
+      lock.unlock();
+      look_for_a_while([&] { return generation_.load(std::memory_order_relaxed) != seen; });
+      lock.lock();
+    }
     wake_.wait(lock, [&] { return stopping_ || (loop_ != nullptr && generation_ != seen); });
     if (stopping_) return;
     seen = generation_;
@@ -94,6 +112,11 @@ void ThreadTeam::for_range(std::int64_t begin, std::int64_t end, std::int64_t gr
   {
     std::unique_lock lock(mutex_);
     loop_ = nullptr;
+    if (looks_first_) {
+      lock.unlock();
+      look_for_a_while([&] { return num_inside_.load(std::memory_order_relaxed) == 0; });
+      lock.lock();
+    }
     idle_.wait(lock, [&] { return num_inside_ == 0; });
     busy_ = false;
   }

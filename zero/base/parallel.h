@@ -6,10 +6,11 @@
 //
 // The range is cut into blocks [begin + i * grain, begin + (i + 1) * grain), the last one shorter: where the cuts lie
 // depends on the range and the grain alone, never on the number of threads, so a sum over a block has the same bits
-// everywhere. Any thread may take any block. Idle workers sleep in the kernel and never spin, because ranks may
-// outnumber cores. Workers take no signals: those stay with the program's own threads. Local.
+// everywhere. Any thread may take any block. Idle workers sleep in the kernel, because ranks may outnumber cores; those of a team of
+// four or more look for another loop first, for a time that is shorter than waking them takes, and yield meanwhile. Workers take no signals: those stay with the program's own threads. Local.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <condition_variable>
 #include <cstdint>
@@ -57,12 +58,13 @@ class ThreadTeam {
   void run_worker();
   void stop();
 
+  const bool looks_first_;  // before it sleeps
   std::mutex mutex_;
-  std::condition_variable wake_;  // workers: a new loop, or the end
-  std::condition_variable idle_;  // the caller: the last worker has left the loop
-  Loop* loop_ = nullptr;          // null when there is nothing to join
-  std::uint64_t generation_ = 0;  // of loops, so that a worker joins each at most once
-  int num_inside_ = 0;            // workers inside the loop
+  std::condition_variable wake_;               // workers: a new loop, or the end
+  std::condition_variable idle_;               // the caller: the last worker has left the loop
+  Loop* loop_ = nullptr;                       // null when there is nothing to join
+  std::atomic<std::uint64_t> generation_ = 0;  // of loops, so that a worker joins each at most once
+  std::atomic<int> num_inside_ = 0;            // workers inside the loop
   bool busy_ = false;
   bool stopping_ = false;
   std::vector<std::thread> workers_;

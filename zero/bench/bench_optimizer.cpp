@@ -253,8 +253,10 @@ int run_bench_optimizer(Arguments arguments) {
   require_memory(4 * bytes + (64 << 20), "use fewer with --mib");
   Arrays arrays(bytes);
   ThreadTeam team(threads);
+  const auto rule = make_update_rule(measured_rules().at(name));
+  const bool by_element = needs_of(*rule) == RuleNeeds::kElements;
   const auto in_parallel = [&](const auto& work) {
-    team.for_range(0, arrays.numel, update_grain(arrays.numel, threads),
+    team.for_range(0, arrays.numel, update_grain(arrays.numel, threads, by_element),
                    [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
   };
   in_parallel([&](std::int64_t at, std::int64_t numel) {
@@ -262,7 +264,6 @@ int run_bench_optimizer(Arguments arguments) {
     for (const auto* array : {&arrays.parameter, &arrays.first, &arrays.second})
       std::fill_n(floats(*array, at), numel, 1.0f);
   });
-  const auto rule = make_update_rule(measured_rules().at(name));
   const FactorRule* factors = rule->factors();
   Matrix matrix(factors != nullptr ? arrays.numel / columns : 0, factors != nullptr ? columns : 0);
   if (factors != nullptr) arrays.numel = matrix.shape.rows * columns;

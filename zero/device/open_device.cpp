@@ -11,6 +11,7 @@
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/base/plugin_file.h"
+#include "zero/base/signals_blocked.h"
 #include "zero/device/device_border.h"
 #include "zero/device/device_name.h"
 #include "zero/device/host_device.h"
@@ -50,7 +51,10 @@ Function find_entry(const std::string& plugin, const char* function, WhyNot& why
   return entry;
 }
 
+// The driver makes threads of its own when it is first asked. They take no signals, as no worker does: one that came to them
+// would end the process, whoever waits for it.
 std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& why_not) {
+  const SignalsBlocked blocked;
   const auto open = find_entry<OpenDevice>(plugin, "zero_open_device", why_not);
   if (open == nullptr) return nullptr;
   const DeviceRequest request{.index = index, .fail = &device_failed, .short_of_memory = &device_is_full};
@@ -67,6 +71,7 @@ DeviceName known(std::string_view name) {
 }
 
 GpusHere ask(GpuList list, const std::string& plugin) {
+  const SignalsBlocked blocked;
   GpusHere here;
   WhyNot why_not;
   const auto find = find_entry<FindGpus>(plugin, "zero_find_gpus", why_not);

@@ -331,7 +331,7 @@ void Updater::for_each_part(const Tile& tile, const TileMemory& memory, const Sh
 template <typename Use>
 void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
   for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& part) {
-    team_.for_range(0, part.numel, update_grain(part.numel, team_.size()),
+    team_.for_range(0, part.numel, update_grain(part.numel, team_.size(), needs_of(rule_) == RuleNeeds::kElements),
                     [&](std::int64_t begin, std::int64_t end) { use(param, part.part(begin, end - begin)); });
   });
 }

@@ -1,9 +1,10 @@
 // update_grain(): how many elements of a parameter a thread updates at a time.
 //
-//   team.for_range(0, numel, update_grain(numel, team.size()), update);
+//   team.for_range(0, numel, update_grain(numel, team.size(), by_element), update);
 //
-// A multiple of kCodeBlock, so that no block of codes has two threads. Long spans cost less: with its span a thread of
-// Adafactor begins and ends a sum of each column. Local.
+// A multiple of kCodeBlock, so that no block of codes has two threads. `by_element`: the rule needs no more than each element
+// (RuleNeeds::kElements); a tile of states that lie off the device is then shared by sixteen threads. Long spans cost other rules less:
+// with its span a thread of Adafactor begins and ends a sum of each column. Local.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 
 namespace zero {
 
-constexpr std::int64_t update_grain(std::int64_t numel, int num_threads) {
-  constexpr std::int64_t kLeast = 1 << 18, kMost = 1 << 20;
-  static_assert(kLeast % kCodeBlock == 0 && kMost % kCodeBlock == 0);
-  return std::clamp(numel / num_threads / kCodeBlock * kCodeBlock, kLeast, kMost);
+constexpr std::int64_t update_grain(std::int64_t numel, int num_threads, bool by_element) {
+  constexpr std::int64_t kLeastByElement = 1 << 14, kLeast = 1 << 18, kMost = 1 << 20;
+  static_assert(kLeastByElement % kCodeBlock == 0 && kLeast % kCodeBlock == 0 && kMost % kCodeBlock == 0);
+  return std::clamp(numel / num_threads / kCodeBlock * kCodeBlock, by_element ? kLeastByElement : kLeast, kMost);
 }
 
 }  // namespace zero

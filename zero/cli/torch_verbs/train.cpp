@@ -150,8 +150,8 @@ int train_verb(const TrainRequest& request) {
   keep_heap();
   keep_large_blocks();
   const DescriptorLimit descriptors;  // each shard of the data stays open
+  const StopSignal stop;              // before libtorch makes threads for a GPU, which take no signals then
   const RunDevices devices(request.loaded);
-  const StopSignal stop;
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;
   const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout, .ranks = request.ranks};
