@@ -54,6 +54,11 @@ done
 plugin=$(find_one libzero_device_cuda.so "$build/lib" "$cuda/lib") ||
   refuse "libzero_device_cuda.so is neither in $build/lib nor in $cuda/lib: configure with -DZERO_CUDA=ON"
 add "$plugin" lib
+if solver=$(find_one libzero_plan_clp.so "$build/lib"); then
+  add "$solver" lib
+else
+  echo "without libzero_plan_clp.so, which is not built: zero.placement auto with a budget does not work there"
+fi
 for test in zero_cuda_test zero_device_test zero_engine_test zero_torch_test zero_parity_test; do
   if found=$(find_one $test "$build/tests" "$cuda/tests"); then
     add "$found" tests
@@ -73,7 +78,7 @@ done
 # The CUDA runtime comes with torch; without it the plug-in names it itself.
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* 2>/dev/null || true
 
-cp tools/gpu_check.sh "$bundle/"
+cp tools/gpu_check.sh benchmarks/gpu_plain.py "$bundle/"
 torch=$(sed -n 's/^ZERO_TORCH:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null | head -1)
 version() { sed -n "s/^$1.*= '\(.*\)'/\1/p" "$torch/version.py" 2>/dev/null | head -1; }
 cat > "$bundle/BUILT" <<BUILT

@@ -175,6 +175,7 @@ right() {
   else
     skip sanitizer "compute-sanitizer is not there"
   fi
+  gtest plain_libtorch 60 zero_parity_test 'Losses.*'
   # On the CPU zero.cpp has the bits of plain libtorch (tests/parity). A GPU multiplies in another order.
   # shellcheck disable=SC2086
   {
@@ -184,8 +185,10 @@ right() {
     train gpu2_stage0 2 60 $small --train.batch 4 --zero.stage 0
     train gpu1_bf16 1 60 $small --train.dtype bf16
     train gpu1_deterministic 1 60 $small --run.deterministic true
+    train dropout 1 60 $small --model.dropout 0.1
+    train dropout_again 1 60 $small --model.dropout 0.1 --train.checkpoint_activations true
   }
-  figures losses cpu gpu1_stage3 gpu2_stage3 gpu2_stage0 gpu1_bf16 gpu1_deterministic
+  figures losses cpu gpu1_stage3 gpu2_stage3 gpu2_stage0 gpu1_bf16 gpu1_deterministic dropout dropout_again
   python3 - "$work/losses.json" > "$work/near.out" <<'PY'
 import json, sys
 runs = {name: run["losses"] for name, run in json.load(open(sys.argv[1])).items()}
@@ -200,6 +203,8 @@ for name, most in (("gpu1_stage3", 2e-3), ("gpu2_stage3", 2e-3), ("gpu1_determin
         wrong.append(f"{name} is off by {max(abs(a - b) for a, b in zip(mine, cpu)):.2e}")
 if runs.get("gpu2_stage3") != runs.get("gpu2_stage0"):
     wrong.append("stages 0 and 3 differ in bits")
+if runs.get("dropout") != runs.get("dropout_again"):
+    wrong.append("with dropout, activation checkpoints change bits")
 print("; ".join(wrong))
 PY
   local wrong
@@ -216,15 +221,26 @@ gpt() {  # LAYERS WIDTH HEADS CONTEXT BATCH
   echo "--model.layers $1 --model.width $2 --model.heads $3 --model.context $4 --train.batch $5 --train.steps 8 --schedule.warmup 2 --train.dtype bf16"
 }
 
+# PyTorch alone with the same shapes, and its FSDP2.
+plain() {  # NAME ARGUMENTS...
+  local name=$1 script=$here/gpu_plain.py
+  shift
+  [ -f "$script" ] || script=$here/../benchmarks/gpu_plain.py
+  check "$name" 120 python3 "$script" "$@" && tail -1 "$work/$name.out" > "$work/$name.json" &&
+    add "${name}_figures" passed 0 "" "$work/$name.json"
+}
+
 speed() {
   for rule in adamw adamw8bit lion sgd; do bench "update_$rule" optimizer --device cuda --name $rule --mib 1024; done
   # shellcheck disable=SC2046
   {
-    train gpt_124m 1 90 $(gpt 12 768 12 1024 16)
-    train gpt_124m_tf32 1 90 $(gpt 12 768 12 1024 16) --train.dtype fp32 --train.matmul tf32
-    train gpt_1b5 1 150 $(gpt 48 1600 25 1024 4) --train.checkpoint_activations true
+    train gpt_124m 1 90 $(gpt 12 768 12 1024 16) --model.vocab 50304
+    train gpt_124m_tf32 1 90 $(gpt 12 768 12 1024 16) --model.vocab 50304 --train.dtype fp32 --train.matmul tf32
+    train gpt_1b5 1 150 $(gpt 48 1600 25 1024 8) --model.vocab 50304 --train.checkpoint_activations true
   }
   figures speed gpt_124m gpt_124m_tf32 gpt_1b5
+  plain plain_124m --layers 12 --width 768 --heads 12 --batch 16 --vocab 50304
+  plain plain_1b5 --layers 48 --width 1600 --heads 25 --batch 8 --vocab 50304 --recompute --systems compute,fsdp2
 }
 
 offload() {
@@ -235,8 +251,10 @@ offload() {
     train half_on_host 1 120 $(gpt 24 1024 16 1024 8) --train.checkpoint_activations true --zero.optimizer '{host=0.5}'
     train moments_on_host 1 150 $(gpt 24 1024 16 1024 8) --train.checkpoint_activations true --zero.optimizer '{host=1}'
     train moments_on_disk 1 150 $(gpt 24 1024 16 1024 8) --train.checkpoint_activations true --zero.optimizer '{disk=1}' --zero.disk "$work/disk"
+    train in_8_gib 1 150 $(gpt 48 1600 25 1024 8) --model.vocab 50304 --train.checkpoint_activations true --zero.device_memory 8GiB
   }
-  figures offload resident half_on_host moments_on_host moments_on_disk
+  figures offload resident half_on_host moments_on_host moments_on_disk in_8_gib
+  plain plain_offload --layers 24 --width 1024 --heads 16 --batch 8 --vocab 256 --recompute --systems compute,fsdp2,offload
 }
 
 case $batch in

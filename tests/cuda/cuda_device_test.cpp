@@ -60,6 +60,13 @@ TEST_F(CudaDevice, IsOpenedByItsName) {
   EXPECT_FALSE(open_device("cuda")->host_readable());
 }
 
+// A launcher whose driver's thread took SIGCHLD never heard that its ranks had ended; a rank's SIGTERM ended it before it saved.
+TEST_F(CudaDevice, IsAskedForWhileSignalsAreBlocked) {
+  open_device("cuda");
+  find_gpus(/*memory=*/true);
+  EXPECT_FALSE(fake().asked_with_signals);
+}
+
 TEST_F(CudaDevice, WithoutADriverIsRefusedAndAutomaticallyTheHost) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
   expect_says(refusal("cuda"), {"run.device = cuda: there is no driver of NVIDIA", "580"});

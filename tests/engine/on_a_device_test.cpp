@@ -52,6 +52,15 @@ TEST(OnADevice, EachStageHasTheBitsOfTheHost) {
     for (const EngineOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
 }
 
+TEST(OnADevice, OneRankHoldsUnitsWholeAtAnyStage) {
+  for (const EngineOptions& options : {EngineOptions{.stage = 3}, EngineOptions{.stage = 1, .accumulate = 2}}) {
+    Devices devices(1);
+    const ScriptedRun run = run_on(&devices, 1, small_specs(DType::kBFloat16), options);
+    EXPECT_EQ(run.reports.front().peak_memory[MemoryTag::kGathered], 0) << options.stage;
+    EXPECT_EQ(run, run_on(nullptr, 1, small_specs(DType::kBFloat16), options)) << options.stage;
+  }
+}
+
 TEST(OnADevice, LowPrecisionAndMicroBatchesHaveThem) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
     for (const EngineOptions& options : at_all_stages({.accumulate = 2}))

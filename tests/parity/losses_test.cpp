@@ -65,7 +65,7 @@ tests::Subject small_gpt2() {
 // Rank 0's loss of every step.
 std::vector<float> losses_of_torch() {
   torch::set_num_threads(1);
-  place();  // libtorch's half for GPUs comes before all else
+  place();                // libtorch's half for GPUs comes before all else
   torch::manual_seed(7);  // as train() seeds rank 0
   Gpt2 net = make_net();
   std::vector<torch::Tensor> decayed, others;

@@ -10,7 +10,8 @@
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
 // not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
 // allows, and what to a disk that is named. The budgets are those of MachineBudgets. Rates are probed for it, and ranks
-// agree on budgets and rates first, so that all choose alike.
+// agree on budgets and rates first, so that all choose alike. A rank that is alone with a device that the host cannot read holds units
+// whole there, at any stage, where nothing leaves it.
 //
 // Bytes and seconds are a rank's, which shares the model with the ranks of its copy. `comm` is the run's: all ranks choose
 // alike. Without one a process plans for the ranks of some machine: a disk that is not here has no rate then.

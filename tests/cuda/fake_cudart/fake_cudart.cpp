@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <signal.h>
 
 namespace {
 
@@ -51,6 +53,9 @@ zero::FakeCuda* fake_cuda_state() {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  if (sigismember(&blocked, SIGCHLD) == 0 || sigismember(&blocked, SIGTERM) == 0) state.asked_with_signals = true;
   FAKE_RESULT();
   *version = static_cast<int>(number_of("FAKE_CUDA_DRIVER", CUDART_VERSION));
   return cudaSuccess;

@@ -18,6 +18,7 @@ struct FakeCuda {
   int num_launches = 0;
   int num_ready_after = 0;  // how often cudaEventQuery() says "not ready" before it says yes
   char last_kernel[400] = {};
+  bool asked_with_signals = false;  // a thread that the driver made when it was first asked would take them
 };
 
 using FakeCudaState = FakeCuda* (*)();  // under the name "fake_cuda_state"
