@@ -470,6 +470,7 @@ class GpuCheck(unittest.TestCase):
         for name in ["bin", "lib", "tests"]:
             (self.root / name).mkdir()
         shutil.copy(ROOT / "tools/gpu_check.sh", self.root)
+        (self.root / "gpu_plain.py").write_text("""print('{"compute": {"step_ms": 3}}')\n""")
 
     def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0"):
         doctor = json.dumps({"checks": [{"check": "GPU", "status": "OK", "found": gpu, "remedy": ""}]})
@@ -506,12 +507,13 @@ esac""")
         self.assertEqual({check["status"] for check in checks.values()}, {"passed"})
         self.assertEqual(checks["update_adamw_figures"]["figures"], {"update_best_s": 1})
         self.assertEqual(checks["speed"]["figures"]["gpt_1b5"]["step_seconds_median"], 1)
+        self.assertEqual(checks["plain_1b5_figures"]["figures"], {"compute": {"step_ms": 3}})
 
     def test_a_check_that_fails_has_its_reason_and_the_batch_ends_with_1(self):
         ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
         self.assertEqual(ran.returncode, 1)
         failed = [check for check in document["checks"] if check["status"] == "failed"]
-        self.assertEqual(len(failed), 4)
+        self.assertEqual(len(failed), 5)
         self.assertIn("cuda:0 is full", failed[0]["reason"])
 
     def test_losses_that_differ_between_stages_are_a_failure(self):
