@@ -25,5 +25,16 @@ TEST(PhaseTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
   EXPECT_GT(timer.seconds(), first);
 }
 
+TEST(PhaseTimer, LeavesOutWhatIsCountedElsewhere) {
+  double elsewhere = 0;
+  PhaseTimer timer([] { return 0.0; });
+  timer.leave_out([&elsewhere] { return elsewhere; });
+  {
+    const PhaseTimer::Span span(timer);
+    elsewhere = 100;
+  }
+  EXPECT_LT(timer.seconds(), -99);
+}
+
 }  // namespace
 }  // namespace zero

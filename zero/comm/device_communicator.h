@@ -28,6 +28,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -77,6 +78,9 @@ class DeviceCommunicator final : public Communicator {
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return waited_seconds_; }
   std::chrono::milliseconds timeout() const override { return control_.timeout(); }
+
+  // Local. What the host does while it waits for a device that is linked with no other (join_working()). It uses no communicator.
+  void while_waiting(std::function<bool()> work) { work_meanwhile_ = std::move(work); }
 
   // Local. Bytes of the device that this one holds.
   std::int64_t held_bytes() const;
@@ -148,6 +152,7 @@ class DeviceCommunicator final : public Communicator {
   double waited_seconds_ = 0;
   std::unique_ptr<Failure> failure_;
   bool closed_ = false;
+  std::function<bool()> work_meanwhile_;
   std::unique_ptr<DeviceLink> link_;  // ends before the memory that it reads
 };
 

@@ -97,7 +97,7 @@ void DeviceCommunicator::settle(DeviceLink::State state, const Signature& what) 
 }
 
 void DeviceCommunicator::await(const Mark& mark, const Signature& what) try {
-  if (link_ == nullptr) return device_.join(mark);
+  if (link_ == nullptr) return join_working(device_, mark, work_meanwhile_);
   WaitedTime time;
   double waited = 0, looked = 0;
   for (; !device_.done(mark); waited = time.seconds()) {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -90,6 +91,13 @@ inline LastUse used_in(Device& device, Lane lane) {
 }
 inline void follow(Device& device, Lane lane, const LastUse& use) {
   if (lane != use.lane) device.wait(lane, use.mark);
+}
+
+// The host waits for the mark, and does other work meanwhile: `work` does a piece, and says whether there was one. Empty: none.
+inline void join_working(Device& device, const Mark& mark, const std::function<bool()>& work) {
+  while (work && !device.done(mark) && work()) {
+  }
+  device.join(mark);
 }
 
 // The host waits for all that is queued by now.

@@ -239,6 +239,12 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
+  // Where the host updates states of a device, it does so while it waits for the device.
+  const auto update_meanwhile = [this] { return updater.pump_tile(); };
+  if (linked != nullptr) linked->while_waiting(update_meanwhile);
+  if (staged != nullptr) staged->while_waiting(update_meanwhile);
+  for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
+    timer->leave_out([this] { return updater.meanwhile_seconds(); });
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
 }
 
@@ -256,6 +262,8 @@ double EngineParts::waited_seconds() const {
 }
 
 EngineParts::~EngineParts() {
+  if (linked != nullptr) linked->while_waiting({});
+  if (staged != nullptr) staged->while_waiting({});
   if (linked != nullptr) linked->close();  // else a lane may wait for a rank that does not come
   try {
     join_all(device);

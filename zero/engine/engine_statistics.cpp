@@ -118,6 +118,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.rank = comms.run.rank();
   report.stage = parts_.options.stage;
   report.copies.number = comms.mesh.copies;
+  report.updated_meanwhile_seconds = parts_.updater.meanwhile_seconds();
   report.transport = std::string(comms.run.transport());
   const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
   report.memory = at_update(Tier::kDevice);

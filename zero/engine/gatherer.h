@@ -79,6 +79,7 @@ class Gatherer {
   ShardPrefetches& prefetches() { return prefetches_; }
   GatherBlocks& blocks() { return blocks_; }
   const PhaseTimer& timer() const { return timer_; }
+  PhaseTimer& timer() { return timer_; }
 
  private:
   void put_together(int unit);

@@ -80,6 +80,7 @@ class Reducer {
   ReducedGradients& sums() { return sums_; }
 
   const PhaseTimer& timer() const { return timer_; }
+  PhaseTimer& timer() { return timer_; }
 
   BlockPool& blocks() { return staging_; }  // which peers read
 

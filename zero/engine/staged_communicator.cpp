@@ -92,7 +92,7 @@ void StagedCommunicator::begin_those_down() {
 
 void StagedCommunicator::begin_until(const Staged& last) {
   while (!last.begun()) {
-    device_.join(queued_.front()->down());
+    join_working(device_, queued_.front()->down(), work_meanwhile_);
     begin_first();
   }
 }

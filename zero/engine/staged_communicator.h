@@ -43,6 +43,9 @@ class StagedCommunicator final : public Communicator {
   StagedCommunicator& operator=(const StagedCommunicator&) = delete;
   ~StagedCommunicator() override;  // waits until no peer reads staged bytes, but not on the way out of an exception
 
+  // What the host does while an input comes down (join_working()). It uses no communicator.
+  void while_waiting(std::function<bool()> work) { work_meanwhile_ = std::move(work); }
+
   int rank() const override { return comm_.rank(); }
   int world() const override { return comm_.world(); }
   std::string_view transport() const override { return comm_.transport(); }
@@ -81,6 +84,7 @@ class StagedCommunicator final : public Communicator {
   Begin begin_;
   BlockPool staging_;
   std::deque<Staged*> queued_;  // that have not begun, in the order of calls
+  std::function<bool()> work_meanwhile_;
 };
 
 }  // namespace zero

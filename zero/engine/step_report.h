@@ -107,6 +107,7 @@ struct EngineReport {
   std::int64_t peak_host_memory_bytes = 0;  // of the sum
   DiskTraffic disk_per_step;                // of the last step
   LinkTraffic link_per_step;                // of the last step
+  double updated_meanwhile_seconds = 0;     // so far: of updates by the host, those while it waited for a device
   std::string disk;                         // how the disk is used; empty: not at all
   std::int64_t sent_bytes_per_step = 0;     // of the last step
   SentByCodec sent_by_codec{};              // the same bytes

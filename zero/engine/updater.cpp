@@ -20,6 +20,18 @@ constexpr auto kUnchanged = [](auto& /*memory*/, const Tile& /*tile*/) {};
 
 }  // namespace
 
+// While one lives, pump_tile() does nothing: a pass is being changed.
+class Updater::AtWork {
+ public:
+  explicit AtWork(Updater& updater) : updater_(updater) { ++updater_.at_work_; }
+  ~AtWork() { --updater_.at_work_; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  Updater& updater_;
+};
+
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
                  const EngineOptions& options, Communicator& comm, Ledger& ledger)
     : state_(state),
@@ -60,6 +72,7 @@ bool Updater::updates(int unit) const {
 }
 
 void Updater::begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr) {
+  const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   scale_ = scale;
@@ -81,6 +94,7 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
 }
 
 void Updater::begin_exchange(const UpdateRule& rule, std::span<const int> units) {
+  const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   pass_rule_ = &rule;
@@ -191,6 +205,7 @@ std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
 }
 
 void Updater::reorder(std::span<const int> units) {
+  const AtWork at_work(*this);
   if (outstanding_.empty()) return;
   const double start = monotonic_seconds();
   TileStream& pass = state_.streams().update_pass();
@@ -200,6 +215,7 @@ void Updater::reorder(std::span<const int> units) {
 }
 
 void Updater::enqueue(int unit, const std::byte* gradient, DType dtype) {
+  const AtWork at_work(*this);
   const auto index = static_cast<std::size_t>(unit);
   gradients_[index] = {gradient, dtype, true};
   follow(state_.device(), Lane::kUpdate, Lane::kUp);
@@ -219,6 +235,7 @@ bool Updater::current(int unit) {
 }
 
 void Updater::complete(int unit) {
+  const AtWork at_work(*this);
   if (current(unit)) return;
   const double start = monotonic_seconds();
   TileStream& pass = state_.streams().update_pass();
@@ -232,6 +249,7 @@ void Updater::complete(int unit) {
 }
 
 std::int64_t Updater::complete_into(int unit, std::byte* into) {
+  const AtWork at_work(*this);
   const std::int64_t numel = state_.update_range(unit).numel;
   if (current(unit)) return numel;
   const double start = monotonic_seconds();
@@ -249,12 +267,31 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
 void Updater::pump() {
   TileStream& pass = state_.streams().update_pass();
   if (!pass.ready()) return;
+  const AtWork at_work(*this);
   const double start = monotonic_seconds();
-  while (pass.ready() && given(pass.next_unit())) update_tile(*pass.next());
+  bool queues_on = true;
+  while (queues_on && pass.ready() && given(pass.next_unit())) {
+    const Tile& tile = *pass.next();
+    queues_on = state_.device().host_readable() || !tile.on_host;
+    update_tile(tile);
+  }
   seconds_ += monotonic_seconds() - start;
 }
 
+bool Updater::pump_tile() {
+  TileStream& pass = state_.streams().update_pass();
+  if (at_work_ > 0 || !pass.ready() || !given(pass.next_unit())) return false;
+  const AtWork at_work(*this);
+  const double start = monotonic_seconds();
+  update_tile(*pass.next());
+  const double seconds = monotonic_seconds() - start;
+  seconds_ += seconds;
+  meanwhile_seconds_ += seconds;
+  return true;
+}
+
 void Updater::finish() {
+  const AtWork at_work(*this);
   const double start = monotonic_seconds();
   TileStream& pass = state_.streams().update_pass();
   while (given(pass.next_unit())) update_tile(*pass.next());
@@ -451,6 +488,7 @@ void Updater::update_matrices(int unit) {
 }
 
 void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
+  const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   present_.assign(present_.size(), true);
@@ -464,6 +502,7 @@ void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {
 }
 
 void Updater::take_off(int unit, const OuterStep& outer, OuterFlight& flight) {
+  const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   present_.assign(present_.size(), true);
@@ -474,6 +513,7 @@ void Updater::take_off(int unit, const OuterStep& outer, OuterFlight& flight) {
 }
 
 void Updater::land(int unit, const OuterStep& outer, OuterFlight& flight) {
+  const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   present_.assign(present_.size(), true);

@@ -67,7 +67,10 @@ class Updater {
   std::int64_t complete_into(int unit, std::byte* into);
   // Updated, and its parameters are where they lie; or not in the queue.
   bool current(int unit);
+  // Updates what can be without waiting; on a device, of what the host updates one tile: it goes on to queue the model's operators.
   void pump();
+  // While the host waits for a device: updates a tile, if one can be without waiting and no part of this class is at work.
+  bool pump_tile();
   // All that is in the queue is updated, and nothing is read ahead of what was not.
   void finish();
 
@@ -76,8 +79,11 @@ class Updater {
   void set_steps(std::vector<std::int64_t> steps) { steps_ = std::move(steps); }
 
   double seconds() const { return seconds_; }
+  // Of these, in pump_tile().
+  double meanwhile_seconds() const { return meanwhile_seconds_; }
 
  private:
+  class AtWork;
   struct Group {
     double weight_decay = 0;
     double lr_scale = 1;
@@ -173,7 +179,9 @@ class Updater {
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet
   std::vector<int> order_;           // of the pass
-  bool queued_ = false;              // an update runs on the device, and finish() has not come since
+  double meanwhile_seconds_ = 0;
+  int at_work_ = 0;      // public functions that are under way
+  bool queued_ = false;  // an update runs on the device, and finish() has not come since
   bool paused_ = false;  // finish() came before all units were in the queue: the pass goes on with the next one
   double scale_ = 1;
   double lr_ = 0;
