@@ -1,13 +1,18 @@
 #include "zero/config/rules.h"
 
 #include <functional>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/config/load.h"
+#include "zero/config/resolved.h"
+#include "zero/optim/rule_registry.h"
 
+#include "../expect_contains.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
 
@@ -88,13 +93,56 @@ TEST(Rules, AModelHasItsOwnKeys) {
   EXPECT_EQ(refusal("model.kv_heads", "0"), "") << "a resolved configuration says each default";
 }
 
-TEST(Rules, AFilesKeysMayBeOfTheModelThatTheCommandLineOverrules) {
-  const std::vector<Setting> name{{"model.name", parse_value("lstm"), "lstm", "command line"}};
-  const auto loaded = load_config({.text = "[model]\nname = \"gpt2\"\nwidth = 64\n",
-                                   .text_name = "c.toml",
-                                   .overrides = name,
-                                   .check_files = false});
-  EXPECT_EQ(loaded.config.model.name, "lstm");
+LoadedConfig of_file_and_command_line(const std::string& toml, const std::string& key = "",
+                                      const std::string& value = "") {
+  std::vector<Setting> settings;
+  if (!key.empty()) settings.push_back({key, parse_value(value), value, "command line", /*bare=*/true});
+  return load_config({.text = toml, .text_name = "c.toml", .overrides = settings, .check_files = false});
+}
+
+TEST(Rules, AnUpdateRuleHasItsOwnKeys) {
+  EXPECT_EQ(message_of<ConfigError>([] { of_file_and_command_line("[optimizer]\nmomentum = 0.9\n"); }),
+            "c.toml:2: optimizer.momentum = 0.9: optimizer.name = \"adamw\" has no such key\n"
+            "  leave it out, or use optimizer.name sgd or muon; \"adamw\" has lr, betas, eps, weight_decay and group");
+  const std::vector<std::pair<std::string, std::string>> others{{"optimizer.betas", "[0.5, 0.6]"},
+                                                                {"optimizer.eps", "0.5"},
+                                                                {"optimizer.momentum", "0.5"},
+                                                                {"optimizer.trust_ratio", "[1.0, 2.0]"},
+                                                                {"optimizer.clip", "0.5"}};
+  for (const RuleRow& row : kRuleTable) {
+    const std::string named = fmt::format("[optimizer]\nname = \"{}\"\n", row.name);
+    for (const auto& [key, value] : others) {
+      if (row.reads(key)) {
+        EXPECT_NO_THROW(of_file_and_command_line(named, key, value)) << row.name << ": " << key;
+      } else {
+        EXPECT_CONTAINS(message_of<ConfigError>([&] { of_file_and_command_line(named, key, value); }),
+                        fmt::format("{} = {}: optimizer.name = \"{}\" has no such key", key, value, row.name));
+      }
+    }
+  }
+}
+
+TEST(Rules, AFilesKeysMayBeOfWhatTheCommandLineOverrules) {
+  const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
+  EXPECT_EQ(lstm.config.model.name, "lstm");
+  EXPECT_EQ(lstm.config.model.width, ModelConfig{}.width) << "64 is the other model's";
+  const auto sgd = of_file_and_command_line("[optimizer]\nbetas = [0.8, 0.9]\nlr = 0.5\n", "optimizer.name", "sgd");
+  EXPECT_EQ(sgd.config.optimizer.betas, OptimizerConfig{}.betas);
+  EXPECT_EQ(sgd.config.optimizer.lr, 0.5) << "every rule has one";
+  const auto muon = of_file_and_command_line("[optimizer]\nmomentum = 0.5\n", "optimizer.name", "muon");
+  EXPECT_EQ(muon.config.optimizer.momentum, 0.5);
+}
+
+TEST(Rules, TheFileOfARunWhoseRuleWasOverruledIsReadLikeAnyOther) {
+  const std::string toml = "[optimizer]\nname = \"muon\"\nmomentum = 0.5\n";
+  const Config run = of_file_and_command_line(toml, "optimizer.name", "lion").config;
+  EXPECT_EQ(load_config({.text = resolved_toml(run), .text_name = "config.toml", .check_files = false}).config, run);
+}
+
+TEST(Rules, WhatARunRecordedIsReadWithKeysThatNothingReads) {
+  const ConfigRequest request{
+      .text = "[optimizer]\nmomentum = 0.9\n", .text_name = "manifest.json", .check_files = false, .recorded = true};
+  EXPECT_EQ(load_config(request).config.optimizer.name, "adamw");
 }
 
 TEST(Rules, KeyHeadsDivideHeads) {

@@ -46,10 +46,11 @@ std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
 std::optional<TransformersModel> published_model(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
   if (manifest.config.empty()) return std::nullopt;
-  const Config config =
-      load_config(
-          {.text = manifest.config, .text_name = (reader.path() / kManifestName).string(), .check_files = false})
-          .config;
+  const Config config = load_config({.text = manifest.config,
+                                     .text_name = (reader.path() / kManifestName).string(),
+                                     .check_files = false,
+                                     .recorded = true})
+                            .config;
   const ModelConfig& model = config.model;
   const ModelRow& row = model_row(model.name);
   if (!row.published) return std::nullopt;

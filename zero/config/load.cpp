@@ -77,6 +77,7 @@ LoadedConfig load_config(const ConfigRequest& request) {
   data.path = with_patterns_expanded(data.path);
   data.validation.path = with_patterns_expanded(data.validation.path);
   check_rules(loaded);
+  if (!request.recorded) check_keys_are_read(loaded);
   if (request.check_files) check_files(loaded);
   return loaded;
 }

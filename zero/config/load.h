@@ -26,6 +26,7 @@ struct ConfigRequest {
   std::vector<Setting> overrides;        // from the command line, see command_line.h
   std::vector<std::string> environment;  // "ZERO_TRAIN_STEPS=100"; variables of other programs are passed over
   bool check_files = true;               // off where the data need not be on this machine (`zero plan`)
+  bool recorded = false;  // what a run or its checkpoint says of itself: a key that nothing reads is passed over
 };
 
 LoadedConfig load_config(const ConfigRequest& request);

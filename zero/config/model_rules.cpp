@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
 namespace zero {
@@ -14,22 +15,34 @@ namespace {
 constexpr std::array kTokenFiles{std::string_view("tokens")};
 constexpr std::array kPictures{std::string_view("images")};
 
-template <typename Holds>
-std::string models_where(Holds holds) {
+// "a, b or c": the names of the rows for which that holds.
+template <typename Rows, typename Holds>
+std::string names_where(const Rows& rows, Holds holds) {
   std::vector<std::string_view> names;
-  for (const ModelRow& row : kModelTable)
+  for (const auto& row : rows)
     if (holds(row)) names.push_back(row.name);
   return one_of(names);
+}
+
+std::string joined(std::span<const std::string_view> names, std::string_view before_last) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? before_last : ", ", names[i]);
+  return text;
 }
 
 }  // namespace
 
 std::string models_that_take(std::string_view key) {
-  return models_where([&](const ModelRow& row) { return row.takes(key); });
+  return names_where(kModelTable, [&](const ModelRow& row) { return row.takes(key); });
 }
 
 std::string models_that_read(std::string_view kind) {
-  return models_where([&](const ModelRow& row) { return row.reads(kind); });
+  return names_where(kModelTable, [&](const ModelRow& row) { return row.reads(kind); });
+}
+
+std::string rules_that_read(std::string_view key) {
+  return names_where(kRuleTable, [&](const RuleRow& row) { return row.reads(key); });
 }
 
 bool has_context(std::string_view kind) {
@@ -46,10 +59,11 @@ std::span<const std::string_view> kinds_that_take(std::string_view key) {
 }
 
 std::string one_of(std::span<const std::string_view> names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
-  return text;
+  return joined(names, " or ");
+}
+
+std::string all_of(std::span<const std::string_view> names) {
+  return joined(names, " and ");
 }
 
 }  // namespace zero

@@ -1,5 +1,6 @@
-// The words of a refusal: which models take a key or read a kind of data, and which kinds take a key of [data]. By the
-// table of models (zero/train/model_table.h), which needs no torch: the command refuses before it loads libtorch.
+// The words of a refusal: which models take a key or read a kind of data, which kinds take a key of [data], and which rules
+// one of [optimizer]. By the tables of models (zero/train/model_table.h) and of rules (zero/optim/rule_registry.h), which
+// need no torch: the command refuses before it loads libtorch.
 //
 //   models_that_take("model.kv_heads")   // "llama"
 //
@@ -22,7 +23,11 @@ bool has_context(std::string_view kind);
 // The kinds of data that take a key of [data] which others do not; empty: all kinds do.
 std::span<const std::string_view> kinds_that_take(std::string_view key);
 
-// "a, b or c"
+// "sgd or muon": the update rules that read a key, by their optimizer.name.
+std::string rules_that_read(std::string_view key);
+
+// "a, b or c", "a, b and c"
 std::string one_of(std::span<const std::string_view> names);
+std::string all_of(std::span<const std::string_view> names);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error.h"
+#include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/config/suggest.h"
 #include "zero/optim/rule_registry.h"
@@ -17,14 +18,6 @@ namespace {
 
 constexpr std::size_t kWidth = 118;
 constexpr std::size_t kIndent = 13;
-
-// "a, b and c"
-std::string all_of(std::span<const std::string_view> names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i]);
-  return text;
-}
 
 // What a rule says of the key: "" where nothing is its own.
 std::string remark_of(const RuleKey& key) {

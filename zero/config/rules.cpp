@@ -58,23 +58,36 @@ void check_heads(const LoadedConfig& loaded) {
            fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
 }
 
-// A key of another model would change nothing, and is refused. What a file says of the model that it names is no slip where
-// the command line names another model. A resolved configuration has every key, with its default where nobody gave it.
-void check_keys_are_used(const LoadedConfig& loaded) {
-  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  const Config defaults;
-  for (const auto& [name, origin] : loaded.origins) {
-    const Option& option = *find_option(name);
-    if (to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option))) continue;
-    const auto overruled = [&](std::string_view chooser) { return rank_of(loaded, name) < rank_of(loaded, chooser); };
-    if (!model_row(model.name).takes(name) && !overruled("model.name"))
-      refuse(loaded, name, fmt::format("model.name = \"{}\" has no such key", model.name),
-             fmt::format("leave it out, or use model.name {}", models_that_take(name)));
-    const auto kinds = kinds_that_take(name);
-    if (!kinds.empty() && std::ranges::find(kinds, data.kind) == kinds.end() && !overruled("data.kind"))
-      refuse(loaded, name, fmt::format("data.kind = \"{}\" has no such key", data.kind),
-             fmt::format("leave it out, or use data.kind {}", one_of(kinds)));
-  }
+// A key that says what another may be, so that some keys are read with one of its values and not with another.
+struct Chooser {
+  std::string_view name;
+  bool (*reads)(const Config& config, std::string_view key);
+  std::string (*values_that_read)(std::string_view key);  // "sgd or muon"
+};
+
+bool kind_reads(std::string_view kind, std::string_view key) {
+  const auto kinds = kinds_that_take(key);
+  return kinds.empty() || std::ranges::find(kinds, kind) != kinds.end();
+}
+
+constexpr std::array kChoosers{
+    Chooser{"model.name",
+            [](const Config& config, std::string_view key) { return model_row(config.model.name).takes(key); },
+            models_that_take},
+    Chooser{"data.kind", [](const Config& config, std::string_view key) { return kind_reads(config.data.kind, key); },
+            [](std::string_view key) { return one_of(kinds_that_take(key)); }},
+    Chooser{"optimizer.name",
+            [](const Config& config, std::string_view key) { return rule_row(config.optimizer.name).reads(key); },
+            rules_that_read}};
+
+// "lr, betas and eps": the keys of the chooser's section that are read with its value.
+std::string keys_read(const Config& config, const Chooser& chooser) {
+  const std::string_view section = find_option(chooser.name)->section();
+  std::vector<std::string_view> keys;
+  for (const Option& option : options())
+    if (option.section() == section && option.name != chooser.name && chooser.reads(config, option.name))
+      keys.push_back(option.key());
+  return all_of(keys);
 }
 
 void check_model_fits_data(const LoadedConfig& loaded) {
@@ -457,6 +470,22 @@ void settle_length(LoadedConfig& loaded) {
   }
 }
 
+// What a file says of the model, the kind of data or the rule that it names is no slip where the command line names
+// another: those keys have their defaults again, so that the run's config.toml can be read like any other file.
+void settle_overruled(LoadedConfig& loaded) {
+  const Config defaults;
+  for (const Option& option : options()) {
+    const bool overruled = is_given(loaded, option.name) && std::ranges::any_of(kChoosers, [&](const Chooser& chooser) {
+                             return !chooser.reads(loaded.config, option.name) &&
+                                    rank_of(loaded, option.name) < rank_of(loaded, chooser.name);
+                           });
+    if (!overruled) continue;
+    const Value usual = get_option(defaults, option);
+    set_option(loaded.config, option, {std::string(option.name), usual, to_toml(usual), "", /*bare=*/false});
+    loaded.origins.erase(loaded.origins.find(option.name));
+  }
+}
+
 // What the chosen rule usually has of a key that is not given.
 void settle_optimizer(LoadedConfig& loaded) {
   for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
@@ -471,6 +500,7 @@ void settle_optimizer(LoadedConfig& loaded) {
 void settle_defaults(LoadedConfig& loaded) {
   auto& config = loaded.config;
   settle_length(loaded);
+  settle_overruled(loaded);
   settle_optimizer(loaded);
   if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
@@ -484,9 +514,24 @@ void settle_defaults(LoadedConfig& loaded) {
   if (config.train.reduce == "auto") config.train.reduce = "each";
 }
 
+// It would change nothing. A resolved configuration has every key, with its default where nobody gave it.
+void check_keys_are_read(const LoadedConfig& loaded) {
+  const Config defaults;
+  for (const auto& [name, origin] : loaded.origins) {
+    const Option& option = *find_option(name);
+    if (to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option))) continue;
+    for (const Chooser& chooser : kChoosers) {
+      if (chooser.reads(loaded.config, name)) continue;
+      const std::string chosen = to_toml(get_option(loaded.config, *find_option(chooser.name)));
+      refuse(loaded, name, fmt::format("{} = {} has no such key", chooser.name, chosen),
+             fmt::format("leave it out, or use {} {}; {} has {}", chooser.name, chooser.values_that_read(name), chosen,
+                         keys_read(loaded.config, chooser)));
+    }
+  }
+}
+
 void check_rules(const LoadedConfig& loaded) {
   check_model_fits_data(loaded);
-  check_keys_are_used(loaded);
   check_heads(loaded);
   check_context(loaded);
   check_length(loaded);

@@ -89,7 +89,8 @@ Description describe_run(const fs::path& folder, bool verify) {
     throw ConfigError("FILE", folder.string(), "a folder without config.toml: not a run",
                       "name the [run] dir of a `zero train`, or a file");
   }
-  const LoadedConfig loaded = load_config({.file = config, .overrides = {}, .environment = {}, .check_files = false});
+  const LoadedConfig loaded =
+      load_config({.file = config, .overrides = {}, .environment = {}, .check_files = false, .recorded = true});
   const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
   Description out;
   const bool done = fs::exists(folder / "report.json");

@@ -46,7 +46,8 @@ Source source_of(const std::string& run) {
   std::error_code ignored;
   if (!is_checkpoint(run) && std::filesystem::exists(folder.files().model, ignored)) {
     folder.require_finished();
-    Source source{.config = load_config({.file = folder.files().config, .check_files = false}).config};
+    Source source{.config =
+                      load_config({.file = folder.files().config, .check_files = false, .recorded = true}).config};
     const auto file = SafetensorsFile::open(folder.files().model, "RUN");
     if (const SafetensorsEntry* const tokens = file.find(token_weight_of(source.config, run)))
       source.vocab = tokens->shape.at(0);
@@ -61,7 +62,8 @@ Source source_of(const std::string& run) {
   fmt::print(stderr, "step {}: {}\n", step == manifest.run.end() ? "?" : step->second, reader.path().string());
   Source source{.config = load_config({.text = manifest.config,
                                        .text_name = (reader.path() / kManifestName).string(),
-                                       .check_files = false})
+                                       .check_files = false,
+                                       .recorded = true})
                               .config};
   if (const int tokens = reader.find(token_weight_of(source.config, run)); tokens >= 0)
     source.vocab = manifest.tensors[static_cast<std::size_t>(tokens)].shape.at(0);
