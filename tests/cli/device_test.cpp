@@ -55,10 +55,9 @@ TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
 }
 
 TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
-  const Ran ran = zero("train c.toml --run.device cuda --optimizer.name lamb");
+  const Ran ran = zero("train c.toml --run.device cuda --optimizer.name muon");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_CONTAINS(ran.errors,
-                  "optimizer.name = \"lamb\": an optimizer that needs more of a parameter than each element does");
+  EXPECT_CONTAINS(ran.errors, "optimizer.name = \"muon\": an optimizer that updates matrices as wholes does");
   EXPECT_CONTAINS(ran.errors, "not work on a GPU yet");
   EXPECT_TRUE(left_nothing());
 }

@@ -68,10 +68,22 @@ void write_weights(ScriptedModel& model, int step) {
   }
 }
 
+// The host reads states of rows and columns, and writes them.
+void double_factors(ScriptedModel& model, int step) {
+  if (step == 0) return;
+  StateAccess& states = model.engine().states();
+  states.pause();
+  for (const FactorStates::State& state : states.factors())
+    for (float& value : state.values) value *= 2;
+}
+
 std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
   EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
   half.offload.fractions = {.optimizer = {.host = 0.5}};
+  EngineOptions lamb = half, adafactor = half;
+  lamb.optimizer = LambOptions{};
+  adafactor.optimizer = AdafactorOptions{};
   min.device_memory = MemoryBudget::parse("min");
   disk.offload.disk = {folder};
   return {
@@ -88,6 +100,14 @@ std::vector<Program> programs(const std::string& folder) {
       {.name = "stage 3, half of the optimizer on the host", .options = half, .dtype = low},
       {.name = "stage 3, states on the host", .options = with_states({.host = 1})},
       {.name = "stage 3, states on the host, micro-batches", .options = with_states({.host = 1}, 2)},
+      {.name = "stage 1, lamb", .options = {.stage = 1, .optimizer = LambOptions{}}},
+      {.name = "stage 3, lamb, half of the optimizer on the host", .options = lamb, .dtype = low},
+      {.name = "stage 0, adafactor", .options = {.stage = 0, .optimizer = AdafactorOptions{}}},
+      {.name = "stage 3, adafactor, read and written",
+       .options = {.stage = 3, .optimizer = AdafactorOptions{}},
+       .steps = 3,
+       .before = double_factors},
+      {.name = "stage 3, adafactor, half of the optimizer on the host", .options = adafactor, .dtype = low},
       {.name = "stage 1, linked", .options = {.stage = 1}, .linked = true},
       {.name = "stage 3, linked, micro-batches",
        .options = {.stage = 3, .accumulate = 2},

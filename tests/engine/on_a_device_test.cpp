@@ -1,8 +1,11 @@
 // An engine on a device whose memory the host cannot touch, and which finds every race. With ZERO_TEST_DEVICE=cuda the device
 // is a GPU, which finds none, and has all of these bits, too.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,7 @@
 #include "../expect_contains.h"
 #include "../temporary_folder.h"
 #include "../tier.h"
+#include "block_specs.h"
 #include "scripted_run.h"
 
 namespace zero {
@@ -107,6 +111,83 @@ TEST(OnADevice, OtherRulesAverageAndDelayHaveThem) {
   expect_host_bits(1, small_specs(), {.stage = 0, .optimizer = LionOptions{}});
 }
 
+// All states on the host, and half of the optimizer's: then some tiles are updated on the device, and some on the host.
+std::vector<EngineOptions> on_the_host_at_stage_three(EngineOptions options) {
+  options.stage = 3;
+  std::vector<EngineOptions> all(2, options);
+  all[0].offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
+  all[1].offload.fractions = {.optimizer = {.host = 0.5}};
+  return all;
+}
+
+void expect_host_bits_of_sums(const OptimizerOptions& rule) {
+  Sweep sweep(/*one_in=*/3);
+  for (const int world : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int accumulate : {1, 2}) {
+        const EngineOptions options{.optimizer = rule, .clip = 0.5, .accumulate = accumulate};
+        std::vector<EngineOptions> all = at_all_stages(options);
+        std::ranges::copy(on_the_host_at_stage_three(options), std::back_inserter(all));
+        for (const EngineOptions& each : all)
+          if (sweep.takes_next()) expect_host_bits(world, block_specs(dtype), each);
+      }
+    }
+  }
+}
+
+TEST(OnADevice, LambMakesItsSumsThere) {
+  expect_host_bits_of_sums(LambOptions{.weight_decay = 0.1});
+}
+
+TEST(OnADevice, AdafactorKeepsItsStatesOfRowsAndColumnsThere) {
+  expect_host_bits_of_sums(AdafactorOptions{.weight_decay = 0.1});
+}
+
+TEST(OnADevice, SumsThatAreLateAndAnAverageHaveThem) {
+  for (const OptimizerOptions& rule : {OptimizerOptions(LambOptions{}), OptimizerOptions(AdafactorOptions{})}) {
+    std::vector<EngineOptions> all = on_the_host_at_stage_three({.optimizer = rule});
+    all.push_back({.stage = 0, .optimizer = rule, .ema = 0.9});
+    all.push_back({.stage = 2, .optimizer = rule, .ema = 0.9});
+    for (const EngineOptions& options : all) {
+      const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
+      for (const std::uint64_t seed : {1U, 2U}) {
+        Devices devices(2, {.late = seed, .far_behind = seed == 2});
+        EXPECT_EQ(run_on(&devices, 2, small_specs(DType::kBFloat16), options), expected) << options.stage;
+      }
+    }
+  }
+}
+
+// What the host reads and writes of them between steps: a checkpoint, and a comparison of ranks.
+TEST(OnADevice, StatesOfRowsAndColumnsAreReadAndWrittenThere) {
+  const auto run = [](Devices* devices, std::vector<float>& seen) {
+    ScriptedSteps steps{.steps = 4};
+    if (devices != nullptr)
+      steps.device = [devices](int rank) { return devices->all[static_cast<std::size_t>(rank)].get(); };
+    std::mutex mutex;
+    steps.before = [&](ScriptedModel& model, int step) {
+      StateAccess& states = model.engine().states();
+      EXPECT_TRUE(states.compare_replicas().same()) << step;
+      if (step != 2) return;
+      states.pause();
+      const std::lock_guard lock(mutex);
+      for (const FactorStates::State& state : states.factors()) {
+        seen.insert(seen.end(), state.values.begin(), state.values.end());
+        for (float& value : state.values) value *= 2;
+      }
+    };
+    return scripted_run(2, small_specs(), {.stage = 3, .optimizer = AdafactorOptions{}}, steps);
+  };
+  Devices devices(2);
+  std::vector<float> expected, seen;
+  const ScriptedRun on_host = run(nullptr, expected), on_device = run(&devices, seen);
+  EXPECT_EQ(on_device, on_host);
+  EXPECT_EQ(seen, expected);
+  EXPECT_NE(std::ranges::max(seen), 0);
+  constexpr auto kDevice = static_cast<std::size_t>(Tier::kDevice);
+  EXPECT_EQ(on_device.reports[0].state_bytes[kDevice], on_host.reports[0].state_bytes[kDevice]);
+}
+
 TEST(OnADevice, WhatNeedsTheHostsCodeIsRefusedByName) {
   const auto refused = [](const EngineOptions& options) {
     Devices devices(2);
@@ -118,7 +199,7 @@ TEST(OnADevice, WhatNeedsTheHostsCodeIsRefusedByName) {
     }
     return text;
   };
-  EXPECT_CONTAINS(refused({.optimizer = LambOptions{}}), "optimizer.name = lamb");
+  EXPECT_CONTAINS(refused({.optimizer = MuonOptions{}}), "optimizer.name = muon");
   EXPECT_CONTAINS(refused({.group = 1}), "zero.group");
   EngineOptions below{.stage = 2};
   below.offload.fractions = {.optimizer = {.host = 1}};

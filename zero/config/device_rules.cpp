@@ -43,9 +43,8 @@ void check_device(const LoadedConfig& loaded) {
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
-  refuse_on_gpu(loaded, "optimizer.name", rule_row(loaded.config.optimizer.name).needs != RuleNeeds::kElements,
-                "an optimizer that needs more of a parameter than each element does",
-                "use " + rule_names(RuleNeeds::kElements));
+  refuse_on_gpu(loaded, "optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kMatrices,
+                "an optimizer that updates matrices as wholes does", "use another one, such as adamw");
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");

@@ -175,9 +175,8 @@ Device& checked(Device& device, const EngineOptions& options, const UpdateRule& 
                       fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
-  if (needs_of(rule) != RuleNeeds::kElements)
-    refuse("optimizer.name", name_of(options.optimizer),
-           "an optimizer that needs more of a parameter than each element");
+  if (needs_of(rule) == RuleNeeds::kMatrices)
+    refuse("optimizer.name", name_of(options.optimizer), "an optimizer that updates matrices as wholes");
   if (std::holds_alternative<OwnRuleOptions>(options.optimizer))
     refuse("optimizer.rule", name_of(options.optimizer), "a rule with the host's code alone");
   if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");

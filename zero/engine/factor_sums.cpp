@@ -7,15 +7,14 @@
 #include "zero/base/check.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/host_memory.h"
-#include "zero/plan/factored.h"
 
 namespace zero {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<ExactSum>);
 
-Buffer staging(std::int64_t bytes, Ledger& ledger) {
-  return {allocate_host(static_cast<std::size_t>(bytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+Buffer staging(std::int64_t bytes, Ledger& ledger, Tier tier) {
+  return {allocate_host(static_cast<std::size_t>(bytes)), ledger, tier, MemoryTag::kStaging};
 }
 
 // The sums of a unit, padded to a block for each rank.
@@ -28,12 +27,12 @@ constexpr auto kRoundedBytes = static_cast<std::int64_t>(sizeof(double));
 
 }  // namespace
 
-FactorSums::FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger)
+FactorSums::FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger, Tier tier)
     : unit_(unit),
       comm_(comm),
-      mine_(staging(padded_sums(unit, comm.world()) * kSumBytes, ledger)),
-      rounded_(staging(padded_sums(unit, comm.world()) * kRoundedBytes, ledger)) {
-  if (comm.world() > 1) all_ = staging(padded_sums(unit, comm.world()) * kSumBytes, ledger);
+      mine_(staging(padded_sums(unit, comm.world()) * kSumBytes, ledger, tier)),
+      rounded_(staging(padded_sums(unit, comm.world()) * kRoundedBytes, ledger, tier)) {
+  if (comm.world() > 1) from_all_ = staging(padded_sums(unit, comm.world()) * kSumBytes, ledger, tier);
   std::ranges::uninitialized_fill(mine_.as<ExactSum>(), ExactSum{});
 }
 
@@ -62,9 +61,9 @@ void FactorSums::exchange() {
   const auto block = static_cast<std::size_t>(factor_block_numel(unit_, comm_.world()));
   std::span<const ExactSum> from_all = mine;
   if (comm_.world() > 1) {
-    comm_.all_to_all(mine_.bytes(), all_.bytes(), {.unit = unit_.index}).wait();
+    comm_.all_to_all(mine_.bytes(), from_all_.bytes(), {.unit = unit_.index}).wait();
     comm_.drain();
-    from_all = all_.as<ExactSum>();
+    from_all = from_all_.as<ExactSum>();
   }
   const std::span<double> own = rounded_.as<double>().subspan(block * static_cast<std::size_t>(comm_.rank()), block);
   for (std::size_t i = 0; i < block; ++i) {

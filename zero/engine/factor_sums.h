@@ -17,31 +17,36 @@
 #include "zero/base/exact_sum.h"
 #include "zero/comm/communicator.h"
 #include "zero/memory/buffer.h"
-#include "zero/plan/unit.h"
+#include "zero/plan/factored.h"
 
 namespace zero {
 
 class FactorSums {
  public:
-  // All outlive it.
-  FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger);
+  // All outlive it. `tier`: in whose budget its memory, which is the host's, counts.
+  FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger, Tier tier = Tier::kDevice);
 
+  // Of the unit: matrix by matrix those of its rows, then those of its columns.
+  std::span<ExactSum> all() const { return mine_.as<ExactSum>().first(static_cast<std::size_t>(factor_numel(unit_))); }
+  // Where those of a matrix are among them.
+  struct Place {
+    std::size_t begin = 0, num_rows = 0, num_columns = 0;
+    std::size_t count() const { return num_rows + num_columns; }
+  };
+  Place place_of(std::size_t param) const;
   // Of a matrix of the unit.
   std::span<ExactSum> rows(std::size_t param) const;
   std::span<ExactSum> columns(std::size_t param) const;
   // Collective.
   void exchange();
   std::span<const double> rounded(std::size_t param) const;
+  // In the order of all().
+  std::span<const double> rounded() const { return rounded_.as<double>().first(all().size()); }
 
  private:
-  struct Place {
-    std::size_t begin = 0, num_rows = 0, num_columns = 0;
-  };
-  Place place_of(std::size_t param) const;
-
   const Unit& unit_;
   Communicator& comm_;
-  Buffer mine_, all_, rounded_;  // `all_`: all ranks' sums of this rank's block; empty in a world of one
+  Buffer mine_, from_all_, rounded_;  // `from_all_`: all ranks' sums of this rank's block; empty in a world of one
 };
 
 // Of the unit with most sums; 0 where none is factored.

@@ -72,7 +72,8 @@ ShardedState::ShardedState(const std::vector<Unit>& units, const Placement& plac
       rank_(comm.rank()),
       world_(comm.world()),
       arrays_(make_arrays(optimizer, comm, ledger, tiers)),
-      factors_(placement.updated_elsewhere ? std::vector<Unit>() : units_, states_of_factors(optimizer), ledger),
+      factors_(placement.updated_elsewhere ? std::vector<Unit>() : units_, states_of_factors(optimizer), *tiers.device,
+               ledger),
       streams_(arrays_, units.size(), tiers, ledger),
       contents_(*this, streams_) {
   for (const Unit& unit : units_)

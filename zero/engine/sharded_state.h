@@ -68,6 +68,7 @@ class ShardedState {
 
   const StateArrays& arrays() const { return arrays_; }
   const FactorStates& factors() const { return factors_; }
+  FactorStates& factors() { return factors_; }
   StateStreams& streams() { return streams_; }
   Device& device() const { return streams_.device(); }
   StateContents& contents() { return contents_; }

@@ -146,7 +146,7 @@ ReplicaCheck StateAccess::compare_replicas() {
   require_between_steps("replicas", "compared");
   const EngineComms& comms = parts_.comms;
   const bool each_holds_its_own =
-      comms.mesh.copies == 1 && parts_.state.placement().parameter_sharded && parts_.state.factors().all().empty();
+      comms.mesh.copies == 1 && parts_.state.placement().parameter_sharded && parts_.state.factors().empty();
   if (comms.run.world() == 1 || each_holds_its_own) return {};
   return io_.run([&] {
     parts_.updater.finish();

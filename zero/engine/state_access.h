@@ -43,7 +43,7 @@ class StateAccess {
   DType saved_dtype(int unit, int state) const { return parts_.state.contents().saved_dtype(unit, state); }
   Shard held(int unit, int state) const { return parts_.state.contents().held(unit, state); }
 
-  // Local. States of rows and columns, on every rank; while paused they may be written.
+  // Local. States of rows and columns, on every rank, as they are now; while paused they may be written.
   const std::vector<FactorStates::State>& factors() const { return parts_.state.factors().all(); }
 
   // Local. All that a next step depends on beside the states.

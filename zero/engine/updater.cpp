@@ -1,15 +1,13 @@
 #include "zero/engine/updater.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
-#include "zero/engine/factor_sums.h"
 #include "zero/engine/matrix_directions.h"
-#include "zero/engine/parameter_sums.h"
-#include "zero/optim/update_grain.h"
+#include "zero/engine/updater_spans.h"
+#include "zero/plan/factored.h"
 
 namespace zero {
 namespace {
@@ -56,12 +54,17 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
     groups_.push_back(group);
     numels_.push_back(spec.numel());
   }
+  std::size_t most_factors = 0;
   for (const Unit& unit : state.units()) {
+    most_factors = std::max(most_factors, static_cast<std::size_t>(factor_numel(unit)));
     ZERO_CHECK(!unit.whole_matrices() || rule.matrices() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
     ZERO_CHECK(!unit.factored || rule.factors() != nullptr, "{} has no rule for {}", rule.name(), unit.name);
     for (const Slice& slice : unit.slices)
       matrices_[static_cast<std::size_t>(slice.param)] = {slice.rows, slice.columns()};
   }
+  const std::size_t most_sums = specs.size() * static_cast<std::size_t>(rule.num_sums());
+  if (!state.device().host_readable() && most_sums > 0)
+    device_sums_.emplace(state.device(), ledger, std::max(most_sums, most_factors), most_factors);
 }
 
 // A unit without a gradient anywhere is not even read.
@@ -82,6 +85,8 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
 
   pass_rule_ = &rule_;
   begin_units(units);
+  state_.factors().take_up();
+  if (device_sums_) follow(state_.device(), Lane::kUpdate, Lane::kUp);
   if (rule_.factors() != nullptr) update_factors(units);
   if (rule_.num_sums() > 0) sum_parameters(units);
   if (std::ranges::find(matrices_due_, true) == matrices_due_.end()) {
@@ -352,28 +357,8 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
   return span;
 }
 
-template <typename Use>
-void Updater::for_each_part(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
-  const std::int64_t origin = state_.update_range(tile.unit).offset + tile.begin;
-  for (const Slice& slice : owned_in(state_.unit(tile.unit), range)) {
-    const auto param = static_cast<std::size_t>(slice.param);
-    const SlicePart part = overlap(slice, range);
-    if (part.numel == 0 || !present_[param]) continue;
-    UpdateSpan span = memory.span(part.offset - origin, part.offset - origin + part.numel);
-    span.first = part.begin;
-    use(param, span);
-  }
-}
-
-template <typename Use>
-void Updater::for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use) {
-  for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& part) {
-    team_.for_range(0, part.numel, update_grain(part.numel, team_.size(), needs_of(rule_) == RuleNeeds::kElements),
-                    [&](std::int64_t begin, std::int64_t end) { use(param, part.part(begin, end - begin)); });
-  });
-}
-
-UpdateScalars Updater::scalars_of(std::size_t param) const {
+UpdateScalars Updater::scalars_of(std::size_t param, bool on_host) const {
+  const std::vector<Factors>& factors = on_host ? factors_ : factors_there_;
   const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
   return {.step = steps_[param],
           .lr = lr_ * groups_[param].lr_scale,
@@ -381,68 +366,8 @@ UpdateScalars Updater::scalars_of(std::size_t param) const {
           .weight_decay = groups_[param].weight_decay,
           .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
           .matrix = matrices_[param],
-          .factors = factors_.empty() ? Factors{} : factors_[param],
+          .factors = factors.empty() ? Factors{} : factors[param],
           .numel = numels_[param]};
-}
-
-template <typename Use>
-void Updater::read_shards(std::span<const int> units, Pass pass, Use use) {
-  std::vector<TileRange> ranges;
-  for (const int unit : units)
-    ranges.push_back({unit, outstanding_[static_cast<std::size_t>(unit)] ? state_.update_range(unit).numel : 0});
-  TileStream& tiles = state_.streams().update_pass();
-  tiles.begin(pass_arrays(pass), std::move(ranges), link_transfers(pass));
-  while (const Tile* tile = tiles.next()) {
-    const bool sharded = state_.placement().optimizer_sharded;
-    const std::byte* gradient = sharded ? state_.gradient_shard(tile->unit) : state_.whole_gradient(tile->unit);
-    const TileMemory memory = memory_of(*tile, gradient, state_.gradient_dtype(tile->unit));
-    const Shard shard = state_.shard(tile->unit);
-    const std::int64_t begin = state_.update_range(tile->unit).offset + tile->begin;
-    const std::int64_t first = std::max(begin, shard.offset);
-    const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
-    if (first < last) use(*tile, memory, Shard{first, last - first});
-  }
-  tiles.finish();
-}
-
-void Updater::sum_parameters(std::span<const int> units) {
-  const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
-  std::vector<ExactSum> sums(steps_.size() * num_sums);
-  sums_.clear();
-  std::mutex mutex;
-  read_shards(units, Pass::kSums, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
-    for_each_span(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
-      std::vector<ExactSum> mine(num_sums);
-      rule_.add_sums(span, scalars_of(param), mine);
-      const std::lock_guard lock(mutex);
-      for (std::size_t i = 0; i < num_sums; ++i) sums[param * num_sums + i].add(mine[i]);
-    });
-  });
-  sums_ = sums_over_ranks(comm_, sums);
-}
-
-void Updater::update_factors(std::span<const int> units) {
-  const FactorRule& rule = *rule_.factors();
-  factors_.assign(steps_.size(), {});
-  for (const int index : units) {
-    const Unit& unit = state_.unit(index);
-    if (!unit.factored || !updates(index)) continue;
-    FactorSums sums(unit, comm_, ledger_);
-    std::mutex lock;  // every span of a matrix has elements of many columns
-    read_shards({&index, 1}, Pass::kFactors, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
-      for_each_span(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
-        rule.add_squares(span, scalars_of(param), sums.rows(param), sums.columns(param), lock);
-      });
-    });
-    sums.exchange();
-    for (const Slice& slice : unit.slices) {
-      const auto param = static_cast<std::size_t>(slice.param);
-      if (!present_[param]) continue;
-      const FactorStates& states = state_.factors();
-      factors_[param] = rule.update_factors(states.of(param, StatePer::kRow), states.of(param, StatePer::kColumn),
-                                            sums.rounded(param), scalars_of(param));
-    }
-  }
 }
 
 template <typename Change, typename Use>
@@ -550,7 +475,7 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     });
   } else {
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
-      pass_rule_->queue(state_.device(), Lane::kUpdate, elements, scalars_of(param));
+      pass_rule_->queue(state_.device(), Lane::kUpdate, elements, scalars_of(param, tile.on_host));
     });
   }
   if (copy_to != nullptr) {

@@ -22,14 +22,17 @@
 // On a device that the host cannot read, updates are queued in kUpdate, and no more than that orders them: enqueue() puts them
 // behind the sum of the unit's gradient (kUp) and, where parameters are whole, behind the operators that used them (kCompute);
 // finish() puts operators behind them where no gather comes between. A pass that the host makes takes states by the link,
-// which comes after kUp and kUpdate.
+// which comes after kUp and kUpdate. Sums before an update are made in kUpdate, behind the gradients' way up (kUp), and the host
+// waits for them (DeviceSums); rounded sums of rows and columns go up in kUp, and kUpdate comes after that.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "zero/base/parallel.h"
+#include "zero/engine/device_sums.h"
 #include "zero/engine/options.h"
 #include "zero/engine/outer_flight.h"
 #include "zero/engine/outer_sum.h"
@@ -140,13 +143,16 @@ class Updater {
   void for_each_part(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   template <typename Use>
   void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
-  UpdateScalars scalars_of(std::size_t param) const;
+  // `on_host`: for the host's code.
+  UpdateScalars scalars_of(std::size_t param, bool on_host = true) const;
   // Calls use(tile, memory, range) for this rank's shard of the units, also where it updates everything: sums are exact, so
   // that nobody sees who made them.
   template <typename Use>
   void read_shards(std::span<const int> units, Pass pass, Use use);
   void sum_parameters(std::span<const int> units);
   void update_factors(std::span<const int> units);
+  void take_factors_to_host(std::span<const int> units);
+  bool has_host_tiles(int unit) const;
   bool updates(int unit) const;
   bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).whole_matrices(); }
   void update_matrices(int unit);
@@ -173,8 +179,12 @@ class Updater {
   std::vector<std::int64_t> numels_;   // by parameter
   std::vector<std::int64_t> steps_;    // by parameter
   std::vector<bool> present_;
-  std::vector<double> sums_;         // of this step, num_sums() by parameter
-  std::vector<Factors> factors_;     // of this step, by parameter; empty without a FactorRule
+  std::vector<double> sums_;  // of this step, num_sums() by parameter
+  // Of a rule with sums, on a device that the host cannot read.
+  std::optional<DeviceSums> device_sums_;
+  // Of this step, by parameter; empty without a FactorRule. On a device that the host cannot read each lies there, and where a
+  // tile of its unit is updated on the host, in memory of the host, too.
+  std::vector<Factors> factors_, factors_there_;
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet

@@ -34,6 +34,34 @@ class AdafactorRule final : public UpdateRule, public FactorRule {
     return {row_var, col_var, row_mean(row_var, constants)};
   }
 
+  void queue_squares(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                     std::span<SumLimbs> rows, std::span<SumLimbs> columns) const override {
+    const FactorSquaresArguments arguments{.span = span,
+                                           .gradient_scale = static_cast<float>(scalars.gradient_scale),
+                                           .rows = rows.data(),
+                                           .columns = columns.data(),
+                                           .matrix = scalars.matrix};
+    run(device, lane, kFactorSquares, arguments, {span.gradient_access(), changes(rows), changes(columns)});
+  }
+  Factors queue_factors(Device& device, Lane lane, std::span<float> row_var, std::span<float> col_var, float* row_mean,
+                        std::span<const double> sums, const UpdateScalars& scalars) const override {
+    const AdafactorConstants constants = adafactor_constants(options_, scalars);
+    const auto update = [&](std::span<float> factor, std::span<const double> of_factor, std::int64_t terms) {
+      const FactorArguments arguments{.factor = factor.data(),
+                                      .sums = of_factor.data(),
+                                      .numel = std::ssize(factor),
+                                      .terms = terms,
+                                      .constants = constants};
+      run(device, lane, kFactor, arguments, {changes(factor), reads(of_factor)});
+    };
+    update(row_var, sums.first(row_var.size()), std::ssize(col_var));
+    update(col_var, sums.subspan(row_var.size(), col_var.size()), std::ssize(row_var));
+    const RowMeanArguments mean{
+        .row_var = row_var.data(), .mean = row_mean, .numel = std::ssize(row_var), .constants = constants};
+    run(device, lane, kRowMean, mean, {reads(row_var), writes(std::span(row_mean, 1))});
+    return {.row_var = row_var, .col_var = col_var, .row_mean_there = row_mean};
+  }
+
   int num_sums() const override { return 2; }
   void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
     check(span, scalars);
@@ -45,8 +73,38 @@ class AdafactorRule final : public UpdateRule, public FactorRule {
     const AdafactorConstants constants = adafactor_constants(options_, scalars);
     adafactor_update(span, scalars.factors, with_sums(constants, scalars.numel, scalars.sums[0], scalars.sums[1]));
   }
+  void queue_sums(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                  std::span<SumLimbs> sums) const override {
+    check(span, scalars);
+    AdafactorSumsArguments arguments;
+    arguments.slices.add(span, there(adafactor_constants(options_, scalars), scalars));
+    queue_two_sums(device, lane, kAdafactorSums, arguments, sums, factor_accesses(scalars.factors));
+  }
+  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    check(span, scalars);
+    ZERO_CHECK(scalars.sums.size() == 2, "adafactor: {} sums", scalars.sums.size());
+    const AdafactorConstants constants =
+        with_sums(adafactor_constants(options_, scalars), scalars.numel, scalars.sums[0], scalars.sums[1]);
+    AdafactorArguments arguments;
+    arguments.add(span, there(constants, scalars));
+    std::vector<Access> accesses = factor_accesses(scalars.factors);
+    for (const Access& access : span.accesses()) accesses.push_back(access);
+    device.run(lane, {kAdafactor, std::as_bytes(std::span(&arguments, 1)), accesses});
+  }
 
  private:
+  static FactoredConstants there(const AdafactorConstants& constants, const UpdateScalars& scalars) {
+    if (scalars.matrix.rows == 0) return {.constants = constants};
+    return {.constants = constants,
+            .row_var = scalars.factors.row_var.data(),
+            .col_var = scalars.factors.col_var.data(),
+            .row_mean = scalars.factors.row_mean_there,
+            .matrix = scalars.matrix};
+  }
+  static std::vector<Access> factor_accesses(const Factors& factors) {
+    if (factors.row_var.empty()) return {};
+    return {reads(factors.row_var), reads(factors.col_var), reads(std::span(factors.row_mean_there, 1))};
+  }
   static void check(const UpdateSpan& span, const UpdateScalars& scalars) {
     ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
     const bool factored = scalars.matrix.rows > 0;

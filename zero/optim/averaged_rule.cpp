@@ -61,6 +61,10 @@ class AveragedRule final : public UpdateRule {
   void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
     rule_->add_sums(without_average(span), scalars, sums);
   }
+  void queue_sums(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                  std::span<SumLimbs> sums) const override {
+    rule_->queue_sums(device, lane, without_average(span), scalars, sums);
+  }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     for (std::int64_t begin = 0; begin < span.numel; begin += kPiece) {
       const UpdateSpan piece = span.part(begin, std::min(kPiece, span.numel - begin));

@@ -21,6 +21,13 @@ class LambRule final : public ElementwiseRule<LambOptions> {
     check_update(*this, /*num_states=*/2, span, scalars);
     add_lamb_sums(span, lamb_constants(options(), scalars), sums[0], sums[1]);
   }
+  void queue_sums(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                  std::span<SumLimbs> sums) const override {
+    check_update(*this, /*num_states=*/2, span, scalars);
+    LambSumsArguments arguments;
+    arguments.slices.add(span, lamb_constants(options(), scalars));
+    queue_two_sums(device, lane, kLambSums, arguments, sums);
+  }
 
  private:
   static void update_span(const UpdateSpan& span, const LambOptions& options, const UpdateScalars& scalars) {

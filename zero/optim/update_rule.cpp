@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "zero/base/check.h"
+
 namespace zero {
 namespace {
 
@@ -23,6 +25,11 @@ void UpdateRule::queue(Device& device, Lane lane, const UpdateSpan& span, const 
   const QueuedUpdate queued{this, span, scalars};
   const std::vector<Access> accesses = span.accesses();
   device.run(lane, {kOwnUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
+}
+
+void UpdateRule::queue_sums(Device& device, Lane /*lane*/, const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
+                            std::span<SumLimbs> /*sums*/) const {
+  ZERO_CHECK(false, "{} makes no sums on {}", name(), device.name());
 }
 
 OptimizerSpec spec_of(const UpdateRule& rule) {

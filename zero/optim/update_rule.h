@@ -58,6 +58,12 @@ class FactorRule {
   // The states after the step. `sums`: of whole rows, then of whole columns.
   virtual Factors update_factors(std::span<float> row_var, std::span<float> col_var, std::span<const double> sums,
                                  const UpdateScalars& scalars) const = 0;
+  // Queue the same over memory of a device: all that is pointed to lies there, sums as limbs.
+  virtual void queue_squares(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                             std::span<SumLimbs> rows, std::span<SumLimbs> columns) const = 0;
+  // `row_mean` is written.
+  virtual Factors queue_factors(Device& device, Lane lane, std::span<float> row_var, std::span<float> col_var,
+                                float* row_mean, std::span<const double> sums, const UpdateScalars& scalars) const = 0;
 };
 
 // Of a rule that a user writes, update() computes an element from that element alone and from the sums, if it has any,
@@ -80,6 +86,10 @@ class UpdateRule {
   // Queues the same over memory of a device. A rule that a user writes has the host's code alone: other devices refuse it,
   // and what `scalars` and the rule point to outlives the work.
   virtual void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const;
+  // Queues add_sums() over memory of a device, to limbs there, num_sums() of them. InternalError of a rule without sums, or with
+  // the host's code alone.
+  virtual void queue_sums(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,
+                          std::span<SumLimbs> sums) const;
   // Null: every parameter is updated element by element.
   virtual const MatrixRule* matrices() const { return nullptr; }
   // Null: no state is of rows or columns.

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "zero/base/sum_limbs.h"
 #include "zero/device/kernel.h"
 #include "zero/optim/update_span.h"
 
@@ -42,6 +43,18 @@ void queue_slice(Device& device, Lane lane, const Kernel& kernel, const UpdateSp
   slices.add(span, constants);
   const std::vector<Access> accesses = span.accesses();
   device.run(lane, {kernel, std::as_bytes(std::span(&slices, 1)), accesses});
+}
+
+// A call with one slice of a kernel that adds two sums of it: `Arguments` has `slices`, `parameter` and `direction`. `accesses`:
+// what it reads beside the slice.
+template <typename Arguments>
+void queue_two_sums(Device& device, Lane lane, const Kernel& kernel, Arguments& arguments, std::span<SumLimbs> sums,
+                    std::vector<Access> accesses = {}) {
+  arguments.parameter[0] = &sums[0];
+  arguments.direction[0] = &sums[1];
+  accesses.push_back(changes(sums.first(2)));
+  for (const Access& access : arguments.slices.spans[0].read_accesses()) accesses.push_back(access);
+  device.run(lane, {kernel, std::as_bytes(std::span(&arguments, 1)), accesses});
 }
 
 template <typename Constants, void (*update)(const UpdateSpan& span, const Constants& constants)>

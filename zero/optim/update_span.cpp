@@ -6,7 +6,7 @@ std::vector<Access> UpdateSpan::accesses() const {
   const auto count = static_cast<std::size_t>(numel);
   const std::size_t num_scales = (count + kCodeBlock - 1) / kCodeBlock;
   std::vector<Access> all{changes(std::span(parameter, count))};
-  if (gradient != nullptr) all.push_back(reads(std::span(gradient, count * size_of(gradient_dtype))));
+  if (gradient != nullptr) all.push_back(gradient_access());
   for (float* const state : states)
     if (state != nullptr) all.push_back(changes(std::span(state, count)));
   for (const CodedState& state : coded) {
@@ -16,6 +16,18 @@ std::vector<Access> UpdateSpan::accesses() const {
   }
   if (low_precision != nullptr) all.push_back(writes(std::span(low_precision, count * size_of(low_precision_dtype))));
   return all;
+}
+
+std::vector<Access> UpdateSpan::read_accesses() const {
+  UpdateSpan read = *this;
+  read.low_precision = nullptr;
+  std::vector<Access> all = read.accesses();
+  for (Access& access : all) access.writes = false;
+  return all;
+}
+
+Access UpdateSpan::gradient_access() const {
+  return reads(std::span(gradient, static_cast<std::size_t>(numel) * size_of(gradient_dtype)));
 }
 
 UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {

@@ -36,6 +36,9 @@ struct UpdateSpan {
 
   // What an update reads and writes of memory.
   std::vector<Access> accesses() const;
+  // What a pass reads that writes none of it: add_sums() of a rule.
+  std::vector<Access> read_accesses() const;
+  Access gradient_access() const;
   // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
   UpdateSpan part(std::int64_t begin, std::int64_t count) const;
 
@@ -61,6 +64,8 @@ struct MatrixShape {
 struct Factors {
   std::span<const float> row_var, col_var;
   float row_mean = 0;  // of row_var, as the rule wants it
+  // In memory of a device, as the two states then are: where that mean lies.
+  const float* row_mean_there = nullptr;
 };
 
 struct UpdateScalars {
