@@ -81,11 +81,6 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
          config.zero.stage = 2;
        }},
       {"train.offload_activations = \"host\"", [](Config& config) { config.train.offload_activations = "host"; }},
-      {"model.dropout = 0.1",
-       [](Config& config) {
-         config.model.dropout = 0.1;
-         config.train.checkpoint_activations = true;
-       }},
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
   };
   for (const NotOnGpu& what : all) {
