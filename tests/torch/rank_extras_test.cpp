@@ -56,5 +56,22 @@ TEST(RankExtras, AGeneratorGoesOnWhereItWasAndASharedOneWhereItIs) {
   EXPECT_TRUE(torch::equal(torch::rand({5}), second));
 }
 
+TEST(GeneratorExtra, DrawsOnWhereItWasSaved) {
+  torch::manual_seed(11);
+  const std::vector<Extra> extras{generator_extra("rng/here", c10::Device(c10::DeviceType::CPU))};
+  const torch::Tensor expected = torch::rand({5});
+  torch::rand({3});
+  take_generator(extras, "rng/elsewhere", c10::Device(c10::DeviceType::CPU), "c");
+  EXPECT_FALSE(torch::equal(torch::rand({5}), expected)) << "there is none of that name";
+  take_generator(extras, "rng/here", c10::Device(c10::DeviceType::CPU), "c");
+  EXPECT_TRUE(torch::equal(torch::rand({5}), expected));
+}
+
+TEST(GeneratorExtra, OfAnotherSizeIsRefused) {
+  std::vector<Extra> extras{generator_extra("rng/here", c10::Device(c10::DeviceType::CPU))};
+  extras.front().shape = {7};
+  EXPECT_THROW(take_generator(extras, "rng/here", c10::Device(c10::DeviceType::CPU), "c"), IoError);
+}
+
 }  // namespace
 }  // namespace zero

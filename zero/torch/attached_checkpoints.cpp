@@ -23,6 +23,7 @@ bool AttachedCheckpoints::owns_generator() const {
 
 SaveContents AttachedCheckpoints::with_extras(SaveContents contents) const {
   for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
+  if (place_.is_cuda() && owns_generator()) contents.extras.push_back(generator_extra(kGpuGenerator, place_));
   if (server_ == nullptr) return contents;
   const std::vector<std::int64_t> versions = server_->versions().numbers();
   for (const std::int64_t version : versions) {
@@ -78,6 +79,7 @@ LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, co
   };
   LoadedCheckpoint loaded = load_checkpoint(engine_, path, calls, {.check = check, .begin = begin});
   take_extras(loaded.extras, buffers_, with_generator, path.string());
+  if (place_.is_cuda() && with_generator) take_generator(loaded.extras, kGpuGenerator, place_, path.string());
   take_versions(loaded);
   return loaded;
 }

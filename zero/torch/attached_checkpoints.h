@@ -1,6 +1,6 @@
 // AttachedCheckpoints: checkpoints of an attached model: the engine's states, its buffers, and the random generator.
 //
-//   AttachedCheckpoints checkpoints(engine, buffers);
+//   AttachedCheckpoints checkpoints(engine, buffers, place);
 //   checkpoints.begin_save(path, contents, SaveMode::kAsync)->wait();
 //   LoadedCheckpoint loaded = checkpoints.load(path, calls, [] { ... });   // called when values begin to change
 //
@@ -23,9 +23,9 @@ namespace zero {
 
 class AttachedCheckpoints {
  public:
-  // All outlive it. `server`: this rank is one, whose older versions of the weights are in its file; null: it is none.
-  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers, PushServer* server = nullptr)
-      : engine_(engine), buffers_(buffers), server_(server), images_(engine.resources()) {}
+  // All outlive it. `place`: where the model is. `server`: this rank is one, whose older versions of the weights are in its file; null: it is none.
+  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers, c10::Device place, PushServer* server = nullptr)
+      : engine_(engine), buffers_(buffers), place_(place), server_(server), images_(engine.resources()) {}
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
@@ -42,6 +42,7 @@ class AttachedCheckpoints {
 
   Engine& engine_;
   NamedBuffers& buffers_;
+  c10::Device place_;
   PushServer* server_;
   StagingMemory images_;  // of one asynchronous save after another
 };

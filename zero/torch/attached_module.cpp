@@ -63,7 +63,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
-  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, role_.server());
+  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, place_of(device_), role_.server());
   if (role_.is_worker()) awaits_load_ = false;  // the servers' weights come before the first use
   const bool has_values = !awaits_load_ && !role_.is_worker();
   if (source && has_values) load_from_source(*engine_, source);

@@ -12,6 +12,7 @@
 #include <c10/core/GradMode.h>
 
 #include "zero/base/error.h"
+#include "zero/torch/surroundings.h"
 
 namespace zero {
 namespace {
@@ -108,6 +109,21 @@ std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator) {
   const std::scoped_lock lock(generator.mutex());
   extras.push_back(extra_of(std::string(kGenerator), generator.get_state()));
   return extras;
+}
+
+Extra generator_extra(std::string_view name, c10::Device place) {
+  return extra_of(std::string(name), generator_state(place));
+}
+
+void take_generator(const std::vector<Extra>& extras, std::string_view name, c10::Device place,
+                    const std::string& path) {
+  const auto found = std::ranges::find(extras, name, &Extra::name);
+  if (found == extras.end()) return;
+  const at::Tensor state = generator_state(place);
+  if (found->dtype != ElementType::kU8 || found->shape != state.sizes().vec())
+    throw IoError(path, "load", 0, fmt::format("has the {} of a generator that is not torch's", name));
+  std::memcpy(state.mutable_data_ptr(), found->bytes.data(), found->bytes.size());
+  set_generator_state(state, place);
 }
 
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator,

@@ -6,16 +6,18 @@
 //   take_extras(extras, buffers, /*with_generator=*/true, path);
 //
 // Ranks that are threads share one generator, which belongs to none of them: they save "rng/shared", which is empty,
-// instead of its state. A file with neither is damaged.
+// instead of its state. A file with neither is damaged. Of a rank that trains on a GPU there is that one's generator, too ("rng/cuda").
 //
 // Local. Throws ConfigError for a buffer that is missing in the checkpoint, or is another there.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "zero/checkpoint/rank_layout.h"
 
@@ -33,6 +35,12 @@ void require_generators(const Manifest& manifest, const std::string& path);
 // A copy of one tensor. ConfigError, by this name, for a type that safetensors does not have.
 Extra extra_of(std::string name, const at::Tensor& tensor);
 std::vector<Extra> extras_of(const NamedBuffers& buffers, bool with_generator);
+// The state of the default generator of a GPU, or of any other device.
+Extra generator_extra(std::string_view name, c10::Device place);
+// No-op where there is none of that name: the rank was not on a GPU, or an earlier version saved it. IoError for a state of another size.
+void take_generator(const std::vector<Extra>& extras, std::string_view name, c10::Device place,
+                    const std::string& path);
+inline constexpr std::string_view kGpuGenerator = "rng/cuda";
 // A generator that was shared is left as it is.
 void take_extras(const std::vector<Extra>& extras, NamedBuffers& buffers, bool with_generator, const std::string& path);
 

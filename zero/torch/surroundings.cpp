@@ -8,12 +8,6 @@
 namespace zero {
 namespace {
 
-void set_generator_state(const at::Tensor& state, c10::Device place) {
-  at::Generator generator = at::globalContext().defaultGenerator(place);
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
 void set_autocast(const Autocast& autocast) {
   at::autocast::set_autocast_enabled(autocast.of, autocast.enabled);
   at::autocast::set_autocast_dtype(autocast.of, autocast.dtype);
@@ -25,6 +19,12 @@ at::Tensor generator_state(c10::Device place) {
   at::Generator generator = at::globalContext().defaultGenerator(place);
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
+}
+
+void set_generator_state(const at::Tensor& state, c10::Device place) {
+  at::Generator generator = at::globalContext().defaultGenerator(place);
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
 }
 
 GeneratorScope::GeneratorScope(const at::Tensor& state, c10::Device place) : place_(place) {

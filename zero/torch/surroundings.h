@@ -18,6 +18,7 @@ inline const c10::Device kOnCpu(c10::DeviceType::CPU);
 
 // Bytes on the CPU, whatever device they are of.
 at::Tensor generator_state(c10::Device place = kOnCpu);
+void set_generator_state(const at::Tensor& state, c10::Device place);
 
 // The generator continues from `state`, and afterwards from where it was. Nothing happens for an undefined state.
 class GeneratorScope {
