@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/data/byte_pair_tokenizer.h"
+#include "zero/data/data_mark.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
@@ -104,6 +105,8 @@ void resume(Run& run) {
   const std::string changed = changed_keys(resumed.manifest.config, job.config_text);
   run.say(fmt::format("  from the configuration: everything else, {}{}",
                       changed.empty() ? "as it was then" : "of which changed:", changed));
+  if (const std::string data = changed_data(resumed.state.data, run.data_mark()); !data.empty())
+    run.say("  the samples are others: " + data);
 }
 
 // On rank 0.
