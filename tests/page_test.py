@@ -191,6 +191,14 @@ class Page(unittest.TestCase):
         alone = self.look([write_run(self.root / "alone", 5, 0.1, 3)], """found.sections = all("h2").map((node) => node.textContent);""")
         self.assertNotIn("Ranks", alone["sections"])
 
+    def test_servers_and_workers_are_counted_below_the_title(self):
+        run = write_run(self.root / "served", 5, 0.1, 3)
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps({**report, "world": 1, "served": {"servers": 1, "workers": 1}}))
+        subtitle = 'found.subtitle = one("#subtitle").textContent;'
+        self.assertEqual(self.look([run], subtitle)["subtitle"], "gpt2 · 1 server and 1 worker · stage 3")
+        self.assertEqual(self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3")
+
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)
         found = self.look([run], """

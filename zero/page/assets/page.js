@@ -130,7 +130,7 @@ function build(data) {
   const fact = (run, label) => (run.facts.find(([name]) => name === label) || [])[1];
   const first = runs[0];
   document.getElementById("subtitle").textContent = single
-    ? [fact(first, "model"), fact(first, "parameters") && fact(first, "parameters") + " parameters", fact(first, "ranks") && fact(first, "ranks") + " ranks",
+    ? [fact(first, "model"), fact(first, "parameters") && fact(first, "parameters") + " parameters", fact(first, "ran on"),
       fact(first, "stage") && "stage " + fact(first, "stage"), fact(first, "type"), fact(first, "ended")].filter(Boolean).join(" · ")
     : `${runs.length} runs side by side`;
   const header = document.querySelector("header");
