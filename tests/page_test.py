@@ -162,6 +162,31 @@ class Page(unittest.TestCase):
         self.assertRegex(found["tip"], r"step \d+.*fast training.*slow training")
         self.assertTrue(found["zoomed"] and found["button"] and found["whole"], found)
 
+    def test_events_that_are_close_have_glyphs_side_by_side(self):
+        run = write_run(self.root / "busy", 100, 0.1, 3)
+        with open(run / "metrics.jsonl", "a") as file:
+            file.writelines(json.dumps({"t": 120, "step": step, "event": "stopped", "reason": "x"}) + "\n" for step in (41, 41, 90))
+        found = self.look([run], """
+            const chart = one(".plot svg");
+            found.lines = chart.querySelectorAll(".mark").length;
+            found.glyphs = [...chart.querySelectorAll(".glyph")].map((glyph) => Number(glyph.getAttribute("x"))).sort((a, b) => a - b);""")
+        self.assertEqual((found["lines"], len(found["glyphs"])), (4, 4))
+        for left, right in zip(found["glyphs"], found["glyphs"][1:]):
+            self.assertGreaterEqual(right - left, 10)
+
+    def test_a_point_at_the_edge_of_a_chart_is_drawn_whole(self):
+        found = self.look([write_run(self.root / "edge", 100, 0.1, 3)], """
+            const chart = view.charts.find((chart) => chart.title === "Perplexity").root, clip = chart.querySelector("clipPath rect");
+            found.clip = [0, Number(clip.getAttribute("width"))].map((x) => x + Number(clip.getAttribute("x")));
+            found.points = all(".chart circle").map((point) => [Number(point.getAttribute("cx")), Number(point.getAttribute("r"))]);""")
+        for x, r in found["points"]:
+            self.assertTrue(found["clip"][0] <= x - r and x + r <= found["clip"][1], found)
+
+    def test_a_legend_names_what_a_timeline_shows(self):
+        found = self.look(self.two(), """found.names = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]
+            .map((node) => node.textContent).filter(Boolean);""")
+        self.assertEqual(found["names"], ["forward", "step", "wait"])
+
     def test_memory_has_a_chart_by_tier_where_states_lie_off_the_device(self):
         titles = 'found.titles = view.charts.map((chart) => chart.root.querySelector("h3").textContent);'
         found = self.look([write_run(self.root / "offloaded", 50, 0.1, 3, host=4096)], titles + """
@@ -190,6 +215,19 @@ class Page(unittest.TestCase):
             self.assertIn(title, found["charts"])
         alone = self.look([write_run(self.root / "alone", 5, 0.1, 3)], """found.sections = all("h2").map((node) => node.textContent);""")
         self.assertNotIn("Ranks", alone["sections"])
+
+    def test_servers_and_workers_are_counted_below_the_title(self):
+        run = write_run(self.root / "served", 5, 0.1, 3)
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps({**report, "world": 1, "served": {"servers": 1, "workers": 1}}))
+        with open(run / "metrics.jsonl", "a") as file:
+            file.write(json.dumps({"t": 130, "step": 6, "served": {"updates": 3, "mean_age": 1, "pushed_bytes": 7, "pulled_bytes": 7}}) + "\n")
+        subtitle = 'found.subtitle = one("#subtitle").textContent; found.charts = all(".chart h3").map((node) => node.textContent);'
+        found = self.look([run], subtitle)
+        self.assertEqual(found["subtitle"], "gpt2 · 1 server and 1 worker · stage 3")
+        self.assertEqual([title for title in found["charts"] if "served" in title], [])
+        self.assertIn("Between servers and workers, a step", found["charts"])
+        self.assertEqual(self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3")
 
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)

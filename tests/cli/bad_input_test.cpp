@@ -106,6 +106,9 @@ class PreparedFolder : public Folder {
     std::vector<std::uint16_t> tokens(4000);
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i % 200);
     write("tokens.bin", bytes_of(tokens));
+    tokens.resize(400);
+    tokens[30] = 400;
+    write("beyond.bin", bytes_of(tokens));
     // An llm.c file that announces more tokens than follow.
     std::vector<std::int32_t> header(256);
     header[0] = 20240520;
@@ -337,6 +340,16 @@ Mistakes of_files() {
        "c.toml --data.kind tokens --data.path tokens.bin --data.tokenizer tok --model.init three_hundred.safetensors",
        {"model.init = three_hundred.safetensors", "transformer.wte.weight has 300 tokens", "tok/vocab.json",
         "has 257"}},
+      {"ATokenThatTheTokenizerDoesNotHave",
+       "c.toml --data.kind tokens --data.path '[\"tokens.bin\", \"beyond.bin\"]' --data.tokenizer tok",
+       {"data.tokenizer = tok", "it has 257 tokens, and token 30 of beyond.bin is 400", "name the tokenizer"}},
+      {"AHeldOutTokenThatTheTokenizerDoesNotHave",
+       "c.toml --data.kind tokens --data.path tokens.bin --data.validation beyond.bin --data.tokenizer tok",
+       {"data.tokenizer = tok", "token 30 of beyond.bin is 400"}},
+      {"ATokenThatTheWeightsDoNotHave",
+       "c.toml --data.kind tokens --data.path beyond.bin --model.init three_hundred.safetensors",
+       {"model.init = three_hundred.safetensors",
+        "transformer.wte.weight has 300 tokens, and token 30 of beyond.bin is 400, so that the data has 401"}},
       {"ADamagedPicture",
        "c.toml --model.name cnn --data.kind images --data.path pictures",
        {"data.path = pictures/cat/1.png", "a damaged PNG", "replace this picture"}},

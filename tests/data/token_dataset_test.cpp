@@ -131,6 +131,16 @@ TEST(TokenDataset, ATokenBeyondTheVocabularyIsNamedWithItsPosition) {
   EXPECT_TRUE(says(message, "train.bin is 150\n  Set it to at least 200"));
 }
 
+TEST(TokenDataset, TheLargestTokenIsNamedWithItsFirstPlace) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.bin", raw_tokens<std::uint16_t>({1, 9, 2, 9, 0, 3}));
+  const auto largest_from = [&](std::int64_t begin) {
+    return TokenDataset(TokenStream(path, TokenKind::kTokens), begin, 6, 2).largest_token();
+  };
+  EXPECT_EQ(largest_from(0), "token 1 of " + path.string() + " is 9");
+  EXPECT_EQ(largest_from(2), "token 3 of " + path.string() + " is 9");
+}
+
 TEST(TokenDataset, ATokenFarIntoALargeFileIsFound) {
   const TemporaryFolder folder;
   Tokens tokens(200'000, 7);

@@ -119,6 +119,8 @@ TEST(TokenShards, ATokenOutOfRangeIsNamedWithItsFileAndItsPlaceThere) {
   const auto message = message_of<ConfigError>([&] { data.require_classes(150, "model.vocab"); });
   EXPECT_TRUE(says(message, "model.vocab = 150: too small: token 50 of "));
   EXPECT_TRUE(says(message, "shard1 is 150"));
+  EXPECT_TRUE(data.largest_token().starts_with("token 99 of ")) << data.largest_token();
+  EXPECT_TRUE(data.largest_token().ends_with("shard1 is 199")) << data.largest_token();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "zero/page/recorded_run.h"
 
+#include <algorithm>
 #include <array>
 
 #include <gtest/gtest.h>
@@ -70,6 +71,21 @@ TEST(RecordedRun, AReportOfAnotherFormIsReadWhereItFits) {
   EXPECT_EQ(run.figures.steps, 20);  // as the metrics have it
   EXPECT_EQ(run.figures.device_peak, 7);
   EXPECT_FALSE(run.predicted);
+}
+
+TEST(RecordedRun, ItsRanksAreCountedByWhatTheyDo) {
+  const RunOnDisk folder("a");
+  const auto ran_on = [&](const char* report) {
+    folder.write("report.json", report);
+    const auto facts = read_run(folder.folder()).facts;
+    const auto found = std::ranges::find(facts, "ran on", &std::pair<std::string, std::string>::first);
+    return found == facts.end() ? "" : found->second;
+  };
+  EXPECT_EQ(ran_on(R"({"world": 1})"), "1 rank");
+  EXPECT_EQ(ran_on(R"({"world": 4})"), "4 ranks");
+  EXPECT_EQ(ran_on(R"({"world": 1, "served": {"servers": 1, "workers": 3}})"), "1 server and 3 workers");
+  EXPECT_EQ(ran_on(R"({"world": 2, "served": {"servers": 2, "workers": 1}})"), "2 servers and 1 worker");
+  EXPECT_EQ(ran_on(R"({"world": "many", "served": 3})"), "");
 }
 
 TEST(RecordedRun, CheckpointsInTheFolderAreEvents) {

@@ -17,6 +17,7 @@
 #include "zero/train/trainer.h"
 
 #include "small_run.h"
+#include "tests/expect_contains.h"
 #include "tests/message_of.h"
 #include "tests/report/event_reader.h"
 
@@ -257,6 +258,36 @@ TEST_F(ResumeTest, WhatComesFromTheCheckpointAndWhatFromTheConfigurationIsSaid) 
   changed.config_text = "[train]\nlr = 0.005\n";
   run(changed, 1);
   EXPECT_NE(out_.find("of which changed: train.lr = 0.01 -> 0.005\n"), std::string::npos) << out_;
+}
+
+// Under the same name, too: no key tells it then.
+TEST_F(ResumeTest, DataThatChangedSinceTheCheckpointIsSaid) {
+  const TrainJob unchanged = job(4, 2);
+  run(unchanged, 1);
+  forget_after(2);
+  run(unchanged, 2);
+  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
+  const std::string text = read_file(folder_ / "text.txt");
+  folder_.write("text.txt", "#" + text.substr(1));
+  forget_after(2);
+  run(unchanged, 1);
+  EXPECT_CONTAINS(out_,
+                  "  from the configuration: everything else, as it was then\n"
+                  "  the samples are others: as much as then, 5,400 tokens, 600 held out, with other contents\n");
+  folder_.write("text.txt", text + text);
+  forget_after(2);
+  run(unchanged, 1);
+  EXPECT_CONTAINS(out_,
+                  "  the samples are others: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
+}
+
+TEST_F(ResumeTest, ACheckpointThatDoesNotSayItsDataGoesOn) {
+  run(job(4, 2), 1);
+  forget_after(2);
+  edit_manifest(2, [](Manifest& manifest) { EXPECT_EQ(manifest.run.erase("data"), 1U); });
+  run(job(4, 2), 1);
+  EXPECT_CONTAINS(out_, "continuing after step 2 of 4");
+  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
 }
 
 TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {

@@ -54,6 +54,9 @@ class Dataset {
     return fill(samples, batch);
   }
 
+  // "token 150 of tokens.bin is 199": the largest token, and the first place where it stands. "": nobody looked at each.
+  virtual std::string largest_token() const { return {}; }
+
   // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
   // the option that says how many the model has ("model.vocab").
   virtual void require_classes(std::int64_t classes, std::string_view key) const = 0;

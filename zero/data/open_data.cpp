@@ -194,10 +194,9 @@ void require_tokenizer(const DataOptions& options, Corpus& corpus) {
     throw ConfigError("data.tokenizer", options.tokenizer.native(), "this data has no tokens of a tokenizer",
                       "write the text as tokens first (`zero tokenize`), and use data.kind tokens");
   const std::int64_t known = BytePairTokenizer::read(options.tokenizer, "data.tokenizer").size();
-  const std::int64_t needed = corpus.shape().classes;
-  if (needed > known)
+  if (corpus.shape().classes > known)
     throw ConfigError("data.tokenizer", options.tokenizer.native(),
-                      fmt::format("it has {} tokens, and the data has token {}", known, needed - 1),
+                      fmt::format("it has {} tokens, and {}", known, corpus.largest_token()),
                       "name the tokenizer that made the data");
   corpus.vocab = known;
 }
@@ -209,6 +208,11 @@ SampleShape Corpus::shape() const {
   if (validation) shape.classes = std::max(shape.classes, validation->shape().classes);
   shape.classes = std::max(shape.classes, vocab);
   return shape;
+}
+
+std::string Corpus::largest_token() const {
+  const bool held_out = validation && validation->shape().classes > train->shape().classes;
+  return (held_out ? *validation : *train).largest_token();
 }
 
 void Corpus::require_classes(std::int64_t classes, std::string_view key) const {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -51,6 +52,8 @@ struct Corpus {
 
   // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's.
   SampleShape shape() const;
+  // Dataset::largest_token() of both splits.
+  std::string largest_token() const;
   void require_classes(std::int64_t classes, std::string_view key) const;
 };
 

@@ -25,12 +25,14 @@ TokenDataset::TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t 
                       fmt::format("Give more data, or a context (data.context, model.context) of at most {}.",
                                   format_count(std::max<std::int64_t>(0, size() - 2))));
   if (shards_.token_bytes() == 1) return;
-  std::int64_t largest = 0;
-  scan([&](std::int64_t, std::span<const std::int64_t> tokens) {
-    largest = std::max(largest, *std::max_element(tokens.begin(), tokens.end()));
+  classes_ = 0;
+  scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {
+    const auto largest = std::max_element(tokens.begin(), tokens.end());
+    if (*largest < classes_) return true;
+    classes_ = *largest + 1;
+    largest_at_ = position + (largest - tokens.begin());
     return true;
   });
-  classes_ = largest + 1;
 }
 
 SampleShape TokenDataset::shape() const {
@@ -70,14 +72,22 @@ std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& ba
   return counted;
 }
 
+std::string TokenDataset::named(std::int64_t position, std::int64_t token) const {
+  const TokenShards::Place place = shards_.place(position);
+  return fmt::format("token {} of {} is {}", format_count(place.position), place.path, token);
+}
+
+std::string TokenDataset::largest_token() const {
+  return shards_.token_bytes() == 1 ? "" : named(largest_at_, classes_ - 1);
+}
+
 void TokenDataset::require_classes(std::int64_t classes, std::string_view key) const {
   if (shards_.token_bytes() > 1 && classes_ <= classes) return;
   scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {
     const auto found = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t token) { return token >= classes; });
     if (found == tokens.end()) return true;
-    const TokenShards::Place place = shards_.place(position + (found - tokens.begin()));
     throw ConfigError(key, fmt::format("{}", classes),
-                      fmt::format("too small: token {} of {} is {}", format_count(place.position), place.path, *found),
+                      "too small: " + named(position + (found - tokens.begin()), *found),
                       fmt::format("Set it to at least {}, or to 0 to take the data's.", classes_));
   });
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "zero/data/dataset.h"
@@ -29,9 +30,12 @@ class TokenDataset : public Dataset {
   std::int64_t pass_size() const override;
   std::int64_t pass_sample(std::int64_t i) const override { return i * context_; }
   std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
+  std::string largest_token() const override;
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
  private:
+  // "token 150 of tokens.bin is 199"
+  std::string named(std::int64_t position, std::int64_t token) const;
   // Calls visit(position in the stream, tokens) over the part, block by block, until it returns false.
   template <typename Visit>
   void scan(Visit visit) const;
@@ -41,6 +45,7 @@ class TokenDataset : public Dataset {
   std::int64_t end_;
   std::int64_t context_;
   std::int64_t classes_ = 256;
+  std::int64_t largest_at_ = 0;  // in the stream: the first token of classes_ - 1
 };
 
 }  // namespace zero

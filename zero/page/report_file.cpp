@@ -111,6 +111,19 @@ std::string count_in_words(const Json& json) {
   return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count)) : "";
 }
 
+// "2 ranks", or "1 server and 3 workers": report.json's world is of those that hold states, the servers alone.
+std::string ranks_in_words(const Json& report) {
+  const auto counted = [](const Json& json, std::string_view noun) {
+    const Figure count = figure(json);
+    return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count), noun) : "";
+  };
+  const Json& served = part(report, "served");
+  const std::string servers = counted(part(served, "servers"), "server");
+  const std::string workers = counted(part(served, "workers"), "worker");
+  if (!servers.empty() && !workers.empty()) return servers + " and " + workers;
+  return counted(part(report, "world"), "rank");
+}
+
 void add_facts(const Json& report, RecordedRun& run) {
   const auto add = [&](const char* label, std::string text) {
     if (!text.empty()) run.facts.emplace_back(label, std::move(text));
@@ -118,7 +131,7 @@ void add_facts(const Json& report, RecordedRun& run) {
   add("model", words(part(report, "model")));
   add("parameters", count_in_words(part(report, "num_parameters")));
   add("type", words(part(report, "dtype")));
-  add("ranks", words(part(report, "world")));
+  add("ran on", ranks_in_words(report));
   add("stage", words(part(report, "stage")));
   add("transport", words(part(report, "transport")));
   add("disk", words(part(report, "disk")));

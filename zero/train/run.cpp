@@ -9,6 +9,7 @@
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
 #include "zero/comm/group.h"
+#include "zero/data/data_mark.h"
 #include "zero/device/open_device.h"
 #include "zero/torch/torch_device.h"
 #include "zero/train/evaluation.h"
@@ -78,7 +79,8 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
       checkpoints(job.checkpoint, folder.files().checkpoints, launcher_memory(job, world), comm(),
                   [this](const std::string& line) { say(line); }),
       health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, num_computing()), state, folder,
-             checkpoints, log) {
+             checkpoints, log),
+      mark_(zero::data_mark(corpus)) {
   task->compute_on(place_of(*device));
   const SyncPlan& sync = job.attach.sync;
   if (sync.has_servers())
@@ -93,6 +95,7 @@ const RunState& Run::state_to_save() {
   state.losses = log.history().losses();
   state.grad_norms = log.history().grad_norms();
   state.seconds = log.history().seconds();
+  state.data = mark_;
   return state;
 }
 

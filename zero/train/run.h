@@ -57,6 +57,8 @@ struct Run {
   // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
   // weights that they share are evaluated.
   EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
+  // Of the data, for checkpoints (zero/data/data_mark.h).
+  const std::string& data_mark() const { return mark_; }
 
   const TrainJob& job;
   World& world;
@@ -78,6 +80,7 @@ struct Run {
 
  private:
   const RunState& state_to_save();
+  const std::string mark_;  // of the corpus
   EvaluationResult evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged);
 };
 

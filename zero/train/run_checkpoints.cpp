@@ -167,6 +167,7 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                  .skipped = of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kSkipped)),
                  .rewinds = count_in(loaded.manifest, "rewinds", path),
                  .spikes = count_in(loaded.manifest, "spikes", path)};
+  if (const auto data = loaded.manifest.run.find("data"); data != loaded.manifest.run.end()) state.data = data->second;
   for (const std::size_t values : {state.losses.size(), state.grad_norms.size(), state.seconds.size()})
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
@@ -205,7 +206,8 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
   SaveContents contents{.run = {{"step", fmt::format("{}", state.step)},
                                 {"samples", fmt::format("{}", state.samples)},
                                 {"rewinds", fmt::format("{}", state.rewinds)},
-                                {"spikes", fmt::format("{}", state.spikes)}},
+                                {"spikes", fmt::format("{}", state.spikes)},
+                                {"data", state.data}},
                         .config = std::move(config)};
   if (comm_.rank() == 0)
     contents.extras = {extra_of(kLosses, state.losses), extra_of(kNorms, state.grad_norms),

@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/data/byte_pair_tokenizer.h"
+#include "zero/data/data_mark.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
@@ -53,14 +54,15 @@ void require_replay(Run& run, const RunOpening& opening) {
 }
 
 // What says how many tokens the model has, for a message.
-std::string vocabulary_of(const TrainJob& job) {
+std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
   if (job.model.vocab > 0) return "model.vocab is";
   if (!job.data.tokenizer.empty())
     return fmt::format("the tokenizer {} (data.tokenizer) has",
                        BytePairTokenizer::file_of(job.data.tokenizer).string());
   if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
   if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
-  return fmt::format("the data of {} has", job.data.path.text());
+  const std::string token = corpus.largest_token();
+  return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so that the data has";
 }
 
 void open_activations(Run& run) {
@@ -103,6 +105,8 @@ void resume(Run& run) {
   const std::string changed = changed_keys(resumed.manifest.config, job.config_text);
   run.say(fmt::format("  from the configuration: everything else, {}{}",
                       changed.empty() ? "as it was then" : "of which changed:", changed));
+  if (const std::string data = changed_data(resumed.state.data, run.data_mark()); !data.empty())
+    run.say("  the samples are others: " + data);
 }
 
 // On rank 0.
@@ -136,7 +140,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init;
   if (!job.model.init.empty() && !opening.resumes())
-    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job));
+    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job, run.corpus));
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   const std::string roles =

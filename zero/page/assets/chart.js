@@ -4,6 +4,8 @@
 const kGlyphs = {skipped: "✕", rewound: "↶", stopped: "■", pause: "‖", checkpoint: "◆"};
 const kDashes = ["", "6 4", "2 3", "8 3 2 3"];
 const kChartHeight = 230;
+const kDot = 4;  // the most that a point reaches beyond its place
+const kGlyphWidth = 11;
 
 // Where x belongs in an ascending list: how many are less.
 function placeOf(list, x) {
@@ -84,7 +86,7 @@ class Chart {
 
   draw() {
     const {view, unit} = this, lines = this.lines();
-    const width = Math.max(260, this.plot.clientWidth), box = {left: 54, right: width - 10, top: 16, bottom: kChartHeight - 22};
+    const width = Math.max(260, this.plot.clientWidth), box = {left: 54, right: width - 10, top: 22, bottom: kChartHeight - 22};
     if (lines.length === 0) {
       this.plot.replaceChildren(element("p", {}, "Nothing to show here."));
       return;
@@ -94,7 +96,7 @@ class Chart {
     let y0 = of((l) => l.shown, Math.min, Infinity), y1 = of((l) => l.shown, Math.max, -Infinity);
     if (view.range) [x0, x1] = view.range;
     if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
-    if (!view.log && unit && y0 > 0) y0 = 0;
+    if (!view.log && unit && unit !== "percent" && y0 > 0) y0 = 0;
     if (y0 === y1) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
     const scale = scaleOf(unit, y1), flat = view.log ? Math.log10 : (v) => v;
     const pad = (flat(y1) - flat(y0)) * 0.05, low = y0 === 0 ? 0 : flat(y0) - pad, high = flat(y1) + pad;
@@ -102,7 +104,7 @@ class Chart {
     const Y = (y) => box.bottom - (flat(y) - low) / (high - low) * (box.bottom - box.top);
     const clip = `clip-${this.title.replace(/\W/g, "-")}`;
     const svg = element("svg", {viewBox: `0 0 ${width} ${kChartHeight}`, role: "img", "aria-label": this.inWords(lines)},
-      element("clipPath", {id: clip}, element("rect", {x: box.left, y: 0, width: box.right - box.left, height: box.bottom + 2})));
+      element("clipPath", {id: clip}, element("rect", {x: box.left - kDot, y: 0, width: box.right - box.left + 2 * kDot, height: box.bottom + kDot})));
 
     const back = view.log ? (v) => 10 ** v : (v) => v;
     const [bottom, top] = [back(low) / scale.by, back(high) / scale.by];
@@ -132,9 +134,15 @@ class Chart {
         for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: 2.6 + 1.4 * (alike.length - 1 - turn), style: `fill: ${line.color}`}));
     });
     const marks = view.events ? this.marks(lines, X, [x0, x1]) : [];
-    for (const mark of marks)
-      svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}),
-        element("text", {class: "glyph", "text-anchor": "middle", x: mark.x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
+    // Glyphs of events that are close stand beside each other; where there are too many the lines tell them.
+    let free = -Infinity;
+    for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+      svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}));
+      const x = Math.max(mark.x, free);
+      if (x > mark.x + 2 * kGlyphWidth) continue;
+      svg.append(element("text", {class: "glyph", "text-anchor": "middle", x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
+      free = x + kGlyphWidth;
+    }
     svg.append(drawn);
     this.plot.replaceChildren(svg);
     this.listen(svg, lines, marks, {width, box, X, xAt: (px) => x0 + (px - box.left) / (box.right - box.left) * (x1 - x0)});

@@ -27,7 +27,11 @@ const kCharts = [
     ["transfers.link_up.exposed_seconds", "for the link, up"], ["transfers.link_down.exposed_seconds", "for the link, down"]]},
   {title: "Waits for other ranks, a step", unit: "seconds", split: true, curves: ofRanks("wait_seconds")},
   {title: "Samples of a micro-batch, by rank", split: true, curves: ofRanks("samples")},
+  {title: "Age of gradients, in updates", curves: [["served.mean_age", "mean"], ["served.most_age", "most"]]},
   {title: "Age of gradients, by rank", split: true, curves: ofRanks("age")},
+  {title: "Updates by the servers, a step", curves: [["served.updates", "updates"], ["served.dropped", "gradients left out"], ["served.replaced", "workers that came back"]]},
+  {title: "Between servers and workers, a step", unit: "bytes", curves: [["served.pushed_bytes", "gradients"], ["served.pulled_bytes", "weights"]]},
+  {title: "Waits of the first server, a step", unit: "seconds", curves: [["served.waited_seconds"]]},
 ];
 const kNoCharts = ["samples", "tokens", "elapsed_seconds", "eval_seconds"];
 const kAxes = [["step", "step"], ["elapsed_seconds", "time"], ["tokens", "tokens"], ["samples", "samples"]];
@@ -119,9 +123,12 @@ function timelines(runs) {
   const draw = () => hosts.forEach(({run, host}) => drawTimeline(host, run.timeline, most));
   const root = shown.length === 0 ? null : section("A step, rank by rank",
     "What goes on side by side hides behind what stands above it; a wait is what nothing hid." + (shown.length > 1 ? " All on one scale." : ""),
-    legend(kActivityColors), ...hosts.map(({run, host}) => element("div", {}, runs.length > 1 ? element("h3", {}, ...named(run)) : null, host)));
+    legend(activitiesIn(shown.map((run) => run.timeline))), ...hosts.map(({run, host}) => element("div", {}, runs.length > 1 ? element("h3", {}, ...named(run)) : null, host)));
   return {root, draw};
 }
+
+// "2026-11-26T13:55:33Z" -> "2026-11-26 13:55 UTC"
+const dateInWords = (date) => date && date.replace(/T(\d\d:\d\d):\d\dZ$/, " $1 UTC");
 
 function build(data) {
   const runs = view.runs = data.runs, single = runs.length === 1;
@@ -129,10 +136,9 @@ function build(data) {
   document.getElementById("title").textContent = single ? runs[0].name : runs.map((run) => run.name).join(", ");
   const fact = (run, label) => (run.facts.find(([name]) => name === label) || [])[1];
   const first = runs[0];
-  document.getElementById("subtitle").textContent = single
-    ? [fact(first, "model"), fact(first, "parameters") && fact(first, "parameters") + " parameters", fact(first, "ranks") && fact(first, "ranks") + " ranks",
-      fact(first, "stage") && "stage " + fact(first, "stage"), fact(first, "type"), fact(first, "ended")].filter(Boolean).join(" · ")
-    : `${runs.length} runs side by side`;
+  const parts = !single ? [`${runs.length} runs side by side`] : [fact(first, "model"), fact(first, "parameters") && fact(first, "parameters") + " parameters",
+    fact(first, "ran on"), fact(first, "stage") && "stage " + fact(first, "stage"), fact(first, "type"), dateInWords(fact(first, "ended"))].filter(Boolean);
+  document.getElementById("subtitle").append(...parts.flatMap((part, i) => [i === 0 ? "" : " · ", element("span", {}, part)]));
   const header = document.querySelector("header");
   for (const run of runs) for (const note of run.notes) header.append(element("p", {class: "note"}, single ? note : `${run.name}: ${note}`));
   controls(document.getElementById("controls"));

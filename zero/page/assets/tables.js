@@ -40,11 +40,14 @@ function figureCards(figures) {
 const kTagColors = {parameter: colorOf(0), gradient: colorOf(1), master: colorOf(6), moment: colorOf(2),
   gathered: colorOf(5), staging: colorOf(4), activation: colorOf(3)};
 
+// The colour of a run says nothing where there is one, and a tag or a phase has the same.
+const labelOf = (runs, run, text) => (runs.length > 1 ? [swatch(run.color), `${run.name}, ${text}`] : text);
+
 function memoryBars(runs) {
   const rows = [];
   for (const run of runs)
     for (const {tier, tags, total, peak} of run.memory)
-      rows.push({label: [swatch(run.color), runs.length > 1 ? `${run.name}, ${tier}` : tier], parts: Object.entries(tags), mark: peak,
+      rows.push({label: labelOf(runs, run, tier), parts: Object.entries(tags), mark: peak,
         text: say(total, "bytes") + (peak > total ? `, peak ${say(peak, "bytes")}` : "")});
   const used = new Set(rows.flatMap((row) => row.parts.map(([name]) => name)));
   return rows.length === 0 ? null : element("div", {},
@@ -75,7 +78,7 @@ function phaseBars(runs) {
     for (const [what, times] of [["predicted", run.predicted], ["measured", run.measured]]) {
       if (!times || times.total <= 0) continue;
       const rest = Math.max(0, times.total - times.forward - times.backward - times.update);
-      rows.push({label: [swatch(run.color), runs.length > 1 ? `${run.name}, ${what}` : what],
+      rows.push({label: labelOf(runs, run, what),
         parts: [["forward", times.forward], ["backward", times.backward], ["update", times.update], ["the rest", rest]],
         text: say(times.total, "seconds") + (times.bound ? `, bound by ${times.bound}` : times.exposed > 0 ? `, waits ${say(times.exposed, "seconds")}` : "")});
     }

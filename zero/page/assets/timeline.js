@@ -3,12 +3,14 @@
 
 const kRowHeight = 18;
 const kActivityColors = [["forward", colorOf(0)], ["backward", colorOf(1)], ["step", colorOf(3)], ["wait", "var(--wait)"],
-  ["gather", colorOf(5)], ["reduce", colorOf(2)], ["update", colorOf(4)], ["read, up", colorOf(6)], ["write, down", "var(--soft)"]];
+  ["gather", colorOf(5)], ["reduce", colorOf(2)], ["update", colorOf(4)], ["read, up", colorOf(6)], ["write, down", "var(--text)"]];
 
-function activityColor(name) {
-  const first = name.split(" ")[0];
-  const found = kActivityColors.find(([words]) => words.split(", ").includes(first));
-  return found ? found[1] : "var(--soft)";
+const activityOf = (name) => kActivityColors.find(([words]) => words.split(", ").includes(name.split(" ")[0]));
+
+// Those that go on in one of these.
+function activitiesIn(timelines) {
+  const found = new Set(timelines.flatMap(({names, spans}) => [...new Set(spans.map(([, , , name]) => name))].map((name) => activityOf(names[name]))));
+  return kActivityColors.filter((activity) => found.has(activity));
 }
 
 // `most`: seconds that the width stands for, so that several runs have one scale.
@@ -44,7 +46,7 @@ function drawTimeline(host, timeline, most) {
     const text = timeline.names[name], waits = text.startsWith("wait"), {row, lane} = places[place];
     const height = (kRowHeight - 4) / row.lanes;
     svg.append(element("rect", {x: X(begin), width: Math.max(0.6, X(begin + seconds) - X(begin)), y: row.top + 1 + (waits ? 5 : lane * height),
-      height: waits ? 6 : Math.max(0.8, height - (row.lanes > 1 ? 0.5 : 0)), style: `fill: ${activityColor(text)}`,
+      height: waits ? 6 : Math.max(0.8, height - (row.lanes > 1 ? 0.5 : 0)), style: `fill: ${(activityOf(text) || ["", "var(--soft)"])[1]}`,
       "data-say": `${text}: ${say(seconds, "seconds")}${bytes ? ", " + say(bytes, "bytes") : ""}, from ${say(begin, "seconds")}`}));
   }
   host.replaceChildren(svg);
