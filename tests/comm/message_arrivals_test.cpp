@@ -8,6 +8,7 @@
 #include "zero/comm/arrivals.h"
 #include "zero/comm/board.h"
 
+#include "arriving_numbers.h"
 #include "fake_link.h"
 #include "tests/expect_contains.h"
 
@@ -17,62 +18,14 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kLong{10000};
 
-std::span<std::byte> bytes_of(int& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
-void send(Communicator& comm, int value, int to) {
-  send_message(comm, bytes_of(value), to);
-}
-
-int take(Communicator& comm, int from) {
-  int value = 0;
-  Work work = comm.receive(bytes_of(value), from, {.control = true});
-  await_message(comm, work, from);
-  return value;
-}
-
 TEST(MessageArrivals, TheFirstMessageEndsTheWait) {
   FakeNetwork network;
-  const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
-    if (comm.rank() == 2) {
-      send(comm, 22, 0);
-      EXPECT_EQ(take(comm, 0), 5);
-      return;
-    }
-    if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 5);
-      return send(comm, 11, 0);
-    }
-    int first = 0, second = 0;
-    Work one = comm.receive(bytes_of(first), 1, {}), two = comm.receive(bytes_of(second), 2, {});
-    EXPECT_TRUE(comm.arrivals()->await([&] { return one.try_complete() || two.try_complete(); }));
-    EXPECT_TRUE(two.try_complete());
-    EXPECT_FALSE(one.try_complete());
-    two.wait();
-    EXPECT_EQ(second, 22);
-    for (const int rank : {1, 2}) send(comm, 5, rank);
-    one.wait();
-    EXPECT_EQ(first, 11);
-  });
-  EXPECT_EQ(ends, std::vector<std::string>(3));
+  EXPECT_EQ(run_over(network, 3, kLong, the_first_message_ends_the_wait), std::vector<std::string>(3));
 }
 
 TEST(MessageArrivals, ALimitEndsTheWaitAndNothingElse) {
   FakeNetwork network;
-  const auto ends = run_over(network, 2, kLong, [](Communicator& comm) {
-    if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 1);
-      return send(comm, 2, 0);
-    }
-    int value = 0;
-    Work work = comm.receive(bytes_of(value), 1, {});
-    EXPECT_FALSE(comm.arrivals()->await([&] { return work.try_complete(); }, milliseconds(1)));
-    send(comm, 1, 1);
-    await_message(comm, work, 1);
-    EXPECT_EQ(value, 2);
-  });
-  EXPECT_EQ(ends, std::vector<std::string>(2));
+  EXPECT_EQ(run_over(network, 2, kLong, a_limit_ends_the_wait_and_nothing_else), std::vector<std::string>(2));
 }
 
 TEST(MessageArrivals, AMessageThatWasSentMayChange) {
@@ -103,16 +56,16 @@ TEST(MessageArrivals, ARankThatLeavesHasSentItsMessages) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, kLong, [](Communicator& comm) {
     if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 1);
-      return send(comm, 2, 0);
+      EXPECT_EQ(take_number(comm, 0), 1);
+      return send_number(comm, 2, 0);
     }
-    send(comm, 1, 1);
+    send_number(comm, 1, 1);
     int value = 0;
-    Work work = comm.receive(bytes_of(value), 1, {});
+    Work work = comm.receive(bytes_of_number(value), 1, {});
     EXPECT_TRUE(comm.arrivals()->await([&] { return comm.arrivals()->lost(1); }));
     await_message(comm, work, 1);
     EXPECT_EQ(value, 2);
-    take(comm, 1);
+    take_number(comm, 1);
   });
   EXPECT_EQ(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
   EXPECT_EQ(ends[1], "");
@@ -123,7 +76,7 @@ TEST(MessageArrivals, ADeadRankEndsTheWaitForAnother) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) throw std::runtime_error("died");
-    take(comm, 1 - comm.rank());
+    take_number(comm, 1 - comm.rank());
   });
   EXPECT_CONTAINS(ends[0], "rank 2: receive: its process ended or left; rank ");
   EXPECT_CONTAINS(ends[0], "waits for messages (a cable was cut)");
@@ -135,7 +88,7 @@ TEST(MessageArrivals, AFailureReachesWhoeverWaits) {
   const auto ends = run_over(network, 3, milliseconds(50), [](Communicator& comm) {
     std::vector<std::byte> data(10);
     if (comm.rank() == 1) comm.receive(data, 2, {}).wait();
-    take(comm, 1);  // without a limit; rank 2 waits as well, and sends nothing
+    take_number(comm, 1);  // without a limit; rank 2 waits as well, and sends nothing
   });
   EXPECT_EQ(ends[1], "rank 2: send #1 (10 bytes): it is not there after 50 ms; rank 1 waits for it");
   EXPECT_EQ(ends[0], ends[1]);
@@ -146,25 +99,25 @@ TEST(MessageArrivals, WithoutARankThatMayBeLostTheRunGoesOn) {
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) {
       comm.arrivals()->may_be_lost();
-      send(comm, 1, 0);
-      EXPECT_EQ(take(comm, 0), 3);
+      send_number(comm, 1, 0);
+      EXPECT_EQ(take_number(comm, 0), 3);
       throw std::runtime_error("died");
     }
     if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 7);
+      EXPECT_EQ(take_number(comm, 0), 7);
       EXPECT_TRUE(comm.arrivals()->await([&] { return comm.arrivals()->lost(2); }));
       return;
     }
-    EXPECT_EQ(take(comm, 2), 1);
-    send(comm, 3, 2);
+    EXPECT_EQ(take_number(comm, 2), 1);
+    send_number(comm, 3, 2);
     int value = 0;
-    Work work = comm.receive(bytes_of(value), 2, {});
+    Work work = comm.receive(bytes_of_number(value), 2, {});
     EXPECT_TRUE(comm.arrivals()->await([&] { return work.try_complete() || comm.arrivals()->lost(2); }));
     EXPECT_FALSE(work.try_complete());
     const std::vector<std::byte> large(2 * kInlineBytes);
     comm.send(large, 2, {}).wait();  // nobody takes it
     comm.drain();
-    send(comm, 7, 1);
+    send_number(comm, 7, 1);
   });
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "died"}));
 }
@@ -180,9 +133,9 @@ TEST(MessageArrivals, CollectivesGoOnBetweenWaits) {
       for (int rank = 0; rank < 3; ++rank)
         EXPECT_EQ(out[static_cast<std::size_t>(8 * rank)], static_cast<std::byte>(10 * round + rank));
       if (comm.rank() == 0) {
-        send(comm, round, 1);
+        send_number(comm, round, 1);
       } else if (comm.rank() == 1) {
-        EXPECT_EQ(take(comm, 0), round);
+        EXPECT_EQ(take_number(comm, 0), round);
       }
     }
     comm.drain();
@@ -197,14 +150,14 @@ TEST(MessageArrivals, ARankThatHasBegunTheNextCollectivesStillEndsTheWait) {
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) {
       const Work first = comm.barrier({}), second = comm.barrier({});
-      EXPECT_EQ(take(comm, 0), 1);
+      EXPECT_EQ(take_number(comm, 0), 1);
       throw std::runtime_error("died");
     }
     if (comm.rank() == 1) return comm.barrier({}).wait();
     int value = 0;
-    Work work = comm.receive(bytes_of(value), 1, {});
+    Work work = comm.receive(bytes_of_number(value), 1, {});
     EXPECT_FALSE(comm.arrivals()->await([&] { return work.try_complete(); }, milliseconds(5)));
-    send(comm, 1, 2);
+    send_number(comm, 1, 2);
     await_message(comm, work, 1);
   });
   EXPECT_CONTAINS(ends[0], "rank 2: receive: its process ended or left");

@@ -12,12 +12,11 @@
 #include "zero/comm/board.h"
 
 #include "suite.h"
+#include "tests/comm/arriving_numbers.h"
 #include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
-
-using std::chrono::milliseconds;
 
 class ArrivalsTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -43,59 +42,12 @@ INSTANTIATE_TEST_SUITE_P(Transports, ProcessArrivals, ::testing::ValuesIn(proces
                          [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProcessArrivals);
 
-std::span<std::byte> bytes_of(int& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
-void send(Communicator& comm, int value, int to) {
-  send_message(comm, bytes_of(value), to);
-}
-
-int take(Communicator& comm, int from) {
-  int value = 0;
-  Work work = comm.receive(bytes_of(value), from, {});
-  await_message(comm, work, from);
-  return value;
-}
-
-// Rank 2 sends first, though rank 1's message was asked for first.
 TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
-  expect_world(world(3), [](Communicator& comm) {
-    if (comm.rank() == 2) {
-      send(comm, 22, 0);
-      EXPECT_EQ(take(comm, 0), 5);
-      return;
-    }
-    if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 5);
-      return send(comm, 11, 0);
-    }
-    int first = 0, second = 0;
-    Work one = comm.receive(bytes_of(first), 1, {}), two = comm.receive(bytes_of(second), 2, {});
-    EXPECT_TRUE(comm.arrivals()->await([&] { return one.try_complete() || two.try_complete(); }));
-    EXPECT_TRUE(two.try_complete());
-    EXPECT_FALSE(one.try_complete());
-    two.wait();
-    EXPECT_EQ(second, 22);
-    for (const int rank : {1, 2}) send(comm, 5, rank);
-    one.wait();
-    EXPECT_EQ(first, 11);
-  });
+  expect_world(world(3), the_first_message_ends_the_wait);
 }
 
 TEST_P(ArrivalsTest, ALimitEndsTheWaitAndNothingElse) {
-  expect_world(world(2), [](Communicator& comm) {
-    if (comm.rank() == 1) {
-      EXPECT_EQ(take(comm, 0), 1);
-      return send(comm, 2, 0);
-    }
-    int value = 0;
-    Work work = comm.receive(bytes_of(value), 1, {});
-    EXPECT_FALSE(comm.arrivals()->await([&] { return work.try_complete(); }, milliseconds(1)));
-    send(comm, 1, 1);
-    await_message(comm, work, 1);
-    EXPECT_EQ(value, 2);
-  });
+  expect_world(world(2), a_limit_ends_the_wait_and_nothing_else);
 }
 
 TEST_P(ArrivalsTest, AMessageThatWasSentMayChange) {
@@ -116,8 +68,8 @@ TEST_P(ArrivalsTest, AMessageThatWasSentMayChange) {
 
 TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
-    if (comm.rank() == 0) send(comm, 1, 1);
-    take(comm, 1 - comm.rank());
+    if (comm.rank() == 0) send_number(comm, 1, 1);
+    take_number(comm, 1 - comm.rank());
   });
   EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
 }
@@ -127,13 +79,13 @@ TEST_P(ProcessArrivals, ARankThatMayBeLostEndsNobody) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
     if (comm.rank() == 2) {
-      for (const int other : {0, 1}) EXPECT_EQ(take(comm, other), other) << "they have heard it";
+      for (const int other : {0, 1}) EXPECT_EQ(take_number(comm, other), other) << "they have heard it";
       kill(getpid(), SIGKILL);
     }
-    send(comm, comm.rank(), 2);
+    send_number(comm, comm.rank(), 2);
     comm.arrivals()->await([&] { return comm.arrivals()->lost(2); });
-    if (comm.rank() == 0) send(comm, 7, 1);
-    if (comm.rank() == 1 && take(comm, 0) != 7) throw Error("another message");
+    if (comm.rank() == 0) send_number(comm, 7, 1);
+    if (comm.rank() == 1 && take_number(comm, 0) != 7) throw Error("another message");
   });
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "signal 9"}));
 }
@@ -142,7 +94,7 @@ TEST_P(ProcessArrivals, AnyOtherRanksEndEndsTheRun) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     comm.barrier({}).wait();
     if (comm.rank() == 1) kill(getpid(), SIGKILL);
-    take(comm, 1);
+    take_number(comm, 1);
   });
   EXPECT_CONTAINS(ends[0], "rank 1: ");
   EXPECT_CONTAINS(ends[0], "its process ended");
@@ -158,7 +110,7 @@ TEST_P(ArrivalWorlds, MessagesAreTakenInTheOrderInWhichTheyCome) {
     std::vector<std::byte> large(size, static_cast<std::byte>(comm.rank()));
     for (int round = 0; round < 3; ++round) {
       if (comm.rank() != 0) {
-        EXPECT_EQ(take(comm, 0), round);
+        EXPECT_EQ(take_number(comm, 0), round);
         comm.send(large, 0, {}).wait();
         comm.drain();
         continue;
@@ -168,7 +120,7 @@ TEST_P(ArrivalWorlds, MessagesAreTakenInTheOrderInWhichTheyCome) {
       for (int from = 1; from < comm.world(); ++from)
         works.push_back(comm.receive(taken[static_cast<std::size_t>(from)], from, {}));
       for (int from = comm.world() - 1; from > 0; --from) {
-        send(comm, round, from);
+        send_number(comm, round, from);
         EXPECT_TRUE(comm.arrivals()->await([&] {
           return std::ranges::any_of(works, [](Work& work) { return !work.finished() && work.try_complete(); });
         }));

@@ -7,11 +7,10 @@
 
 #include "zero/base/bytes.h"
 #include "zero/cli/torch_verbs/job.h"
+#include "zero/cli/torch_verbs/planned_model.h"
 #include "zero/comm/collectives.h"
 #include "zero/report/memory_fit.h"
 #include "zero/report/training_plan.h"
-#include "zero/train/model_kind.h"
-#include "zero/train/module_plan.h"
 
 namespace zero::cli {
 namespace {
@@ -45,12 +44,7 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   const Config& config = request.loaded.config;
   AttachOptions attach = attach_options(config, ranks_of_host);
   attach.group = ranks_of_host;
-  ModelOptions model = model_options(config);
-  model.init.clear();  // shapes are wanted, not weights
-  const SampleShape shape = planned_shape(config);
-  const auto task = make_task(model, shape, 0);
-  TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
-  plan.machine = machine_of(request, model, shape, attach);
+  TrainingPlan plan = planned_model(request, attach).plan;
   if (request.cluster && request.cluster->memory > 0)
     plan.machine->free_bytes = request.cluster->memory * ranks_of_host;
   const MemoryFit fit = fit_of(plan);

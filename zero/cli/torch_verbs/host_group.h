@@ -12,7 +12,6 @@
 
 #include <string>
 
-#include "zero/cli/torch_verbs/planned_machine.h"
 #include "zero/command/torch_entry.h"
 #include "zero/transport/world.h"
 

@@ -18,6 +18,7 @@
 #include "zero/cli/torch_verbs/host_group.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/planned_gpu.h"
+#include "zero/cli/torch_verbs/planned_model.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/config/with_origins.h"
 #include "zero/engine/budget.h"
@@ -123,8 +124,6 @@ std::int64_t room_of(const OffloadOptions& offload) {
   return offload.disk.empty() ? 0 : room_on(offload.disk, TimedCalls(FileCalls::kernel(), offload.disk_timeout));
 }
 
-}  // namespace
-
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
   const std::int64_t batch = most_samples(request.loaded.config.train);
@@ -140,6 +139,18 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .disk_free_bytes = room_of(attach.offload)};
   look_at_gpu(request.loaded, request.trains, machine);
   return machine;
+}
+
+}  // namespace
+
+PlannedModel planned_model(const PlanRequest& request, const AttachOptions& attach) {
+  ModelOptions model = model_options(request.loaded.config);
+  model.init.clear();  // shapes are wanted, not weights
+  const SampleShape shape = planned_shape(request.loaded.config);
+  PlannedModel planned{.shape = shape, .task = make_task(model, shape, 0)};
+  planned.plan = plan_of(model.name, planned.task->module(), static_cast<int>(request.world), attach);
+  planned.plan.machine = machine_of(request, model, shape, attach);
+  return planned;
 }
 
 namespace {
@@ -396,12 +407,7 @@ int print_plan(const PlanRequest& request) {
   const HostGroup group = planned_group(request);
   if (group.ranks > 0) attach.group = group.ranks;
   if (request.trains) RunFolder(config.run.dir).require_writable();
-  ModelOptions model = model_options(config);
-  model.init.clear();  // shapes are wanted, not weights
-  const SampleShape shape = planned_shape(config);
-  const auto task = make_task(model, shape, 0);
-  TrainingPlan plan = plan_of(model.name, task->module(), static_cast<int>(request.world), attach);
-  plan.machine = machine_of(request, model, shape, attach);
+  auto [shape, task, plan] = planned_model(request, attach);
   plan.options.local_world = plan.machine->ranks;
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
