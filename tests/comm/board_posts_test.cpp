@@ -118,16 +118,30 @@ TEST_F(BoardPostsTest, AMessageTakesTheFirstSlotThatIsRead) {
   std::vector<BoardPosts::Post*> posts;
   for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, 1));
   read(1, *posts[4]);
-  EXPECT_EQ(&posts_.message(message(17), {}, 2), posts[4]);
-  EXPECT_EQ(posts[4]->slot->sequence.load(), message_key(17, 2));
+  EXPECT_EQ(&posts_.message(message(kMessageSlots + 1), {}, 2), posts[4]);
+  EXPECT_EQ(posts[4]->slot->sequence.load(), message_key(kMessageSlots + 1, 2));
 }
 
-TEST_F(BoardPostsTest, AMessageWithoutAFreeSlotWaitsForItsReader) {
+// Rank 1 reads nothing.
+TEST_F(BoardPostsTest, AMessageWithoutAFreeSlotWaitsForWhicheverReaderComesFirst) {
   std::vector<BoardPosts::Post*> posts;
-  for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, 1));
-  const std::jthread reader = reading(1, *posts[0]);
-  EXPECT_EQ(&posts_.message(message(17), {}, 1), posts[0]);
+  for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, n == 8 ? 2 : 1));
+  const std::jthread reader = reading(2, *posts[7]);
+  EXPECT_EQ(&posts_.message(message(kMessageSlots), {}, 1), posts[7]);
   EXPECT_GT(wait_.seconds(), 0);
+}
+
+TEST_F(BoardPostsTest, SaysHowManyMessagesARankHasNotRead) {
+  EXPECT_EQ(posts_.unread_messages(1), 0);
+  const auto& first = posts_.message(message(1), input_, 1);
+  posts_.message(message(2), input_, 1);
+  posts_.message(message(1), input_, 2);
+  EXPECT_EQ(posts_.unread_messages(1), 2);
+  EXPECT_EQ(posts_.unread_messages(2), 1);
+  read(1, first);
+  EXPECT_EQ(posts_.unread_messages(1), 1);
+  board_[1].left.store(1);
+  EXPECT_EQ(posts_.unread_messages(1), 0) << "nobody reads them any more";
 }
 
 TEST_F(BoardPostsTest, TheReleaseOfMemoryWaitsForItsReaders) {

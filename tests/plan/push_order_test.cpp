@@ -1,3 +1,4 @@
+// The order of servers' actions, and the places of versions that workers read meanwhile.
 #include "zero/plan/push_order.h"
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "zero/plan/version_places.h"
 
 #include "tests/tier.h"
 
@@ -220,20 +223,22 @@ TEST(PushOrder, AQuorumThatWasTooSmallGoesOnWhenAWorkerReturns) {
   EXPECT_EQ(todo(order).front(), "update 0 1 of clock 0, age 0");
 }
 
-// A run of workers of random speeds, of which some die and some return, checked by what the header promises and nothing of
-// the code.
+// A run of workers of random speeds, of which some die and some return, and any may stand still while it reads weights from
+// a server or within its push: checked by what the headers promise and nothing of the code.
 class Exploration {
  public:
   explicit Exploration(std::uint64_t seed) : random_(seed) {
     plan_.servers = 1;
     plan_.mode = std::array{SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}[draw(3)];
-    workers_ = 1 + static_cast<int>(draw(5));
+    workers_ = 1 + static_cast<int>(draw(8));
     if (plan_.mode != SyncMode::kSync) plan_.staleness = static_cast<int>(draw(5));
     if (plan_.mode == SyncMode::kSync && draw(2) == 0) plan_.quorum = 1 + static_cast<int>(draw(workers_));
     last_clock_ = 1 + static_cast<std::int64_t>(draw(12));
     may_die_ = draw(2) == 0;
     num_returns_ = is_async() || plan_.quorum > 0 ? static_cast<int>(draw(6)) : 0;
     for (int worker = 0; worker < workers_; ++worker) speeds_.push_back(1U << draw(5));
+    stand_still_ = draw(2) == 0;
+    for (std::uint64_t servers = 1 + draw(2); servers > 0; --servers) places_.emplace_back(plan_, workers_).keep(0);
   }
 
   // What went wrong; empty: nothing.
@@ -270,10 +275,15 @@ class Exploration {
 
   int one_that_computes() {
     std::uint64_t all = 0;
-    for (const auto& [worker, begun] : computing_) all += speeds_[static_cast<std::size_t>(worker)];
-    if (all == 0) return -1;
+    std::vector<int> going;
+    for (auto& [worker, begun] : computing_) {
+      if (begun.stands_still > 0 && --begun.stands_still > 0) continue;
+      going.push_back(worker);
+      all += speeds_[static_cast<std::size_t>(worker)];
+    }
+    if (all == 0) return computing_.empty() ? -1 : computing_.begin()->first;
     std::uint64_t at = draw(all);
-    for (const auto& [worker, begun] : computing_) {
+    for (const int worker : going) {
       const std::uint64_t speed = speeds_[static_cast<std::size_t>(worker)];
       if (at < speed) return worker;
       at -= speed;
@@ -281,18 +291,56 @@ class Exploration {
     return -1;
   }
 
+  void unpin(int worker) {
+    for (VersionPlaces& places : places_) places.unpin(worker);
+  }
+
+  // It reads on, or pushes another part, or dies.
   void happens(PushOrder& order, int worker) {
-    const Begun begun = computing_.at(worker);
-    computing_.erase(worker);
-    if (may_die_ && draw(num_returns_ > 0 ? 12 : 40) == 0) {
+    Begun& going = computing_.at(worker);
+    if (may_die_ && draw(num_returns_ > 0 ? 30 : 100) == 0) {
+      computing_.erase(worker);
       clocks_.erase(worker);
       lost_.push_back(worker);
+      unpin(worker);
       return order.left(worker);
     }
+    if (stand_still_ && draw(10) == 0) going.stands_still = 1 + static_cast<int>(draw(60));
+    if (!going.reads.empty()) return read_on(worker);
+    if (going.parts_left == kParts) unpin(worker);
+    if (--going.parts_left > 0) return;
+    const Begun begun = going;
+    computing_.erase(worker);
     if (!ever_pushed_.insert({worker, begun.clock}).second) say("a clock is done twice by one worker");
     pushed_[{worker, begun.clock}] = begun.version;
     clocks_[worker] = begun.clock + 1;
     order.pushed(worker, begun.clock);
+  }
+
+  void read_on(int worker) {
+    std::map<std::size_t, int>& reads = computing_.at(worker).reads;
+    const auto read = std::next(reads.begin(), static_cast<std::ptrdiff_t>(draw(reads.size())));
+    places_[read->first].unpin(worker);
+    reads.erase(read);
+  }
+
+  // The version that an update makes, on each server. Where more workers read than it has places for, some read first.
+  void keep(std::int64_t version) {
+    for (std::size_t server = 0; server < places_.size(); ++server) {
+      VersionPlaces& places = places_[server];
+      while (!places.has_room()) {
+        const std::vector<int> readers = places.readers();
+        if (std::ssize(readers) <= plan_.num_older_versions(workers_)) return say("an update waits for few readers");
+        const int reader = readers[draw(readers.size())];
+        computing_.at(reader).reads.erase(server);
+        places.unpin(reader);
+      }
+      const int place = places.keep(version);
+      for (const auto& [worker, begun] : computing_) {
+        const auto read = begun.reads.find(server);
+        if (read != begun.reads.end() && read->second == place) say("a version changes while a worker reads it");
+      }
+    }
   }
 
   void returns(PushOrder& order) {
@@ -339,6 +387,7 @@ class Exploration {
     if (age > most) say(fmt::format("an age of {}", age));
     if (!is_async() && age != std::min<std::int64_t>(plan_.staleness, updates_)) say("a read that is not exact");
     ++updates_;
+    keep(updates_);
   }
 
   void answer(PushOrder& order, const PushAction& action) {
@@ -353,7 +402,12 @@ class Exploration {
     if (is_async() && static_cast<int>(clocks_.size()) == num_here(order) && slowest < action.clock - plan_.staleness)
       say("the slowest is too far behind");
     if (action.clock < last_clock_) {
-      computing_[worker] = {.clock = action.clock, .version = action.version};
+      Begun& begun = computing_[worker] = {.clock = action.clock, .version = action.version};
+      for (std::size_t server = 0; server < places_.size(); ++server) {
+        begun.reads[server] = places_[server].place_of(action.version);
+        if (begun.reads[server] < 0) return say("a worker is to read a version that is not there");
+        places_[server].pin(worker, action.version);
+      }
     } else {
       clocks_.erase(worker);
       order.left(worker);
@@ -366,15 +420,20 @@ class Exploration {
     return here;
   }
 
+  static constexpr int kParts = 2;  // of a push
   struct Begun {
     std::int64_t clock = 0, version = 0;
+    std::map<std::size_t, int> reads{};  // by server from which it has not read all: the place there
+    int parts_left = kParts;
+    int stands_still = 0;  // turns
   };
   std::mt19937_64 random_;
   SyncPlan plan_;
   int workers_ = 1;
   std::int64_t last_clock_ = 1;
-  bool may_die_ = false;
-  int num_returns_ = 0;  // to come
+  bool may_die_ = false, stand_still_ = false;
+  std::vector<VersionPlaces> places_;  // by server
+  int num_returns_ = 0;                // to come
   std::vector<int> lost_;
   std::set<std::pair<int, std::int64_t>> ever_pushed_;
   std::int64_t num_clocks_ = 0;

@@ -39,6 +39,15 @@ TEST(ServedPlan, StalenessIsPaidInGradientsAndVersions) {
   EXPECT_EQ(stale.versions, 3 * fresh.versions);
 }
 
+TEST(ServedPlan, WeightsThatSlowWorkersStillReadAreCountedApart) {
+  EXPECT_EQ(served_plan(served(2, 3, {})).older, 0) << "nobody is slow where all are needed";
+  const ServedPlan quorum = served_plan(served(2, 3, {.quorum = 2}));
+  EXPECT_EQ(quorum.older, quorum.versions);
+  const TrainingPlan many = served(2, 9, {.mode = SyncMode::kAsync});
+  EXPECT_EQ(served_plan(many).older, 4 * served_plan(many).versions);
+  EXPECT_NE(served_rows(many).find("of versions before that, which slow workers still read"), std::string::npos);
+}
+
 TEST(ServedPlan, CompensationIsPaidInWeightsOfEachWorker) {
   const TrainingPlan with = served(2, 3, {.mode = SyncMode::kAsync, .compensation = 0.1});
   EXPECT_EQ(served_plan(with).compensation, 3 * served_plan(with).versions);

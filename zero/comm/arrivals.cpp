@@ -1,5 +1,7 @@
 #include "zero/comm/arrivals.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
@@ -22,9 +24,19 @@ void await_message(Communicator& comm, Work& work, int from) {
   work.wait();
 }
 
+int most_unread(int receivers) {
+  constexpr int kEnough = 8;  // a reader that is quick waits for none of them
+  return std::clamp(kMaxBoardRanks / receivers, 1, kEnough);
+}
+
+void await_reader(Communicator& comm, int to, int most) {
+  Arrivals& arrivals = *comm.arrivals();
+  arrivals.await([&] { return arrivals.unread(to) <= most; });  // 0 where it is lost
+}
+
 void send_message(Communicator& comm, std::span<const std::byte> message, int to) {
   comm.send(message, to, {.control = true}).wait();
-  if (message.size() > kInlineBytes) comm.drain();
+  if (message.size() > kInlineBytes) await_reader(comm, to);
 }
 
 }  // namespace zero

@@ -8,6 +8,8 @@
 // it. Over messages (mpi, gloo) a rank is known to be lost by the end of its connection: where a machine or a network fails
 // without a word, it is late. There every rank of a run waits so, or none does: one that leaves and has never waited so is
 // taken for one whose process has ended.
+//
+// A rank that must wait for none of its readers asks before it sends more: unread() says how far one has come.
 #pragma once
 
 #include <chrono>
@@ -33,6 +35,10 @@ class Arrivals {
   virtual void may_be_lost() = 0;
   // The rank has left the run, or its process has ended; as of the newest await().
   virtual bool lost(int rank) const = 0;
+  // Messages from here to `rank` that it has not read, the newest ones: their bytes may not change yet, those of the others
+  // may. Over messages a message is read when the transport has let go of its bytes, which it may say a moment late. 0 where
+  // the rank is lost. Waits for nobody, and may be asked within await().
+  virtual int unread(int rank) = 0;
   // How lost ranks come back; null where they do not.
   virtual Replacements* replacements() { return nullptr; }
 };
@@ -44,8 +50,15 @@ bool is_replacement(Communicator& comm);
 // where it leaves.
 void await_message(Communicator& comm, Work& work, int from);
 
+// The most messages to each of `receivers` ranks for which a rank always has room, however many of them read none.
+int most_unread(int receivers);
+
+// Waits until at most `most` messages to that rank are unread, however late it is, or until it is lost. `comm` has
+// arrivals().
+void await_reader(Communicator& comm, int to, int most = 0);
+
 // Sends bytes of bookkeeping. When it returns, `message` may change or go: such a transport has copied a small message, and
-// a large one (more than kInlineBytes of board.h) has been read by all its readers. `comm` has arrivals().
+// a large one (more than kInlineBytes of board.h) has been read. `comm` has arrivals().
 void send_message(Communicator& comm, std::span<const std::byte> message, int to);
 
 }  // namespace zero

@@ -29,8 +29,9 @@
 
 namespace zero {
 
-constexpr int kSlots = 64;         // collectives that a rank may have in flight
-constexpr int kMessageSlots = 16;  // messages (send) that a rank may have in flight
+constexpr int kSlots = 64;  // collectives that a rank may have in flight
+// Messages (send) that a rank may have in flight: one to each other rank, and more.
+constexpr int kMessageSlots = kMaxBoardRanks + 16;
 constexpr std::size_t kInlineBytes = 4096;
 constexpr auto kOrdered = std::memory_order_seq_cst;
 
@@ -97,6 +98,7 @@ struct alignas(64) RankBoard {
   std::atomic<std::uint32_t> replacement;  // how many processes were here before that the run had lost
   Newest newest;
   std::array<Slot, kSlots> slots;
+  std::atomic<std::uint32_t> used_messages;  // how many of these were ever used: there a reader looks
   std::array<Slot, kMessageSlots> messages;
 
   Slot& slot(std::uint64_t sequence) { return slots[sequence % kSlots]; }

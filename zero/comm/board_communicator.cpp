@@ -349,7 +349,8 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
   count(0, data.size(), tag);
   const auto find = [=, this]() -> Slot* {
-    for (Slot& slot : board_[from].messages) {
+    RankBoard& theirs = board_[from];
+    for (Slot& slot : std::span(theirs.messages).first(theirs.used_messages.load(kOrdered))) {
       if (slot.sequence.load(kOrdered) == key) return &slot;
     }
     return nullptr;

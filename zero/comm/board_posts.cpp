@@ -95,12 +95,36 @@ void BoardPosts::publish(Post& post, std::uint64_t key, std::span<const std::byt
   for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_.of_run(std::countr_zero(rest)).bell.ring();
 }
 
+// The first that is free, so that readers look at few. Where none is, whoever reads first frees one: a reader that stands
+// still holds its own slots, and no more.
 BoardPosts::Post& BoardPosts::free_message() {
-  for (Post& post : std::span(posts_).subspan(kSlots)) {
-    if (unread(post) == 0) return post;
-  }
-  await_readers(posts_[kSlots]);
-  return posts_[kSlots];
+  Post* free = nullptr;
+  const auto late = [&]() -> RankSet {
+    RankSet readers = 0;
+    for (Post& post : messages()) {
+      const RankSet unread = this->unread(post);
+      if (unread == 0) {
+        free = &post;
+        return 0;
+      }
+      readers |= unread;
+    }
+    return readers;
+  };
+  wait_.until_nobody(late, posts_[kSlots].signature);
+  const auto number = static_cast<std::uint32_t>(free - messages().data()) + 1;
+  RankBoard& own = board_[rank_];
+  if (number > own.used_messages.load(kOrdered)) own.used_messages.store(number, kOrdered);
+  return *free;
+}
+
+int BoardPosts::unread_messages(int to) const {
+  if ((board_.left() & only(to)) != 0) return 0;
+  const std::uint32_t used = board_[rank_].used_messages.load(kOrdered);
+  int number = 0;
+  for (const Post& post : std::span(posts_).subspan(kSlots, used))
+    if ((post.slot->unread.load(kOrdered) & only(to)) != 0) ++number;
+  return number;
 }
 
 RankSet BoardPosts::unread(const Post& post) const {

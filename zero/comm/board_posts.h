@@ -5,7 +5,7 @@
 //   post.waited = true;                    // when this rank is done with the collective: its slot may be used again
 //   posts.drain();                         // when the inputs of waited works may change
 //
-// A post waits for nobody, unless its slot still has readers: those of 64 collectives or 16 messages before. An input of
+// A post waits for nobody, unless all slots have readers: those of 64 collectives or kMessageSlots messages before. An input of
 // at most kInlineBytes is copied into the slot. A larger one is read where it lies, or from a copy where peers cannot
 // read it there (PeerMemory). So memory must not go away while a peer may read it: memory of allocate() waits for that
 // when it is released.
@@ -54,6 +54,8 @@ class BoardPosts {
   Post& collective(const Signature& signature, std::span<const std::byte> in, RankSet readers);
   // Posts a message; the signature's number is that among the messages from here to `to`.
   Post& message(const Signature& signature, std::span<const std::byte> in, int to);
+  // Messages to this rank that it has not read; 0 where it has left.
+  int unread_messages(int to) const;
 
   // Waits until no peer reads the input of a work that was waited for.
   void drain();
@@ -65,6 +67,7 @@ class BoardPosts {
   void use_slots();
   void publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers);
   Post& free_message();
+  std::span<Post> messages() { return std::span(posts_).subspan(kSlots); }
   RankSet unread(const Post& post) const;
   void await_readers(const Post& post);
   void reclaim_copies();

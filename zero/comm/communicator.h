@@ -98,8 +98,9 @@ class Communicator {
   // Collective. See ReduceScatter; the default is an all_to_all in tiles followed by the sum.
   [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
 
-  // Collective. Memory that is fastest with this transport (a window that peers read in place); zeroed, 64-byte
-  // aligned. Sizes may differ from rank to rank. Using it is never required and never changes a bit. Its release is Local.
+  // Collective; Local where the run has arrivals(), and in its groups. Memory that is fastest with this transport (a window
+  // that peers read in place); zeroed, 64-byte aligned. Sizes may differ from rank to rank. Using it is never required and
+  // never changes a bit. Its release is Local.
   [[nodiscard]] virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole);
 
   // Local. Waits until no peer reads an input of a collective that this rank has waited for, so that these inputs may

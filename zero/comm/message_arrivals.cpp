@@ -71,6 +71,22 @@ bool MessageCommunicator::lost(int rank) const {
   return peer != run_.peers.end() && (peer->second.left || peer->second.lost);
 }
 
+// Of the oldest that is under way alone a thread may have to wait: the others come after it.
+int MessageCommunicator::unread(int rank) {
+  run_.watches = true;
+  check_usable();
+  int number = 0;
+  bool late = false;
+  std::erase_if(run_.sending, [&](const Sending& sending) {
+    if (sending.by != this || sending.to != rank || sending.signature.operation != Operation::kSend) return false;
+    late = late || (test(*sending.transfer, rank, /*sends=*/true) == Status::kLate && !lost(rank));
+    if (late && sending.header != nullptr) ++number;
+    if (late && sending.header == nullptr && number == 0) number = 1;  // its header has gone, its bytes have not
+    return !late;
+  });
+  return number;
+}
+
 // The end of a rank may show in another transfer alone, and before a message that it has sent does.
 Status MessageCommunicator::test(MessageLink::Transfer& transfer, int peer, bool sends) {
   const Status status = transfer.test();

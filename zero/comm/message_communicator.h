@@ -143,6 +143,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit) override;
   void may_be_lost() override;
   bool lost(int rank) const override;
+  int unread(int rank) override;
   void look();
   void look_at(int rank);
   void hear_why();  // before a rank that is gone is named: throws what ended the run, if another rank tells

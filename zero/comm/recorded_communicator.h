@@ -77,6 +77,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit) override;
   void may_be_lost() override { inner_->arrivals()->may_be_lost(); }
   bool lost(int rank) const override { return inner_->arrivals()->lost(rank); }
+  int unread(int rank) override { return inner_->arrivals()->unread(rank); }
   Replacements* replacements() override { return inner_->arrivals()->replacements(); }
 
   template <class Begin>

@@ -40,6 +40,13 @@ struct SyncPlan {
   int rank_of_worker(int worker) const { return servers + worker; }
   // Versions of the weights that servers keep for workers that are behind, the newest among them.
   int num_versions() const { return mode == SyncMode::kStale ? staleness + 1 : 1; }
+  // Workers that an update can do without.
+  int num_spared(int workers) const {
+    return mode == SyncMode::kAsync ? workers - 1 : quorum > 0 ? workers - quorum : 0;
+  }
+  // Older versions that a server holds beside these, at most, while workers still read them (zero/plan/version_places.h):
+  // one for each worker that an update can do without, up to four.
+  int num_older_versions(int workers) const { return num_spared(workers) < 4 ? num_spared(workers) : 4; }
   // The most gradients of one worker that servers hold at a time.
   int num_held_pushes() const { return mode == SyncMode::kStale ? staleness + 1 : 1; }
   bool operator==(const SyncPlan&) const = default;

@@ -128,6 +128,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                       {"worker_state_bytes", served.worker.total()},
                       {"pushes_bytes", served.pushes},
                       {"versions_bytes", served.versions},
+                      {"older_versions_bytes", served.older},
                       {"compensation_bytes", served.compensation},
                       {"pushed_bytes", served.pushed},
                       {"pulled_bytes", served.pulled}};

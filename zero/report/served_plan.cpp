@@ -22,6 +22,7 @@ ServedPlan served_plan(const TrainingPlan& plan) {
     const std::int64_t shard = shard_numel(unit, sync.servers);
     served.pushes += sync.num_held_pushes() * plan.workers * shard * gradient;
     served.versions += sync.num_versions() * shard * weight;
+    served.older += sync.num_older_versions(plan.workers) * shard * weight;
     if (sync.compensation > 0) served.compensation += plan.workers * shard * weight;
     served.pushed += padded_numel(unit, 1) * gradient;
     served.pulled += padded_numel(unit, 1) * weight;
@@ -45,6 +46,9 @@ std::string served_rows(const TrainingPlan& plan) {
                       format_count(sync.servers, "server"), format_count(plan.workers, "worker"));
   text += fmt::format("  beside its states a server holds at most {} of pushed gradients and {} of older weights\n",
                       format_bytes(served.pushes), format_bytes(served.versions));
+  if (served.older > 0)
+    text += fmt::format("  and at most {} of versions before that, which slow workers still read\n",
+                        format_bytes(served.older));
   if (served.compensation > 0)
     text += fmt::format("  and {} of the weights that workers compute with (sync.compensation)\n",
                         format_bytes(served.compensation));

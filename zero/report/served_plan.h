@@ -17,7 +17,8 @@ namespace zero {
 struct ServedPlan {
   StateBytes server, worker;
   std::int64_t pushes = 0;              // a server's, of gradients that no update has used, at most
-  std::int64_t versions = 0;            // a server's, of weights that workers may read
+  std::int64_t versions = 0;            // a server's, of weights that workers may be answered with
+  std::int64_t older = 0;               // a server's, at most, of those that slow workers still read beside these
   std::int64_t compensation = 0;        // a server's, of the weights that each worker computes with
   std::int64_t pushed = 0, pulled = 0;  // a worker's in a clock
 };

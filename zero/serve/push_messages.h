@@ -4,6 +4,9 @@
 // goes to the servers, a message for each unit and server. Then, at once or later, the head answers "begin", and each
 // server sends its part of the weights, should they be others than the worker has. A worker that is told "over" leaves.
 // One that is told "again" drops its gradient, and begins as if it were new: so a replayed run does what a replacement did.
+//
+// A worker that has sent a header has read all weights that it was sent. Servers take the messages of a push as they come,
+// beside all that they do for other workers; each tells the head when it has all of its part (ServerReport).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +51,14 @@ struct PushAnswer {
 
 // The head's order to the other servers: what to do next, all the same.
 struct ServerOrder {
-  enum class Kind : std::int32_t { kTakePush, kForgetPush, kCarryOut, kTakeBack, kReturn };
+  enum class Kind : std::int32_t {
+    kTakePush,    // begin to take it
+    kForgetPush,  // it does not count
+    kMakeRoom,    // for another version of the weights; answered with kDone or kStuck
+    kCarryOut,
+    kTakeBack,  // answered with kDone
+    kReturn,
+  };
   Kind kind = Kind::kReturn;
   std::int32_t worker = -1;          // of a push; kTakeBack
   std::int32_t action = 0;           // kCarryOut, as a PushAction
@@ -59,6 +69,19 @@ struct ServerOrder {
   std::int64_t version = 0;
   std::int64_t age = 0;
   PushHeader header;  // kTakePush; the mask of parameters follows
+};
+
+// What another server tells the head, in no answer to an order or in one.
+struct ServerReport {
+  enum class Kind : std::int32_t {
+    kPush,   // all of its part of the worker's push is there, or it never will be
+    kDone,   // what the order said
+    kStuck,  // it has no room for another version: the worker, among others, does not read on
+  };
+  Kind kind = Kind::kDone;
+  std::int32_t worker = -1;
+  std::int32_t whole = 0;   // kPush
+  std::int64_t number = 0;  // kPush: of the pushes that were taken of this worker, from 1
 };
 
 // A mask of parameters, eight to a byte.

@@ -17,6 +17,9 @@
 namespace zero {
 namespace {
 
+constexpr const char* kNoRoom =
+    "workers read more older versions of the weights than there is room for, and none of them goes on";
+
 template <typename T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
@@ -50,7 +53,9 @@ PushServer::PushServer(Engine& engine, Communicator& run, const EngineOptions& o
       micro_batches_(options.average_micro_batches ? options.accumulate : 1),
       layout_(engine.units(), options),
       pushed_(layout_, run.rank(), plan_.num_workers(run.world()), engine.resources().ledger),
-      versions_(engine, plan_.num_versions(), engine.resources().copy),
+      versions_(engine, plan_, num_workers(), engine.resources().copy),
+      transfers_(engine, run, plan_, layout_, pushed_, versions_),
+      reported_(static_cast<std::size_t>(num_workers())),
       sent_version_(static_cast<std::size_t>(num_workers()), -1),
       has_ended_(static_cast<std::size_t>(num_workers())),
       workers_(has_ended_.size()) {
@@ -63,14 +68,10 @@ void PushServer::begin(std::int64_t clock) {
   if (!is_head()) return;
   order_.emplace(plan_, num_workers(), clock, versions_.numbers().front());
   inboxes_.resize(static_cast<std::size_t>(num_workers()));
+  granted_.resize(inboxes_.size());
+  desks_.resize(static_cast<std::size_t>(plan_.servers));
   for (int worker = 0; worker < num_workers(); ++worker) listen(worker);
-}
-
-// The worker's next push, whenever it comes.
-void PushServer::listen(int worker) {
-  Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
-  inbox.message.resize(sizeof(PushHeader) + mask_bytes(engine_.specs().size()));
-  inbox.work = run_.receive(inbox.message, plan_.rank_of_worker(worker), {.control = true});
+  for (int server = 1; server < plan_.servers; ++server) listen_to_server(server);
 }
 
 ServedClock PushServer::serve(std::int64_t clock, const UpdateRules& rules) {
@@ -91,6 +92,7 @@ void PushServer::lead(std::int64_t clock, const UpdateRules& rules, ServedClock&
   for (;;) {
     while (const std::optional<PushAction> action = order_->next(clock)) {
       log_.action(*action);
+      if (action->kind == PushAction::Kind::kUpdate) make_room();
       tell({.kind = ServerOrder::Kind::kCarryOut,
             .action = static_cast<std::int32_t>(action->kind),
             .workers = set_of(action->workers),
@@ -114,199 +116,273 @@ void PushServer::follow(const UpdateRules& rules, ServedClock& served) {
   for (;;) {
     ServerOrder order;
     Work work = run_.receive(bytes_of(order), 0, {.control = true});
+    await([&] { return work.try_complete() || run_.arrivals()->lost(0); });
     await_message(run_, work, 0);
-    switch (order.kind) {
-      case ServerOrder::Kind::kTakePush: {
-        std::vector<std::byte> mask(mask_bytes(engine_.specs().size()));
-        run_.receive(mask, 0, {.control = true}).wait();
-        all_have(receive_push(order.worker, order.header, mask));
-        break;
-      }
-      case ServerOrder::Kind::kForgetPush:
-        pushed_.drop_newest(order.worker);
-        break;
-      case ServerOrder::Kind::kCarryOut:
-        carry_out({.kind = static_cast<PushAction::Kind>(order.action),
-                   .workers = listed(order.workers),
-                   .clock = order.clock,
-                   .version = order.version,
-                   .age = order.age},
-                  rules, served);
-        break;
-      case ServerOrder::Kind::kTakeBack:
-        if (order.has_new_process != 0) run_.arrivals()->replacements()->take_back(plan_.rank_of_worker(order.worker));
-        start_anew(order.worker);
-        all_have(true);
-        break;
-      case ServerOrder::Kind::kReturn:
-        num_clocks_ = order.clock;
-        is_over_ = order.is_over != 0;
-        return;
+    if (order.kind == ServerOrder::Kind::kReturn) {
+      num_clocks_ = order.clock;
+      is_over_ = order.is_over != 0;
+      return;
+    }
+    carry_out_order(order, rules, served);
+  }
+}
+
+void PushServer::carry_out_order(const ServerOrder& order, const UpdateRules& rules, ServedClock& served) {
+  switch (order.kind) {
+    case ServerOrder::Kind::kTakePush: {
+      std::vector<std::byte> mask(mask_bytes(engine_.specs().size()));
+      run_.receive(mask, 0, {.control = true}).wait();
+      transfers_.count(order.worker);  // the one before: the worker was answered since
+      return transfers_.take(order.worker, order.header, mask);
+    }
+    case ServerOrder::Kind::kForgetPush:
+      settle_push(order.worker);
+      return transfers_.forget(order.worker);
+    case ServerOrder::Kind::kMakeRoom:
+      return report(await([&] { return versions_.has_room(); }, run_.timeout())
+                        ? ServerReport{.kind = ServerReport::Kind::kDone}
+                        : ServerReport{.kind = ServerReport::Kind::kStuck, .worker = versions_.readers().front()});
+    case ServerOrder::Kind::kCarryOut:
+      return carry_out({.kind = static_cast<PushAction::Kind>(order.action),
+                        .workers = listed(order.workers),
+                        .clock = order.clock,
+                        .version = order.version,
+                        .age = order.age},
+                       rules, served);
+    case ServerOrder::Kind::kTakeBack:
+      start_anew(order.worker);
+      if (order.has_new_process != 0) run_.arrivals()->replacements()->take_back(plan_.rank_of_worker(order.worker));
+      return report({.kind = ServerReport::Kind::kDone});
+    case ServerOrder::Kind::kReturn:
+      return;
+  }
+}
+
+// A mask stays as it is until all servers have the push, or the worker is lost.
+void PushServer::tell(const ServerOrder& order, std::span<const std::byte> more) {
+  for (int server = 1; server < plan_.servers; ++server) {
+    send_message(run_, std::as_bytes(std::span(&order, 1)), server);
+    if (!more.empty()) run_.send(more, server, {.control = true}).wait();
+    run_.arrivals()->unread(server);  // over messages: those that are done may go
+  }
+}
+
+// ---- waiting ------------------------------------------------------------------------------------------------------
+
+bool PushServer::await(const std::function<bool()>& ready, std::chrono::milliseconds limit) {
+  for (;;) {
+    go_on();
+    if (ready()) return true;
+    if (!run_.arrivals()->await([&] { return ready() || has_report() || transfers_.can_advance(); }, limit))
+      return false;
+  }
+}
+
+void PushServer::go_on() {
+  transfers_.advance();
+  is_head() ? hear_reports() : report_pushes();
+}
+
+void PushServer::report_pushes() {
+  for (int worker = 0; worker < num_workers(); ++worker) {
+    std::int64_t& reported = reported_[static_cast<std::size_t>(worker)];
+    const PushState push = transfers_.push(worker);
+    if (push == PushState::kUnderWay || reported == transfers_.push_number(worker)) continue;
+    reported = transfers_.push_number(worker);
+    report({.kind = ServerReport::Kind::kPush,
+            .worker = worker,
+            .whole = push == PushState::kWhole ? 1 : 0,
+            .number = reported});
+  }
+}
+
+void PushServer::report(const ServerReport& report) {
+  send_message(run_, std::as_bytes(std::span(&report, 1)), 0);
+  run_.arrivals()->unread(0);
+}
+
+void PushServer::listen_to_server(int server) {
+  Desk& desk = desks_[static_cast<std::size_t>(server)];
+  desk.work = run_.receive(bytes_of(desk.report), server, {.control = true});
+}
+
+bool PushServer::has_report() {
+  for (int server = 1; server < std::ssize(desks_); ++server)
+    if (desks_[static_cast<std::size_t>(server)].work.try_complete()) return true;
+  return false;
+}
+
+void PushServer::hear_reports() {
+  for (int server = 1; server < std::ssize(desks_); ++server) {
+    Desk& desk = desks_[static_cast<std::size_t>(server)];
+    while (desk.work.try_complete()) {
+      desk.work.wait();
+      const ServerReport report = desk.report;
+      listen_to_server(server);
+      hear(server, report);
     }
   }
 }
 
-void PushServer::tell(const ServerOrder& order, std::span<const std::byte> more) {
-  for (int server = 1; server < plan_.servers; ++server) {
-    send_message(run_, std::as_bytes(std::span(&order, 1)), server);
-    if (!more.empty()) send_message(run_, more, server);
+void PushServer::hear(int server, const ServerReport& report) {
+  switch (report.kind) {
+    case ServerReport::Kind::kDone:
+      desks_[static_cast<std::size_t>(server)].done = true;
+      return;
+    case ServerReport::Kind::kStuck:
+      throw CommError(plan_.rank_of_worker(report.worker), "weights", kNoRoom);
+    case ServerReport::Kind::kPush: {
+      Granted& granted = granted_[static_cast<std::size_t>(report.worker)];
+      if (!granted.under_way || report.number != transfers_.push_number(report.worker)) return;  // it is forgotten
+      (report.whole != 0 ? granted.num_whole : granted.num_broken) += 1;
+      return;
+    }
   }
+}
+
+void PushServer::await_done(std::chrono::milliseconds limit) {
+  for (int server = 1; server < plan_.servers; ++server) {
+    Desk& desk = desks_[static_cast<std::size_t>(server)];
+    if (!await([&] { return desk.done; }, limit))
+      throw CommError(server, "order", fmt::format("it has not carried it out after {} ms", limit.count()));
+    desk.done = false;
+  }
+}
+
+// For the version that an update makes, on all servers. While they wait for it all are here, so that a worker that reads
+// gets the parts of each.
+void PushServer::make_room() {
+  if (plan_.num_spared(num_workers()) <= plan_.num_older_versions(num_workers())) return;  // there always is
+  tell({.kind = ServerOrder::Kind::kMakeRoom});
+  if (!await([this] { return versions_.has_room(); }, run_.timeout()))
+    throw CommError(plan_.rank_of_worker(versions_.readers().front()), "weights", kNoRoom);
+  await_done(2 * run_.timeout());  // the others name the worker
+}
+
+// ---- events -------------------------------------------------------------------------------------------------------
+
+// One at a time: what follows from an event is done before the next one counts. That a push begins is none.
+void PushServer::await_event() {
+  if (!turns_.empty()) return await_turn();
+  int back = -1, worker = -1;
+  const auto something = [&] { return (back = returning()) >= 0 || (worker = worker_with_news()) >= 0; };
+  const bool waits_for_one = awaits_return();
+  const auto has_limit = [&] { return waits_for_one || stands_still() || !order_->late().empty(); };
+  while (!await(something, has_limit() ? run_.timeout() : std::chrono::milliseconds(0))) {
+    if (!has_limit()) continue;  // one that was within its weights has begun to compute meanwhile
+    if (!waits_for_one) name_late();
+    gave_up_ = true;
+    return;
+  }
+  if (back >= 0) return take_back(back);
+  first_asked_ = (worker + 1) % num_workers();
+  take(worker, news_of(worker));
+}
+
+PushServer::News PushServer::news_of(int worker) {
+  if (!order_->is_here(worker)) return News::kNone;
+  const Granted& granted = granted_[static_cast<std::size_t>(worker)];
+  if (granted.under_way) {
+    const PushState push = transfers_.push(worker);
+    if (granted.num_broken > 0 || push == PushState::kBroken) return News::kBroken;
+    return push == PushState::kWhole && granted.num_whole == plan_.servers - 1 ? News::kWhole : News::kNone;
+  }
+  const bool lost =
+      run_.arrivals()->lost(plan_.rank_of_worker(worker));  // asked before: what it sent until then counts
+  if (inboxes_[static_cast<std::size_t>(worker)].work.try_complete()) return News::kHeader;
+  return lost ? News::kLost : News::kNone;
+}
+
+int PushServer::worker_with_news() {
+  for (int i = 0; i < num_workers(); ++i) {
+    const int worker = (first_asked_ + i) % num_workers();
+    if (news_of(worker) != News::kNone) return worker;
+  }
+  return -1;
+}
+
+void PushServer::take(int worker, News news) {
+  switch (news) {
+    case News::kNone:
+      return;
+    case News::kHeader:
+      return grant(worker);
+    case News::kWhole:
+      return count_push(worker);
+    case News::kBroken:
+      forget_push(worker);
+      return lose(worker);
+    case News::kLost:
+      return lose(worker);
+  }
+}
+
+// In the middle of a push, or of weights that it is to read.
+bool PushServer::is_within(int worker) const {
+  return order_->computes(worker) &&
+         (granted_[static_cast<std::size_t>(worker)].under_way || transfers_.sends_to(worker));
+}
+
+// Somebody is to go on, and nobody computes.
+bool PushServer::stands_still() const {
+  bool somebody = false;
+  for (int worker = 0; worker < num_workers(); ++worker) {
+    if (order_->computes(worker) && !is_within(worker)) return false;
+    somebody = somebody || is_within(worker);
+  }
+  return somebody;
+}
+
+void PushServer::name_late() {
+  std::vector<int> late = order_->late();
+  if (late.empty())
+    for (int worker = 0; worker < num_workers(); ++worker)
+      if (is_within(worker)) late.push_back(worker);
+  const auto within = std::ranges::find_if(late, [this](int worker) { return is_within(worker); });
+  const int worker = within == late.end() ? late.front() : *within;
+  const int rank = plan_.rank_of_worker(worker);
+  const std::string operation = fmt::format("push of clock {}", order_->clock(worker));
+  const auto timeout = run_.timeout().count();
+  if (granted_[static_cast<std::size_t>(worker)].under_way)
+    throw CommError(rank, operation,
+                    fmt::format("it has begun to send a gradient, and does not go on for {} ms", timeout));
+  if (within != late.end())
+    throw CommError(rank, operation, fmt::format("it has not read on for {} ms in the weights before it", timeout));
+  throw CommError(rank, operation, fmt::format("it is not there after {} ms, and other workers wait for it", timeout));
 }
 
 // ---- pushes -------------------------------------------------------------------------------------------------------
 
-// One at a time: what follows from an event is done before the next one counts.
-void PushServer::await_event() {
-  if (!turns_.empty()) return await_turn();
-  Arrivals& arrivals = *run_.arrivals();
-  int found = -1, back = -1;
-  const auto something = [&] {
-    if ((back = returning()) >= 0) return true;
-    for (int i = 0; i < num_workers(); ++i) {
-      const int worker = (first_asked_ + i) % num_workers();
-      if (!order_->is_here(worker)) continue;
-      if (!inboxes_[static_cast<std::size_t>(worker)].work.try_complete() &&
-          !arrivals.lost(plan_.rank_of_worker(worker)))
-        continue;
-      found = worker;
-      return true;
-    }
-    return false;
-  };
-  const std::vector<int> late = order_->late();
-  const bool waits_for_one = awaits_return();
-  const bool has_limit = waits_for_one || !late.empty();
-  if (!arrivals.await(something, has_limit ? run_.timeout() : std::chrono::milliseconds(0))) {
-    if (waits_for_one) {
-      gave_up_ = true;
-      return;
-    }
-    throw CommError(plan_.rank_of_worker(late.front()), fmt::format("push of clock {}", order_->num_clocks()),
-                    fmt::format("it is not there after {} ms, and other workers wait for it", run_.timeout().count()));
-  }
-  if (back >= 0) return take_back(back);
-  first_asked_ = (found + 1) % num_workers();
-  inboxes_[static_cast<std::size_t>(found)].work.try_complete() ? take_push(found) : lose(found);
-}
-
-// ---- workers that come back ---------------------------------------------------------------------------------------
-
-// A worker whose new process waits; -1: none.
-int PushServer::returning() const {
-  Replacements* const replacements = run_.arrivals()->replacements();
-  if (replacements == nullptr) return -1;
-  RankSet lost = 0;
-  for (int worker = 0; worker < num_workers(); ++worker)
-    if (!order_->is_here(worker)) lost |= only(plan_.rank_of_worker(worker));
-  const int rank = lost == 0 ? -1 : replacements->waiting(lost);
-  return rank < 0 ? -1 : plan_.worker_of(rank);
-}
-
-// A replayed run knows who does.
-bool PushServer::may_return() const {
-  if (!turns_.empty()) return std::ranges::any_of(turns_, &PushEvent::returns);
-  Replacements* const replacements = run_.arrivals()->replacements();
-  if (replacements == nullptr || gave_up_ || num_replaced_ >= replacements->most()) return false;
-  for (int worker = 0; worker < num_workers(); ++worker)
-    if (!order_->is_here(worker) && !has_ended_[static_cast<std::size_t>(worker)]) return true;
-  return false;
-}
-
-// Too few are there, and one that was lost may come back. Where one has come to its end the run has, too.
-bool PushServer::awaits_return() const {
-  const bool somebody_ended = std::ranges::find(has_ended_, true) != has_ended_.end();
-  return ((order_->is_over() && !somebody_ended) || order_->is_stuck()) && may_return();
-}
-
-void PushServer::take_back(int worker) {
-  Replacements& replacements = *run_.arrivals()->replacements();
-  const int rank = plan_.rank_of_worker(worker);
-  replacements.introduce(rank, first_ranks(plan_.servers) & ~only(0));
-  tell({.kind = ServerOrder::Kind::kTakeBack, .worker = worker, .has_new_process = 1});
-  all_have(true);
-  replacements.take_back(rank);
-  start_anew(worker);
-  replacements.let_in(rank);
-  ++num_replaced_;
-  if (has_ended_[static_cast<std::size_t>(worker)]) return send_answer(worker, {.kind = PushAnswer::Kind::kOver});
-  order_->returned(worker);
-  log_.event({.worker = worker, .clock = order_->clock(worker), .returns = true});
-  listen(worker);
-  ZERO_LOG(warn, "rank {} (worker {}) is back in a new process: it goes on with clock {}", rank, worker,
-           order_->clock(worker));
-}
-
-// It has none of the weights.
-void PushServer::start_anew(int worker) {
-  sent_version_[static_cast<std::size_t>(worker)] = -1;
-}
-
-// ---- replay -------------------------------------------------------------------------------------------------------
-
-void PushServer::await_turn() {
-  const PushEvent turn = turns_.front();
-  turns_.pop_front();
-  if (turn.returns) return replay_return(turn);
-  const bool known = turn.worker >= 0 && turn.worker < num_workers() && order_->is_here(turn.worker);
-  Inbox* const inbox = known ? &inboxes_[static_cast<std::size_t>(turn.worker)] : nullptr;
-  const bool computes = known && order_->computes(turn.worker);
-  if (computes) await_message(run_, inbox->work, plan_.rank_of_worker(turn.worker));
-  if (!known || (computes && inbox->header().clock != turn.clock) || (!computes && !turn.leaves))
-    throw ConfigError("--replay", fmt::format("worker {}, clock {}", turn.worker, turn.clock),
-                      "this run has come to another event", "replay the log with the run's own configuration");
-  turn.leaves ? replay_leave(turn) : take_push(turn.worker);
-}
-
-// One that is to come back stays: it drops what it has computed since.
-void PushServer::replay_leave(const PushEvent& turn) {
-  const int worker = turn.worker;
+// The worker's next push, whenever it comes.
+void PushServer::listen(int worker) {
   Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
-  const bool computes = order_->computes(worker);
-  const bool returns =
-      std::ranges::any_of(turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
-  if (returns && computes) {
-    send_answer(worker, {.kind = PushAnswer::Kind::kAgain});
-    listen(worker);
-  } else if (!returns && (!computes || inbox.header().kind != PushHeader::Kind::kLeave)) {
-    send_answer(worker, {.kind = PushAnswer::Kind::kOver});
-  }
-  leave(worker);
+  inbox.message.resize(sizeof(PushHeader) + mask_bytes(engine_.specs().size()));
+  inbox.work = run_.receive(inbox.message, plan_.rank_of_worker(worker), {.control = true});
 }
-
-void PushServer::replay_return(const PushEvent& turn) {
-  const bool known = turn.worker >= 0 && turn.worker < num_workers() && !order_->is_here(turn.worker);
-  if (known) order_->returned(turn.worker);
-  if (!known || order_->clock(turn.worker) != turn.clock)
-    throw ConfigError("--replay", fmt::format("worker {} returns to clock {}", turn.worker, turn.clock),
-                      "this run has come to another event", "replay the log with the run's own configuration");
-  log_.event(turn);
-  tell({.kind = ServerOrder::Kind::kTakeBack, .worker = turn.worker});
-  all_have(true);
-  start_anew(turn.worker);
-}
-
-// ---- pushes, taken ------------------------------------------------------------------------------------------------
 
 void PushServer::leave(int worker) {
+  transfers_.end_send(worker);
   log_.event({.worker = worker, .clock = order_->clock(worker), .leaves = true});
   order_->left(worker);
 }
 
-void PushServer::take_push(int worker) {
+void PushServer::grant(int worker) {
   Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
   inbox.work.wait();
   const PushHeader header = inbox.header();
   if (header.kind != PushHeader::Kind::kPush) has_ended_[static_cast<std::size_t>(worker)] = true;
   if (header.kind == PushHeader::Kind::kLeave) return leave(worker);
+  granted_[static_cast<std::size_t>(worker)] = {.under_way = true, .header = header};
   const std::span<const std::byte> mask = std::span(inbox.message).subspan(sizeof header);
   tell({.kind = ServerOrder::Kind::kTakePush, .worker = worker, .header = header}, mask);
+  transfers_.take(worker, header, mask);
   send_answer(worker, {.kind = PushAnswer::Kind::kSend});
-  if (!all_have(receive_push(worker, header, mask))) {
-    tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
-    pushed_.drop_newest(worker);
-    has_ended_[static_cast<std::size_t>(worker)] = false;
-    return lose(worker);
-  }
+}
+
+void PushServer::count_push(int worker) {
+  Granted& granted = granted_[static_cast<std::size_t>(worker)];
+  const PushHeader header = std::exchange(granted, {}).header;
+  transfers_.count(worker);
   ServedWorker& counted = workers_[static_cast<std::size_t>(worker)];
   ++counted.pushes;
   counted.pushed_bytes += layout_.push_bytes();
@@ -317,37 +393,18 @@ void PushServer::take_push(int worker) {
   listen(worker);
 }
 
-// False: the worker was lost before it had sent all of it.
-bool PushServer::receive_push(int worker, const PushHeader& header, std::span<const std::byte> mask) {
-  Arrivals& arrivals = *run_.arrivals();
-  const int from = plan_.rank_of_worker(worker);
-  std::byte* const push = pushed_.begin(worker, header, unpack_mask(mask, engine_.specs().size()));
-  for (const Unit& unit : layout_.units()) {
-    const std::span<std::byte> part = unit.trainable ? pushed_.part(push, unit) : std::span<std::byte>();
-    if (part.empty()) continue;
-    Work work = run_.receive(part, from, {.unit = unit.index});
-    bool came = false;
-    const bool in_time =
-        arrivals.await([&] { return (came = work.try_complete()) || arrivals.lost(from); }, run_.timeout());
-    if (!in_time) throw CommError(from, "push", "it has begun to send a gradient, and does not go on");
-    if (!came && !work.try_complete()) return false;
-    work.wait();
-  }
-  return true;
+void PushServer::forget_push(int worker) {
+  tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
+  settle_push(worker);
+  transfers_.forget(worker);
+  granted_[static_cast<std::size_t>(worker)] = {};
+  has_ended_[static_cast<std::size_t>(worker)] = false;
 }
 
-// Whether every server has the whole push: on the head; the others only say so.
-bool PushServer::all_have(bool mine) {
-  std::byte has{mine};
-  if (!is_head()) {
-    send_message(run_, bytes_of(has), 0);
-    return mine;
-  }
-  for (int server = 1; server < plan_.servers; ++server) {
-    run_.receive(bytes_of(has), server, {.control = true}).wait();
-    mine = mine && has != std::byte{0};
-  }
-  return mine;
+// Of a worker that is lost. This server may not have seen it yet.
+void PushServer::settle_push(int worker) {
+  if (!await([&] { return transfers_.push(worker) != PushState::kUnderWay; }, run_.timeout()))
+    throw CommError(plan_.rank_of_worker(worker), "push", "it is lost to another server, and to this one it is not");
 }
 
 void PushServer::lose(int worker) {
@@ -399,7 +456,6 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
     counted.sum_of_ages += action.age;
     counted.most_age = std::max(counted.most_age, action.age);
   }
-  run_.drain();  // a worker may still read the version that goes
   versions_.keep(action.version + 1);
   last_ = report;
   if (!served.report.skipped) served.report = report;
@@ -443,7 +499,7 @@ void PushServer::answer(const PushAction& action) {
                          .skipped = last_.skipped ? 1 : 0,
                          .reason = static_cast<std::int32_t>(last_.reason),
                          .configuration = configuration_});
-  if (changed) send_weights(worker, action.version, first);
+  if (changed) transfers_.send(worker, action.version, first);
   if (changed && pulled_) pulled_->keep(worker, versions_.kept(action.version));
 }
 
@@ -451,49 +507,58 @@ void PushServer::send_answer(int worker, const PushAnswer& answer) {
   send_message(run_, std::as_bytes(std::span(&answer, 1)), plan_.rank_of_worker(worker));
 }
 
-void PushServer::send_weights(int worker, std::int64_t version, bool all) {
-  std::vector<std::vector<std::byte>> frozen;  // until they are read
-  const int to = plan_.rank_of_worker(worker);
-  for (const Unit& unit : layout_.units()) {
-    const auto bytes = static_cast<std::size_t>(layout_.weight_bytes(unit, run_.rank()));
-    if (bytes == 0 || (!all && !unit.trainable)) continue;
-    std::span<const std::byte> shard;
-    if (unit.trainable) {
-      shard = versions_.shard(version, unit.index);
-    } else {
-      std::vector<std::byte>& copy =
-          frozen.emplace_back(static_cast<std::size_t>(shard_numel(unit, plan_.servers)) * size_of(unit.dtype));
-      engine_.served().read_parameter_shard(unit.index, copy.data());
-      shard = copy;
-    }
-    run_.send(shard.first(bytes), to, {.unit = unit.index}).wait();
-  }
-  if (!frozen.empty()) run_.drain();
-}
+// ---- the end ------------------------------------------------------------------------------------------------------
 
-// A worker that computes comes with its push, and is told then. Nobody waits for one that is lost.
 void PushServer::dismiss() {
   if (!is_head()) {
     ServedClock nothing;
     return follow({}, nothing);
   }
-  Arrivals& arrivals = *run_.arrivals();
-  for (int worker = 0; worker < num_workers(); ++worker) {
-    if (!order_->is_here(worker)) continue;
-    const int rank = plan_.rank_of_worker(worker);
-    Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
-    bool leaves = false;
-    if (order_->computes(worker)) {
-      bool came = false;
-      arrivals.await([&] { return (came = inbox.work.try_complete()) || arrivals.lost(rank); });
-      if (came) inbox.work.wait();
-      leaves = came && inbox.header().kind == PushHeader::Kind::kLeave;
+  int next = -1, last = -1;
+  const auto somebody = [&] {
+    next = last = -1;
+    for (int worker = 0; worker < num_workers(); ++worker) {
+      if (!order_->is_here(worker)) continue;
+      last = worker;
+      if (may_dismiss(worker)) next = worker;
     }
-    if (!leaves && !arrivals.lost(rank)) send_answer(worker, {.kind = PushAnswer::Kind::kOver});
-    order_->left(worker);
+    return next >= 0 || last < 0;
+  };
+  for (bool told = false;;) {
+    if (!await(somebody, run_.timeout())) {
+      if (!std::exchange(told, true))
+        ZERO_LOG(warn, "the run is over, and rank {} (worker {}) has not come to hear it: servers wait for it",
+                 plan_.rank_of_worker(last), last);
+      continue;
+    }
+    if (last < 0) break;
+    dismiss(next);
   }
   is_over_ = true;
   tell({.kind = ServerOrder::Kind::kReturn, .is_over = 1, .clock = num_clocks_});
+}
+
+// One that computes comes with its push, and is told then; one that has begun to push, after that. Nobody waits for one that
+// is lost.
+bool PushServer::may_dismiss(int worker) {
+  return news_of(worker) != News::kNone || !order_->computes(worker);
+}
+
+void PushServer::dismiss(int worker) {
+  const News news = news_of(worker);
+  const bool was_granted = granted_[static_cast<std::size_t>(worker)].under_way;
+  PushHeader::Kind said = PushHeader::Kind::kPush;
+  if (news == News::kHeader) {
+    inboxes_[static_cast<std::size_t>(worker)].work.wait();
+    said = inboxes_[static_cast<std::size_t>(worker)].header().kind;
+  }
+  const bool last =
+      was_granted && granted_[static_cast<std::size_t>(worker)].header.kind == PushHeader::Kind::kLastPush;
+  if (was_granted) forget_push(worker);
+  const bool hears = news != News::kLost && news != News::kBroken && !last && said != PushHeader::Kind::kLeave;
+  if (hears) send_answer(worker, {.kind = PushAnswer::Kind::kOver});
+  transfers_.end_send(worker);
+  order_->left(worker);
 }
 
 }  // namespace zero

@@ -10,8 +10,13 @@
 // Between two calls of serve() no worker is answered, and nothing changes: that is when servers evaluate and save. An
 // update is a step of the engine: step sync, norm, clipping, skipping and tiers are as ever.
 //
+// Servers wait for no single worker: what is under way between them and one goes on beside all else (WorkerTransfers). A
+// push counts when all servers have all of it. A worker that stops while it reads weights holds the memory of their version,
+// one that stops within a push the room for it, and that is all. When it goes on, its push counts as any that comes late.
+//
 // A worker that is lost is left out where the plan allows that; else the run ends, with its name. So it does where a
-// worker that others wait for has pushed nothing for the run's timeout. A new process may take a lost worker's place
+// worker that others wait for has done nothing for the run's timeout, and where more workers stop while they read than there
+// are places for versions (zero/plan/version_places.h): that is the one case in which an update waits for readers. A new process may take a lost worker's place
 // (zero/comm/replacements.h): it gets the newest weights, and goes on as PushOrder::returned() says. Where too few workers
 // are left and one may still come back, the servers wait for it for the run's timeout. Collective over the servers. Throws CommError, and
 // what Engine::step() does.
@@ -28,6 +33,7 @@
 #include "zero/serve/push_messages.h"
 #include "zero/serve/pushed_gradients.h"
 #include "zero/serve/weight_versions.h"
+#include "zero/serve/worker_transfers.h"
 
 namespace zero {
 
@@ -96,13 +102,49 @@ class PushServer {
     PushHeader header() const;
   };
 
+  // A push that the head has asked for and that does not count yet.
+  struct Granted {
+    bool under_way = false;
+    PushHeader header;
+    int num_whole = 0;  // of the other servers, those that have all of it
+    int num_broken = 0;
+  };
+  struct Desk {  // of another server, on the head
+    ServerReport report;
+    Work work;
+    bool done = false;
+  };
+  // Of a worker, on the head.
+  enum class News : std::uint8_t { kNone, kHeader, kWhole, kBroken, kLost };
+
   bool is_head() const { return run_.rank() == 0; }
   int num_workers() const { return plan_.num_workers(run_.world()); }
   void lead(std::int64_t clock, const UpdateRules& rules, ServedClock& served);
   void follow(const UpdateRules& rules, ServedClock& served);
+  void carry_out_order(const ServerOrder& order, const UpdateRules& rules, ServedClock& served);
   void tell(const ServerOrder& order, std::span<const std::byte> more = {});
+
+  // Until ready(), while all that is under way goes on; false after `limit`, of which nothing came (0: there is none).
+  bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit = {});
+  void go_on();
+  void report_pushes();
+  void report(const ServerReport& report);
+  void listen_to_server(int server);
+  bool has_report();
+  void hear_reports();
+  void hear(int server, const ServerReport& report);
+  void await_done(std::chrono::milliseconds limit);
+  void make_room();
+
   void await_event();
+  News news_of(int worker);
+  int worker_with_news();
+  void take(int worker, News news);
+  bool stands_still() const;
+  bool is_within(int worker) const;
+  [[noreturn]] void name_late();
   void await_turn();
+  void replay_push(int worker);
   void replay_leave(const PushEvent& turn);
   void replay_return(const PushEvent& turn);
   int returning() const;
@@ -112,16 +154,18 @@ class PushServer {
   void start_anew(int worker);
   void leave(int worker);
   void listen(int worker);
-  void take_push(int worker);
-  bool receive_push(int worker, const PushHeader& header, std::span<const std::byte> mask);
-  bool all_have(bool mine);
+  void grant(int worker);
+  void count_push(int worker);
+  void forget_push(int worker);
+  void settle_push(int worker);
   void lose(int worker);
+  bool may_dismiss(int worker);
+  void dismiss(int worker);
   void require_enough() const;
   void carry_out(const PushAction& action, const UpdateRules& rules, ServedClock& served);
   void update(const PushAction& action, const UpdateRules& rules, ServedClock& served);
   void compensate(const PushAction& action);
   void answer(const PushAction& action);
-  void send_weights(int worker, std::int64_t version, bool all);
   void send_answer(int worker, const PushAnswer& answer);
 
   Engine& engine_;
@@ -131,9 +175,13 @@ class PushServer {
   PushLayout layout_;
   PushedGradients pushed_;
   WeightVersions versions_;
-  std::optional<PulledWeights> pulled_;     // where gradients are compensated
-  std::optional<PushOrder> order_;          // the head's
-  std::vector<Inbox> inboxes_;              // the head's, by worker
+  WorkerTransfers transfers_;
+  std::optional<PulledWeights> pulled_;  // where gradients are compensated
+  std::optional<PushOrder> order_;       // the head's
+  std::vector<Inbox> inboxes_;           // the head's, by worker
+  std::vector<Granted> granted_;         // the head's, by worker
+  std::vector<Desk> desks_;              // the head's, by server; its own is empty
+  std::vector<std::int64_t> reported_;   // another server's, by worker: the number of its newest push that it reported
   std::vector<std::int64_t> sent_version_;  // by worker; -1: none yet
   std::vector<bool> has_ended_;             // by worker: it left in good order
   std::int64_t num_replaced_ = 0;

@@ -135,20 +135,25 @@ void PushWorker::leave() {
   is_over_ = true;
 }
 
+// A server that evaluates meanwhile is not late.
 void PushWorker::push_gradients() {
-  const auto send = [this](int index, const std::byte* gradient, DType dtype) {
+  const int most = most_unread(layout_.servers());
+  const auto send = [this, most](int index, const std::byte* gradient, DType dtype) {
     const Unit& unit = layout_.units()[static_cast<std::size_t>(index)];
     ZERO_CHECK(dtype == layout_.gradient_dtype(unit), "a gradient of {} goes to servers as another type", unit.name);
     for (int server = 0; server < layout_.servers(); ++server) {
       const Shard part = layout_.part(unit, server);
       if (part.numel == 0) continue;
+      await_reader(run_, server, most - 1);
       run_.send({gradient + part.offset * static_cast<std::int64_t>(size_of(dtype)),
                  static_cast<std::size_t>(layout_.gradient_bytes(unit, server))},
                 server, {.unit = index})
           .wait();
     }
   };
-  engine_.served().give_away(send, [this] { run_.drain(); });
+  engine_.served().give_away(send, [this] {
+    for (int server = 0; server < layout_.servers(); ++server) await_reader(run_, server);
+  });
 }
 
 void PushWorker::drop_gradients() {

@@ -1,0 +1,323 @@
+// Workers that stop while they read weights or in the middle of a push, and go on later: over shared memory and messages. A
+// thread stands for each process.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "served_run.h"
+#include "stops_within.h"
+#include "tests/comm/fake_link.h"
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+using Kind = PushAction::Kind;
+
+// More units than messages that servers send ahead, and parts that are read where they lie; two units are frozen.
+std::vector<ParamSpec> many_units() {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < 12; ++i)
+    specs.push_back({.name = fmt::format("h.{}.weight", i),
+                     .shape = {i % 3 == 0 ? 64 : 5, 64},
+                     .trainable = i % 6 != 4,
+                     .own_unit = true});
+  return specs;
+}
+
+// Waits for an event that another thread brings about; the limit ends a broken run.
+template <class Event>
+void await_event(Event event) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!event() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+}
+
+// Three workers, or more. `stops(worker)`: from clock 2 on it stands still once, within what and where, until stand() returns.
+struct StoppedRun {
+  EngineOptions options;
+  int workers = 3;
+  std::int64_t clocks = 20;
+  Within within = Within::kWeights;
+  int part = 3;
+  std::function<bool(int worker)> stops = [](int worker) { return worker == 2; };
+  std::function<void(int worker)> stand = [](int) {};
+  std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
+  std::function<void(std::int64_t clock)> updates = [](std::int64_t) {};  // servers do, in this clock
+  std::function<void()> servers_ended = [] {};
+  std::deque<PushEvent> replayed{};
+  milliseconds timeout{60'000};
+  bool over_messages = false;
+};
+
+struct Outcome {
+  TrainedBits bits;
+  std::vector<std::string> ends;
+};
+
+Outcome run(const StoppedRun& story) {
+  Outcome outcome;
+  const SyncPlan& sync = story.options.sync;
+  const auto body = [&](Communicator& comm) {
+    TrainedClocks run{.clocks = story.clocks, .before = story.before, .replayed = story.replayed};
+    if (sync.is_server(comm.rank())) {
+      struct Says {
+        const StoppedRun& story;
+        ~Says() { story.servers_ended(); }
+      } const says{story};
+      run.lr = [&story, lr = run.lr](std::int64_t clock) {
+        story.updates(clock);
+        return lr(clock);
+      };
+      return serve(comm, story.options, many_units(), run, outcome.bits);
+    }
+    if (sync.mode == SyncMode::kAsync || sync.quorum > 0) comm.arrivals()->may_be_lost();
+    const int worker = sync.worker_of(comm.rank());
+    if (!story.stops(worker)) return work(comm, story.options, many_units(), run);
+    StopsWithin stopping(comm, story.within, story.part, [&] { story.stand(worker); });
+    run.before = [&](int index, std::int64_t clock) {
+      if (clock >= 2) stopping.arm();
+      story.before(index, clock);
+    };
+    work(stopping, story.options, many_units(), run);
+  };
+  const int world = sync.servers + story.workers;
+  if (story.over_messages) {
+    FakeNetwork network;
+    outcome.ends = run_over(network, world, story.timeout, body);
+  } else {
+    outcome.ends = ends_of_ranks(world, body, story.timeout);
+  }
+  return outcome;
+}
+
+EngineOptions asynchronous(int servers) {
+  return {.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = 100}};
+}
+EngineOptions quorum_of_two(int servers) {
+  return {.sync = {.servers = servers, .quorum = 2}};
+}
+
+// Worker 2 stands still until another has come to clock `until`. Worker 0 goes beyond clock 3 when worker 2 stands, and eight
+// clocks beyond `until` when it has computed again, twice: so what it pushed then has come.
+class Beside {
+ public:
+  explicit Beside(std::int64_t until) : until_(until) {}
+  void at(int worker, std::int64_t clock) {
+    if (worker == 2) {
+      if (ahead_ >= 0) ++computed_again_;
+      return;
+    }
+    if (worker == 0 && clock >= 3) await_event([this] { return stands_.load(); });
+    if (worker == 0 && clock >= until_ + 8) await_event([this] { return computed_again_ >= 2; });
+    std::int64_t before = furthest_.load();
+    while (before < clock && !furthest_.compare_exchange_weak(before, clock)) {
+    }
+  }
+  void stand() {
+    stands_ = true;
+    await_event([this] { return furthest_.load() >= until_; });
+    ahead_ = furthest_.load();
+  }
+  std::int64_t ahead() const { return ahead_; }
+
+ private:
+  const std::int64_t until_;
+  std::atomic<std::int64_t> furthest_{0};
+  std::atomic<std::int64_t> ahead_{-1};
+  std::atomic<bool> stands_{false};
+  std::atomic<int> computed_again_{0};
+};
+
+std::int64_t last_push(int worker, const std::deque<PushEvent>& events) {
+  std::int64_t last = -1;
+  for (const PushEvent& event : events)
+    if (event.worker == worker && !event.leaves) last = event.clock;
+  return last;
+}
+
+struct Case {
+  Within within;
+  int servers;
+  bool over_messages;
+};
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Within within : {Within::kWeights, Within::kPush})
+    for (const int servers : {1, 2})
+      for (const bool over_messages : {false, true}) cases.push_back({within, servers, over_messages});
+  return cases;
+}
+std::string describe(const Case& one) {
+  return fmt::format("{}, {} servers, {}", name_of(one.within), one.servers, one.over_messages ? "messages" : "memory");
+}
+
+Outcome run_beside(const Case& one, const EngineOptions& options, std::int64_t clocks, Beside& beside) {
+  StoppedRun story{.options = options,
+                   .clocks = clocks,
+                   .within = one.within,
+                   .stand = [&](int) { beside.stand(); },
+                   .before = [&](int worker, std::int64_t clock) { beside.at(worker, clock); },
+                   .over_messages = one.over_messages};
+  Outcome outcome = run(story);
+  EXPECT_EQ(outcome.ends, std::vector<std::string>(outcome.ends.size()));
+  story.replayed = outcome.bits.events;
+  story.stops = [](int) { return false; };
+  const Outcome again = run(story);
+  EXPECT_EQ(again.bits.weights, outcome.bits.weights) << "a replay has the bits";
+  EXPECT_EQ(again.bits.losses, outcome.bits.losses);
+  return outcome;
+}
+
+TEST(StoppedWorker, AnAsynchronousRunGoesOnBesideOneThatStopsWithinATransferAndTakesItBack) {
+  for (const Case& one : all_cases()) {
+    SCOPED_TRACE(describe(one));
+    Beside beside(12);
+    const Outcome outcome = run_beside(one, asynchronous(one.servers), 16, beside);
+    EXPECT_GE(beside.ahead(), 12);
+    std::int64_t updates = 0, oldest = 0;
+    for (const PushAction& action : outcome.bits.actions) {
+      if (action.kind != Kind::kUpdate) continue;
+      ++updates;
+      oldest = std::max(oldest, action.age);
+    }
+    EXPECT_EQ(updates, 3 * 16) << "all of its clocks, later";
+    EXPECT_GE(oldest, 9);
+    EXPECT_EQ(last_push(2, outcome.bits.events), 15);
+  }
+}
+
+TEST(StoppedWorker, AQuorumGoesOnBesideOneThatStopsWithinATransferAndTakesItBack) {
+  for (const Case& one : all_cases()) {
+    SCOPED_TRACE(describe(one));
+    Beside beside(12);
+    const Outcome outcome = run_beside(one, quorum_of_two(one.servers), 40, beside);
+    EXPECT_GE(beside.ahead(), 12);
+    EXPECT_EQ(outcome.bits.losses.size(), 40U);
+    EXPECT_TRUE(std::ranges::any_of(outcome.bits.actions, [](const PushAction& action) {
+      return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
+    })) << "its old gradient is dropped";
+    EXPECT_GT(last_push(2, outcome.bits.events), 12) << "it goes on at the newest clock";
+  }
+}
+
+// After the last update it goes on, and hears that the run is over.
+TEST(StoppedWorker, ARunThatEndsWhileOneStandsStillWithinATransferTellsItWhenItGoesOn) {
+  for (const Case& one : all_cases()) {
+    SCOPED_TRACE(describe(one));
+    std::atomic<bool> last = false;
+    const Outcome outcome = run({.options = quorum_of_two(one.servers),
+                                 .clocks = 6,
+                                 .within = one.within,
+                                 .stand = [&](int) { await_event([&] { return last.load(); }); },
+                                 .updates = [&](std::int64_t clock) { last = last || clock == 5; },
+                                 .over_messages = one.over_messages});
+    EXPECT_EQ(outcome.ends, std::vector<std::string>(outcome.ends.size()));
+    EXPECT_EQ(outcome.bits.losses.size(), 6U);
+  }
+}
+
+TEST(StoppedWorker, OneThatIsLostWhileItStandsStillHoldsUpNobody) {
+  for (const Case& one : all_cases()) {
+    SCOPED_TRACE(describe(one));
+    Beside beside(8);
+    const Outcome outcome = run({.options = asynchronous(one.servers),
+                                 .clocks = 12,
+                                 .within = one.within,
+                                 .stand =
+                                     [&](int) {
+                                       beside.stand();
+                                       throw std::runtime_error("this worker ends");
+                                     },
+                                 .before = [&](int worker, std::int64_t clock) { beside.at(worker, clock); },
+                                 .over_messages = one.over_messages});
+    EXPECT_GE(beside.ahead(), 8);
+    for (std::size_t rank = 0; rank + 1 < outcome.ends.size(); ++rank) EXPECT_EQ(outcome.ends[rank], "") << rank;
+    EXPECT_EQ(outcome.ends.back(), "this worker ends");
+    const std::int64_t pushed = one.within == Within::kPush ? 2 : 3;  // a push of which a part came does not count
+    EXPECT_EQ(last_push(2, outcome.bits.events), pushed - 1);
+    EXPECT_EQ(std::ranges::count(outcome.bits.actions, Kind::kUpdate, &PushAction::kind), 2 * 12 + pushed);
+  }
+}
+
+// Until the servers have ended.
+Outcome run_without_it(const EngineOptions& options, Within within) {
+  std::atomic<bool> ended = false;
+  return run({.options = options,
+              .workers = 2,
+              .within = within,
+              .stops = [](int worker) { return worker == 1; },
+              .stand = [&](int) { await_event([&] { return ended.load(); }); },
+              .servers_ended = [&] { ended = true; },
+              .timeout = milliseconds(2000)});
+}
+
+TEST(StoppedWorker, WhereAllAreNeededTheRunEndsAfterItsTimeoutWithTheNameOfTheOneThatStopped) {
+  const EngineOptions sync{.sync = {.servers = 1}};
+  const EngineOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
+  for (const EngineOptions& options : {sync, stale}) {
+    const Outcome push = run_without_it(options, Within::kPush);
+    EXPECT_TRUE(says(push.ends[0], "rank 2: push of clock 2: it has begun to send a gradient, and does not go on"))
+        << push.ends[0];
+    const Outcome weights = run_without_it(options, Within::kWeights);
+    EXPECT_TRUE(says(weights.ends[0], "rank 2: push of clock 3: it has not read on for 2000 ms")) << weights.ends[0];
+  }
+}
+
+// Five, each in weights of its own version, of which servers hold four beside the newest. The other two workers go beyond
+// clock 3 when all of them stand.
+struct FiveReaders {
+  std::atomic<int> standing{0};
+  std::atomic<bool> ended{false};
+  StoppedRun story(int servers) {
+    return {.options = asynchronous(servers),
+            .workers = 7,
+            .clocks = 8,
+            .stops = [](int worker) { return worker < 5; },
+            .before =
+                [this](int worker, std::int64_t clock) {
+                  if (worker >= 5 && clock == 3) await_event([this] { return standing.load() >= 5; });
+                },
+            .servers_ended = [this] { ended = true; }};
+  }
+};
+
+TEST(StoppedWorker, WhereMoreVersionsAreReadThanThereAreAnUpdateWaitsForTheFirstThatHasBeenRead) {
+  for (const int servers : {1, 2}) {
+    for (const bool over_messages : {false, true}) {
+      FiveReaders five;
+      StoppedRun story = five.story(servers);
+      story.over_messages = over_messages;
+      story.stand = [&](int worker) {
+        ++five.standing;
+        await_event([&] { return five.standing.load() >= 5 + worker; });
+        ++five.standing;  // then the next one goes on
+      };
+      const Outcome outcome = run(story);
+      EXPECT_EQ(outcome.ends, std::vector<std::string>(outcome.ends.size()));
+      EXPECT_EQ(std::ranges::count(outcome.bits.actions, Kind::kUpdate, &PushAction::kind), 7 * 8);
+    }
+  }
+}
+
+TEST(StoppedWorker, WhereNoneOfThemGoesOnTheRunEndsAfterItsTimeoutWithTheNameOfOne) {
+  for (const int servers : {1, 2}) {
+    FiveReaders five;
+    StoppedRun story = five.story(servers);
+    story.timeout = milliseconds(2000);
+    story.stand = [&](int) {
+      ++five.standing;
+      await_event([&] { return five.ended.load(); });
+    };
+    const Outcome outcome = run(story);
+    EXPECT_TRUE(says(outcome.ends[0], "workers read more older versions of the weights than there is room for"))
+        << outcome.ends[0];
+    EXPECT_TRUE(says(outcome.ends[0], fmt::format("rank {}: weights", servers))) << outcome.ends[0];
+  }
+}
+
+}  // namespace
+}  // namespace zero

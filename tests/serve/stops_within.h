@@ -1,0 +1,61 @@
+// StopsWithin: a worker's communicator that stands still in the middle of a push, or of the weights that it reads, at a
+// moment that a test chooses.
+//
+//   StopsWithin comm(real, Within::kWeights, 1, [&] { ...stand... });
+//   comm.arm();                            // from here on: before the second part of the weights is asked for
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "zero/comm/arrivals.h"
+
+#include "tests/forwarded_communicator.h"
+
+namespace zero {
+
+enum class Within : std::uint8_t { kWeights, kPush };
+
+inline std::string_view name_of(Within within) {
+  return within == Within::kWeights ? "within weights" : "within a push";
+}
+
+class StopsWithin final : public ForwardedCommunicator {
+ public:
+  // `part`: parts that come before the one at which it stands. Parts of all servers are counted.
+  StopsWithin(Communicator& real, Within within, int part, std::function<void()> stand)
+      : ForwardedCommunicator(real), real_(real), within_(within), part_(part), stand_(std::move(stand)) {}
+
+  // Once it has stood still it does not again.
+  void arm() { armed_ = !has_stood_; }
+
+  Work send(std::span<const std::byte> data, int to, CommTag tag) override {
+    if (within_ == Within::kPush && tag.unit >= 0) pass();
+    return real_.send(data, to, tag);
+  }
+  Work receive(std::span<std::byte> data, int from, CommTag tag) override {
+    if (within_ == Within::kWeights && tag.unit >= 0) pass();
+    return real_.receive(data, from, tag);
+  }
+  GroupOpener* groups() override { return real_.groups(); }
+  Arrivals* arrivals() override { return real_.arrivals(); }
+  void note_step(std::int64_t steps) override { real_.note_step(steps); }
+
+ private:
+  void pass() {
+    if (!armed_ || part_-- > 0) return;
+    armed_ = false;
+    has_stood_ = true;
+    stand_();
+  }
+
+  Communicator& real_;
+  Within within_;
+  int part_;
+  std::function<void()> stand_;
+  bool armed_ = false, has_stood_ = false;
+};
+
+}  // namespace zero
