@@ -55,9 +55,9 @@ TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
 }
 
 TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
-  const Ran ran = zero("train c.toml --run.device cuda --optimizer.name muon");
+  const Ran ran = zero("train c.toml --run.device cuda --zero.group 1");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_CONTAINS(ran.errors, "optimizer.name = \"muon\": an optimizer that updates matrices as wholes does");
+  EXPECT_CONTAINS(ran.errors, "zero.group = 1: several copies of the model do");
   EXPECT_CONTAINS(ran.errors, "not work on a GPU yet");
   EXPECT_TRUE(left_nothing());
 }

@@ -81,7 +81,9 @@ std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
   EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
   half.offload.fractions = {.optimizer = {.host = 0.5}};
-  EngineOptions lamb = half, adafactor = half;
+  EngineOptions lamb = half, adafactor = half, part = half, below{.stage = 0, .accumulate = 2}, whole{.stage = 1};
+  part.stage = 2;
+  for (EngineOptions* options : {&below, &whole}) options->offload.fractions = {.optimizer = {.host = 1}};
   lamb.optimizer = LambOptions{};
   adafactor.optimizer = AdafactorOptions{};
   min.device_memory = MemoryBudget::parse("min");
@@ -108,6 +110,10 @@ std::vector<Program> programs(const std::string& folder) {
        .steps = 3,
        .before = double_factors},
       {.name = "stage 3, adafactor, half of the optimizer on the host", .options = adafactor, .dtype = low},
+      {.name = "stage 0, the optimizer on the host, micro-batches", .options = below, .dtype = low},
+      {.name = "stage 1, the optimizer on the host", .options = whole},
+      {.name = "stage 2, half of the optimizer on the host", .options = part, .dtype = low},
+      {.name = "stage 1, muon", .options = {.stage = 1, .optimizer = MuonOptions{}}},
       {.name = "stage 1, linked", .options = {.stage = 1}, .linked = true},
       {.name = "stage 3, linked, micro-batches",
        .options = {.stage = 3, .accumulate = 2},
@@ -170,6 +176,7 @@ const std::map<std::string, std::string> kSometimesIdle{
      "sums that go on: the wait for one unit covers the next, unless something came between"},
     {"lane up waits for lane compute", "where parameters are sharded, no operator reads what the host writes"},
     {"lane up waits for lane update", "tiles of one pass: the first says it for the others"},
+    {"lane update waits for lane up", "the host has waited for sums before an update, or another tile says it"},
     {"lane up waits for lane down", "a block of a sum that has left: the host has seen it down before another is due"},
     {"the host waits for lane up", "a staged block: the host waits for a copy down, too, before it writes there"},
     {"the host waits for lane down", "gradients that have left: the last one's wait covers the others"},

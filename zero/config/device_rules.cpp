@@ -8,7 +8,6 @@
 #include "zero/base/error.h"
 #include "zero/config/option.h"
 #include "zero/device/device_name.h"
-#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {
@@ -43,14 +42,9 @@ void check_device(const LoadedConfig& loaded) {
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
-  refuse_on_gpu(loaded, "optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kMatrices,
-                "an optimizer that updates matrices as wholes does", "use another one, such as adamw");
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");
-  refuse_on_gpu(loaded, "zero.optimizer", !zero.optimizer.on_device() && zero.stage < 3,
-                fmt::format("at zero.stage {} optimizer state off the device does", zero.stage),
-                "use zero.stage 3, or leave it on the device");
   refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
                 "use train.checkpoint_activations alone");
   const CommConfig& comm = loaded.config.comm;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/comm/collectives.h"
@@ -165,9 +166,14 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
   return units.world() == 1 && !coded ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
+// The rule has no code for a device, but for the host.
+bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule) {
+  return !device.host_readable() &&
+         (std::holds_alternative<OwnRuleOptions>(options.optimizer) || rule.matrices() != nullptr);
+}
+
 // What works on bytes of the device by the host's code so far.
-Device& checked(Device& device, const EngineOptions& options, const UpdateRule& rule, const Placement& placement,
-                bool linked) {
+Device& checked(Device& device, const Placement& placement, bool linked) {
   if (linked) check_link(device, placement);
   if (device.host_readable()) return device;
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
@@ -175,16 +181,8 @@ Device& checked(Device& device, const EngineOptions& options, const UpdateRule& 
                       fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
-  if (needs_of(rule) == RuleNeeds::kMatrices)
-    refuse("optimizer.name", name_of(options.optimizer), "an optimizer that updates matrices as wholes");
-  if (std::holds_alternative<OwnRuleOptions>(options.optimizer))
-    refuse("optimizer.rule", name_of(options.optimizer), "a rule with the host's code alone");
   if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
-  const bool all_on_device =
-      std::ranges::all_of(placement.tiers, [](const UnitTiers& tiers) { return tiers.optimizer.on_device(); });
-  if (!all_on_device && !(placement.parameter_sharded && placement.gradient_sharded))
-    refuse("zero.stage", fmt::format("{}", options.stage), "optimizer state off the device below stage 3");
   return device;
 }
 
@@ -214,7 +212,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, *rule, placer.may_lie(),
+      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), placer.may_lie(),
                      seams.open_link != nullptr)),
       linked(link_devices(comms.units, device, coded != nullptr, seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
@@ -230,6 +228,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .link = link.get(),
              .device = &device,
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
+             .host_updates = host_updates(device, options, *rule),
              .movable = placer.movable()}),
       gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
@@ -244,6 +243,13 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (staged != nullptr) staged->while_waiting(update_meanwhile);
   for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
+  if (host_updates(device, options, *rule) && comms.run.rank() == 0)
+    ZERO_LOG(
+        warn,
+        "{} has no code for {}: the host updates. In each step what a rank holds there, {}, comes to the host, and "
+        "weights and optimizer state go back",
+        rule->name(), device.name(),
+        format_bytes(state_bytes(units, comms.mesh.shard, placer.placement(), spec_of(*rule), Tier::kDevice).total()));
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
 }
 

@@ -22,7 +22,7 @@ std::int64_t padded_sums(const Unit& unit, int world) {
   return world * factor_block_numel(unit, world);
 }
 
-constexpr auto kSumBytes = static_cast<std::int64_t>(sizeof(ExactSum));
+constexpr auto kExactSumBytes = static_cast<std::int64_t>(sizeof(ExactSum));
 constexpr auto kRoundedBytes = static_cast<std::int64_t>(sizeof(double));
 
 }  // namespace
@@ -30,9 +30,9 @@ constexpr auto kRoundedBytes = static_cast<std::int64_t>(sizeof(double));
 FactorSums::FactorSums(const Unit& unit, Communicator& comm, Ledger& ledger, Tier tier)
     : unit_(unit),
       comm_(comm),
-      mine_(staging(padded_sums(unit, comm.world()) * kSumBytes, ledger, tier)),
+      mine_(staging(padded_sums(unit, comm.world()) * kExactSumBytes, ledger, tier)),
       rounded_(staging(padded_sums(unit, comm.world()) * kRoundedBytes, ledger, tier)) {
-  if (comm.world() > 1) from_all_ = staging(padded_sums(unit, comm.world()) * kSumBytes, ledger, tier);
+  if (comm.world() > 1) from_all_ = staging(padded_sums(unit, comm.world()) * kExactSumBytes, ledger, tier);
   std::ranges::uninitialized_fill(mine_.as<ExactSum>(), ExactSum{});
 }
 
@@ -82,7 +82,7 @@ std::span<const double> FactorSums::rounded(std::size_t param) const {
 std::int64_t factor_staging_bytes(const std::vector<Unit>& units, int world) {
   std::int64_t most = 0;
   for (const Unit& unit : units) most = std::max(most, padded_sums(unit, world));
-  return most * ((world > 1 ? 2 : 1) * kSumBytes + kRoundedBytes);
+  return most * ((world > 1 ? 2 : 1) * kExactSumBytes + kRoundedBytes);
 }
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/engine/unit_blocks.h"
+#include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
 
 namespace zero {
@@ -17,8 +18,9 @@ std::int64_t workspace_numel(const Unit& unit) {
   return most;
 }
 
-Buffer floats(Device& device, std::int64_t numel, Ledger& ledger) {
-  return {device.allocate(static_cast<std::size_t>(numel * kElementBytes)), ledger, Tier::kDevice, MemoryTag::kStaging};
+Buffer floats(const Device& device, std::int64_t numel, Ledger& ledger) {
+  return {allocate_host(static_cast<std::size_t>(numel * kElementBytes)), ledger,
+          device.host_readable() ? Tier::kDevice : Tier::kHost, MemoryTag::kStaging};
 }
 
 }  // namespace

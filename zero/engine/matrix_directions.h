@@ -7,7 +7,7 @@
 //
 // Where the optimizer's states are whole, this rank directs everything, and nothing comes. Every rank completes all
 // matrices of which it updates a part: a matrix that several shards cut is completed as often, with the same bits. The
-// memory is staging, in the ledger from construction to destruction. matrix_bytes() says how much it is at most.
+// memory is the host's, and staging in the ledger from construction to destruction. matrix_bytes() says how much it is at most.
 #pragma once
 
 #include <functional>

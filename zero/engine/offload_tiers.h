@@ -16,6 +16,7 @@ struct OffloadTiers {
   Link* link = nullptr;      // null where none stands between device and host
   Device* device = &HostDevice::instance();
   int depth = kDefaultDepth;  // tiles read ahead, and written behind; with 1 nothing is fetched ahead of its use
+  bool host_updates = false;  // the host updates every tile, wherever it lies
   bool movable = false;       // what can leave the device may move between tiers later
 
   // Tiles of a unit's parameters that come ahead of its gather, and of its gradient that leave behind its reduction.

@@ -27,7 +27,7 @@ StateStreams::StateStreams(const StateArrays& arrays, std::size_t num_units, con
                }),
                ledger, MemoryTag::kStaging, Tier::kHost, {}, *tiers.device),
       visits_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth, /*for_the_host=*/true),
-      updates_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth),
+      updates_(*tiers.device, tiers.disk, tiers.link, staging_, tiers.depth, tiers.host_updates),
       prefetches_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)),
       offloads_(*tiers.device, tiers.disk, tiers.link, staging_, OffloadTiers::prefetch_depth(tiers.depth)) {
   placement_changed();

@@ -40,6 +40,8 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
       matrices_(specs.size()),
       steps_(specs.size(), 0),
       present_(specs.size(), false),
+      host_tiles_([&device = state.device()](std::size_t bytes) { return device.allocate_pinned(bytes); }, ledger,
+                  MemoryTag::kStaging, Tier::kHost, {}, state.device()),
       team_(options.threads) {
   for (const ParamSpec& spec : specs) {
     Group group{.weight_decay = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0};
@@ -376,9 +378,14 @@ void Updater::pass_over(int unit, Pass pass, const Gradient& gradient, Change ch
   TileStream& tiles = state_.streams().update_pass();
   tiles.begin(pass_arrays(pass), {{unit, range.numel}}, link_transfers(pass));
   while (const Tile* tile = tiles.next()) {
-    TileMemory memory = memory_of(*tile, gradient.data, gradient.dtype);
+    const TileMemory there = memory_of(*tile, gradient.data, gradient.dtype);
+    const Shard of_tile{range.offset + tile->begin, tile->numel};
+    TileMemory memory = there;
+    HostTile whole(state_.device(), host_tiles_);
+    bring_whole(whole, *tile, memory, pass);
     change(memory, *tile);
-    for_each_span(*tile, memory, {range.offset + tile->begin, tile->numel}, use);
+    for_each_span(*tile, memory, of_tile, use);
+    send_whole(whole, *tile, there, of_tile, pass);
   }
   tiles.finish();
 }
@@ -461,18 +468,52 @@ void Updater::take_differences(int unit, const OuterStep& outer, float* elements
             [&](std::size_t /*param*/, const UpdateSpan& span) { outer.keep(span); });
 }
 
+void Updater::bring_whole(HostTile& whole, const Tile& tile, TileMemory& memory, Pass pass) const {
+  if (state_.device().host_readable()) return;
+  const auto bytes = [&tile](const std::byte* data, DType dtype) {
+    return std::span(data, static_cast<std::size_t>(tile.numel) * size_of(dtype));
+  };
+  if (slots_.gradient < 0 && memory.gradient != nullptr && reads_gradient(pass))
+    memory.gradient = whole.bring(bytes(memory.gradient, memory.gradient_dtype));
+  if (slots_.parameter < 0 && reads_parameter(pass)) {
+    const std::span<const std::byte> held = bytes(memory.held, memory.held_dtype);
+    if (memory.held_dtype == DType::kFloat32) {
+      memory.held = whole.bring(held);
+      memory.parameter = reinterpret_cast<float*>(memory.held);
+    } else {  // it is only written: the tile has a master
+      memory.held = writes(pass) ? whole.room(held) : nullptr;
+    }
+  }
+  whole.wait();
+}
+
+void Updater::send_whole(HostTile& whole, const Tile& tile, const TileMemory& there, const Shard& range, Pass pass) {
+  if (state_.device().host_readable() || slots_.parameter >= 0 || !reads_parameter(pass)) return;
+  for_each_part(tile, there, range, [&](std::size_t /*param*/, const UpdateSpan& part) {
+    std::byte* const held =
+        part.low_precision != nullptr ? part.low_precision : reinterpret_cast<std::byte*>(part.parameter);
+    whole.send({held, static_cast<std::size_t>(part.numel) * size_of(there.held_dtype)});
+  });
+  follow(state_.device(), Lane::kUpdate, Lane::kUp);
+  queued_ = true;
+}
+
 void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   const Unit& unit = state_.unit(tile.unit);
   const auto index = static_cast<std::size_t>(tile.unit);
   ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
   TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * size);
-  const TileMemory memory = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
+  const TileMemory there = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
   const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
+  TileMemory memory = there;
   if (tile.on_host) {
+    HostTile whole(state_.device(), host_tiles_);
+    bring_whole(whole, tile, memory, queue_pass());
     for_each_span(tile, memory, range, [this](std::size_t param, const UpdateSpan& elements) {
       pass_rule_->update(elements, scalars_of(param));
     });
+    send_whole(whole, tile, there, range, queue_pass());
   } else {
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
       pass_rule_->queue(state_.device(), Lane::kUpdate, elements, scalars_of(param, tile.on_host));

@@ -24,6 +24,8 @@
 // finish() puts operators behind them where no gather comes between. A pass that the host makes takes states by the link,
 // which comes after kUp and kUpdate. Sums before an update are made in kUpdate, behind the gradients' way up (kUp), and the host
 // waits for them (DeviceSums); rounded sums of rows and columns go up in kUp, and kUpdate comes after that.
+// Where the host updates a tile of parameters that are whole on the device, these come and go by HostTile, and kUpdate comes after
+// their way up: so whoever comes after an update comes after that.
 #pragma once
 
 #include <array>
@@ -33,6 +35,7 @@
 
 #include "zero/base/parallel.h"
 #include "zero/engine/device_sums.h"
+#include "zero/engine/host_tile.h"
 #include "zero/engine/options.h"
 #include "zero/engine/outer_flight.h"
 #include "zero/engine/outer_sum.h"
@@ -166,6 +169,10 @@ class Updater {
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   std::byte* held_whole(int unit) const;  // element 0 of update_range()
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
+  // Where the host takes a tile, and cannot read the device: `memory` of what is whole there is its own from here on; and
+  // parameters that it has written go back to where they were, `there`.
+  void bring_whole(HostTile& whole, const Tile& tile, TileMemory& memory, Pass pass) const;
+  void send_whole(HostTile& whole, const Tile& tile, const TileMemory& there, const Shard& range, Pass pass);
 
   ShardedState& state_;
   const UpdateRule& rule_;
@@ -182,6 +189,7 @@ class Updater {
   std::vector<double> sums_;  // of this step, num_sums() by parameter
   // Of a rule with sums, on a device that the host cannot read.
   std::optional<DeviceSums> device_sums_;
+  BlockPool host_tiles_;  // pinned memory of HostTile
   // Of this step, by parameter; empty without a FactorRule. On a device that the host cannot read each lies there, and where a
   // tile of its unit is updated on the host, in memory of the host, too.
   std::vector<Factors> factors_, factors_there_;

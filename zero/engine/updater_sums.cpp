@@ -19,12 +19,15 @@ void Updater::read_shards(std::span<const int> units, Pass pass, Use use) {
   while (const Tile* tile = tiles.next()) {
     const bool sharded = state_.placement().optimizer_sharded;
     const std::byte* gradient = sharded ? state_.gradient_shard(tile->unit) : state_.whole_gradient(tile->unit);
-    const TileMemory memory = memory_of(*tile, gradient, state_.gradient_dtype(tile->unit));
+    TileMemory memory = memory_of(*tile, gradient, state_.gradient_dtype(tile->unit));
     const Shard shard = state_.shard(tile->unit);
     const std::int64_t begin = state_.update_range(tile->unit).offset + tile->begin;
     const std::int64_t first = std::max(begin, shard.offset);
     const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
-    if (first < last) use(*tile, memory, Shard{first, last - first});
+    if (first >= last) continue;
+    HostTile whole(state_.device(), host_tiles_);
+    if (tile->on_host) bring_whole(whole, *tile, memory, pass);
+    use(*tile, memory, Shard{first, last - first});
   }
   tiles.finish();
 }
