@@ -25,4 +25,4 @@ zero_tests(checkpoint SHARDS 3 FLOORS base device plan ${comm_floors} memory opt
 zero_tests(data FLOORS base data)
 zero_tests(report FLOORS base device plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
-zero_tests(world FLOORS base device ${comm_floors} LABEL slow TIMEOUT 600)
+zero_tests(world FLOORS base device plan ${comm_floors} memory optim engine serve LABEL slow TIMEOUT 600)

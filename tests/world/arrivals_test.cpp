@@ -46,6 +46,40 @@ TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
   expect_world(world(3), the_first_message_ends_the_wait);
 }
 
+// They are of a size that no transport takes over before it is received. Rank 2 says when rank 1 may read on.
+TEST_P(ArrivalsTest, ASenderKnowsHowManyOfItsMessagesAreNotRead) {
+  expect_world(world(3), [](Communicator& comm) {
+    constexpr std::size_t kBytes = std::size_t{1} << 20;
+    if (comm.rank() == 2) {
+      for (int turn = 0; turn < 2; ++turn) send(comm, take(comm, 0), 1);
+      return;
+    }
+    if (comm.rank() == 1) {
+      std::vector<std::byte> bytes(kBytes);
+      for (int message = 0; message < 3; ++message) {
+        if (message < 2) take(comm, 2);
+        Work work = comm.receive(bytes, 0, {});
+        await_message(comm, work, 0);
+        EXPECT_EQ(bytes.back(), std::byte(message));
+        if (message == 0) send(comm, 1, 0);
+      }
+      return;
+    }
+    Arrivals& arrivals = *comm.arrivals();
+    std::vector<std::vector<std::byte>> sent;
+    for (int message = 0; message < 3; ++message) sent.emplace_back(kBytes, std::byte(message));
+    for (const auto& message : sent) comm.send(message, 1, {}).wait();
+    EXPECT_EQ(arrivals.unread(1), 3);
+    EXPECT_EQ(arrivals.unread(2), 0);
+    send(comm, 1, 2);
+    take(comm, 1);
+    await_reader(comm, 1, 2);
+    EXPECT_EQ(arrivals.unread(1), 2);
+    send(comm, 1, 2);
+    await_reader(comm, 1);
+  });
+}
+
 TEST_P(ArrivalsTest, ALimitEndsTheWaitAndNothingElse) {
   expect_world(world(2), a_limit_ends_the_wait_and_nothing_else);
 }
