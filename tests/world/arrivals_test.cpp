@@ -51,17 +51,17 @@ TEST_P(ArrivalsTest, ASenderKnowsHowManyOfItsMessagesAreNotRead) {
   expect_world(world(3), [](Communicator& comm) {
     constexpr std::size_t kBytes = std::size_t{1} << 20;
     if (comm.rank() == 2) {
-      for (int turn = 0; turn < 2; ++turn) send(comm, take(comm, 0), 1);
+      for (int turn = 0; turn < 2; ++turn) send_number(comm, take_number(comm, 0), 1);
       return;
     }
     if (comm.rank() == 1) {
       std::vector<std::byte> bytes(kBytes);
       for (int message = 0; message < 3; ++message) {
-        if (message < 2) take(comm, 2);
+        if (message < 2) take_number(comm, 2);
         Work work = comm.receive(bytes, 0, {});
         await_message(comm, work, 0);
         EXPECT_EQ(bytes.back(), std::byte(message));
-        if (message == 0) send(comm, 1, 0);
+        if (message == 0) send_number(comm, 1, 0);
       }
       return;
     }
@@ -71,11 +71,11 @@ TEST_P(ArrivalsTest, ASenderKnowsHowManyOfItsMessagesAreNotRead) {
     for (const auto& message : sent) comm.send(message, 1, {}).wait();
     EXPECT_EQ(arrivals.unread(1), 3);
     EXPECT_EQ(arrivals.unread(2), 0);
-    send(comm, 1, 2);
-    take(comm, 1);
+    send_number(comm, 1, 2);
+    take_number(comm, 1);
     await_reader(comm, 1, 2);
     EXPECT_EQ(arrivals.unread(1), 2);
-    send(comm, 1, 2);
+    send_number(comm, 1, 2);
     await_reader(comm, 1);
   });
 }
