@@ -166,12 +166,12 @@ right() {
   fi
   cp "$work/doctor.json" "$work/probes.json"
   add probes passed 0 "" "$work/probes.json"
-  ZERO_GPU_SPANS=${ZERO_GPU_SPANS:-3000} gtest kernels 150 zero_cuda_test 'OnTheGpu*'
+  ZERO_GPU_SPANS=${ZERO_GPU_SPANS:-3000} gtest kernels 150 zero_cuda_test '*OnTheGpu*'
   gtest engine 120 zero_engine_test 'OnADevice.*:-*RunsAsLate*'
   gtest nccl 60 zero_engine_test 'LinkedDevices.*'
   if command -v compute-sanitizer > /dev/null && [ -x "$tests/zero_cuda_test" ]; then
     check sanitizer 120 env ZERO_TEST_DEVICE=cuda ZERO_GPU_SPANS=20 compute-sanitizer --error-exitcode 9 \
-      "$tests/zero_cuda_test" --gtest_filter='OnTheGpu*' --gtest_brief=1
+      "$tests/zero_cuda_test" --gtest_filter='*OnTheGpu*' --gtest_brief=1
   else
     skip sanitizer "compute-sanitizer is not there"
   fi

@@ -1,43 +1,23 @@
 // Kernels of a GPU that are no update of an element alone, on a GPU, bit for bit against the host's code: sums over ranks with
 // their statistics, casts, averages, and the sums of LAMB and Adafactor. As gpu_test.cpp, with ZERO_TEST_DEVICE.
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
-#include "zero/device/open_device.h"
 #include "zero/optim/adafactor_kernel.h"
 #include "zero/optim/averaged_rule.h"
 #include "zero/optim/lamb_kernel.h"
 
 #include "device_arrays.h"
+#include "on_the_gpu.h"
 #include "random_span.h"
 #include "tests/tier.h"
 
 namespace zero {
 namespace {
-
-class OnTheGpuToo : public testing::Test {
- protected:
-  void SetUp() override {
-    const char* const name = std::getenv("ZERO_TEST_DEVICE");
-    if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries the kernels on a GPU";
-    device_ = open_device(std::string_view(name) == "host" ? "cpu" : name);
-  }
-  Device& device() { return *device_; }
-
-  template <typename Arguments>
-  void run_there(const Kernel& kernel, const Arguments& arguments) {
-    run(device(), Lane::kUpdate, kernel, arguments, {});
-  }
-
- private:
-  std::unique_ptr<Device> device_;
-};
 
 int num_draws() {
   return num_trials("ZERO_GPU_SPANS", 100, 5000);
@@ -51,7 +31,7 @@ bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return same_value(x, y); });
 }
 
-TEST_F(OnTheGpuToo, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
+TEST_F(OnTheGpu, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
   Random random(81);
   for (int trial = 0; trial < num_draws(); ++trial) {
     const std::size_t numel = 1 + random() % (drawn(random, 8) == 0 ? 300'000 : 3000);
@@ -80,7 +60,7 @@ TEST_F(OnTheGpuToo, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpuToo, LambsSumsHaveTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, LambsSumsHaveTheBitsOfTheHosts) {
   Random random(82);
   for (int trial = 0; trial < num_draws(); ++trial) {
     std::vector<RandomSpan> spans;
@@ -105,7 +85,7 @@ TEST_F(OnTheGpuToo, LambsSumsHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpuToo, AdafactorHasTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, AdafactorHasTheBitsOfTheHosts) {
   Random random(83);
   for (int trial = 0; trial < num_draws(); ++trial) {
     RandomSpan expected(random, 0, 10'000);
@@ -164,7 +144,7 @@ TEST_F(OnTheGpuToo, AdafactorHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpuToo, CastsSumsAndAveragesHaveTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, CastsSumsAndAveragesHaveTheBitsOfTheHosts) {
   Random random(84);
   for (int trial = 0; trial < num_draws(); ++trial) {
     const std::size_t numel = 1 + random() % (drawn(random, 8) == 0 ? 300'000 : 3000);

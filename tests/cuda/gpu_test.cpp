@@ -1,30 +1,21 @@
 // Update rules on a GPU, bit for bit against the CPU's kernels. ZERO_TEST_DEVICE names the device ("cuda"); without it
 // these tests are passed over, and those over a libcudart without a GPU run. `host` tries the way there on the host.
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "zero/device/open_device.h"
 #include "zero/optim/rule_registry.h"
 
 #include "device_arrays.h"
+#include "on_the_gpu.h"
 #include "random_span.h"
 #include "tests/tier.h"
 
 namespace zero {
 namespace {
 
-class OnTheGpu : public testing::Test {
+class RulesOnTheGpu : public OnTheGpu {
  protected:
-  void SetUp() override {
-    const char* const name = std::getenv("ZERO_TEST_DEVICE");
-    if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries the kernels on a GPU";
-    device_ = open_device(std::string_view(name) == "host" ? "cpu" : name);
-  }
-  Device& device() { return *device_; }
-
   void expect_bits_of_the_host(const OptimizerOptions& options) {
     const auto rule = make_update_rule(options);
     const int states = static_cast<int>(rule->states().size());
@@ -46,27 +37,24 @@ class OnTheGpu : public testing::Test {
       ASSERT_TRUE(actual == expected) << rule->name() << ", trial " << trial;
     }
   }
-
- private:
-  std::unique_ptr<Device> device_;
 };
 
-TEST_F(OnTheGpu, AdamAndAdamWHaveTheBitsOfTheHost) {
+TEST_F(RulesOnTheGpu, AdamAndAdamWHaveTheBitsOfTheHost) {
   expect_bits_of_the_host(AdamWOptions{});
   expect_bits_of_the_host(AdamOptions{});
 }
 
-TEST_F(OnTheGpu, SgdHasThemWithMomentumAndWithout) {
+TEST_F(RulesOnTheGpu, SgdHasThemWithMomentumAndWithout) {
   expect_bits_of_the_host(SgdOptions{});
   expect_bits_of_the_host(SgdOptions{.momentum = 0.9});
   expect_bits_of_the_host(SgdOptions{.momentum = 0.9, .nesterov = true});
 }
 
-TEST_F(OnTheGpu, LionHasThem) {
+TEST_F(RulesOnTheGpu, LionHasThem) {
   expect_bits_of_the_host(LionOptions{});
 }
 
-TEST_F(OnTheGpu, StatesInEightBitsHaveThem) {
+TEST_F(RulesOnTheGpu, StatesInEightBitsHaveThem) {
   const auto rule = make_update_rule(AdamW8bitOptions{});
   Random random(72);
   for (int trial = 0; trial < num_trials("ZERO_GPU_SPANS", 100, 5000); ++trial) {
