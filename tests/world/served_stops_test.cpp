@@ -98,9 +98,13 @@ class ServedStops : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Started here, and of processes that read each other's memory.
+// Started here, and of processes. Over gloo it takes seconds.
 std::vector<std::string> stoppable() {
-  return launched_transport().empty() ? std::vector<std::string>{"shared_memory"} : std::vector<std::string>();
+  if (!launched_transport().empty()) return {};
+  std::vector<std::string> names{"shared_memory"};
+  for (const std::string& name : transports())
+    if (name == "gloo" && in_full_tier()) names.push_back(name);
+  return names;
 }
 INSTANTIATE_TEST_SUITE_P(Transports, ServedStops, ::testing::ValuesIn(stoppable()),
                          [](const auto& info) { return info.param; });
