@@ -59,7 +59,8 @@ void update_block(const bodies::CodedSlice& s, const bodies::AdamBody& adam, std
   std::array<Element, kCodeBlock> block;
   std::int32_t first_peak = 0, second_peak = 0;
   for (std::int64_t i = begin; i < end; ++i) {
-    Element& e = block[static_cast<std::size_t>(i - begin)] = load_coded<G>(s, adam, i);
+    Element& e = block[static_cast<std::size_t>(i - begin)];
+    e = decoded(load_codes<G>(s, adam, i), adam, s.first.scales[i / kCodeBlock], s.second.scales[i / kCodeBlock]);
     first_peak = std::max(first_peak, magnitude_bits(e.first));
     second_peak = std::max(second_peak, magnitude_bits(e.second));
   }

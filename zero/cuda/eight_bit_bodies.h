@@ -5,7 +5,7 @@
 //   const BlockScale block = block_scale(peak);           // peak: the largest magnitude_bits() of the block
 //   code = encode_value<SignedBody>(m, block.two_over);
 //
-// load_coded(), store_coded(): an element of AdamW with such moments (zero/optim/adamw8bit_kernel.h). A block of kCodeBlock
+// load_codes(), decoded(), store_coded(): an element of AdamW with such moments (zero/optim/adamw8bit_kernel.h). A block of kCodeBlock
 // elements is the least that can be updated: all are loaded, their peaks found, and all are stored with the new scales. Local.
 #pragma once
 
@@ -101,11 +101,6 @@ ZERO_BODY Element decoded(const CodedElement& c, const AdamBody& adam, float fir
             .second = decode_code<UnsignedBody>(c.second, mul(0.5F, second_scale))};
   adam.update_moments(e.g, e.first, e.second);
   return e;
-}
-
-template <typename G>
-ZERO_BODY Element load_coded(const CodedSlice& s, const AdamBody& adam, std::int64_t i) {
-  return decoded(load_codes<G>(s, adam, i), adam, s.first.scales[i / kCodeBlock], s.second.scales[i / kCodeBlock]);
 }
 
 template <typename Low>

@@ -15,7 +15,7 @@ namespace zero {
 
 struct LaunchPlace {
   cudaStream_t stream = nullptr;
-  int most_blocks = 1;  // that run at once on this GPU; a kernel strides over what is more
+  int most_blocks = 1;  // that run at once on this GPU: the grid of a kernel whose blocks end with sums to add up
 };
 
 struct KernelCode {
