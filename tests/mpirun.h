@@ -21,11 +21,15 @@ inline const std::vector<std::pair<std::string, std::string>>& mpirun_variables(
   return kVariables;
 }
 
-// The beginning of a shell's command line: "env A=1 B=2 mpirun -n 3".
-inline std::string mpirun_ranks(int world) {
+// The beginning of a shell's command line: "env A=1 B=2 mpirun".
+inline std::string mpirun() {
   std::string command = "env";
   for (const auto& [name, value] : mpirun_variables()) command += " " + name + "=" + value;
-  return command + " " + ZERO_MPIRUN + " -n " + std::to_string(world);
+  return command + " " + ZERO_MPIRUN;
+}
+
+inline std::string mpirun_ranks(int world) {
+  return mpirun() + " -n " + std::to_string(world);
 }
 
 }  // namespace zero

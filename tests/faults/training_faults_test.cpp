@@ -137,5 +137,28 @@ TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
   }
 }
 
+// Also a worker beside a server. Over messages nobody sees more of the rank than that nothing comes.
+TEST_F(TrainingFaults, OverMpiAStoppedRankIsNamedAtTheTimeout) {
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
+  Sweep sweep(2);
+  for (const char* servers : {"0", "1"}) {
+    if (!sweep.takes_next()) continue;
+    SCOPED_TRACE(fmt::format("{} servers", servers));
+    const std::vector<std::string> start{ZERO_MPIRUN, "-n", "3"};
+    const std::vector<std::string> keys{"--comm.transport", "mpi", "--comm.timeout", "6s", "--sync.servers", servers};
+    std::vector<std::string> program;
+    for (const auto& part : {start, train({}), keys}) program.insert(program.end(), part.begin(), part.end());
+    WatchedCommand command(program, mpirun_variables());
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    const pid_t stopped = command.wait_for_rank(2);
+    strike(stopped, SIGSTOP);
+    EXPECT_TRUE(command.wait_for("it is not there after 6")) << command.text();
+    kill(stopped, SIGCONT);  // mpirun has removed it by then, or now can
+    EXPECT_GT(command.finish(), 0);
+    EXPECT_SAYS(command, "rank 2: it is not there after 6");
+    EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "mpirun left a process";
+  }
+}
+
 }  // namespace
 }  // namespace zero
