@@ -2,6 +2,7 @@
 // design (LeakSanitizer would fail every rank for it).
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,14 @@ inline std::string mpirun() {
 
 inline std::string mpirun_ranks(int world) {
   return mpirun() + " -n " + std::to_string(world);
+}
+
+// Its flags for ranks of other hosts, which see no variable of here that is not named: those by which tests run.
+inline std::string mpirun_hands_on() {
+  std::string flags = "-x ASAN_OPTIONS";
+  for (const char* const name : {"TSAN_OPTIONS", "ZERO_TEST_TIER", "ZERO_LOG_LEVEL"})
+    if (std::getenv(name) != nullptr) flags += std::string(" -x ") + name;
+  return flags;
 }
 
 }  // namespace zero

@@ -161,10 +161,10 @@ struct MpiStop {
 
 class MpiServedStops : public ::testing::TestWithParam<MpiStop> {};
 
-// All in the full tier; one in the other: each takes seconds.
+// All in the full tier; each mode and each moment once in the other.
 std::vector<MpiStop> mpi_stops() {
   std::vector<MpiStop> stops;
-  Sweep sweep(4);
+  Sweep sweep(3);
   for (const ServedMode* mode : {&kAsyncStops, &kQuorumStops})
     for (const Within within : {Within::kPush, Within::kWeights})
       if (sweep.takes_next()) stops.push_back({*mode, within});
