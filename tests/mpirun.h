@@ -2,6 +2,7 @@
 // design (LeakSanitizer would fail every rank for it).
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,11 +22,23 @@ inline const std::vector<std::pair<std::string, std::string>>& mpirun_variables(
   return kVariables;
 }
 
-// The beginning of a shell's command line: "env A=1 B=2 mpirun -n 3".
-inline std::string mpirun_ranks(int world) {
+// The beginning of a shell's command line: "env A=1 B=2 mpirun".
+inline std::string mpirun() {
   std::string command = "env";
   for (const auto& [name, value] : mpirun_variables()) command += " " + name + "=" + value;
-  return command + " " + ZERO_MPIRUN + " -n " + std::to_string(world);
+  return command + " " + ZERO_MPIRUN;
+}
+
+inline std::string mpirun_ranks(int world) {
+  return mpirun() + " -n " + std::to_string(world);
+}
+
+// Its flags for ranks of other hosts, which see no variable of here that is not named: those by which tests run.
+inline std::string mpirun_hands_on() {
+  std::string flags = "-x ASAN_OPTIONS";
+  for (const char* const name : {"TSAN_OPTIONS", "ZERO_TEST_TIER", "ZERO_LOG_LEVEL"})
+    if (std::getenv(name) != nullptr) flags += std::string(" -x ") + name;
+  return flags;
 }
 
 }  // namespace zero

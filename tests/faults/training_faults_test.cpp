@@ -137,5 +137,30 @@ TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
   }
 }
 
+// Also a worker beside a server. What the rank does meanwhile nobody sees over messages.
+TEST_F(TrainingFaults, OverMpiAStoppedRankIsNamedAtTheTimeout) {
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
+  Sweep sweep(2);
+  for (const char* servers : {"0", "1"}) {
+    if (!sweep.takes_next()) continue;
+    SCOPED_TRACE(fmt::format("{} servers", servers));
+    const std::vector<std::string> start{ZERO_MPIRUN, "-n", "3"};
+    const std::vector<std::string> keys{"--comm.transport", "mpi", "--comm.timeout", "6s", "--sync.servers", servers};
+    std::vector<std::string> program;
+    for (const auto& part : {start, train({}), keys}) program.insert(program.end(), part.begin(), part.end());
+    WatchedCommand command(program, mpirun_variables());
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    const pid_t stopped = command.wait_for_rank(2);
+    strike(stopped, SIGSTOP);
+    EXPECT_TRUE(command.wait_for("zero train: rank ")) << command.text();
+    kill(stopped, SIGCONT);  // mpirun has removed it by then, or now can
+    EXPECT_GT(command.finish(), 0);
+    const std::size_t named = command.text().find("zero train: rank ");
+    EXPECT_EQ(command.text().find("zero train: rank 2: "), named) << command.text();
+    EXPECT_NE(command.text().find(" 6000 ms", named), std::string::npos) << command.text();
+    EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "mpirun left a process";
+  }
+}
+
 }  // namespace
 }  // namespace zero

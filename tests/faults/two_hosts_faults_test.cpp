@@ -6,7 +6,7 @@
 
 #include "struck_run_test.h"
 #include "tests/environment_variable.h"
-#include "tests/two_hosts.h"
+#include "tests/hosts.h"
 
 namespace zero {
 namespace {
@@ -15,7 +15,7 @@ class TwoHostsFaults : public StruckRunTest {
  protected:
   void SetUp() override {
     if (!ZERO_CAN_TRAIN || !ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no libtorch, or no plug-in gloo";
-    hosts_.emplace();
+    hosts_.emplace(2);
     if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
 
@@ -30,25 +30,22 @@ class TwoHostsFaults : public StruckRunTest {
   }
   // Of a machine, as the guide says it.
   std::vector<std::string> launcher(int host) const {
-    std::vector<std::string> words{"ip",
-                                   "netns",
-                                   "exec",
-                                   hosts_->name(host),
-                                   built::kCommand,
-                                   "launch",
-                                   "--nnodes",
-                                   "2",
-                                   "--node-rank",
-                                   std::to_string(host),
-                                   "--master-addr",
-                                   TwoHosts::kFirstAddress,
-                                   "-n",
-                                   "1",
-                                   "--max-restarts",
-                                   "3",
-                                   "--"};
+    std::vector<std::string> words = hosts_->words_on(host);
+    const std::vector<std::string> flags{built::kCommand,
+                                         "launch",
+                                         "--nnodes",
+                                         "2",
+                                         "--node-rank",
+                                         std::to_string(host),
+                                         "--master-addr",
+                                         Hosts::address(0),
+                                         "-n",
+                                         "1",
+                                         "--max-restarts",
+                                         "3",
+                                         "--"};
     const std::vector<std::string> program = training("run", {});
-    words.insert(words.end(), program.begin(), program.end());
+    for (const auto& part : {flags, program}) words.insert(words.end(), part.begin(), part.end());
     return words;
   }
   // A step of the ranks that were started again so many times.
@@ -58,7 +55,7 @@ class TwoHostsFaults : public StruckRunTest {
   }
 
   const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"};
-  std::optional<TwoHosts> hosts_;
+  std::optional<Hosts> hosts_;
 };
 
 TEST_F(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {

@@ -30,10 +30,9 @@ inline std::string missing(std::string_view transport) {
   return transport == "mpi" && std::string(ZERO_MPIRUN).empty() ? "no mpirun on this machine" : "";
 }
 
-// `keys` of the command line.
-inline Json process_report(int ranks, const std::string& transport, const std::string& keys) {
-  const Folder folder;
-  folder.write("c.toml", fmt::format(R"([model]
+// Of the configuration: 5 steps, into the folder "run".
+inline std::string small_gpt() {
+  return fmt::format(R"([model]
 layers = 2
 width = 48
 heads = 2
@@ -53,7 +52,13 @@ warmup = 0
 dir = "run"
 threads = 1
 )",
-                                     built::kSourceFolder));
+                     built::kSourceFolder);
+}
+
+// `keys` of the command line.
+inline Json process_report(int ranks, const std::string& transport, const std::string& keys) {
+  const Folder folder;
+  folder.write("c.toml", small_gpt());
   const bool by_mpi = transport == "mpi";
   const Ran ran = folder.zero(
       fmt::format("train c.toml {} --comm.transport {} {}", by_mpi ? "" : fmt::format("-n {}", ranks), transport, keys),

@@ -1,5 +1,5 @@
-// Worlds whose ranks somebody else starts: mpirun, torchrun, and two network namespaces that stand for two hosts. This
-// program is then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
+// Worlds whose ranks somebody else starts: mpirun, torchrun and zero launch, also on two network namespaces that stand for two
+// hosts. This program is then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -17,9 +17,9 @@
 #include "suite.h"
 #include "tests/command_end.h"
 #include "tests/environment_variable.h"
+#include "tests/hosts.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
-#include "tests/two_hosts.h"
 
 namespace zero {
 namespace {
@@ -214,19 +214,19 @@ class OverTwoHosts : public ::testing::Test {
   void SetUp() override {
     if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
     if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
-    hosts_.emplace();
+    hosts_.emplace(2);
     if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
 
   std::string rank_command(int rank, const std::string& more) const {
     return fmt::format(
-        "ip netns exec {} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 "
-        "MASTER_PORT=29500 ZERO_TOKEN='a token of the tests' {} "
+        "{} env RANK={} WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "
+        "ZERO_TOKEN='a token of the tests' {} "
         "ZERO_WORLD_TRANSPORT=gloo timeout 300 {} --gtest_brief=1 --gtest_color=no '{}'",
-        hosts_->name(rank), rank, more, self(), kSuite);
+        hosts_->on(rank), rank, more, self(), kSuite);
   }
 
-  std::optional<TwoHosts> hosts_;
+  std::optional<Hosts> hosts_;
 };
 
 TEST_F(OverTwoHosts, TheSuitePassesOverGloo) {
@@ -265,10 +265,10 @@ TEST_F(OverTwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
   if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
   const auto agent = [&](int node) {
     return fmt::format(
-        "ip netns exec {} env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' --no-python --nnodes 2 "
+        "{} env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' --no-python --nnodes 2 "
         "--node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 --master-port 29500 {} --gtest_brief=1 "
         "--gtest_color=no '{}'",
-        hosts_->name(node), torchrun_path(), node, self(), kSuite);
+        hosts_->on(node), torchrun_path(), node, self(), kSuite);
   };
   for (const Output& output : run_both(agent(0), agent(1))) {
     EXPECT_EQ(output.status, 0) << output.text;
@@ -281,10 +281,10 @@ TEST_F(OverTwoHosts, RanksOfZeroLaunchMeetOverGloo) {
   if (!std::filesystem::exists(built::kCommand)) GTEST_SKIP() << "this build has no command";
   const auto launcher = [&](int node) {
     return fmt::format(
-        "ip netns exec {} env ZERO_TOKEN='a token of the tests' ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' launch "
+        "{} env ZERO_TOKEN='a token of the tests' ZERO_WORLD_TRANSPORT=gloo timeout 300 '{}' launch "
         "--nnodes 2 --node-rank {} --nproc-per-node 1 --master-addr 10.77.0.1 -- {} --gtest_color=no "
         "'--gtest_filter=Worlds/Reductions.*'",
-        hosts_->name(node), built::kCommand, node, self());
+        hosts_->on(node), built::kCommand, node, self());
   };
   for (const Output& output : run_both(launcher(0), launcher(1))) {
     EXPECT_EQ(output.status, 0) << output.text;
@@ -299,6 +299,26 @@ TEST_F(OverTwoHosts, SharedMemoryIsRefusedWithARemedy) {
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("use mpi or gloo across machines"), std::string::npos) << error.what();
   }
+}
+
+class MpirunOverTwoHosts : public Mpirun {};
+
+// That a host's rank sends to the other's in the suite: a block of its largest size alone is more.
+constexpr std::int64_t kLeastOfTheSuite = 300000;
+
+// The second host's rank is started by Open MPI's daemon there, which a script in the place of ssh starts.
+TEST_F(MpirunOverTwoHosts, TheSuitePassesOverMpi) {
+  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
+  const Hosts hosts(2);
+  if (!hosts.are_there()) GTEST_SKIP() << hosts.why_not();
+  const Output output =
+      run(fmt::format("{} env ZERO_WORLD_TRANSPORT=mpi timeout 300 {} {} {} -x ZERO_WORLD_TRANSPORT {} --gtest_brief=1 "
+                      "--gtest_color=no '{}'",
+                      hosts.on(0), mpirun(), hosts.mpirun_flags(1), mpirun_hands_on(), self(), kSuite));
+  EXPECT_EQ(output.status, 0) << output.text;
+  EXPECT_TRUE(ran_the_suite(output.text, 2)) << output.text;
+  EXPECT_GT(hosts.sent_bytes(0), kLeastOfTheSuite) << "the ranks met elsewhere";
+  EXPECT_GT(hosts.sent_bytes(1), kLeastOfTheSuite) << "the ranks met elsewhere";
 }
 
 }  // namespace

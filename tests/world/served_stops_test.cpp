@@ -1,33 +1,49 @@
 // Workers that are processes and are stopped (SIGSTOP) while they read weights or in the middle of a push: servers go on with
 // the others, and when such a worker goes on, it is taken back.
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <new>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "zero/base/file.h"
+
+#include "../mpirun.h"
 #include "suite.h"
+#include "tests/command_end.h"
 #include "tests/serve/served_run.h"
 #include "tests/serve/stops_within.h"
+#include "tests/temporary_folder.h"
 
 namespace zero {
 namespace {
 
-// What processes tell each other.
+// What processes tell each other. All bytes are zero at first.
 struct StopNotes {
-  std::atomic<int> stopped_process{0};
-  std::atomic<std::int64_t> ahead{-1};       // of the others, when it was woken
-  std::atomic<std::int64_t> last_clock{-1};  // that it has computed
+  std::atomic<int> stopped_process;
+  std::atomic<std::int64_t> ahead;       // clock of the others when it was woken
+  std::atomic<std::int64_t> last_clock;  // that it has begun
 };
 
+// In a file, which processes that did not fork from each other can open.
 class SharedNotes {
  public:
-  SharedNotes()
-      : notes_(new (mmap(nullptr, sizeof(StopNotes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                   StopNotes) {}
+  explicit SharedNotes(const std::string& path) {
+    const FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    void* const bytes = ftruncate(file.get(), sizeof(StopNotes)) == 0
+                            ? mmap(nullptr, sizeof(StopNotes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)
+                            : MAP_FAILED;
+    if (bytes == MAP_FAILED) throw std::runtime_error("no notes in " + path);
+    notes_ = static_cast<StopNotes*>(bytes);
+  }
   ~SharedNotes() { munmap(notes_, sizeof(StopNotes)); }
   SharedNotes(const SharedNotes&) = delete;
   SharedNotes& operator=(const SharedNotes&) = delete;
@@ -71,7 +87,7 @@ void live(Communicator& comm, const EngineOptions& options, Within within, StopN
       notes.last_clock = clock;
     }
     if (worker != 0) return;
-    const bool woken = notes.ahead >= 0;
+    const bool woken = notes.ahead > 0;
     while (!woken && clock >= 3 && (notes.stopped_process == 0 || !is_stopped(notes.stopped_process))) usleep(1000);
     while (woken && clock >= kClocks - 1 && notes.last_clock < kUntil) usleep(1000);
     if (woken || clock < kUntil) return;
@@ -81,19 +97,37 @@ void live(Communicator& comm, const EngineOptions& options, Within within, StopN
   work(options.sync.worker_of(comm.rank()) == 2 ? stopping : comm, options, read_in_place(), run);
 }
 
+struct ServedMode {
+  std::string name;
+  EngineOptions options;
+  std::int64_t last_clock;  // that the stopped worker comes to at least
+};
+
+const ServedMode kAsyncStops{
+    "async", {.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}}, kClocks - 1};
+const ServedMode kQuorumStops{"quorum", {.sync = {.servers = 2, .quorum = 2}}, kUntil};
+
+World world_of(const ServedMode& mode, const std::string& transport) {
+  return {.transport = transport,
+          .size = mode.options.sync.servers + 3,
+          .timeout = std::chrono::minutes(2),
+          .patience = std::chrono::minutes(2)};
+}
+
+void expect_gone_on(const StopNotes& notes, const ServedMode& mode) {
+  EXPECT_GE(notes.ahead, kUntil) << "the others did not wait for it";
+  EXPECT_GE(notes.last_clock, mode.last_clock) << "it was taken back";
+}
+
 class ServedStops : public ::testing::TestWithParam<std::string> {
  protected:
-  void expect_goes_on(const EngineOptions& options, std::int64_t last_clock) {
+  void expect_goes_on(const ServedMode& mode) {
     for (const Within within : {Within::kWeights, Within::kPush}) {
       SCOPED_TRACE(name_of(within));
-      const SharedNotes notes;
-      expect_world({.transport = GetParam(),
-                    .size = options.sync.servers + 3,
-                    .timeout = std::chrono::minutes(2),
-                    .patience = std::chrono::minutes(2)},
-                   [&](Communicator& comm) { live(comm, options, within, *notes); });
-      EXPECT_GE((*notes).ahead, kUntil) << "the others did not wait for it";
-      EXPECT_GE((*notes).last_clock, last_clock) << "it was taken back";
+      const TemporaryFolder folder;
+      const SharedNotes notes(folder / "notes");
+      expect_world(world_of(mode, GetParam()), [&](Communicator& comm) { live(comm, mode.options, within, *notes); });
+      expect_gone_on(*notes, mode);
     }
   }
 };
@@ -111,11 +145,65 @@ INSTANTIATE_TEST_SUITE_P(Transports, ServedStops, ::testing::ValuesIn(stoppable(
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ServedStops);
 
 TEST_P(ServedStops, AnAsynchronousRunGoesOnBesideAStoppedProcess) {
-  expect_goes_on({.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}}, kClocks - 1);
+  expect_goes_on(kAsyncStops);
 }
 
 TEST_P(ServedStops, AQuorumGoesOnBesideAStoppedProcess) {
-  expect_goes_on({.sync = {.servers = 2, .quorum = 2}}, kUntil);
+  expect_goes_on(kQuorumStops);
+}
+
+// ---- over MPI, whose ranks mpirun starts ------------------------------------------------------------------------------
+
+struct MpiStop {
+  const ServedMode& mode;
+  Within within;
+};
+
+class MpiServedStops : public ::testing::TestWithParam<MpiStop> {};
+
+// All in the full tier; each mode and each moment once in the other.
+std::vector<MpiStop> mpi_stops() {
+  std::vector<MpiStop> stops;
+  Sweep sweep(3);
+  for (const ServedMode* mode : {&kAsyncStops, &kQuorumStops})
+    for (const Within within : {Within::kPush, Within::kWeights})
+      if (sweep.takes_next()) stops.push_back({*mode, within});
+  return stops;
+}
+INSTANTIATE_TEST_SUITE_P(Each, MpiServedStops, ::testing::ValuesIn(mpi_stops()), [](const auto& info) {
+  return info.param.mode.name + (info.param.within == Within::kPush ? "_push" : "_weights");
+});
+
+// A rank of it. The variable has the mode, "push" or "weights", and the file of the notes.
+TEST(MpiServedStopsRank, LivesBesideAStoppedProcess) {
+  const char* const told = std::getenv("ZERO_WORLD_STOPS");
+  if (told == nullptr) GTEST_SKIP() << "runs under MpiServedStops";
+  std::istringstream words(told);
+  std::string mode_name, within, path;
+  words >> mode_name >> within >> path;
+  const ServedMode& mode = mode_name == kAsyncStops.name ? kAsyncStops : kQuorumStops;
+  const SharedNotes notes(path);
+  expect_world(world_of(mode, launched_transport()), [&](Communicator& comm) {
+    live(comm, mode.options, within == "push" ? Within::kPush : Within::kWeights, *notes);
+  });
+}
+
+TEST_P(MpiServedStops, ARunGoesOnBesideAStoppedProcess) {
+  if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
+  const auto statuses = transport_statuses();
+  const bool has_plugin = std::ranges::any_of(
+      statuses, [](const TransportStatus& status) { return status.name == "mpi" && status.available; });
+  if (!has_plugin || std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no plug-in mpi, or no mpirun";
+  const auto& [mode, within] = GetParam();
+  const TemporaryFolder folder;
+  const SharedNotes notes(folder / "notes");
+  const CommandEnd end = end_of_command(
+      fmt::format("ZERO_WORLD_TRANSPORT=mpi ZERO_WORLD_STOPS='{} {} {}' timeout 300 {} '{}' --gtest_color=no "
+                  "'--gtest_filter=MpiServedStopsRank.*' 2>&1",
+                  mode.name, within == Within::kPush ? "push" : "weights", (folder / "notes").string(),
+                  mpirun_ranks(world_of(mode, "mpi").size), std::filesystem::read_symlink("/proc/self/exe").string()));
+  EXPECT_EQ(end.status, 0) << end.text;
+  expect_gone_on(*notes, mode);
 }
 
 }  // namespace
