@@ -184,6 +184,13 @@ TEST(FitToWorld, NamedWeightsAreOneForEachRankThatHoldsTheModelOnce) {
   EXPECT_NO_THROW(fitted({2, 1, 1}, 0, 3));
   EXPECT_NO_THROW(fitted({2, 1}, 2, 6)) << "the same in every copy";
   EXPECT_NO_THROW(fitted({}, 0, 3));
+  LoadedConfig served;
+  served.config.sync.servers = 2;
+  served.config.zero.shards = "weighted";
+  served.config.zero.shard_weights.named = {2, 1};
+  EXPECT_NO_THROW(fit_to_world(served, 5)) << "one for each server";
+  served.config.zero.shard_weights.named = {2, 1, 1, 1, 1};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(served, 5); }), "5 weights for 2 servers"));
   const std::string refusal = message_of<ConfigError>([&] { fitted({2, 1}, 0, 3); });
   EXPECT_TRUE(refusal.starts_with("c.toml:4: zero.shard_weights = [2, 1]: 2 weights for 3 ranks\n")) << refusal;
 }

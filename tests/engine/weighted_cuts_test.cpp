@@ -260,6 +260,11 @@ TEST(WeightedCuts, AreMadeByTheLeastMemoryOfAPlaceInAnyCopy) {
                      }),
                      "rank 0 has [3, 1, 1, 1], and rank 2 has [3, 1, 1, 2]"));
     EXPECT_TRUE(with_shard_weights({}, comm, 4).shard_weights.empty()) << "equal ranges have no weights";
+    const EngineOptions served = weighted({.sync = {.servers = 3}}, {});
+    EXPECT_EQ(with_shard_weights(served, comm, 4).shard_weights.size(), 3U) << "of the servers";
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { with_shard_weights(weighted({.sync = {.servers = 4}}, {}), comm, 4); }),
+             "sync.servers = 4"));
   });
 }
 

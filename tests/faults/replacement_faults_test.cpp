@@ -67,6 +67,17 @@ TEST_F(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturb
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
+TEST_F(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasured) {
+  const nlohmann::json ranges = undisturbed("ranges", 2);
+  WatchedCommand command(
+      train("run", 3, {"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"}));  // by memory
+  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
+  strike(command.wait_for_rank(2), SIGKILL);
+  EXPECT_EQ(command.finish(), 0) << command.text();
+  expect_same_bits("run", ranges);
+  EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
+}
+
 TEST_F(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
   std::vector<std::string> launch{built::kCommand, "launch", "-n", "2", "--max-restarts", "1",
                                   "--spared-from", "1",      "--"};

@@ -88,5 +88,16 @@ TEST(ServedClock, OfTenThousandRanksIsComputed) {
   EXPECT_GT(seconds(sync_of(SyncMode::kSync, 100, 0, 9000), cluster), 1);
 }
 
+TEST(ServedClock, AServerWithMoreOfTheBytesIsTheBusiestLink) {
+  const Cluster cluster{.hosts = 4, .ranks = 1, .network = 1e9};
+  const SyncPlan sync{.servers = 2};
+  const ServedTraffic even = traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1}, cluster);
+  const ServedTraffic uneven =
+      traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1, .largest_part = 0.75}, cluster);
+  EXPECT_DOUBLE_EQ(even.push.leaving, 8e6) << "of a worker, or of two workers to one server";
+  EXPECT_DOUBLE_EQ(uneven.push.leaving, 12e6) << "of two workers to the server with most";
+  EXPECT_DOUBLE_EQ(uneven.own_push.leaving, even.own_push.leaving) << "a worker sends as much in all";
+}
+
 }  // namespace
 }  // namespace zero

@@ -48,6 +48,31 @@ TEST(ServedPlan, WeightsThatSlowWorkersStillReadAreCountedApart) {
   EXPECT_NE(served_rows(many).find("of versions before that, which slow workers still read"), std::string::npos);
 }
 
+TEST(ServedPlan, HashedBlocksCrossAsOftenAsRangesAndTakeABlockOfAWorker) {
+  const ServedPlan ranges = served_plan(served(2, 3, {}));
+  TrainingPlan plan = served(2, 3, {});
+  plan.options.shards = Cut::kHash;
+  plan.units = units_of(plan.specs, 2, plan.options);
+  const ServedPlan hashed = served_plan(plan);
+  EXPECT_EQ(hashed.pushed, ranges.pushed);
+  EXPECT_EQ(hashed.pulled, ranges.pulled);
+  EXPECT_EQ(hashed.worker.total(), ranges.worker.total()) << "a worker's units are uncut";
+  EXPECT_GT(hashed.server.total(), ranges.server.total()) << "shards are padded to the largest";
+  EXPECT_EQ(ranges.blocks, 0);
+  EXPECT_GT(hashed.blocks, 0);
+  EXPECT_LE(hashed.blocks, 4 * 256 * 64) << "its largest unit";
+  EXPECT_NE(served_rows(plan).find("puts together what a server owns"), std::string::npos);
+}
+
+TEST(ServedPlan, WeightsSayWhichServerGetsMost) {
+  TrainingPlan plan = served(2, 3, {});
+  plan.options.shards = Cut::kWeighted;
+  plan.options.shard_weights = {1, 3};
+  plan.units = units_of(plan.specs, 2, plan.options);
+  EXPECT_NEAR(served_plan(plan).largest_part, 0.75, 0.01);
+  EXPECT_NEAR(served_plan(served(2, 3, {})).largest_part, 0.5, 0.01);
+}
+
 TEST(ServedPlan, CompensationIsPaidInWeightsOfEachWorker) {
   const TrainingPlan with = served(2, 3, {.mode = SyncMode::kAsync, .compensation = 0.1});
   EXPECT_EQ(served_plan(with).compensation, 3 * served_plan(with).versions);

@@ -150,8 +150,9 @@ TEST(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
   const EngineOptions clipped{.clip = 0.5};
   const TrainedBits alone = plain_run(clipped, 1, small_specs(), run);
   for (const int servers : {1, 2}) {
-    const Story story{
-        .options = asynchronous(servers, 1, clipped), .workers = 1, .deaths = {{0, {2, 2, 4}}}, .run = run};
+    Story story{.options = asynchronous(servers, 1, clipped), .workers = 1, .deaths = {{0, {2, 2, 4}}}, .run = run};
+    if (servers == 2) story.options.shards = Cut::kWeighted;
+    if (servers == 2) story.options.shard_weights = {1, 5};
     const Told told = tell(story);
     expect_ends(told, story);
     EXPECT_EQ(told.bits.weights, alone.weights) << servers;

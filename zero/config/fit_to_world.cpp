@@ -61,13 +61,15 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
       fmt::format("use {} or more, or 0 for any number", train.batch));
 }
 
-// Named weights are one for each rank that holds the model once.
+// Named weights are one for each rank that holds the model once, or for each server.
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
   const ZeroConfig& zero = loaded.config.zero;
   if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
+  const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
+  if (const std::int64_t servers = loaded.config.sync.servers; servers > 0)
+    return require_weights(weights, static_cast<int>(servers), where(loaded, "zero.shard_weights"), "server");
   const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group.ranks, kMostSteps));
   const Mesh mesh = loaded.config.sync.mode == "local" ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
-  const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
   require_weights(weights, mesh.shard, where(loaded, "zero.shard_weights"));
 }
 

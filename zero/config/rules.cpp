@@ -256,7 +256,7 @@ void check_weighted_shards(const LoadedConfig& loaded) {
 }
 
 void check_shards(const LoadedConfig& loaded) {
-  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  const ZeroConfig& zero = loaded.config.zero;
   if (zero.shards != "weighted" && !zero.shard_weights.named.empty() &&
       rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
     refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
@@ -265,9 +265,6 @@ void check_shards(const LoadedConfig& loaded) {
     refuse(loaded, "zero.shard_weights", "run.min_ranks goes on with fewer ranks, which these weights are not for",
            "use \"auto\", or leave out run.min_ranks");
   if (zero.shards == "range") return;
-  if (sync.servers > 0)
-    refuse(loaded, "zero.shards", "servers (sync.servers) take equal ranges of each gradient",
-           "use range, or leave out sync.servers");
   if (zero.shards == "weighted") check_weighted_shards(loaded);
   if (zero.shards != "hash") return;
   if (zero.stage < 3)

@@ -82,8 +82,6 @@ void require_cut(const EngineOptions& options, const UpdateRule& rule) {
                       fmt::format("zero.shards = \"{}\" has no weights", name_of(options.shards)),
                       "leave it out, or set zero.shards = \"weighted\"");
   if (options.shards == Cut::kRange) return;
-  if (options.sync.has_servers())
-    refuse("servers (sync.servers) take equal ranges of each gradient", "use range, or leave out sync.servers");
   if (options.shards == Cut::kWeighted) {
     if (const auto [reason, remedy] = weighted_obstacle(options); !reason.empty()) refuse(reason, remedy);
   }
@@ -108,7 +106,7 @@ std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const
   if (options.shards != Cut::kWeighted) return cut_units(std::move(units), options.shards, owners);
   std::vector<double> weights = options.shard_weights;
   if (weights.empty()) weights.assign(static_cast<std::size_t>(owners), 1.0);
-  require_weights(weights, owners);
+  require_weights(weights, owners, "zero.shard_weights", options.sync.has_servers() ? "server" : "rank");
   const auto largest = static_cast<int>(std::ranges::max_element(weights) - weights.begin());
   return weighted_units(std::move(units), weights, largest);
 }

@@ -75,10 +75,10 @@ struct EngineOptions {
   // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
   // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
   int group = 0;
-  // Who owns which elements of a unit. Others than kRange are not for servers, and kHash is for stage 3 alone.
+  // Who owns which elements of a unit, of the ranks that hold the model once, or of the servers. kHash is for stage 3 alone.
   Cut shards = Cut::kRange;
-  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy. Empty: attach()
-  // measures the memory that each rank may take (zero/engine/shard_weights.h).
+  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy, or for each server.
+  // Empty: attach() measures the memory that each may take (zero/engine/shard_weights.h).
   std::vector<double> shard_weights{};
   // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
   // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
@@ -143,7 +143,7 @@ MatrixChoice matrices_of(const EngineOptions& options);
 // and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
-// The units of a model, cut for the ranks of `world` that hold it once. Throws as make_units() and mesh_of() do, and
+// The units of a model, cut for the ranks of `world` that hold it once, or the servers. Throws as make_units(), mesh_of(), and
 // ConfigError under "zero.shards" where the other options forbid that cut, or "zero.shard_weights". Weighted units speak for
 // the rank with the largest weight (as_seen_by()); without weights all ranks weigh the same.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);

@@ -7,6 +7,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/plan/weighted_cut.h"
 
@@ -31,12 +32,14 @@ void require_same(Communicator& run, const std::vector<double>& weights) {
 }  // namespace
 
 EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world) {
-  if (options.shards != Cut::kWeighted || options.sync.has_servers()) return options;
+  if (options.shards != Cut::kWeighted || is_replacement(run)) return options;
+  require_possible(options.sync, run.world());
   require_same(run, options.shard_weights);
   if (!options.shard_weights.empty()) return options;
   std::int64_t bytes = available_memory() / std::max(local_world, 1);
   if (options.device_memory.kind == MemoryBudget::Kind::kBytes) bytes = std::min(bytes, options.device_memory.bytes);
-  options.shard_weights = weights_by_memory(run, mesh_of(run.world(), options), bytes);
+  const Mesh mesh = mesh_of(options.sync.has_servers() ? options.sync.servers : run.world(), options);
+  options.shard_weights = weights_by_memory(run, mesh, bytes);
   return options;
 }
 

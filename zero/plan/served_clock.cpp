@@ -18,11 +18,17 @@ int servers_on(const SyncPlan& sync, const Cluster& cluster, int host) {
   return std::clamp(sync.servers - host * cluster.ranks, 0, cluster.ranks);
 }
 
-// Each worker and each server exchange `bytes` between them, one way or the other.
+// Each worker exchanges `total` bytes with all servers, one way or the other, of them at most `largest` with one.
 struct Pairs {
   const SyncPlan& sync;
   const Cluster& cluster;
-  double bytes;
+  double total;
+  double largest;
+
+  Pairs(const SyncPlan& plan, const Cluster& on, double bytes, double largest_part)
+      : sync(plan), cluster(on), total(bytes), largest(bytes * std::max(largest_part, 1.0 / plan.servers)) {}
+  // A worker's with so many servers, at most.
+  double with(double servers) const { return std::min(servers * largest, total); }
 
   double workers() const { return sync.num_workers(cluster.world()); }
   // The busiest of machines; a link carries as much out as in. `for_workers`: what its own workers cause.
@@ -30,21 +36,21 @@ struct Pairs {
     double most = 0;
     for (int host = 0; host < cluster.hosts; ++host) {
       const double servers = servers_on(sync, cluster, host), workers_here = cluster.ranks - servers;
-      const double by_workers = workers_here * (sync.servers - servers);
-      const double by_servers = for_workers ? 0 : servers * (workers() - workers_here);
+      const double by_workers = workers_here * with(sync.servers - servers);
+      const double by_servers = for_workers ? 0 : (workers() - workers_here) * with(servers);
       most = std::max({most, by_workers, by_servers});
     }
-    return most * bytes;
+    return most;
   }
   // The busiest of ranks, with others of its machine.
   double within(bool for_workers) const {
     double most = 0;
     for (int host = 0; host < cluster.hosts; ++host) {
       const double servers = servers_on(sync, cluster, host), workers_here = cluster.ranks - servers;
-      if (workers_here > 0) most = std::max(most, servers);
-      if (servers > 0 && !for_workers) most = std::max(most, workers_here);
+      if (workers_here > 0) most = std::max(most, with(servers));
+      if (servers > 0 && !for_workers) most = std::max(most, workers_here * largest);
     }
-    return most * bytes;
+    return most;
   }
 };
 
@@ -127,7 +133,8 @@ Exchange ServedTraffic::total() const {
 }
 
 ServedTraffic traffic_of(const SyncPlan& sync, const ClockBytes& bytes, const Cluster& cluster) {
-  const Pairs pushed{sync, cluster, bytes.pushed / sync.servers}, pulled{sync, cluster, bytes.pulled / sync.servers};
+  const Pairs pushed(sync, cluster, bytes.pushed, bytes.largest_part);
+  const Pairs pulled(sync, cluster, bytes.pulled, bytes.largest_part);
   return {.push = exchange_of(pushed, false, bytes.messages),
           .pull = exchange_of(pulled, false, bytes.messages),
           .own_push = exchange_of(pushed, true, bytes.messages),

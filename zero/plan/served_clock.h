@@ -24,7 +24,8 @@ namespace zero {
 struct ClockBytes {
   double pushed = 0;
   double pulled = 0;
-  int messages = 0;  // to one server, that follow each other; and as many back
+  int messages = 0;         // to one server, that follow each other; and as many back
+  double largest_part = 0;  // of these bytes, the share of the server with the most; 0: all have as much
 };
 
 struct ServedTraffic {

@@ -67,7 +67,7 @@ constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;
-  if (world < 3 || world > kMaxBoardRanks || options.shards != Cut::kRange || options.delayed_update) return;
+  if (world < 3 || world > kMaxBoardRanks || options.delayed_update) return;
   const int servers = std::max(1, world / kRanksAServer);
   const int workers = world - servers;
   choices.insert({3, servers, false, SyncMode::kStale, servers, 1});
@@ -163,7 +163,8 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   const ServedPlan served = served_plan(plan);
   const ClockBytes bytes{.pushed = static_cast<double>(served.pushed),
                          .pulled = static_cast<double>(served.pulled),
-                         .messages = static_cast<int>(plan.units.size())};
+                         .messages = static_cast<int>(plan.units.size()),
+                         .largest_part = served.largest_part};
   const ServedTraffic traffic = traffic_of(sync, bytes, cluster);
   way.exchange = traffic.total();
   way.clock_seconds = clock_seconds(sync, cluster, computation, traffic);
@@ -172,7 +173,7 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   way.exchange_seconds = (way.clock_seconds - clock_seconds(sync, cluster, computation, {})) * cluster.world() / used;
   const std::int64_t activations = plan.machine ? plan.machine->activation_bytes : 0;
   way.held = std::max(served.server.total() + served.pushes + served.versions + served.compensation,
-                      served.worker.total() + activations);
+                      served.worker.total() + served.blocks + activations);
   way.fits = cluster.memory == 0 || way.held <= cluster.memory;
   return way;
 }

@@ -131,7 +131,8 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                       {"older_versions_bytes", served.older},
                       {"compensation_bytes", served.compensation},
                       {"pushed_bytes", served.pushed},
-                      {"pulled_bytes", served.pulled}};
+                      {"pulled_bytes", served.pulled},
+                      {"worker_block_bytes", served.blocks}};
   }
   if (plan.options.shards != Cut::kRange) json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};

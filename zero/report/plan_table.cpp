@@ -284,7 +284,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
                   plan.options.stage, format_count(plan.world, plan.workers > 0 ? "server" : "rank"));
   text += fmt::format("  {:<31} {:>13} {:>11} {:>11}\n", "unit", "parameters", "gathered", "a shard");
   text += unit_rows(plan);
-  if (plan.workers > 0) return text + served_rows(plan) + tier_rows(plan);
+  if (plan.workers > 0) return text + served_rows(plan) + tier_rows(plan) + shards_rows(plan);
   text += fmt::format(" a rank {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "parameter", "gradient", "master",
                       "moment", "total", "formula", "sends", "formula");
   for (const StageCost& cost : costs_of(plan, stages))

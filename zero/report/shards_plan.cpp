@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
+#include "zero/engine/uncut.h"
 #include "zero/plan/cut.h"
 #include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
@@ -48,17 +50,17 @@ std::string owned_text(const ShardsPlan::Owned& owned) {
 }
 
 // "weighted: of weights 2, 1, 1 the ranks own ..."
-std::string weighted_text(const TrainingPlan& plan, const ShardsPlan& shards) {
+std::string weighted_text(const TrainingPlan& plan, const ShardsPlan& shards, std::string_view owner) {
   constexpr std::size_t kMostRanks = 8;
   const std::vector<double>& weights = plan.options.shard_weights;
   if (weights.empty())
     return fmt::format(
-        "weighted: a rank owns about {}, as if all had as much memory; a run measures it (or name "
+        "weighted: a {} owns about {}, as if all had as much memory; a run measures it (or name "
         "zero.shard_weights)",
-        owned_text(shards.largest));
+        owner, owned_text(shards.largest));
   if (weights.size() > kMostRanks)
-    return fmt::format("weighted: ranks own {} to {}", owned_text(shards.smallest), owned_text(shards.largest));
-  std::string text = fmt::format("weighted: by weights {} the ranks own ", weights_text(weights));
+    return fmt::format("weighted: {}s own {} to {}", owner, owned_text(shards.smallest), owned_text(shards.largest));
+  std::string text = fmt::format("weighted: by weights {} the {}s own ", weights_text(weights), owner);
   for (std::size_t rank = 0; rank < shards.by_rank.size(); ++rank)
     text += (rank == 0 ? "" : ", ") + owned_text(shards.by_rank[rank]);
   return text;
@@ -78,39 +80,39 @@ ShardsPlan shards_plan(const TrainingPlan& plan) {
   if (plan.options.shards == Cut::kWeighted) shards.by_rank = owned;
   for (const Unit& unit : plan.units) shards.room += shard_numel(unit, mesh.shard);
   if (mesh.copies > 1) return shards;
-  EngineOptions uncut = plan.options;
-  uncut.shards = Cut::kRange;
-  uncut.shard_weights.clear();
-  const std::vector<Unit> units = units_of(plan.specs, plan.world, uncut);
+  const EngineOptions in_ranges = uncut(plan.options);
+  const std::vector<Unit> units = units_of(plan.specs, plan.world, in_ranges);
   const auto moved = [&](const EngineOptions& options, int others) {
     return moved_share(cut_for(units, options, mesh.shard), mesh.shard, cut_for(units, options, others), others);
   };
   shards.moved_by_joining = moved(plan.options, mesh.shard + 1);
-  shards.moved_in_ranges_by_joining = moved(uncut, mesh.shard + 1);
+  shards.moved_in_ranges_by_joining = moved(in_ranges, mesh.shard + 1);
   if (mesh.shard == 1) return shards;
   shards.moved_by_leaving = moved(plan.options, mesh.shard - 1);
-  shards.moved_in_ranges_by_leaving = moved(uncut, mesh.shard - 1);
+  shards.moved_in_ranges_by_leaving = moved(in_ranges, mesh.shard - 1);
   return shards;
 }
 
 std::string shards_rows(const TrainingPlan& plan) {
   if (plan.options.shards == Cut::kRange) return "";
   const ShardsPlan shards = shards_plan(plan);
+  const std::string_view owner = plan.workers > 0 ? "server" : "rank";
   std::string text = "  shards     ";
   text += plan.options.shards == Cut::kWeighted
-              ? weighted_text(plan, shards)
-              : fmt::format("{}: a rank owns {} to {} parameters ({} to {} of states), in shards with room for {}",
-                            name_of(plan.options.shards), format_count(shards.smallest.numel),
+              ? weighted_text(plan, shards, owner)
+              : fmt::format("{}: a {} owns {} to {} parameters ({} to {} of states), in shards with room for {}",
+                            name_of(plan.options.shards), owner, format_count(shards.smallest.numel),
                             format_count(shards.largest.numel), format_bytes(std::llround(shards.smallest.bytes)),
                             format_bytes(std::llround(shards.largest.bytes)), format_count(shards.room));
   if (shards.moved_by_joining)
-    text += fmt::format(". When a rank joins, {} of the parameters get another owner (in equal ranges {})",
+    text += fmt::format(". When a {} joins, {} of the parameters get another owner (in equal ranges {})", owner,
                         percent(*shards.moved_by_joining), percent(*shards.moved_in_ranges_by_joining));
   if (shards.moved_by_leaving)
     text += fmt::format("; when the last one leaves, {} ({})", percent(*shards.moved_by_leaving),
                         percent(*shards.moved_in_ranges_by_leaving));
   if (plan.options.shards == Cut::kWeighted && !plan.options.shard_weights.empty())
-    text += ". Other figures of a rank are those of the largest, and formulas those of equal shards";
+    text +=
+        ". Other figures of a " + std::string(owner) + " are those of the largest, and formulas those of equal shards";
   return wrapped(text, 13);
 }
 

@@ -1,32 +1,43 @@
 // PushLayout: which elements of a worker's flat ranges go to which server, and in which type.
 //
-//   PushLayout layout(units, options, servers);
-//   const Shard part = layout.part(unit, server);      // of the worker's range: what this server owns of it
+//   PushLayout layout(engine.specs(), options);               // alike on a worker and on a server
+//   layout.part(unit, server).numel                           // of the worker's range: what this server owns of it
+//   layout.stretches(unit, server)                            // where both have it (zero/plan/pushed_part.h)
 //
-// A worker's range is padded for one rank, a server's shards for all servers: the last parts may be shorter than shards,
-// or empty. Values only; Local.
+// A worker's units are uncut, whatever cut the servers have (EngineOptions::shards). A part is what crosses: a server's shard
+// without its padding. Values only; Local.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "zero/engine/options.h"
-#include "zero/plan/partition.h"
+#include "zero/plan/pushed_part.h"
 
 namespace zero {
 
 class PushLayout {
  public:
-  PushLayout(std::vector<Unit> units, const EngineOptions& options)
-      : units_(std::move(units)), servers_(options.sync.servers), fp32_sums_(options.reduce_dtype == DType::kFloat32) {}
+  struct Part {
+    std::int64_t numel = 0;
+    std::int64_t shard_numel = 0;            // of the server's shard, padding included
+    std::optional<std::int64_t> together{};  // its place in the worker's range, where it lies together there
+  };
 
+  // `options`: those of the run, before they are a server's or a worker's.
+  PushLayout(const std::vector<ParamSpec>& specs, const EngineOptions& options);
+
+  // As a worker has them.
   const std::vector<Unit>& units() const { return units_; }
   int servers() const { return servers_; }
+  // Of the servers, where they divide units by weights; else empty.
+  const std::vector<double>& weights() const { return weights_; }
 
-  Shard part(const Unit& unit, int server) const {
-    const Shard shard = shard_of(unit, server, servers_);
-    return {shard.offset, std::clamp<std::int64_t>(padded_numel(unit, 1) - shard.offset, 0, shard.numel)};
+  const Part& part(const Unit& unit, int server) const {
+    return parts_[static_cast<std::size_t>(unit.index * servers_ + server)];
   }
+  std::vector<PushedStretch> stretches(const Unit& unit, int server) const;
   // Of a pushed gradient: what the sum of micro-batches is rounded to.
   DType gradient_dtype(const Unit& unit) const { return fp32_sums_ ? DType::kFloat32 : unit.dtype; }
 
@@ -34,20 +45,19 @@ class PushLayout {
     return part(unit, server).numel * static_cast<std::int64_t>(size_of(gradient_dtype(unit)));
   }
   // Of a whole push.
-  std::int64_t push_bytes() const {
-    std::int64_t bytes = 0;
-    for (const Unit& unit : units_)
-      for (int server = 0; unit.trainable && server < servers_; ++server) bytes += gradient_bytes(unit, server);
-    return bytes;
-  }
+  std::int64_t push_bytes() const;
   std::int64_t weight_bytes(const Unit& unit, int server) const {
     return part(unit, server).numel * static_cast<std::int64_t>(size_of(unit.dtype));
   }
+  // Of the largest part of this server that does not lie together in the worker's range, either way; 0: all do.
+  std::int64_t block_bytes(int server) const;
 
  private:
-  std::vector<Unit> units_;
+  std::vector<Unit> units_, cut_;
   int servers_;
   bool fp32_sums_;
+  std::vector<double> weights_;
+  std::vector<Part> parts_;  // by unit and server
 };
 
 }  // namespace zero

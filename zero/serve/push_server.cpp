@@ -51,7 +51,7 @@ PushServer::PushServer(Engine& engine, Communicator& run, const EngineOptions& o
       run_(run),
       plan_(options.sync),
       micro_batches_(options.average_micro_batches ? options.accumulate : 1),
-      layout_(engine.units(), options),
+      layout_(engine.specs(), options),
       pushed_(layout_, run.rank(), plan_.num_workers(run.world()), engine.resources().ledger),
       versions_(engine, plan_, num_workers(), engine.resources().copy),
       transfers_(engine, run, plan_, layout_, pushed_, versions_),
@@ -499,6 +499,8 @@ void PushServer::answer(const PushAction& action) {
                          .skipped = last_.skipped ? 1 : 0,
                          .reason = static_cast<std::int32_t>(last_.reason),
                          .configuration = configuration_});
+  if (is_head() && first && !layout_.weights().empty())
+    send_message(run_, std::as_bytes(std::span(layout_.weights())), plan_.rank_of_worker(worker));
   if (changed) transfers_.send(worker, action.version, first);
   if (changed && pulled_) pulled_->keep(worker, versions_.kept(action.version));
 }

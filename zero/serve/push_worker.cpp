@@ -10,6 +10,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/comm/arrivals.h"
+#include "zero/engine/uncut.h"
 
 namespace zero {
 namespace {
@@ -47,6 +48,7 @@ EngineOptions server_options(EngineOptions options) {
 
 EngineOptions worker_options(EngineOptions options) {
   require_served(options);
+  options = uncut(std::move(options));
   options.stage = 0;
   options.updated_elsewhere = true;
   options.ema = 0;
@@ -66,7 +68,14 @@ void require_arrivals(Communicator& run) {
 }
 
 PushWorker::PushWorker(Engine& engine, Communicator& run, const EngineOptions& options)
-    : engine_(engine), run_(run), layout_(engine.units(), options) {}
+    : engine_(engine), run_(run), options_(options), layout_(engine.specs(), options) {
+  for (int server = 0; server < layout_.servers(); ++server) {
+    const auto bytes = static_cast<std::size_t>(layout_.block_bytes(server));
+    blocks_.push_back(bytes == 0 ? Buffer()
+                                 : Buffer(engine.resources().copy.allocate(bytes), engine.resources().ledger,
+                                          Tier::kDevice, MemoryTag::kStaging));
+  }
+}
 
 PushAnswer::Kind PushWorker::await_answer() {
   PushAnswer answer;
@@ -137,23 +146,36 @@ void PushWorker::leave() {
 
 // A server that evaluates meanwhile is not late.
 void PushWorker::push_gradients() {
-  const int most = most_unread(layout_.servers());
-  const auto send = [this, most](int index, const std::byte* gradient, DType dtype) {
+  const auto send = [this](int index, const std::byte* gradient, DType dtype) {
     const Unit& unit = layout_.units()[static_cast<std::size_t>(index)];
     ZERO_CHECK(dtype == layout_.gradient_dtype(unit), "a gradient of {} goes to servers as another type", unit.name);
-    for (int server = 0; server < layout_.servers(); ++server) {
-      const Shard part = layout_.part(unit, server);
-      if (part.numel == 0) continue;
-      await_reader(run_, server, most - 1);
-      run_.send({gradient + part.offset * static_cast<std::int64_t>(size_of(dtype)),
-                 static_cast<std::size_t>(layout_.gradient_bytes(unit, server))},
-                server, {.unit = index})
-          .wait();
-    }
+    for (int server = 0; server < layout_.servers(); ++server) send_part(unit, server, gradient);
   };
   engine_.served().give_away(send, [this] {
     for (int server = 0; server < layout_.servers(); ++server) await_reader(run_, server);
   });
+}
+
+void PushWorker::send_part(const Unit& unit, int server, const std::byte* gradient) {
+  const PushLayout::Part& part = layout_.part(unit, server);
+  if (part.numel == 0) return;
+  await_reader(run_, server, part.together ? most_unread(layout_.servers()) - 1 : 0);
+  const auto size = static_cast<std::int64_t>(size_of(layout_.gradient_dtype(unit)));
+  const std::span<const std::byte> bytes =
+      part.together
+          ? std::span(gradient + *part.together * size, static_cast<std::size_t>(layout_.gradient_bytes(unit, server)))
+          : put_together(unit, server, gradient);
+  run_.send(bytes, server, {.unit = unit.index}).wait();
+}
+
+// The server has read what the block had.
+std::span<const std::byte> PushWorker::put_together(const Unit& unit, int server, const std::byte* gradient) {
+  std::byte* const block = blocks_[static_cast<std::size_t>(server)].data();
+  const auto size = static_cast<std::int64_t>(size_of(layout_.gradient_dtype(unit)));
+  for (const PushedStretch& stretch : layout_.stretches(unit, server))
+    std::memcpy(block + stretch.shard * size, gradient + stretch.whole * size,
+                static_cast<std::size_t>(stretch.numel * size));
+  return {block, static_cast<std::size_t>(layout_.gradient_bytes(unit, server))};
 }
 
 void PushWorker::drop_gradients() {
@@ -164,18 +186,36 @@ void PushWorker::drop_gradients() {
 void PushWorker::take_weights() {
   if (answer_.weights == PushAnswer::Weights::kNone) return;
   const bool all = answer_.weights == PushAnswer::Weights::kAll;
+  if (all) take_shard_weights();
   for (const Unit& unit : layout_.units()) {
     if (!all && !unit.trainable) continue;
-    for (int server = 0; server < layout_.servers(); ++server) {
-      const Shard part = layout_.part(unit, server);
-      if (part.numel == 0) continue;
-      std::byte* const to =
-          engine_.served().whole_parameter(unit.index) + part.offset * static_cast<std::int64_t>(size_of(unit.dtype));
-      Work work = run_.receive({to, static_cast<std::size_t>(layout_.weight_bytes(unit, server))}, server,
-                               {.unit = unit.index});
-      await_message(run_, work, server);
-    }
+    for (int server = 0; server < layout_.servers(); ++server) take_part(unit, server);
   }
+}
+
+// As the servers have them: measured, perhaps, when this process was not there.
+void PushWorker::take_shard_weights() {
+  if (layout_.weights().empty()) return;
+  options_.shard_weights.resize(static_cast<std::size_t>(layout_.servers()));
+  Work work = run_.receive(std::as_writable_bytes(std::span(options_.shard_weights)), 0, {.control = true});
+  await_message(run_, work, 0);
+  layout_ = PushLayout(engine_.specs(), options_);
+}
+
+void PushWorker::take_part(const Unit& unit, int server) {
+  const PushLayout::Part& part = layout_.part(unit, server);
+  if (part.numel == 0) return;
+  const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
+  std::byte* const whole = engine_.served().whole_parameter(unit.index);
+  std::byte* const to =
+      part.together ? whole + *part.together * size : blocks_[static_cast<std::size_t>(server)].data();
+  Work work =
+      run_.receive({to, static_cast<std::size_t>(layout_.weight_bytes(unit, server))}, server, {.unit = unit.index});
+  await_message(run_, work, server);
+  if (part.together) return;
+  for (const PushedStretch& stretch : layout_.stretches(unit, server))
+    std::memcpy(whole + stretch.whole * size, to + stretch.shard * size,
+                static_cast<std::size_t>(stretch.numel * size));
 }
 
 }  // namespace zero

@@ -7,14 +7,19 @@
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }
 //   worker.leave();
 //
+// A server's part of a unit that does not lie together in this worker's range (EngineOptions::shards) is put together in a
+// block of that server's, which is charged as staging: one message of it is on its way at a time.
+//
 // It waits only for the servers, and as long as they live. Collective over the run in the sense that servers serve
 // (push_server.h); no other worker takes part. Throws CommError.
 #pragma once
 
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "zero/engine/engine.h"
+#include "zero/memory/buffer.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
 
@@ -57,11 +62,17 @@ class PushWorker {
   void require_same_configuration() const;
   void push_gradients();
   void drop_gradients();
+  void send_part(const Unit& unit, int server, const std::byte* gradient);
+  std::span<const std::byte> put_together(const Unit& unit, int server, const std::byte* gradient);
   void take_weights();
+  void take_shard_weights();
+  void take_part(const Unit& unit, int server);
 
   Engine& engine_;
   Communicator& run_;
+  EngineOptions options_;
   PushLayout layout_;
+  std::vector<Buffer> blocks_;  // by server
   PushAnswer answer_;
   std::int64_t end_ = std::numeric_limits<std::int64_t>::max();
   std::uint64_t configuration_ = 0;

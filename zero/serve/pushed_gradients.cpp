@@ -19,7 +19,7 @@ PushedGradients::PushedGradients(const PushLayout& layout, int server, int worke
 }
 
 std::size_t PushedGradients::shard_bytes(const Unit& unit) const {
-  return static_cast<std::size_t>(shard_numel(unit, layout_.servers())) * size_of(layout_.gradient_dtype(unit));
+  return static_cast<std::size_t>(layout_.part(unit, server_).shard_numel) * size_of(layout_.gradient_dtype(unit));
 }
 
 std::byte* PushedGradients::begin(int worker, const PushHeader& header, std::vector<bool> present) {

@@ -135,7 +135,8 @@ void WorkerTransfers::send_part(int worker, const Unit& unit) {
   if (unit.trainable) {
     shard = versions_.shard(transfer.version, unit.index);
   } else {
-    const std::int64_t bytes = shard_numel(unit, plan_.servers) * static_cast<std::int64_t>(size_of(unit.dtype));
+    const std::int64_t bytes =
+        layout_.part(unit, run_.rank()).shard_numel * static_cast<std::int64_t>(size_of(unit.dtype));
     Frozen& copy = transfer.frozen.emplace_back(
         Frozen{.part = transfer.num_sent,
                .bytes = std::vector<std::byte>(static_cast<std::size_t>(bytes)),

@@ -7,11 +7,19 @@
 #include <fmt/format.h>
 
 #include "zero/base/log.h"
+#include "zero/plan/weighted_cut.h"
 
 namespace zero {
 namespace {
 
 constexpr std::string_view kVersion = "server/version/";
+
+// What the names of older versions begin with: their bytes are those of one cut.
+std::string prefix_of_versions(const EngineOptions& options) {
+  if (options.shards == Cut::kRange) return std::string(kVersion);
+  const std::string weights = weights_text(options.shard_weights);
+  return fmt::format("{}{}{}{}/", kVersion, name_of(options.shards), weights.empty() ? "" : " ", weights);
+}
 
 }  // namespace
 
@@ -25,27 +33,29 @@ SaveContents AttachedCheckpoints::with_extras(SaveContents contents) const {
   for (Extra& extra : extras_of(buffers_, owns_generator())) contents.extras.push_back(std::move(extra));
   if (place_.is_cuda() && owns_generator()) contents.extras.push_back(generator_extra(kGpuGenerator, place_));
   if (server_ == nullptr) return contents;
+  const std::string prefix = prefix_of_versions(engine_.resources().options);
   const std::vector<std::int64_t> versions = server_->versions().numbers();
   for (const std::int64_t version : versions) {
     if (version == versions.back()) break;  // what the states are
     const std::span<const std::byte> bytes = server_->versions().kept(version);
-    contents.extras.push_back({.name = fmt::format("{}{}", kVersion, version),
+    contents.extras.push_back({.name = fmt::format("{}{}", prefix, version),
                                .shape = {std::ssize(bytes)},
                                .bytes = std::vector<std::byte>(bytes.begin(), bytes.end())});
   }
   return contents;
 }
 
-// They are of as many servers, or they are left out.
+// They are of as many servers, with the same cut, or they are left out.
 void AttachedCheckpoints::take_versions(const LoadedCheckpoint& loaded) {
   if (server_ == nullptr || server_->versions().num_older() == 0) return;
   const bool same_servers = std::ssize(loaded.manifest.files) == engine_.resources().comm.world();
+  const std::string prefix = prefix_of_versions(engine_.resources().options);
   int taken = 0;
   for (const Extra& extra : loaded.extras) {
-    if (!same_servers || !extra.name.starts_with(kVersion)) continue;
+    if (!same_servers || !extra.name.starts_with(prefix)) continue;
     if (std::ssize(extra.bytes) != server_->versions().bytes_each()) continue;
     std::int64_t version = -1;
-    std::from_chars(extra.name.data() + kVersion.size(), extra.name.data() + extra.name.size(), version);
+    std::from_chars(extra.name.data() + prefix.size(), extra.name.data() + extra.name.size(), version);
     if (version < 0) continue;
     server_->versions().restore(version, extra.bytes);
     ++taken;

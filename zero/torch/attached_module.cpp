@@ -22,7 +22,7 @@ std::string place_of(const ModelTensors& model) {
   return "cpu";
 }
 
-AttachedParameters attached_parameters(const ModelTensors& model, int world, const AttachOptions& options,
+AttachedParameters attached_parameters(const ModelTensors& model, const Communicator& run, const AttachOptions& options,
                                        ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
   for (std::size_t i = 0; i < found.tensors.size(); ++i) {
@@ -32,7 +32,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, int world, con
                         fmt::format("it lies on {}, and is to be trained on {}", tensor.device().str(), device.name()),
                         "move the module there first");
   }
-  std::vector<Unit> units = units_of(found.specs, world, options);
+  std::vector<Unit> units = units_of_role(found.specs, run, options);
   return {std::move(found), std::move(units), owner, device};
 }
 
@@ -41,7 +41,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, int world, con
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
     : own_device_(seams.device == nullptr ? open_device(place_of(model)) : nullptr),
       device_(own_device_ != nullptr ? *own_device_ : *seams.device),
-      parameters_(attached_parameters(model, world.communicator().world(), options, *this, device_)),
+      parameters_(attached_parameters(model, world.communicator(), options, *this, device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {

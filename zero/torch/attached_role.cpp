@@ -6,6 +6,7 @@
 #include "zero/base/error.h"
 #include "zero/comm/arrivals.h"
 #include "zero/comm/group.h"
+#include "zero/engine/uncut.h"
 
 namespace zero {
 namespace {
@@ -25,6 +26,13 @@ std::unique_ptr<Communicator> open_role(Communicator& run, const SyncPlan& plan)
 }
 
 }  // namespace
+
+std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
+                                const EngineOptions& options) {
+  const SyncPlan& sync = options.sync;
+  if (!sync.has_servers()) return units_of(specs, run.world(), options);
+  return sync.is_server(run.rank()) ? units_of(specs, sync.servers, options) : units_of(specs, 1, uncut(options));
+}
 
 AttachedRole::AttachedRole(Communicator& run, EngineOptions options) : run_(run), asked_(std::move(options)) {
   require_possible(asked_.sync, run.world());

@@ -15,12 +15,18 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "zero/comm/arrivals.h"
 #include "zero/serve/push_server.h"
 #include "zero/serve/push_worker.h"
 
 namespace zero {
+
+// The units of a rank's engine: as the servers share them, or whole for a worker; without servers as all ranks have them.
+// Local.
+std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
+                                const EngineOptions& options);
 
 class AttachedRole {
  public:
