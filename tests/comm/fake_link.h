@@ -1,8 +1,11 @@
-// FakeLink: a MessageLink between threads that can lose ranks, for the tests of what MessageCommunicator makes of it.
+// FakeLink: a MessageLink between threads that can lose ranks, and take them back, for the tests of what
+// MessageCommunicator makes of it.
 //
-// Messages match by (from, to, tag) in order, and move when both sides are there, as in MPI and Gloo.
+// Messages match by (from, to, tag) in order, and move when both sides are there, as in MPI and Gloo. In the network a
+// process has an address: that of a rank's first is the rank, and of its k-th replacement address_of(rank, k).
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -11,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -23,6 +27,7 @@ namespace zero {
 
 class FakeNetwork {
  public:
+  static int address_of(int rank, int life) { return rank + 1000 * life; }
   using Key = std::tuple<int, int, std::uint64_t>;  // from, to, tag
 
   struct Side {
@@ -80,11 +85,69 @@ class FakeNetwork {
     return number;
   }
 
-  // The rank's connections break, as when its process ends.
-  void lose(int rank) {
+  // A process's connections break, as when it ends.
+  void lose(int address) {
     const std::scoped_lock lock(mutex_);
-    lost_.insert(rank);
+    lost_.insert(address);
     changed_.notify_all();
+  }
+
+  // ---- processes that come later
+
+  // It will end when it is to meet that rank, and the rank waits for it.
+  void lose_at_meeting(int address, int peer) {
+    const std::scoped_lock lock(mutex_);
+    doomed_.emplace(address, peer);
+  }
+
+  // The ranks that the process has met, once it has. Throws where it has ended, or the run has.
+  std::vector<int> come(int address) {
+    std::unique_lock lock(mutex_);
+    comers_.insert(address);
+    const auto is_over = [&] { return lost_.contains(address) || lost_.contains(0); };
+    changed_.wait(lock, [&] { return is_over() || to_meet_.contains(address); });
+    const std::vector<int> peers = to_meet_[address];
+    for (const int peer : peers) {
+      const std::pair meeting(address, peer);
+      changed_.wait(lock, [&] { return is_over() || meetings_.contains(meeting); });
+      if (doomed_.contains(meeting)) lost_.insert(address);
+      changed_.notify_all();
+      if (is_over()) break;
+      met_.insert(meeting);
+    }
+    comers_.erase(address);
+    if (!is_over()) return peers;
+    const bool is_new = lost_.insert(address).second;
+    changed_.notify_all();
+    throw std::runtime_error(is_new ? "the run has ended" : "killed");
+  }
+
+  // The newest process of a rank that waits; 0: none.
+  int waiting(int rank) {
+    const std::scoped_lock lock(mutex_);
+    int newest = 0;
+    for (const int address : comers_)
+      if (address % 1000 == rank && !lost_.contains(address) && !to_meet_.contains(address))
+        newest = std::max(newest, address);
+    return newest;
+  }
+
+  void introduce(int rank, std::vector<int> peers) {
+    const int address = waiting(rank);
+    const std::scoped_lock lock(mutex_);
+    to_meet_[address] = std::move(peers);
+    introduced_[rank] = address;
+    changed_.notify_all();
+  }
+
+  // The address of the rank's process that was introduced, and whether it met the peer.
+  std::pair<int, bool> meet(int rank, int peer) {
+    std::unique_lock lock(mutex_);
+    const std::pair meeting(introduced_[rank], peer);
+    meetings_.insert(meeting);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return lost_.contains(meeting.first) || met_.contains(meeting); });
+    return {meeting.first, met_.contains(meeting)};
   }
 
   // The most messages with one key that ever waited for their other side.
@@ -97,26 +160,37 @@ class FakeNetwork {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, std::deque<std::shared_ptr<Side>>> sends_, receives_;
-  std::set<int> lost_;
+  std::set<int> lost_;    // addresses
+  std::set<int> comers_;  // addresses
+  std::map<int, std::vector<int>> to_meet_;
+  std::map<int, int> introduced_;  // addresses, by rank
+  std::set<std::pair<int, int>> meetings_, met_, doomed_;
   std::size_t most_waiting_ = 0;
 };
 
-class FakeLink final : public MessageLink {
+class FakeLink final : public MessageLink, private MessageLink::Door {
  public:
-  FakeLink(FakeNetwork& network, int rank) : network_(network), rank_(rank) {}
-  ~FakeLink() override { network_.lose(rank_); }
+  // `most`: processes that may come later, of all ranks. A `life` above 0 is one: then it waits until it has met its peers.
+  FakeLink(FakeNetwork& network, int rank, int life = 0, int most = 0)
+      : network_(network), rank_(rank), address_(FakeNetwork::address_of(rank, life)), most_(most) {
+    if (life > 0) met_ = network.come(address_);
+  }
+  ~FakeLink() override { network_.lose(address_); }
   FakeLink(const FakeLink&) = delete;
   FakeLink& operator=(const FakeLink&) = delete;
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    auto side = network_.post(true, {rank_, to, tag}, const_cast<std::byte*>(data.data()), data.size());
-    return std::make_unique<FakeTransfer>(network_, std::move(side), rank_, to);
+    const int peer = address_of(to);
+    auto side = network_.post(true, {address_, peer, tag}, const_cast<std::byte*>(data.data()), data.size());
+    return std::make_unique<FakeTransfer>(network_, std::move(side), address_, peer);
   }
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    auto side = network_.post(false, {from, rank_, tag}, data.data(), data.size());
-    return std::make_unique<FakeTransfer>(network_, std::move(side), rank_, from);
+    const int peer = address_of(from);
+    auto side = network_.post(false, {peer, address_, tag}, data.data(), data.size());
+    return std::make_unique<FakeTransfer>(network_, std::move(side), address_, peer);
   }
   void abandon() override {}
+  MessageLink::Door* door() override { return most_ > 0 ? this : nullptr; }
 
  private:
   class FakeTransfer final : public Transfer {
@@ -134,8 +208,29 @@ class FakeLink final : public MessageLink {
     int self_, peer_;
   };
 
+  int most() const override { return most_; }
+  bool is_replacement() const override { return !met_.empty(); }
+  bool is_waiting(int rank) override { return network_.waiting(rank) != 0; }
+  void introduce(int rank, std::span<const int> peers) override {
+    network_.introduce(rank, std::vector<int>(peers.begin(), peers.end()));
+  }
+  bool meet(int rank) override {
+    const auto [address, met] = network_.meet(rank, rank_);
+    addresses_[rank] = address;
+    return met;
+  }
+  const char* why() const override { return "nobody came"; }
+  bool has_met(int rank) const override { return std::ranges::find(met_, rank) != met_.end(); }
+
+  int address_of(int rank) const {
+    const auto newer = addresses_.find(rank);
+    return newer == addresses_.end() ? rank : newer->second;
+  }
+
   FakeNetwork& network_;
-  int rank_;
+  int rank_, address_, most_;
+  std::vector<int> met_;
+  std::map<int, int> addresses_;  // of ranks that came back
 };
 
 // Runs the body on every rank; returns what each threw. A rank that throws is lost.

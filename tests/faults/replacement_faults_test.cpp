@@ -15,17 +15,15 @@ namespace {
 using std::chrono::milliseconds;
 constexpr const char* kAlone = "starting it again alone";
 
-class ReplacementFaults : public TrainFaultTest {
+// The parameter is the transport. Over gloo a process takes longer to come back: the full tier has all of it.
+class ReplacementFaults : public TrainFaultTest, public ::testing::WithParamInterface<std::string> {
  protected:
   std::vector<std::string> train(const std::string& run, int ranks, const std::vector<std::string>& more = {}) const {
     return TrainFaultTest::train(run, {"-n", std::to_string(ranks)}, settings(), more);
   }
   static Settings settings() {
-    return {{"train.steps", "300"},
-            {"train.eval_every", "0"},
-            {"checkpoint.every", "0"},
-            {"sync.mode", "async"},
-            {"sync.staleness", "2"}};
+    return {{"comm.transport", GetParam()}, {"train.steps", "300"}, {"train.eval_every", "0"},
+            {"checkpoint.every", "0"},      {"sync.mode", "async"}, {"sync.staleness", "2"}};
   }
 
   nlohmann::json undisturbed(const std::string& run, int ranks) {
@@ -55,7 +53,15 @@ class ReplacementFaults : public TrainFaultTest {
   const EnvironmentVariable level_{"ZERO_LOG_LEVEL", "warn"};
 };
 
-TEST_F(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturbedOne) {
+std::vector<std::string> transports() {
+  std::vector<std::string> names{"shared_memory"};
+  if (ZERO_HAS_GLOO && in_full_tier()) names.emplace_back("gloo");
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Transports, ReplacementFaults, ::testing::ValuesIn(transports()),
+                         [](const auto& transport) { return transport.param; });
+
+TEST_P(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturbedOne) {
   const nlohmann::json whole = undisturbed("whole", 2);  // with one worker the order is always the same
   WatchedCommand command(train("run", 2, {"--run.max_restarts", "3"}));
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
@@ -67,7 +73,7 @@ TEST_F(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturb
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_F(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasured) {
+TEST_P(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasured) {
   const nlohmann::json ranges = undisturbed("ranges", 2);
   WatchedCommand command(
       train("run", 3, {"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"}));  // by memory
@@ -78,7 +84,7 @@ TEST_F(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasu
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_F(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
+TEST_P(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
   std::vector<std::string> launch{built::kCommand, "launch", "-n", "2", "--max-restarts", "1",
                                   "--spared-from", "1",      "--"};
   const std::vector<std::string> program = TrainFaultTest::train("run", {}, settings());
@@ -91,7 +97,7 @@ TEST_F(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_F(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
+TEST_P(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
   WatchedCommand command(train("run", 4, {"--run.max_restarts", "3"}));
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
   for (const int rank : {2, 1, 3}) strike(command.wait_for_rank(rank), SIGKILL);
@@ -105,7 +111,7 @@ TEST_F(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
   expect_same_bits("again", report);
 }
 
-TEST_F(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWorker) {
+TEST_P(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWorker) {
   WatchedCommand command(train("run", 2));
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
   const auto killed = strike(command.wait_for_rank(1), SIGKILL);
@@ -113,7 +119,7 @@ TEST_F(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWor
   EXPECT_EQ(occurrences(kAlone, command.text()), 0) << command.text();
 }
 
-TEST_F(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
+TEST_P(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
   WatchedCommand command(train("run", 2, {"--run.max_restarts", "1"}));
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
   strike(command.wait_for_rank(1), SIGKILL);
@@ -125,7 +131,7 @@ TEST_F(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
 }
 
 // Before it has met the others, in its first collectives, while it trains, and while it comes back.
-TEST_F(ReplacementFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
+TEST_P(ReplacementFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
   const nlohmann::json whole = undisturbed("whole", 2);
   const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {

@@ -1,7 +1,8 @@
-// Workers of a served run that end and come back, over shared memory. A thread stands for each process.
+// Workers of a served run that end and come back, over shared memory and over messages. A thread stands for each process.
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <map>
 #include <random>
@@ -16,6 +17,7 @@
 #include "zero/comm/shared_memory.h"
 
 #include "served_run.h"
+#include "tests/comm/fake_link.h"
 #include "tests/message_of.h"
 #include "tests/tier.h"
 
@@ -27,13 +29,17 @@ using std::chrono::milliseconds;
 // The clocks before which a worker's processes end, one each; the process after these lives on.
 using Deaths = std::map<int, std::vector<std::int64_t>>;
 
+enum class Over { kSharedMemory, kMessages };
+
 struct Story {
+  Over over = Over::kSharedMemory;
   EngineOptions options;
   int workers = 2;
   Deaths deaths{};
   TrainedClocks run{};
   bool comes_back = true;
   milliseconds timeout{60'000};
+  std::function<void(FakeNetwork&)> prepare = [](FakeNetwork&) {};
   // Of a process of a worker, the first being 0: what it does otherwise than `run`.
   std::function<TrainedClocks(int worker, int life, TrainedClocks run)> life_of = [](int, int, TrainedClocks run) {
     return run;
@@ -61,6 +67,22 @@ TrainedClocks with_death(const Story& story, int worker, int life) {
   return run;
 }
 
+// A process that ends by an exception tells nobody.
+class Silence {
+ public:
+  Silence(FakeNetwork& network, int address) : network_(network), address_(address) {}
+  ~Silence() {
+    if (std::uncaught_exceptions() > before_) network_.lose(address_);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  FakeNetwork& network_;
+  int address_;
+  int before_ = std::uncaught_exceptions();
+};
+
 Told tell(const Story& story) {
   static std::atomic<int> stories = 0;
   const SyncPlan& sync = story.options.sync;
@@ -68,20 +90,31 @@ Told tell(const Story& story) {
   const std::string name = fmt::format("replacement-{}-{}", getpid(), stories++);
   int most = 0;
   for (const auto& [worker, deaths] : story.deaths) most += static_cast<int>(deaths.size());
+  most = std::max(most, 1);
   Told told;
+  FakeNetwork network;
+  story.prepare(network);
+  const auto connect = [&](int rank, int life) -> std::unique_ptr<Communicator> {
+    if (story.over == Over::kMessages)
+      return std::make_unique<MessageCommunicator>(std::make_unique<FakeLink>(network, rank, life, most), "fake", rank,
+                                                   world, story.timeout);
+    return connect_shared_memory({.rank = rank,
+                                  .world = world,
+                                  .local_rank = rank,
+                                  .local_world = world,
+                                  .run_id = name,
+                                  .replacement = life,
+                                  .most_replacements = most},
+                                 story.timeout);
+  };
   const auto live = [&](int rank, int life) -> std::string {
     try {
-      const auto comm = connect_shared_memory({.rank = rank,
-                                               .world = world,
-                                               .local_rank = rank,
-                                               .local_world = world,
-                                               .run_id = name,
-                                               .replacement = life,
-                                               .most_replacements = std::max(most, 1)},
-                                              story.timeout);
+      const auto comm = connect(rank, life);
+      const Silence silence(network, FakeNetwork::address_of(rank, life));
       if (sync.is_server(rank)) {
         serve(*comm, story.options, small_specs(), story.run, told.bits);
       } else {
+        comm->arrivals()->may_be_lost();
         work(*comm, story.options, small_specs(), with_death(story, sync.worker_of(rank), life));
       }
       return "";
@@ -122,8 +155,9 @@ void expect_ends(const Told& told, const Story& story) {
   }
 }
 
-// A worker pushes each clock at most once, and begins again with the clock of its return, which is not of before.
-void expect_turns_in_order(const std::deque<PushEvent>& events) {
+// A worker pushes each clock at most once, and begins again with the clock of its return, which is not of before. With a
+// quorum one that is late leaves clocks out.
+void expect_turns_in_order(const std::deque<PushEvent>& events, bool has_quorum = false) {
   std::map<int, std::int64_t> next;
   std::map<int, bool> here;
   for (const PushEvent& event : events) {
@@ -139,18 +173,30 @@ void expect_turns_in_order(const std::deque<PushEvent>& events) {
       is_here = false;
     } else {
       EXPECT_TRUE(is_here) << "worker " << event.worker;
-      EXPECT_EQ(event.clock, clock) << "worker " << event.worker;
+      if (!has_quorum) {
+        EXPECT_EQ(event.clock, clock) << "worker " << event.worker;
+      }
+      EXPECT_GE(event.clock, clock) << "worker " << event.worker;
       clock = event.clock + 1;
     }
   }
 }
 
-TEST(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
+class Replacement : public ::testing::TestWithParam<Over> {};
+
+INSTANTIATE_TEST_SUITE_P(Over, Replacement, ::testing::Values(Over::kSharedMemory, Over::kMessages),
+                         [](const auto& over) { return over.param == Over::kMessages ? "Messages" : "SharedMemory"; });
+
+TEST_P(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
   const TrainedClocks run{.clocks = 6};
   const EngineOptions clipped{.clip = 0.5};
   const TrainedBits alone = plain_run(clipped, 1, small_specs(), run);
   for (const int servers : {1, 2}) {
-    Story story{.options = asynchronous(servers, 1, clipped), .workers = 1, .deaths = {{0, {2, 2, 4}}}, .run = run};
+    Story story{.over = GetParam(),
+                .options = asynchronous(servers, 1, clipped),
+                .workers = 1,
+                .deaths = {{0, {2, 2, 4}}},
+                .run = run};
     if (servers == 2) story.options.shards = Cut::kWeighted;
     if (servers == 2) story.options.shard_weights = {1, 5};
     const Told told = tell(story);
@@ -163,11 +209,32 @@ TEST(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
   }
 }
 
+TEST(ReplacementOverMessages, OneThatEndsBeforeAServerHasMetItIsReplacedToo) {
+  const TrainedClocks run{.clocks = 6};
+  const TrainedBits alone = plain_run({}, 1, small_specs(), run);
+  for (const auto& [servers, peer] : {std::pair{1, 0}, {2, 0}, {2, 1}}) {
+    // The second process has no clock in which to end.
+    Story story{.over = Over::kMessages,
+                .options = asynchronous(servers, 1),
+                .workers = 1,
+                .deaths = {{0, {2, 99}}},
+                .run = run};
+    story.prepare = [servers = servers, peer = peer](FakeNetwork& network) {
+      network.lose_at_meeting(FakeNetwork::address_of(servers, 1), peer);
+    };
+    const Told told = tell(story);
+    expect_ends(told, story);
+    EXPECT_EQ(told.bits.weights, alone.weights) << servers << " servers, lost to " << peer;
+    EXPECT_EQ(told.bits.losses, alone.losses) << servers << " servers, lost to " << peer;
+    expect_turns_in_order(told.bits.events);
+  }
+}
+
 // Worker 1 ends before clock 2, and comes back when worker 0 is in clock 5, which it has not pushed.
-Told tell_of_return_in_clock_five(const EngineOptions& options, int workers) {
+Told tell_of_return_in_clock_five(Over over, const EngineOptions& options, int workers) {
   std::promise<void> far, back;
   std::shared_future<void> is_far = far.get_future().share(), is_back = back.get_future().share();
-  Story story{.options = options, .workers = workers, .deaths = {{1, {2}}}, .run = {.clocks = 8}};
+  Story story{.over = over, .options = options, .workers = workers, .deaths = {{1, {2}}}, .run = {.clocks = 8}};
   story.life_of = [&](int worker, int life, TrainedClocks run) {
     run.before = [&, worker, life, first = true](int, std::int64_t clock) mutable {
       if (worker == 0 && clock == 5) {
@@ -184,15 +251,15 @@ Told tell_of_return_in_clock_five(const EngineOptions& options, int workers) {
   };
   const Told told = tell(story);
   expect_ends(told, story);
-  expect_turns_in_order(told.bits.events);
+  expect_turns_in_order(told.bits.events, options.sync.quorum > 0);
   return told;
 }
 
-TEST(Replacement, GoesOnWithTheClockThatTheOthersAreIn) {
+TEST_P(Replacement, GoesOnWithTheClockThatTheOthersAreIn) {
   EngineOptions quorum;
   quorum.sync = {.servers = 2, .quorum = 2};
   for (const auto& [options, workers] : {std::pair{asynchronous(1, 100), 2}, {quorum, 3}}) {
-    const Told told = tell_of_return_in_clock_five(options, workers);
+    const Told told = tell_of_return_in_clock_five(GetParam(), options, workers);
     const auto returned = std::ranges::find(told.bits.events, true, &PushEvent::returns);
     ASSERT_NE(returned, told.bits.events.end());
     EXPECT_EQ(*returned, (PushEvent{.worker = 1, .clock = 5, .returns = true})) << name_of(options.sync.mode);
@@ -217,7 +284,8 @@ std::vector<std::uint64_t> bits_of(const std::vector<double>& losses) {
   return bits;
 }
 
-TEST(Replacement, ARunWithReplacementsIsReplayedToTheBit) {
+// Over the other transport.
+TEST_P(Replacement, ARunWithReplacementsIsReplayedElsewhereToTheBit) {
   const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 60);
   std::int64_t replaced = 0;
   for (int trial = 0; trial < trials && !testing::Test::HasFailure(); ++trial) {
@@ -226,13 +294,17 @@ TEST(Replacement, ARunWithReplacementsIsReplayedToTheBit) {
     std::mt19937_64 random(seed);
     EngineOptions options = asynchronous(1 + trial % 2, trial % 3, {.clip = 0.5});
     options.sync.compensation = trial % 4 == 3 ? 1 : 0;
-    Story story{.options = options, .workers = 3, .run = jittered({.clocks = 6}, seed)};
+    Story story{.over = GetParam(), .options = options, .workers = 3, .run = jittered({.clocks = 6}, seed)};
+    // From clock 1 on: over messages all servers have heard by then that a worker may be lost.
     for (int deaths = 0; deaths < 3; ++deaths)
-      story.deaths[static_cast<int>(random() % 3)].push_back(static_cast<std::int64_t>(random() % 6));
+      story.deaths[static_cast<int>(random() % 3)].push_back(static_cast<std::int64_t>(1 + random() % 5));
     const Told recorded = tell(story);
     expect_turns_in_order(recorded.bits.events);
     replaced += recorded.bits.replaced;
-    Story again{.options = options, .workers = 3, .run = jittered({.clocks = 6}, seed + 1000)};
+    Story again{.over = GetParam() == Over::kMessages ? Over::kSharedMemory : Over::kMessages,
+                .options = options,
+                .workers = 3,
+                .run = jittered({.clocks = 6}, seed + 1000)};
     again.run.replayed = recorded.bits.events;
     const Told replayed = tell(again);
     expect_ends(replayed, again);
@@ -243,8 +315,11 @@ TEST(Replacement, ARunWithReplacementsIsReplayedToTheBit) {
   EXPECT_GE(replaced, trials) << "the test must replace workers";
 }
 
-TEST(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
-  Story story{.options = asynchronous(1, 100), .deaths = {{1, {2}}}, .run = {.clocks = 5, .configuration = 7}};
+TEST_P(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
+  Story story{.over = GetParam(),
+              .options = asynchronous(1, 100),
+              .deaths = {{1, {2}}},
+              .run = {.clocks = 5, .configuration = 7}};
   std::promise<void> refused;
   std::shared_future<void> is_refused = refused.get_future().share();
   story.life_of = [&](int worker, int life, TrainedClocks run) {
@@ -265,8 +340,8 @@ TEST(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
   EXPECT_EQ(told.bits.losses.size(), 5U);
 }
 
-TEST(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
-  Story story{.options = asynchronous(2, 100), .run = {.clocks = 4}};
+TEST_P(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
+  Story story{.over = GetParam(), .options = asynchronous(2, 100), .run = {.clocks = 4}};
   std::promise<void> over;
   std::shared_future<void> is_over = over.get_future().share();
   story.life_of = [&](int worker, int life, TrainedClocks run) {
@@ -283,8 +358,9 @@ TEST(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
   EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
 }
 
-TEST(Replacement, WhereNobodyComesTheRunEndsAfterItsTimeout) {
-  const Story story{.options = asynchronous(1, 0),
+TEST_P(Replacement, WhereNobodyComesTheRunEndsAfterItsTimeout) {
+  const Story story{.over = GetParam(),
+                    .options = asynchronous(1, 0),
                     .workers = 1,
                     .deaths = {{0, {2}}},
                     .run = {.clocks = 5},

@@ -36,10 +36,10 @@ TEST(Plugin, NcclIsNoTransportOfTheHost) {
   EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
 }
 
-TEST(Plugin, OverMessagesNoRankIsStartedAgainAlone) {
+TEST(Plugin, OverMpiNoRankIsStartedAgainAlone) {
   const std::string refusal =
-      message_of<ConfigError>([] { open_transport("gloo", {.world = 2, .most_replacements = 1}, seconds(1)); });
-  EXPECT_TRUE(says(refusal, "comm.transport = gloo: a rank that is started again alone finds no way into a run"));
+      message_of<ConfigError>([] { open_transport("mpi", {.world = 2, .most_replacements = 1}, seconds(1)); });
+  EXPECT_TRUE(says(refusal, "comm.transport = mpi: a rank that is started again alone finds no way into a run"));
 }
 
 TEST(Plugin, TheTableHasEveryTransportWithAReason) {

@@ -79,20 +79,6 @@ void collect(Child& child, int status) {
   close(child.pipe);
 }
 
-// A port that nobody listens on just now.
-int free_port() {
-  const FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  return ntohs(address.sin_port);
-}
-
 Communicator& launched_communicator(std::chrono::milliseconds timeout) {
   static const auto comm = open_transport(
       launched_transport(), detect_ranks({}, [](const char* name) { return std::getenv(name); }), timeout);
@@ -164,6 +150,19 @@ std::vector<std::string> run_processes(const World& world, const std::function<v
 }
 
 }  // namespace
+
+int free_port() {
+  const FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    throw std::runtime_error("no free port");
+  }
+  return ntohs(address.sin_port);
+}
 
 std::string unique_run_id() {
   static std::atomic<int> count = 0;

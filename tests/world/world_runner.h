@@ -40,4 +40,7 @@ int launched_world();
 // A name that no other run on this machine has.
 std::string unique_run_id();
 
+// A port that nobody listens on just now.
+int free_port();
+
 }  // namespace zero

@@ -77,7 +77,6 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   const SyncConfig& sync = fitted.sync;
   if (sync.mode == "async" || (sync.servers > 0 && sync.mode == "sync" && sync.quorum > 0))
     options.spared_from = static_cast<int>(sync.servers);
-  options.brings_back = fitted.comm.transport != "gloo";
   options.program_for = [program = options.program, fitted](int world) { return for_world(world, program, fitted); };
   const std::filesystem::path dir = run.dir;
   options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {

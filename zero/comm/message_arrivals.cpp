@@ -133,7 +133,7 @@ void MessageCommunicator::hear_why() {
 void MessageCommunicator::look_at(int rank) {
   Peer& peer = run_.peers[rank];
   while (!peer.left && !peer.lost) {
-    if (peer.next.empty()) peer.next.push_back(expect(rank, tag_of(sequence_ + 1, kHeader), {}));
+    if (peer.next.empty()) peer.next.push_back(expect(rank, next_tag(rank), {}));
     const Exchange& newest = *peer.next.back();
     const Status status = newest.header_transfer->test();
     if (status == Status::kLate) return;
@@ -180,7 +180,7 @@ void MessageCommunicator::tell_others(Notice notice) {
     if (lost(peer)) continue;
     auto header = std::make_unique<Header>();
     header->notice = notice;
-    auto transfer = run_.link->send(peer, tag_of(sequence_ + 1, kHeader), std::as_bytes(std::span(header.get(), 1)));
+    auto transfer = run_.link->send(peer, next_tag(peer), std::as_bytes(std::span(header.get(), 1)));
     run_.notices.push_back({this, peer, {}, std::move(header), {}, {}, std::move(transfer)});
   }
 }

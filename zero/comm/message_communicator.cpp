@@ -63,6 +63,7 @@ MessageCommunicator::MessageCommunicator(std::unique_ptr<MessageLink> link, std:
       members_(static_cast<std::size_t>(world)) {
   std::iota(members_.begin(), members_.end(), 0);
   run_.communicators.push_back(this);
+  leave_out_strangers();
 }
 
 MessageCommunicator::MessageCommunicator(Run& run, int rank, const GroupPlace& place)
@@ -96,6 +97,12 @@ std::uint64_t MessageCommunicator::tag_of(std::uint64_t number, int kind) const 
   return group_ << kLinkChannelShift | (number * 4 + static_cast<std::uint64_t>(kind));
 }
 
+std::uint64_t MessageCommunicator::next_tag(int peer) const {
+  const auto known = run_.peers.find(peer);
+  const bool came_back = group_ == 0 && known != run_.peers.end() && known->second.came_back;
+  return tag_of(came_back ? 1 : sequence_ + 1, kHeader);
+}
+
 std::vector<int> MessageCommunicator::peers() const {
   std::vector<int> peers = members_;
   const auto own = std::ranges::lower_bound(peers, rank_);
@@ -110,6 +117,7 @@ Work MessageCommunicator::exchange(Operation operation, std::size_t bytes, CommT
                                    int root) {
   check_usable();
   const Signature own{.sequence = ++sequence_, .operation = operation, .unit = tag.unit, .bytes = bytes, .root = root};
+  for (const Part& part : parts) refuse_collective_with(part.peer, own);
   begun_.insert(own.sequence);
   std::vector<std::unique_ptr<Exchange>> exchanges;
   for (const Part& part : parts) exchanges.push_back(expect_next(part.peer, part.in));
@@ -307,7 +315,7 @@ void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
 void MessageCommunicator::tell_why(const Header& header, Farewells& farewells) const {
   for (const int peer : peers()) {
     if (peer == run_.failed_rank || run_.communicators.front()->lost(peer)) continue;
-    farewells.push_back(run_.link->send(peer, tag_of(sequence_ + 1, kHeader), std::as_bytes(std::span(&header, 1))));
+    farewells.push_back(run_.link->send(peer, next_tag(peer), std::as_bytes(std::span(&header, 1))));
   }
 }
 

@@ -13,6 +13,9 @@
 // that it may be lost, that it leaves, or why the run fails; and there the end of its process shows. A rank whose process
 // ends without a word ends the run.
 //
+// Replacements: where the link has a door, a lost rank comes back. It takes part in no collective, so its notices, and those
+// to it, come in the place of the first one.
+//
 // A group (group.h) sends over the same link under tags of its own: its number is in the upper bits. In here ranks are
 // those of the world; blocks lie in the order of the members.
 #pragma once
@@ -32,7 +35,7 @@
 
 namespace zero {
 
-class MessageCommunicator final : public Communicator, private GroupOpener, private Arrivals {
+class MessageCommunicator final : public Communicator, private GroupOpener, private Arrivals, private Replacements {
  public:
   MessageCommunicator(std::unique_ptr<MessageLink> link, std::string transport, int rank, int world,
                       std::chrono::milliseconds timeout);
@@ -82,6 +85,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
     bool may_be_lost = false;                    // it has said so
     bool left = false;                           // it has said so, too
     bool lost = false;                           // without a word
+    bool came_back = false;                      // in a new process, which takes part in no collective
     std::string reason;                          // of the library
   };
 
@@ -113,6 +117,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   enum Kind { kHeader = 0, kMessageHeader = 2 };
   // Under which a number of this communicator travels.
   std::uint64_t tag_of(std::uint64_t number, int kind) const;
+  // Of the header that the peer and this rank send each other next.
+  std::uint64_t next_tag(int peer) const;
 
   // The part of a collective that concerns one peer.
   struct Part {
@@ -154,6 +160,19 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   bool goes_on_without(int peer);
   void tell_others(Notice notice);
   void say_goodbye();
+
+  // ---- replacements (message_replacements.cpp), of the world
+  Replacements* replacements() override { return run_.link->door() == nullptr ? nullptr : this; }
+  bool is_one() const override { return run_.link->door()->is_replacement(); }
+  int most() const override { return run_.link->door()->most(); }
+  int waiting(RankSet lost) override;
+  void introduce(int rank, RankSet peers) override;
+  void take_back(int rank) override;
+  void let_in(int rank) override;
+  void leave_out_strangers();
+  void forget_predecessor(int rank);
+  void meet(int rank);
+  void refuse_collective_with(int peer, const Signature& own);
 
   void check_usable() const;
   // `operation` as describe() gives it: of this communicator.

@@ -15,7 +15,7 @@
 
 namespace zero {
 
-constexpr int kLinkVersion = 5;
+constexpr int kLinkVersion = 6;
 
 // The world and each group of ranks number their collectives from 1, so each has a channel: the upper bits of a tag.
 constexpr int kLinkChannelShift = 48;
@@ -52,6 +52,27 @@ class MessageLink {
 
   // The run has failed: end without the others.
   virtual void abandon() = 0;
+
+  // How a rank whose process was lost comes back as a new process (replacements.h). Messages with it travel anew from
+  // meet() on, under tags that may be those of its predecessor's; transfers of before end or stay late.
+  class Door {
+   public:
+    virtual ~Door() = default;
+    // As the request has them.
+    virtual int most() const = 0;
+    virtual bool is_replacement() const = 0;
+    // On rank 0: a new process of that rank waits. Waits for nobody.
+    virtual bool is_waiting(int rank) = 0;
+    // On rank 0, of one that waits: it is to meet these ranks, in this order.
+    virtual void introduce(int rank, std::span<const int> peers) = 0;
+    // On each of these: connects with it. False where it has ended meanwhile; then why() says what the library said.
+    virtual bool meet(int rank) = 0;
+    virtual const char* why() const = 0;
+    // In a replacement: whether it has met that rank. It reaches no other.
+    virtual bool has_met(int rank) const = 0;
+  };
+  // Null where the request has no replacements, or the library no way for them.
+  virtual Door* door() { return nullptr; }
 };
 
 struct LinkFailure {
@@ -90,6 +111,8 @@ struct LinkRequest {
   bool one_host = true;        // all ranks share this machine
   const char* interface = "";  // network interface to use; empty: the one that leads to `address`
   long timeout_ms = 0;
+  int replacement = 0;  // above 0: this process is the rank's k-th after the first. Opened when it has met its peers
+  int most_replacements = 0;                 // processes that may come so in this run, of all ranks
   void (*warn)(const char* line) = nullptr;  // one line for the log, from any thread
 };
 

@@ -2,7 +2,7 @@
 //
 //   Replacements& replacements = *comm.arrivals()->replacements();       // on rank 0, which leads
 //   if (const int rank = replacements.waiting(lost); rank >= 0) {
-//     replacements.introduce(rank, only(1));            // 1. the process gets the board, rank 1 its connection to it
+//     replacements.introduce(rank, only(1));            // 1. the process hears whom it is to meet: rank 1 and this one
 //     ...tells rank 1...                                 // 2. there, and on rank 0:
 //     replacements.take_back(rank);
 //     ...rank 1 answers...
@@ -12,7 +12,7 @@
 // The process is told that it is a replacement (is_one()). It has been in no collective of the run and takes part in none:
 // it exchanges messages with rank 0 and the ranks that took it back. Others never hear of it. Messages of its predecessor
 // that nobody has received are gone; works that waited for them are to be dropped. Should the process end at any point of
-// this, it is lost as its predecessor was. Only transports of processes on one machine have it (shared_memory). Local.
+// this, it is lost as its predecessor was. shared_memory and gloo have it. Local.
 #pragma once
 
 #include "zero/rendezvous/rank_set.h"

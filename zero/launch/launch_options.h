@@ -45,9 +45,8 @@ struct LaunchOptions {
   // is to be said of it, in whole lines; an Error it throws is said, too.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
   // Local ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts
-  // are left, such a rank is started again alone, where the others can take it back.
+  // are left, such a rank is started again alone.
   int spared_from = -1;
-  bool brings_back = true;
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank

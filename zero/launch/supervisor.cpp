@@ -172,12 +172,11 @@ int launch(const LaunchOptions& asked) {
   for (int generation = 0;; ++generation) {
     // Launchers of other machines may have been started again themselves: they count other attempts.
     const bool same_id = generation == 0 || asked.nodes > 1;
-    const RunIdentity identity{
-        .run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
-        .master_port = options.master_port != 0 ? options.master_port : free_port(),
-        .generation = generation,
-        .token = random_token(options, std::getenv),
-        .most_replacements = options.spared_from >= 0 && options.brings_back ? policy.left() : 0};
+    const RunIdentity identity{.run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
+                               .master_port = options.master_port != 0 ? options.master_port : free_port(),
+                               .generation = generation,
+                               .token = random_token(options, std::getenv),
+                               .most_replacements = options.spared_from >= 0 ? policy.left() : 0};
     for (const std::string& name : memory.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
         memory.kept().remove(name);

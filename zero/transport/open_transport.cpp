@@ -82,10 +82,10 @@ std::unique_ptr<TorchrunRendezvous> rendezvous_point(const Plugin& plugin, const
 
 std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironment& ranks,
                                       std::chrono::milliseconds timeout) {
-  if (ranks.most_replacements > 0)
+  if (plugin.name != "gloo" && ranks.most_replacements > 0)
     throw ConfigError("comm.transport", plugin.name,
                       "a rank that is started again alone finds no way into a run over it",
-                      "use shared_memory, on one machine; or leave out --max-restarts or --spared-from");
+                      "use shared_memory or gloo, or leave out --max-restarts or --spared-from");
   const Opened opened = open_plugin(plugin);
   if (opened.open == nullptr) {
     throw ConfigError("comm.transport", plugin.name, opened.why_not,
@@ -105,6 +105,8 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
       .one_host = ranks.world == ranks.local_world,
       .interface = interface != nullptr ? interface : "",
       .timeout_ms = timeout.count(),
+      .replacement = ranks.replacement,
+      .most_replacements = ranks.most_replacements,
       .warn = [](const char* line) { ZERO_LOG(warn, "{}", line); },
   };
   LinkFailure failure;

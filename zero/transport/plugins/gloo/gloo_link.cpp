@@ -2,7 +2,8 @@
 //
 // Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through RendezvousStore;
 // each then listens on the address that leads to rank 0, or on the interface that was asked for (ZERO_COMM_INTERFACE).
-// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink.
+// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink. A rank that comes back is
+// reached by a context of its own (gloo_door.h).
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -10,12 +11,12 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <signal.h>
 
 #include "zero/comm/message_link.h"
 
+#include "gloo_door.h"
+#include "no_broken_pipes.h"
 #include "rendezvous_store.h"
-#include "store_messages.h"
 #include "waiters.h"
 
 namespace {
@@ -24,33 +25,10 @@ using std::chrono::milliseconds;
 using zero::LinkFailure;
 using zero::LinkRequest;
 using zero::MessageLink;
+using zero_gloo::GlooDoor;
+using zero_gloo::NoBrokenPipes;
 using zero_gloo::Waiters;
 using Clock = std::chrono::steady_clock;
-
-// Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this thread, and
-// the threads that it starts, get an error for that and no signal.
-class NoBrokenPipes {
- public:
-  NoBrokenPipes() {
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~NoBrokenPipes() {
-    const timespec now{};
-    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipes(const NoBrokenPipes&) = delete;
-  NoBrokenPipes& operator=(const NoBrokenPipes&) = delete;
-
- private:
-  sigset_t pipe_, before_;
-  bool was_pending_;
-};
 
 enum class Direction { kSend, kReceive };
 
@@ -58,13 +36,17 @@ constexpr auto kAnyTime = std::chrono::hours(24 * 365);
 
 class GlooTransfer final : public MessageLink::Transfer {
  public:
-  GlooTransfer(gloo::Context& context, Waiters& waiters, Direction direction, int peer, std::uint64_t tag,
-               std::byte* data, std::size_t bytes)
+  GlooTransfer(const GlooDoor::Way& way, Waiters& waiters, Direction direction, std::uint64_t tag, std::byte* data,
+               std::size_t bytes)
       : waiters_(waiters), direction_(direction) {
     const NoBrokenPipes guard;
+    if (way.context == nullptr) {
+      reason_ = "there is no connection to it";
+      return;
+    }
     try {
-      buffer_ = context.createUnboundBuffer(data, bytes);
-      direction == Direction::kSend ? buffer_->send(peer, tag) : buffer_->recv(peer, tag);
+      buffer_ = way.context->createUnboundBuffer(data, bytes);
+      direction == Direction::kSend ? buffer_->send(way.place, tag) : buffer_->recv(way.place, tag);
     } catch (const std::exception& error) {
       reason_ = error.what();
     }
@@ -118,26 +100,33 @@ class GlooTransfer final : public MessageLink::Transfer {
 
 class GlooLink final : public MessageLink {
  public:
-  explicit GlooLink(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+  // `mesh`: null in a replacement. `door`: null where none may come.
+  GlooLink(std::shared_ptr<gloo::Context> mesh, std::unique_ptr<GlooDoor> door)
+      : mesh_(std::move(mesh)), door_(std::move(door)) {}
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    return std::make_unique<GlooTransfer>(*context_, waiters_, Direction::kSend, to, tag,
+    return std::make_unique<GlooTransfer>(way_to(to), waiters_, Direction::kSend, tag,
                                           const_cast<std::byte*>(data.data()), data.size());
   }
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    return std::make_unique<GlooTransfer>(*context_, waiters_, Direction::kReceive, from, tag, data.data(),
-                                          data.size());
+    return std::make_unique<GlooTransfer>(way_to(from), waiters_, Direction::kReceive, tag, data.data(), data.size());
   }
-  void abandon() override {}
+  void abandon() override {
+    if (door_ != nullptr) door_->abandon();
+  }
+  Door* door() override { return door_.get(); }
 
  private:
-  std::shared_ptr<gloo::Context> context_;
+  GlooDoor::Way way_to(int rank) const { return door_ != nullptr ? door_->way_to(rank) : GlooDoor::Way{mesh_, rank}; }
+
+  std::shared_ptr<gloo::Context> mesh_;
+  std::unique_ptr<GlooDoor> door_;
   Waiters waiters_;
 };
 
 // Where this rank listens for the others.
 std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
-                                                     zero_gloo::RendezvousStore& store) try {
+                                                     const zero_gloo::RendezvousStore& store) {
   gloo::transport::tcp::attr where;
   where.iface = request.interface;
   if (!where.iface.empty()) return gloo::transport::tcp::CreateDevice(where);
@@ -150,21 +139,43 @@ std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
                                 request.rank, true);
   }
   return gloo::transport::tcp::CreateDevice(where);
-} catch (...) {
-  store.abandon();
-  throw;
+}
+
+MessageLink* come_back(const LinkRequest& request) {
+  auto store = std::make_unique<zero_gloo::RendezvousStore>(request, milliseconds(request.timeout_ms));
+  auto door = std::make_unique<GlooDoor>(request, nullptr, make_device(request, *store), nullptr);
+  door->come(std::move(store));
+  return new GlooLink(nullptr, std::move(door));
 }
 
 MessageLink* open_link(const LinkRequest& request) {
+  if (request.replacement > 0) return come_back(request);
   auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
   const milliseconds timeout(request.timeout_ms);
   context->setTimeout(timeout);
-  if (request.world > 1) {
-    zero_gloo::RendezvousStore store(request);
-    auto device = make_device(request, store);
-    context->connectFullMesh(store, device);
+  if (request.world == 1) return new GlooLink(std::move(context), nullptr);
+  std::unique_ptr<zero_gloo::StoreServer> server;
+  if (request.rank == 0) server = zero_gloo::open_store(request);
+  std::unique_ptr<zero_gloo::RendezvousStore> store;  // hangs up before the server waits for that
+  std::shared_ptr<gloo::transport::Device> device;
+  try {
+    store = std::make_unique<zero_gloo::RendezvousStore>(request, timeout);
+    device = make_device(request, *store);
+  } catch (...) {
+    if (server != nullptr) server->abandon();  // the others learn at once that rank 0 has left
+    throw;
   }
-  return new GlooLink(std::move(context));
+  try {
+    context->connectFullMesh(*store, device);
+  } catch (...) {
+    const std::optional<int> early = server == nullptr ? std::nullopt : server->early();
+    if (!early) throw;
+    throw zero_gloo::StoreError("its process ended while the ranks met, and a new one has come", *early);
+  }
+  store.reset();
+  if (request.most_replacements == 0) return new GlooLink(std::move(context), nullptr);
+  auto door = std::make_unique<GlooDoor>(request, std::move(server), device, context);
+  return new GlooLink(std::move(context), std::move(door));
 }
 
 MessageLink* refuse(LinkFailure* failure, int rank, bool configuration, const char* reason) {

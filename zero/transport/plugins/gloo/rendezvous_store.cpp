@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGreeting{10000};  // after which somebody else is believed to listen there
 constexpr int kHangUps = 20;              // of a place that was agreed: a busy rank 0 hangs up, too
+constexpr const char* kLeft = "rank 0 left while the ranks met";
 constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
 
 struct Place {
@@ -129,28 +130,27 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
 
 }  // namespace
 
-RendezvousStore::RendezvousStore(const zero::LinkRequest& request) : timeout_(request.timeout_ms) {
-  zero::RendezvousPoint* point = request.rendezvous_point;
-  if (request.rank == 0) {
-    StoreServerOptions options{.port = point == nullptr ? request.port : 0,
-                               .one_host = request.one_host,
-                               .name = open_name(request),
-                               .secret = rendezvous_secret(request.token, request.run_id),
-                               .num_clients = request.world,
-                               .timeout = timeout_};
-    if (request.warn != nullptr) options.warn = [warn = request.warn](const std::string& line) { warn(line.c_str()); };
-    server_ = std::make_unique<StoreServer>(std::move(options));
+std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request) {
+  zero::RendezvousPoint* const point = request.rendezvous_point;
+  StoreServerOptions options{.port = point == nullptr ? request.port : 0,
+                             .one_host = request.one_host,
+                             .name = open_name(request),
+                             .secret = rendezvous_secret(request.token, request.run_id),
+                             .num_clients = request.world,
+                             .stays_open = request.most_replacements > 0,
+                             .timeout = milliseconds(request.timeout_ms)};
+  if (request.warn != nullptr) options.warn = [warn = request.warn](const std::string& line) { warn(line.c_str()); };
+  auto server = std::make_unique<StoreServer>(std::move(options));
+  zero::LinkFailure failure;
+  if (point != nullptr && !point->announce(server->port(), &failure)) {
+    server->abandon();
+    throw StoreError(failure.reason, failure.rank, failure.configuration);
   }
-  try {
-    zero::LinkFailure failure;
-    if (server_ != nullptr && point != nullptr && !point->announce(server_->port(), &failure)) {
-      throw StoreError(failure.reason, failure.rank, failure.configuration);
-    }
-    socket_ = reach_rank_0(request, Clock::now() + timeout_);
-  } catch (...) {
-    abandon();
-    throw;
-  }
+  return server;
+}
+
+RendezvousStore::RendezvousStore(const zero::LinkRequest& request, milliseconds limit)
+    : socket_(reach_rank_0(request, Clock::now() + limit)), limit_(limit) {
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -160,31 +160,44 @@ RendezvousStore::~RendezvousStore() {
   if (socket_ >= 0) close(socket_);
 }
 
-void RendezvousStore::abandon() {
-  if (server_ != nullptr) server_->abandon();
+void RendezvousStore::set(const std::string& key, const std::vector<char>& data) {
+  if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) throw StoreError(kLeft, 0);
 }
 
-void RendezvousStore::set(const std::string& key, const std::vector<char>& data) {
-  if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) {
-    throw StoreError("rank 0 left while the ranks met", 0);
+void RendezvousStore::come(const Newcomer& newcomer) {
+  if (!write_message(socket_, {.operation = Operation::kCome, .key = newcomer.text(), .value = {}}))
+    throw StoreError(kLeft, 0);
+}
+
+// It sets no such key.
+void RendezvousStore::await_end(const Newcomer& newcomer) {
+  try {
+    get(newcomer.text() + "/end", newcomer.text(), std::chrono::hours(24 * 365));
+  } catch (const StoreError&) {
+    return;
   }
 }
 
-std::vector<char> RendezvousStore::get(const std::string& key) {
-  // Keys are the numbers of ranks.
+void RendezvousStore::hang_up() {
+  shutdown(socket_, SHUT_RDWR);
+}
+
+std::vector<char> RendezvousStore::get(const std::string& key, const std::string& set_by, milliseconds limit) {
+  // Keys of the ranks that meet first are their numbers.
   const int rank = key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 ? std::stoi(key) : -1;
+  const Message question{.operation = Operation::kGet, .key = key, .value = {set_by.begin(), set_by.end()}};
   Message answer;
-  if (!write_message(socket_, {.operation = Operation::kGet, .key = key}))
-    throw StoreError("rank 0 left while the ranks met", 0);
-  switch (read_message(socket_, answer, timeout_)) {
+  if (!write_message(socket_, question)) throw StoreError(kLeft, 0);
+  switch (read_message(socket_, answer, limit)) {
     case Read::kDone:
+      if (answer.operation == Operation::kRefusal) throw StoreError("its new process ended while it was met");
       return answer.value;
     case Read::kLate:
-      throw StoreError("did not arrive within " + std::to_string(timeout_.count()) + " ms", rank);
+      throw StoreError("did not arrive within " + std::to_string(limit.count()) + " ms", rank);
     case Read::kClosed:
       break;
   }
-  throw StoreError("rank 0 left while the ranks met", 0);
+  throw StoreError(kLeft, 0);
 }
 
 void RendezvousStore::wait(const std::vector<std::string>& keys) {

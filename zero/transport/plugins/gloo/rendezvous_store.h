@@ -1,8 +1,9 @@
-// RendezvousStore: a key-value store over TCP, served by rank 0 while the ranks of gloo find each other.
+// RendezvousStore: a rank's connection to the key-value store over TCP in which the ranks of gloo find each other.
 //
 // Each rank puts its addresses under its number and waits for the others'. Works between machines; needs a port of rank
-// 0's: the one that was agreed beforehand, or any free one that rank 0 makes known at the run's RendezvousPoint. The
-// server runs on a thread of rank 0 that sleeps in poll(), until every other rank has hung up or the timeout is over.
+// 0's: the one that was agreed beforehand, or any free one that rank 0 makes known at the run's RendezvousPoint. Rank 0
+// serves the store (open_store) until every other rank has hung up or the timeout is over; where ranks may come back, for
+// as long as the run lasts.
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
@@ -20,30 +21,41 @@
 
 #include "zero/comm/message_link.h"
 
+#include "store_server.h"
+
 namespace zero_gloo {
 
-class StoreServer;
+// On rank 0: it listens, and has announced itself.
+std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request);
 
 class RendezvousStore final : public gloo::rendezvous::Store {
  public:
-  explicit RendezvousStore(const zero::LinkRequest& request);
+  // `limit`: of the way to rank 0, and of each wait.
+  RendezvousStore(const zero::LinkRequest& request, std::chrono::milliseconds limit);
   ~RendezvousStore() override;
+  RendezvousStore(const RendezvousStore&) = delete;
+  RendezvousStore& operator=(const RendezvousStore&) = delete;
 
   void set(const std::string& key, const std::vector<char>& data) override;
-  std::vector<char> get(const std::string& key) override;
+  std::vector<char> get(const std::string& key) override { return get(key, "", limit_); }
+  // `set_by`: a newcomer, as text, that sets it; where that one is gone a StoreError says so at once. Empty: anybody.
+  std::vector<char> get(const std::string& key, const std::string& set_by, std::chrono::milliseconds limit);
+  std::vector<char> get(const std::string& key, const std::string& set_by) { return get(key, set_by, limit_); }
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
+
+  // This process is that newcomer.
+  void come(const Newcomer& newcomer);
+  // Waits until that newcomer is gone, or hang_up() was called, by another thread.
+  void await_end(const Newcomer& newcomer);
+  void hang_up();
 
   // This rank's own address on the way to rank 0, as digits.
   std::string local_address() const;
 
-  // Before an error of this rank is reported: the others learn at once that rank 0 has left.
-  void abandon();
-
  private:
-  std::unique_ptr<StoreServer> server_;  // rank 0
   int socket_ = -1;
-  std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds limit_;
 };
 
 }  // namespace zero_gloo

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
 
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,15 +67,31 @@ std::string address_of(const sockaddr_storage& address, socklen_t bytes) {
 
 }  // namespace
 
+std::optional<Newcomer> Newcomer::parse(const std::string& text) {
+  Newcomer newcomer;
+  const char* const end = text.data() + text.size();
+  const auto rank = std::from_chars(text.data(), end, newcomer.rank);
+  if (rank.ec != std::errc() || rank.ptr == end || *rank.ptr != '/') return std::nullopt;
+  const auto number = std::from_chars(rank.ptr + 1, end, newcomer.number);
+  if (number.ec != std::errc() || number.ptr != end || newcomer.rank < 0 || newcomer.number < 1) return std::nullopt;
+  return newcomer;
+}
+
 StoreServer::StoreServer(StoreServerOptions options)
-    : options_(std::move(options)), listener_(listen_on(options_.port, options_.one_host)) {
+    : options_(std::move(options)),
+      deadline_(Clock::now() + options_.timeout),
+      listener_(listen_on(options_.port, options_.one_host)),
+      waker_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   options_.name.resize(std::min(options_.name.size(), kMostNameBytes));
   thread_ = std::thread([this] { serve(); });
 }
 
 StoreServer::~StoreServer() {
+  closing_ = true;
+  wake();
   thread_.join();
   close(listener_);
+  if (waker_ >= 0) close(waker_);
   for (const Client& client : clients_) close(client.socket);
 }
 
@@ -83,25 +102,81 @@ int StoreServer::port() const {
   return ntohs(address.sin6_port);
 }
 
+void StoreServer::wake() {
+  const std::uint64_t one = 1;
+  if (waker_ >= 0) (void)!write(waker_, &one, sizeof one);  // without it the thread looks ten times a second
+}
+
+void StoreServer::abandon() {
+  abandoned_ = true;
+  wake();
+}
+
+void StoreServer::open_door() {
+  const std::scoped_lock lock(mutex_);
+  door_is_open_ = true;
+}
+
+std::optional<Newcomer> StoreServer::newcomer(int rank) {
+  const std::scoped_lock lock(mutex_);
+  std::optional<Newcomer> newest;
+  for (const Client& client : clients_)
+    if (client.newcomer && client.newcomer->rank == rank && (!newest || newest->number < client.newcomer->number))
+      newest = client.newcomer;
+  return newest;
+}
+
+std::optional<int> StoreServer::early() {
+  const std::scoped_lock lock(mutex_);
+  return early_;
+}
+
+void StoreServer::set(const std::string& key, std::vector<char> value) {
+  {
+    const std::scoped_lock lock(mutex_);
+    values_[key] = std::move(value);
+  }
+  wake();
+}
+
+bool StoreServer::is_here(const std::string& newcomer) const {
+  return std::ranges::any_of(
+      clients_, [&](const Client& client) { return client.newcomer && client.newcomer->text() == newcomer; });
+}
+
+// Called by the thread.
+bool StoreServer::goes_on() const {
+  if (abandoned_) return false;
+  return (options_.stays_open && !closing_) || (num_finished_ < options_.num_clients && Clock::now() < deadline_);
+}
+
 void StoreServer::serve() {
-  const auto deadline = Clock::now() + options_.timeout;
-  while (num_finished_ < options_.num_clients && Clock::now() < deadline && !abandoned_) {
-    std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0}};
+  std::unique_lock lock(mutex_);
+  while (goes_on()) {
+    std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0},
+                              {.fd = waker_, .events = POLLIN, .revents = 0}};
     for (const Client& client : clients_) {
       const bool waits = !client.unsent.empty();
       polls.push_back(
           {.fd = client.socket, .events = static_cast<short>(POLLIN | (waits ? POLLOUT : 0)), .revents = 0});
     }
-    if (poll(polls.data(), polls.size(), 100) < 0 && errno != EINTR) break;
+    lock.unlock();
+    const bool broken = poll(polls.data(), polls.size(), 100) < 0 && errno != EINTR;
+    lock.lock();
+    if (broken) break;
+    std::uint64_t woken = 0;
+    if (polls[1].revents != 0) (void)!read(waker_, &woken, sizeof woken);
     const auto now = Clock::now();
     for (std::size_t i = clients_.size(); i-- > 0;) {
       Client& client = clients_[i];
       const bool late = !client.session.proved() && now > client.until;
-      if (late || (polls[i + 1].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
+      if (late || (polls[i + 2].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
     }
     if (polls[0].revents != 0) accept_clients();
     answer_waiting();
   }
+  if (!early_) return;
+  for (const Client& client : clients_) shutdown(client.socket, SHUT_RDWR);  // nobody waits any more
 }
 
 void StoreServer::drop(std::size_t client) {
@@ -144,12 +219,24 @@ bool StoreServer::serve_client(Client& client) try {
 
 bool StoreServer::answer(Client& client, Message message) {
   if (!client.session.proved()) return greet(client, message);
-  if (message.operation == Operation::kSet) {
-    values_[message.key] = std::move(message.value);
-    return true;
+  switch (message.operation) {
+    case Operation::kSet:
+      values_[message.key] = std::move(message.value);
+      return true;
+    case Operation::kGet:
+      client.waits_for = std::move(message.key);
+      client.set_by.assign(message.value.begin(), message.value.end());
+      return true;
+    case Operation::kCome:
+      client.newcomer = options_.stays_open ? Newcomer::parse(message.key) : std::nullopt;
+      if (client.newcomer && !door_is_open_) {
+        early_ = client.newcomer->rank;
+        abandoned_ = true;
+      }
+      return client.newcomer.has_value();
+    default:
+      return false;
   }
-  client.waits_for = std::move(message.key);
-  return message.operation == Operation::kGet;
 }
 
 bool StoreServer::greet(Client& client, const Message& message) {
@@ -177,9 +264,13 @@ bool StoreServer::send_unsent(Client& client) {
 
 void StoreServer::answer_waiting() {
   for (Client& client : clients_) {
-    const auto value = client.waits_for.empty() ? values_.end() : values_.find(client.waits_for);
-    if (value == values_.end() || client.unsent.size() > kMostUnsent) continue;
-    const auto bytes = to_bytes({.operation = Operation::kGet, .key = client.waits_for, .value = value->second});
+    if (client.waits_for.empty() || client.unsent.size() > kMostUnsent) continue;
+    const auto value = values_.find(client.waits_for);
+    const bool in_vain = value == values_.end() && !client.set_by.empty() && !is_here(client.set_by);
+    if (value == values_.end() && !in_vain) continue;
+    const auto bytes = to_bytes({.operation = in_vain ? Operation::kRefusal : Operation::kGet,
+                                 .key = client.waits_for,
+                                 .value = in_vain ? std::vector<char>() : value->second});
     client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
     client.waits_for.clear();
     send_unsent(client);  // a client that is gone is noticed by the next poll

@@ -5,12 +5,17 @@
 // One thread serves all connections and waits for none of them: who is slow, silent or says something else than a rank
 // holds up nobody, and until it has proved that it has the secret (handshake.h) it gets a few hundred bytes of memory
 // and ten seconds.
+//
+// One that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
+// newcomer until it hangs up.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,22 +31,42 @@ struct StoreServerOptions {
   std::string name;       // of the run, for who meets at the wrong port; no secret
   std::string secret;
   int num_clients = 0;
+  bool stays_open = false;  // for newcomers, until it is destroyed
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds handshake_limit{10000};
   std::function<void(const std::string& line)> warn = {};  // of a connection that was refused; on the server's thread
+};
+
+// A new process of a rank: its k-th after the first.
+struct Newcomer {
+  int rank = 0;
+  int number = 0;
+
+  // "2/1": as it is said, and as the keys begin under which it is met.
+  std::string text() const { return std::to_string(rank) + "/" + std::to_string(number); }
+  static std::optional<Newcomer> parse(const std::string& text);
 };
 
 class StoreServer {
  public:
   // Throws StoreError when the port is taken.
   explicit StoreServer(StoreServerOptions options);
-  // Waits until all clients have hung up, the timeout is over, or abandon() was called.
+  // Waits until as many clients as were to come have hung up, the timeout is over, or abandon() was called. Newcomers are
+  // not waited for.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   int port() const;
-  void abandon() { abandoned_ = true; }
+  void abandon();
+
+  // From here on newcomers wait. One that comes before ends the meeting, as its predecessor is gone; then early() is its rank.
+  void open_door();
+  std::optional<int> early();
+  // The newest newcomer of that rank.
+  std::optional<Newcomer> newcomer(int rank);
+  // As a client's kSet.
+  void set(const std::string& key, std::vector<char> value);
 
  private:
   struct Client {
@@ -52,9 +77,14 @@ class StoreServer {
     MessageReader reader;
     std::vector<char> unsent;
     std::string waits_for;  // a key that is not there yet; empty: none
+    std::string set_by;     // by this newcomer, as text; empty: by anybody
+    std::optional<Newcomer> newcomer;
   };
 
   void serve();
+  bool goes_on() const;
+  void wake();
+  bool is_here(const std::string& newcomer) const;
   void accept_clients();
   // False when the client is to be dropped.
   bool serve_client(Client& client);
@@ -66,12 +96,18 @@ class StoreServer {
   void drop(std::size_t client);
 
   StoreServerOptions options_;
+  std::chrono::steady_clock::time_point deadline_;
   int listener_ = -1;
+  int waker_ = -1;    // an eventfd
+  std::mutex mutex_;  // of all below that is no atomic, but for the thread's waits
   std::map<std::string, std::vector<char>> values_;
   std::vector<Client> clients_;  // in the order of their coming
   int num_finished_ = 0;
   int num_warnings_ = 0;
+  bool door_is_open_ = false;
+  std::optional<int> early_;
   std::atomic<bool> abandoned_ = false;
+  std::atomic<bool> closing_ = false;
   std::thread thread_;
 };
 

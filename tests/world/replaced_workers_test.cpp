@@ -1,0 +1,159 @@
+// Workers that are processes, are killed, and come back as new processes, over gloo.
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "suite.h"
+#include "tests/serve/served_run.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+struct Trial {
+  EngineOptions options;
+  int workers = 1;
+  int most = 1;  // processes that come back
+  TrainedClocks run{.clocks = 6};
+  std::vector<std::uint32_t> weights{};  // that the run is to come to
+  // Called in a worker's process before each clock.
+  std::function<void(int worker, int life, std::int64_t clock)> before = [](int, int, std::int64_t) {};
+  // Called here, when a process that comes back has been started.
+  std::function<void(int life, pid_t process)> came = [](int, pid_t) {};
+};
+
+// A rank's process, which was started `life` times before. Returns its exit status.
+int live(const Trial& trial, const RankEnvironment& ranks) try {
+  const SyncPlan& sync = trial.options.sync;
+  const auto comm = open_transport("gloo", ranks, std::chrono::minutes(2));
+  if (sync.is_server(ranks.rank)) {
+    TrainedBits bits;
+    serve(*comm, trial.options, small_specs(), trial.run, bits);
+    if (ranks.rank == 0) {
+      EXPECT_EQ(bits.weights, trial.weights);
+    }
+  } else {
+    TrainedClocks run = trial.run;
+    run.before = [&](int worker, std::int64_t clock) { trial.before(worker, ranks.replacement, clock); };
+    comm->arrivals()->may_be_lost();
+    work(*comm, trial.options, small_specs(), run);
+  }
+  return ::testing::Test::HasFailure() ? 1 : 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "rank %d: %s\n", ranks.rank, error.what());
+  return 3;
+}
+
+class ReplacedWorkers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!launched_transport().empty()) GTEST_SKIP() << "these ranks are started here";
+    for (const TransportStatus& status : transport_statuses())
+      if (status.name == "gloo" && !status.available) GTEST_SKIP() << status.why;
+  }
+
+  void TearDown() override {
+    for (const auto& [process, ranks] : running_) {
+      kill(process, SIGKILL);
+      waitpid(process, nullptr, 0);
+    }
+  }
+
+  // Whoever is killed is started again. All others are to end well. Returns the number of those that were started again.
+  int run(const Trial& trial) {
+    RankEnvironment ranks;
+    ranks.world = ranks.local_world = trial.options.sync.servers + trial.workers;
+    ranks.run_id = unique_run_id();
+    ranks.master_port = free_port();
+    ranks.most_replacements = trial.most;
+    for (int rank = 0; rank < ranks.world; ++rank) {
+      ranks.rank = ranks.local_rank = rank;
+      start(trial, ranks);
+    }
+    int again = 0;
+    const auto limit = Clock::now() + std::chrono::minutes(2);
+    while (!running_.empty() && !HasFailure()) {
+      int status = 0;
+      const pid_t process = waitpid(-1, &status, WNOHANG);
+      const auto ended = running_.find(process);
+      if (ended == running_.end()) {
+        EXPECT_LT(Clock::now(), limit) << "the run hangs";
+        std::this_thread::sleep_for(milliseconds(1));
+        continue;
+      }
+      RankEnvironment next = ended->second;
+      running_.erase(ended);
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && again < trial.most) {
+        ++again;
+        ++next.replacement;
+        trial.came(next.replacement, start(trial, next));
+        continue;
+      }
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << next.rank << ": status " << status;
+    }
+    return again;
+  }
+
+ private:
+  pid_t start(const Trial& trial, const RankEnvironment& ranks) {
+    std::fflush(nullptr);
+    const pid_t process = fork();
+    if (process == 0) {
+      const int status = live(trial, ranks);
+      std::fflush(nullptr);
+      _exit(status);
+    }
+    running_[process] = ranks;
+    return process;
+  }
+
+  std::map<pid_t, RankEnvironment> running_;
+};
+
+EngineOptions asynchronous(int servers) {
+  return {.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = 1}, .clip = 0.5};
+}
+
+// With one worker servers wait for it, and the order of events is always the same. Its second process ends before it has
+// pushed anything.
+TEST_F(ReplacedWorkers, TwoInARowLeaveNoTraceInTheBits) {
+  Trial trial{.options = asynchronous(2), .most = 2};
+  trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
+  trial.before = [](int, int life, std::int64_t clock) {
+    if (life < 2 && clock == 2) kill(getpid(), SIGKILL);
+  };
+  EXPECT_EQ(run(trial), 2);
+}
+
+// While it waits to be taken back, while it meets the servers, and while it computes. It may also have done its part.
+TEST_F(ReplacedWorkers, OneThatIsKilledAtAnyMomentOfItsReturnLeavesNoTraceEither) {
+  Trial trial{.options = asynchronous(2), .most = 2};
+  trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
+  trial.before = [](int, int life, std::int64_t clock) {
+    if (life == 0 && clock == 2) kill(getpid(), SIGKILL);
+  };
+  std::mt19937_64 random(11);
+  trial.came = [&](int life, pid_t process) {
+    if (life != 1) return;
+    usleep(static_cast<useconds_t>(random() % 40'000));  // the moment is what is tried
+    kill(process, SIGKILL);
+  };
+  const int trials = num_trials("ZERO_KILLED_RETURNS", 2, 60);
+  for (int i = 0; i < trials && !HasFailure(); ++i) {
+    SCOPED_TRACE(i);
+    run(trial);
+  }
+}
+
+}  // namespace
+}  // namespace zero

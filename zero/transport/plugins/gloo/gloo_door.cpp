@@ -1,0 +1,171 @@
+#include "gloo_door.h"
+
+#include <algorithm>
+#include <atomic>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+
+#include "no_broken_pipes.h"
+
+namespace zero_gloo {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kMostOfAMeeting{30000};  // of each wait in the store, for a process that is there
+constexpr milliseconds kConnecting{2000};       // Gloo waits five times as long
+constexpr auto kAnyTime = std::chrono::hours(24 * 365);
+
+std::vector<char> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+std::string text_of(const std::vector<char>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string key_of_peers(const Newcomer& newcomer) {
+  return newcomer.text() + "/peers";
+}
+
+std::string key_of_newest(int rank) {
+  return "newest/" + std::to_string(rank);
+}
+
+// A context of two that is connected step by step.
+class Pair final : public gloo::Context {
+ public:
+  Pair(const std::shared_ptr<gloo::transport::Device>& device, int place, milliseconds limit)
+      : gloo::Context(place, 2) {
+    setTimeout(limit);
+    device_ = device;
+    transportContext_ = device->createContext(place, 2);
+    transportContext_->setTimeout(limit);
+    transportContext_->createPair(1 - place);
+  }
+
+  gloo::transport::Pair& connection() { return *getPair(1 - rank); }
+};
+
+// While one of these lives a connection that is being made with a newcomer is closed when that one ends.
+class EndWatch {
+ public:
+  EndWatch(RendezvousStore& store, const Newcomer& newcomer, gloo::transport::Pair& connection)
+      : store_(store), thread_([this, newcomer, &connection] {
+          store_.await_end(newcomer);
+          if (over_) return;
+          gone_ = true;
+          connection.close();
+        }) {}
+  ~EndWatch() {
+    over_ = true;
+    store_.hang_up();
+    thread_.join();
+  }
+  EndWatch(const EndWatch&) = delete;
+  EndWatch& operator=(const EndWatch&) = delete;
+
+  bool gone() const { return gone_; }
+
+ private:
+  RendezvousStore& store_;
+  std::atomic<bool> over_ = false, gone_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+GlooDoor::KeptRequest::KeptRequest(const zero::LinkRequest& from)
+    : address(from.address), run_id(from.run_id), token(from.token), request(from) {
+  request.address = address.c_str();
+  request.run_id = run_id.c_str();
+  request.token = token.c_str();
+  request.interface = "";
+  request.rendezvous_point = nullptr;  // it may be gone
+}
+
+GlooDoor::GlooDoor(const zero::LinkRequest& request, std::unique_ptr<StoreServer> server,
+                   std::shared_ptr<gloo::transport::Device> device, std::shared_ptr<gloo::Context> mesh)
+    : kept_(request), device_(std::move(device)), mesh_(std::move(mesh)), server_(std::move(server)) {
+  if (server_ != nullptr) server_->open_door();
+}
+
+void GlooDoor::come(std::unique_ptr<RendezvousStore> store) {
+  const Newcomer newcomer{.rank = kept_.request.rank, .number = kept_.request.replacement};
+  store_ = std::move(store);
+  store_->come(newcomer);
+  std::istringstream peers(text_of(store_->get(key_of_peers(newcomer), "", kAnyTime)));
+  for (int peer = 0; peers >> peer;) ways_[peer] = {connect(*store_, newcomer, peer), 0};
+}
+
+GlooDoor::Way GlooDoor::way_to(int rank) const {
+  const auto met = ways_.find(rank);
+  return met != ways_.end() ? met->second : Way{mesh_, rank};
+}
+
+void GlooDoor::abandon() {
+  if (server_ != nullptr) server_->abandon();
+}
+
+bool GlooDoor::is_waiting(int rank) {
+  const std::optional<Newcomer> newcomer = server_ == nullptr ? std::nullopt : server_->newcomer(rank);
+  if (!newcomer || newcomer->number <= introduced_[rank]) return false;
+  waiting_[rank] = *newcomer;
+  return true;
+}
+
+void GlooDoor::introduce(int rank, std::span<const int> peers) {
+  const Newcomer newcomer = waiting_.at(rank);
+  introduced_[rank] = newcomer.number;
+  std::string text;
+  for (const int peer : peers) text += std::to_string(peer) + " ";
+  server_->set(key_of_newest(rank), bytes_of(newcomer.text()));
+  server_->set(key_of_peers(newcomer), bytes_of(text));
+}
+
+bool GlooDoor::meet(int rank) {
+  const NoBrokenPipes guard;
+  try {
+    close_way_to(rank);
+    RendezvousStore store(kept_.request, std::min(milliseconds(kept_.request.timeout_ms), kMostOfAMeeting));
+    const std::optional<Newcomer> newcomer = Newcomer::parse(text_of(store.get(key_of_newest(rank))));
+    if (!newcomer) throw StoreError("rank 0 names no new process of it", 0);
+    ways_[rank] = {connect(store, *newcomer, kept_.request.rank), 1};
+    return true;
+  } catch (const std::exception& error) {
+    why_ = error.what();
+    return false;
+  }
+}
+
+// Each side sets its address under its place.
+std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const Newcomer& newcomer, int peer) {
+  const int place = peer == kept_.request.rank ? 0 : 1;
+  const std::string prefix = newcomer.text() + "/" + std::to_string(peer) + "/";
+  auto pair = std::make_shared<Pair>(device_, place, std::min(milliseconds(kept_.request.timeout_ms), kConnecting));
+  store.set(prefix + std::to_string(place), pair->connection().address().bytes());
+  const std::vector<char> address =
+      store.get(prefix + std::to_string(1 - place), /*set_by=*/place == 0 ? newcomer.text() : "");
+  if (place == 1) {
+    pair->connection().connect(address);
+    return pair;
+  }
+  const EndWatch watch(store, newcomer, pair->connection());
+  pair->connection().connect(address);
+  if (watch.gone()) throw StoreError("its new process ended while it was met");
+  return pair;
+}
+
+// A connection whose other end is gone while bytes of it are not read keeps a thread of Gloo busy.
+void GlooDoor::close_way_to(int rank) {
+  const Way old = way_to(rank);
+  if (old.context != nullptr) old.context->getPair(old.place)->close();
+  ways_[rank] = {};
+}
+
+}  // namespace zero_gloo
