@@ -72,14 +72,16 @@ std::vector<ServedCutRow> served_cut_rows() {
   return rows;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, ServedCutProcesses, testing::ValuesIn(served_cut_rows()), [](const auto& tested) {
+std::string name_of_served(const ServedCutRow& row) {
   constexpr std::array kOver{"SharedMemory", "Gloo", "Mpi"};
   constexpr std::array kCuts{"Hash", "Whole", "Weighted"};
   constexpr std::array kModes{"Stale", "Sync", "Async"};
-  return fmt::format("{}{}{}", kOver[static_cast<std::size_t>(tested.param.over)],
-                     kCuts[static_cast<std::size_t>(tested.param.cut)],
-                     kModes[static_cast<std::size_t>(tested.param.mode)]);
-});
+  return fmt::format("{}{}{}", kOver[static_cast<std::size_t>(row.over)], kCuts[static_cast<std::size_t>(row.cut)],
+                     kModes[static_cast<std::size_t>(row.mode)]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, ServedCutProcesses, testing::ValuesIn(served_cut_rows()),
+                         [](const auto& tested) { return name_of_served(tested.param); });
 
 }  // namespace
 }  // namespace zero

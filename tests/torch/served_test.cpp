@@ -40,6 +40,9 @@ TEST(AttachedToServers, WorkersTrainTheModelAsRanksWithoutServers) {
     const Values plain = train_on(2, {.dtype = dtype});
     EXPECT_TRUE(tests::same_bits(train_on(3, {.sync = {.servers = 1}, .dtype = dtype}), plain));
     EXPECT_TRUE(tests::same_bits(train_on(4, {.sync = {.servers = 2}, .dtype = dtype}), plain));
+    for (const Cut shards : {Cut::kHash, Cut::kWhole, Cut::kWeighted})  // weights as measured
+      EXPECT_TRUE(tests::same_bits(train_on(4, {.shards = shards, .sync = {.servers = 2}, .dtype = dtype}), plain))
+          << name_of(shards);
   }
 }
 
