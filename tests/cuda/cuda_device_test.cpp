@@ -19,6 +19,7 @@
 #include "zero/optim/lion_kernel.h"
 #include "zero/optim/muon_kernel.h"
 #include "zero/optim/outer_step.h"
+#include "zero/optim/rule_registry.h"
 #include "zero/optim/sgd_kernel.h"
 
 #include "fake_cudart/fake_cudart.h"
@@ -303,6 +304,28 @@ TEST_F(CudaDevice, QueuesOneLaunchForAListOfSpansAndNoneForNoElements) {
   run(*device, Lane::kUpdate, kCast, ElementArguments{}, {});
   run(*device, Lane::kReduce, kRankSum, RankSumArguments{.num_in = 1}, {});
   EXPECT_EQ(fake().num_launches, before + 1);
+}
+
+TEST_F(CudaDevice, LaunchesAsFewKernelsAsTakeTheSpansOfAnUpdate) {
+  const auto device = open_device("cuda");
+  constexpr int kSpans = 2 * static_cast<int>(AdamArguments::kMost) + 3;
+  std::vector<float> some(64);
+  const auto launches = [&](const UpdateRule& rule, int num_spans) {
+    UpdateSpan span{.parameter = some.data(), .gradient = std::as_bytes(std::span(some)).data(), .numel = 64};
+    for (std::size_t state = 0; state < rule.states().size(); ++state) span.states[state] = some.data();
+    const std::vector<SpanUpdate> updates(static_cast<std::size_t>(num_spans), {span, {.step = 2, .lr = 1e-3}});
+    const int before = fake().num_launches;
+    rule.queue(*device, Lane::kUpdate, updates);
+    return fake().num_launches - before;
+  };
+  for (const OptimizerOptions& options : std::vector<OptimizerOptions>{AdamWOptions{}, SgdOptions{}, LionOptions{}}) {
+    const auto rule = make_update_rule(options);
+    EXPECT_EQ(launches(*rule, 0), 0) << rule->name();
+    EXPECT_EQ(launches(*rule, 12), 1) << rule->name();
+    EXPECT_EQ(launches(*rule, kSpans), 3) << rule->name();
+  }
+  const auto averaged = with_average(make_update_rule(AdamWOptions{}), 0.9);
+  EXPECT_EQ(launches(*averaged, 12), 1 + 12) << "an average is a kernel of its own for each span";
 }
 
 TEST_F(CudaDevice, RefusesAKernelThatItHasNoCodeFor) {

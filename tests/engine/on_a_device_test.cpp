@@ -12,10 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/device/host_device.h"
 #include "zero/device/open_device.h"
 #include "zero/device/recorded_device.h"
 
 #include "../expect_contains.h"
+#include "../forwarded_device.h"
 #include "../temporary_folder.h"
 #include "../tier.h"
 #include "block_specs.h"
@@ -109,6 +111,46 @@ TEST(OnADevice, OtherRulesAverageAndDelayHaveThem) {
   expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = AdamW8bitOptions{}});
   expect_host_bits(2, small_specs(), {.stage = 3, .delayed_update = true});
   expect_host_bits(1, small_specs(), {.stage = 0, .optimizer = LionOptions{}});
+}
+
+// Counts the kernels of one name. Main memory, of which an engine is told that the host cannot read it.
+class CountedKernels final : public ForwardedDevice {
+ public:
+  explicit CountedKernels(std::string_view name) : ForwardedDevice(HostDevice::instance()), name_(name) {}
+  bool host_readable() const override { return false; }
+  void run(Lane lane, const KernelCall& call) override {
+    num_calls += call.kernel.name == name_ ? 1 : 0;
+    ForwardedDevice::run(lane, call);
+  }
+  int num_calls = 0;
+
+ private:
+  std::string_view name_;
+};
+
+TEST(OnADevice, OneKernelUpdatesAllParametersOfAUnit) {
+  std::vector<ParamSpec> specs;
+  for (int block = 0; block < 3; ++block)
+    for (int param = 0; param < 7; ++param)
+      specs.push_back({.name = "h." + std::to_string(block) + ".p" + std::to_string(param), .shape = {5 + param}});
+  for (int param = 0; param < 20; ++param) specs.push_back({.name = "p" + std::to_string(param), .shape = {3}});
+  for (const int stage : {0, 3}) {
+    for (const int world : {1, 2}) {
+      on_ranks(world, [&](Communicator& comm) {
+        CountedKernels device("adam");
+        EngineSeams seams;
+        seams.device = &device;
+        ScriptedModel model(comm, specs, {.stage = stage}, seams);
+        ASSERT_EQ(model.units().size(), 4u);
+        model.train(0);
+        device.num_calls = 0;
+        model.train(1);
+        model.weight_bits();  // all updates are done
+        // A kernel takes 16 spans, and the rest of the model has 20, of which a shard has about half.
+        EXPECT_EQ(device.num_calls, stage == 3 && world == 2 ? 4 : 5) << stage << ", " << world;
+      });
+    }
+  }
 }
 
 // All states on the host, and half of the optimizer's: then some tiles are updated on the device, and some on the host.

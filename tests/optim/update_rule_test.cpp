@@ -9,6 +9,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/parallel.h"
+#include "zero/device/host_device.h"
 #include "zero/optim/averaged_rule.h"
 #include "zero/optim/kernel_target.h"
 #include "zero/optim/outer_step.h"
@@ -49,6 +50,32 @@ std::vector<OptimizerOptions> every_rule() {
 
 int num_states(const UpdateRule& rule) {
   return static_cast<int>(rule.states().size());
+}
+
+TEST(UpdateRule, QueuedTogetherSpansHaveTheBitsOfUpdatesOneByOne) {
+  constexpr int kSpans = 35;  // more than two kernels take
+  std::vector<std::unique_ptr<UpdateRule>> rules;
+  for (const OptimizerOptions& options : every_rule()) rules.push_back(make_update_rule(options));
+  for (const auto& rule : rules) {
+    std::vector<SpanMemory> one_by_one;
+    for (std::uint32_t i = 0; i < kSpans; ++i)
+      one_by_one.emplace_back(1 + 7 * i, i % 2 == 0 ? DType::kFloat32 : DType::kBFloat16, num_states(*rule), i % 3 == 0,
+                              i);
+    std::vector<SpanMemory> together = one_by_one;
+    const std::vector<double> sums(static_cast<std::size_t>(rule->num_sums()), 2.0);
+    std::vector<SpanUpdate> updates;
+    for (std::size_t i = 0; i < kSpans; ++i) {
+      const UpdateScalars scalars{.step = static_cast<std::int64_t>(i + 1),
+                                  .lr = 1e-2 * static_cast<double>(i),
+                                  .gradient_scale = 0.5,
+                                  .weight_decay = i % 2 == 0 ? 0.1 : 0,
+                                  .sums = sums};
+      rule->update(one_by_one[i].span(), scalars);
+      updates.push_back({together[i].span(), scalars});
+    }
+    rule->queue(HostDevice::instance(), Lane::kUpdate, updates);
+    EXPECT_TRUE(together == one_by_one) << rule->name();
+  }
 }
 
 TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {

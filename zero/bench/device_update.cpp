@@ -46,8 +46,8 @@ DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std:
 }
 
 void DeviceUpdate::run() {
-  const UpdateScalars scalars{.step = ++step_, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
-  rule_->queue(device_, Lane::kUpdate, span_, scalars);
+  const SpanUpdate update{span_, UpdateScalars{.step = ++step_, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01}};
+  rule_->queue(device_, Lane::kUpdate, {&update, 1});
   device_.join(device_.mark(Lane::kUpdate));
 }
 

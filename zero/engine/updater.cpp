@@ -515,9 +515,11 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     });
     send_whole(whole, tile, there, range, queue_pass());
   } else {
+    std::vector<SpanUpdate> together;  // a launch on a GPU takes longer to begin than a small parameter to be updated
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
-      pass_rule_->queue(state_.device(), Lane::kUpdate, elements, scalars_of(param, tile.on_host));
+      together.push_back({elements, scalars_of(param, tile.on_host)});
     });
+    pass_rule_->queue(state_.device(), Lane::kUpdate, together);
   }
   if (copy_to != nullptr) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);

@@ -80,16 +80,18 @@ class AdafactorRule final : public UpdateRule, public FactorRule {
     arguments.slices.add(span, there(adafactor_constants(options_, scalars), scalars));
     queue_two_sums(device, lane, kAdafactorSums, arguments, sums, factor_accesses(scalars.factors));
   }
-  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check(span, scalars);
-    ZERO_CHECK(scalars.sums.size() == 2, "adafactor: {} sums", scalars.sums.size());
-    const AdafactorConstants constants =
-        with_sums(adafactor_constants(options_, scalars), scalars.numel, scalars.sums[0], scalars.sums[1]);
-    AdafactorArguments arguments;
-    arguments.add(span, there(constants, scalars));
-    std::vector<Access> accesses = factor_accesses(scalars.factors);
-    for (const Access& access : span.accesses()) accesses.push_back(access);
-    device.run(lane, {kAdafactor, std::as_bytes(std::span(&arguments, 1)), accesses});
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    queue_slices<FactoredConstants>(
+        device, lane, kAdafactor, updates,
+        [this](const SpanUpdate& update) {
+          const UpdateScalars& scalars = update.scalars;
+          check(update.span, scalars);
+          ZERO_CHECK(scalars.sums.size() == 2, "adafactor: {} sums", scalars.sums.size());
+          return there(
+              with_sums(adafactor_constants(options_, scalars), scalars.numel, scalars.sums[0], scalars.sums[1]),
+              scalars);
+        },
+        [](const SpanUpdate& update) { return factor_accesses(update.scalars.factors); });
   }
 
  private:

@@ -22,8 +22,9 @@ std::unique_ptr<UpdateRule> make_adam(const Options& options) {
   return std::make_unique<ElementwiseRule<Options>>(
       options, fp32({"exp_avg", "exp_avg_sq"}),
       [](const UpdateSpan& span, const Options& o, const UpdateScalars& s) { adam_update(span, adam_constants(o, s)); },
-      [](Device& device, Lane lane, const UpdateSpan& span, const Options& o, const UpdateScalars& s) {
-        queue_slice(device, lane, kAdam, span, adam_constants(o, s));
+      [](Device& device, Lane lane, std::span<const SpanUpdate> updates, const Options& o) {
+        queue_slices<AdamConstants>(device, lane, kAdam, updates,
+                                    [&o](const UpdateScalars& s) { return adam_constants(o, s); });
       });
 }
 

@@ -19,10 +19,14 @@ class AdamW8bitRule final : public UpdateRule {
     check_coded(*this, /*num_coded=*/2, span);
     adamw8bit_update(span, adamw8bit_constants(options_, scalars));
   }
-  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check_update(*this, /*num_states=*/0, span, scalars);
-    check_coded(*this, /*num_coded=*/2, span);
-    queue_slice(device, lane, kAdamW8bit, span, adamw8bit_constants(options_, scalars));
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    for (const SpanUpdate& update : updates) {
+      check_update(*this, /*num_states=*/0, update.span, update.scalars);
+      check_coded(*this, /*num_coded=*/2, update.span);
+    }
+    queue_slices<AdamConstants>(device, lane, kAdamW8bit, updates, [this](const UpdateScalars& scalars) {
+      return adamw8bit_constants(options_, scalars);
+    });
   }
 
  private:

@@ -74,18 +74,31 @@ class AveragedRule final : public UpdateRule {
       HWY_DYNAMIC_DISPATCH(average_target)(piece.parameter, average, piece.numel, weight_);
     }
   }
-  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    const auto numel = static_cast<std::size_t>(span.numel);
-    const std::span<float> parameter(span.parameter, numel), average(span.states[place_], numel);
-    if (scalars.step == 1) device.copy(lane, std::as_writable_bytes(average), std::as_bytes(parameter));
-    rule_->queue(device, lane, without_average(span), scalars);
-    run(device, lane, kAverage, AverageArguments{parameter.data(), average.data(), span.numel, weight_},
-        {reads(parameter), changes(average)});
+  // The rule's own kernels have all spans at once, averages one each.
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    std::vector<SpanUpdate> of_rule;
+    for (const SpanUpdate& update : updates) {
+      if (update.scalars.step == 1)
+        device.copy(lane, std::as_writable_bytes(average_of(update.span)), std::as_bytes(parameter_of(update.span)));
+      of_rule.push_back({without_average(update.span), update.scalars});
+    }
+    rule_->queue(device, lane, of_rule);
+    for (const SpanUpdate& update : updates) {
+      const std::span<float> parameter = parameter_of(update.span), average = average_of(update.span);
+      run(device, lane, kAverage, AverageArguments{parameter.data(), average.data(), update.span.numel, weight_},
+          {reads(parameter), changes(average)});
+    }
   }
   const MatrixRule* matrices() const override { return rule_->matrices(); }
   const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
+  static std::span<float> parameter_of(const UpdateSpan& span) {
+    return {span.parameter, static_cast<std::size_t>(span.numel)};
+  }
+  std::span<float> average_of(const UpdateSpan& span) const {
+    return {span.states[place_], static_cast<std::size_t>(span.numel)};
+  }
   UpdateSpan without_average(UpdateSpan span) const {
     span.states[place_] = nullptr;
     return span;
@@ -115,10 +128,12 @@ class Exchange final : public UpdateRule {
   std::string_view name() const override { return "exchange"; }
   std::vector<StateSpec> states() const override { return states_; }
   void update(const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override { exchange(arguments_of(span)); }
-  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& /*scalars*/) const override {
-    const ExchangeArguments arguments = arguments_of(span);
-    const std::vector<Access> accesses = span.accesses();
-    device.run(lane, {kExchange, std::as_bytes(std::span(&arguments, 1)), accesses});
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    for (const SpanUpdate& update : updates) {
+      const ExchangeArguments arguments = arguments_of(update.span);
+      const std::vector<Access> accesses = update.span.accesses();
+      device.run(lane, {kExchange, std::as_bytes(std::span(&arguments, 1)), accesses});
+    }
   }
 
  private:

@@ -1,5 +1,5 @@
 // ElementwiseRule: a rule that knows each element alone, from the two functions of its kernel: one updates a span here, the
-// other queues that on a device.
+// other queues updates of several on a device.
 //
 //   std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
 //     return std::make_unique<ElementwiseRule<LionOptions>>(options, fp32({"exp_avg"}), update, queue);
@@ -31,8 +31,7 @@ template <typename Options>
 class ElementwiseRule : public UpdateRule {
  public:
   using Update = void (*)(const UpdateSpan& span, const Options& options, const UpdateScalars& scalars);
-  using Queue = void (*)(Device& device, Lane lane, const UpdateSpan& span, const Options& options,
-                         const UpdateScalars& scalars);
+  using Queue = void (*)(Device& device, Lane lane, std::span<const SpanUpdate> updates, const Options& options);
 
   ElementwiseRule(const Options& options, std::vector<StateSpec> states, Update update, Queue queue)
       : options_(options), states_(std::move(states)), update_(update), queue_(queue) {}
@@ -42,9 +41,9 @@ class ElementwiseRule : public UpdateRule {
     check_update(*this, states_.size(), span, scalars);
     update_(span, options_, scalars);
   }
-  void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const override {
-    check_update(*this, states_.size(), span, scalars);
-    queue_(device, lane, span, options_, scalars);
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    for (const SpanUpdate& update : updates) check_update(*this, states_.size(), update.span, update.scalars);
+    queue_(device, lane, updates, options_);
   }
 
  protected:

@@ -15,7 +15,7 @@ namespace {
 class LambRule final : public ElementwiseRule<LambOptions> {
  public:
   explicit LambRule(const LambOptions& options)
-      : ElementwiseRule(options, fp32({"exp_avg", "exp_avg_sq"}), update_span, queue_span) {}
+      : ElementwiseRule(options, fp32({"exp_avg", "exp_avg_sq"}), update_span, queue_spans) {}
   int num_sums() const override { return 2; }
   void add_sums(const UpdateSpan& span, const UpdateScalars& scalars, std::span<ExactSum> sums) const override {
     check_update(*this, /*num_states=*/2, span, scalars);
@@ -33,9 +33,9 @@ class LambRule final : public ElementwiseRule<LambOptions> {
   static void update_span(const UpdateSpan& span, const LambOptions& options, const UpdateScalars& scalars) {
     lamb_update(span, lamb_constants(options, scalars));
   }
-  static void queue_span(Device& device, Lane lane, const UpdateSpan& span, const LambOptions& options,
-                         const UpdateScalars& scalars) {
-    queue_slice(device, lane, kLamb, span, lamb_constants(options, scalars));
+  static void queue_spans(Device& device, Lane lane, std::span<const SpanUpdate> updates, const LambOptions& options) {
+    queue_slices<LambConstants>(device, lane, kLamb, updates,
+                                [&](const UpdateScalars& scalars) { return lamb_constants(options, scalars); });
   }
 };
 

@@ -18,8 +18,9 @@ std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
       [](const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
         lion_update(span, lion_constants(o, s));
       },
-      [](Device& device, Lane lane, const UpdateSpan& span, const LionOptions& o, const UpdateScalars& s) {
-        queue_slice(device, lane, kLion, span, lion_constants(o, s));
+      [](Device& device, Lane lane, std::span<const SpanUpdate> updates, const LionOptions& o) {
+        queue_slices<LionConstants>(device, lane, kLion, updates,
+                                    [&o](const UpdateScalars& s) { return lion_constants(o, s); });
       });
 }
 

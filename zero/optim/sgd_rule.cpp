@@ -27,8 +27,9 @@ std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
       [](const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
         sgd_update(span, sgd_constants(o, s));
       },
-      [](Device& device, Lane lane, const UpdateSpan& span, const SgdOptions& o, const UpdateScalars& s) {
-        queue_slice(device, lane, kSgd, span, sgd_constants(o, s));
+      [](Device& device, Lane lane, std::span<const SpanUpdate> updates, const SgdOptions& o) {
+        queue_slices<SgdConstants>(device, lane, kSgd, updates,
+                                   [&o](const UpdateScalars& s) { return sgd_constants(o, s); });
       });
 }
 

@@ -9,22 +9,23 @@ namespace {
 
 struct QueuedUpdate {
   const UpdateRule* rule;
-  UpdateSpan span;
-  UpdateScalars scalars;
+  SpanUpdate update;
 };
 
 void update_host(const QueuedUpdate& queued) {
-  queued.rule->update(queued.span, queued.scalars);
+  queued.rule->update(queued.update.span, queued.update.scalars);
 }
 
 constexpr Kernel kOwnUpdate = kernel_of<QueuedUpdate, &update_host>("own update rule");
 
 }  // namespace
 
-void UpdateRule::queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const {
-  const QueuedUpdate queued{this, span, scalars};
-  const std::vector<Access> accesses = span.accesses();
-  device.run(lane, {kOwnUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
+void UpdateRule::queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const {
+  for (const SpanUpdate& update : updates) {
+    const QueuedUpdate queued{this, update};
+    const std::vector<Access> accesses = update.span.accesses();
+    device.run(lane, {kOwnUpdate, std::as_bytes(std::span(&queued, 1)), accesses});
+  }
 }
 
 void UpdateRule::queue_sums(Device& device, Lane /*lane*/, const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,

@@ -26,6 +26,7 @@
 #include "zero/base/parallel.h"
 #include "zero/base/state_spec.h"
 #include "zero/device/device.h"
+#include "zero/optim/queued_updates.h"
 #include "zero/optim/rule_row.h"
 #include "zero/optim/update_span.h"
 
@@ -83,9 +84,10 @@ class UpdateRule {
   virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
                         std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
-  // Queues the same over memory of a device. A rule that a user writes has the host's code alone: other devices refuse it,
-  // and what `scalars` and the rule point to outlives the work.
-  virtual void queue(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars) const;
+  // Queues the same for each of these spans, no two of which overlap, over memory of a device: in as few kernels as the rule
+  // has code for (UpdateSlices). A rule that a user writes has the host's code alone: other devices refuse it, and what
+  // `scalars` and the rule point to outlives the work.
+  virtual void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const;
   // Queues add_sums() over memory of a device, to limbs there, num_sums() of them. InternalError of a rule without sums, or with
   // the host's code alone.
   virtual void queue_sums(Device& device, Lane lane, const UpdateSpan& span, const UpdateScalars& scalars,

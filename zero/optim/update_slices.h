@@ -36,15 +36,6 @@ struct UpdateSlices {
   }
 };
 
-// A call with one slice.
-template <typename Constants>
-void queue_slice(Device& device, Lane lane, const Kernel& kernel, const UpdateSpan& span, const Constants& constants) {
-  UpdateSlices<Constants> slices;
-  slices.add(span, constants);
-  const std::vector<Access> accesses = span.accesses();
-  device.run(lane, {kernel, std::as_bytes(std::span(&slices, 1)), accesses});
-}
-
 // A call with one slice of a kernel that adds two sums of it: `Arguments` has `slices`, `parameter` and `direction`. `accesses`:
 // what it reads beside the slice.
 template <typename Arguments>

@@ -1,0 +1,51 @@
+// SpanUpdate: one of several updates that are queued together; and queue_slices(), which queues any number of them by a kernel that
+// takes UpdateSlices.
+//
+//   queue_slices<AdamConstants>(device, Lane::kUpdate, kAdam, updates, [&](const UpdateScalars& s) { return adam_constants(options, s); });
+//
+// Local.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "zero/optim/update_slices.h"
+
+namespace zero {
+
+struct SpanUpdate {
+  UpdateSpan span;
+  UpdateScalars scalars;
+};
+
+// As few calls as there can be, each with up to kMost slices. `constants_of(update)`: of one of them. `reads_beside(update)`:
+// accesses to what its constants point to.
+template <typename Constants, typename ConstantsOf, typename ReadsBeside>
+void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
+                  const ConstantsOf& constants_of, const ReadsBeside& reads_beside) {
+  while (!updates.empty()) {
+    const auto together = updates.first(std::min(updates.size(), UpdateSlices<Constants>::kMost));
+    updates = updates.subspan(together.size());
+    UpdateSlices<Constants> slices;
+    std::vector<Access> accesses;
+    for (const SpanUpdate& update : together) {
+      slices.add(update.span, constants_of(update));
+      for (const auto& all : {update.span.accesses(), reads_beside(update)})
+        accesses.insert(accesses.end(), all.begin(), all.end());
+    }
+    device.run(lane, {kernel, std::as_bytes(std::span(&slices, 1)), accesses});
+  }
+}
+
+// The same where constants point to nothing, and are made of scalars alone.
+template <typename Constants, typename ConstantsOf>
+void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
+                  const ConstantsOf& constants_of) {
+  queue_slices<Constants>(
+      device, lane, kernel, updates, [&](const SpanUpdate& update) { return constants_of(update.scalars); },
+      [](const SpanUpdate&) { return std::vector<Access>(); });
+}
+
+}  // namespace zero
