@@ -192,7 +192,6 @@ std::string refusal(const EngineOptions& options) {
 TEST(Cuts, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal({.stage = 2, .shards = Cut::kHash}), "use zero.stage 3"));
   EXPECT_TRUE(says(refusal({.shards = Cut::kHash, .optimizer = MuonOptions{}}), "use whole"));
-  EXPECT_TRUE(says(refusal({.shards = Cut::kWhole, .sync = {.servers = 1}}), "leave out sync.servers"));
 }
 
 TEST(Cuts, GiveOneRankEachMatrixOfMuon) {

@@ -235,7 +235,7 @@ TEST(WeightedCuts, AreRefusedWhereTheyCannotBe) {
   const auto refusal = [](const EngineOptions& options) {
     return message_of<ConfigError>([&] { units_of(block_specs(DType::kFloat32), 2, options); });
   };
-  EXPECT_TRUE(says(refusal(weighted({.sync = {.servers = 1}}, {1, 1})), "leave out sync.servers"));
+  EXPECT_TRUE(says(refusal(weighted({.sync = {.servers = 2}}, {1, 1, 1})), "3 weights for 2 servers"));
   EXPECT_TRUE(says(refusal(weighted({}, {1, 1, 1})), "3 weights for 2 ranks"));
   EXPECT_TRUE(says(refusal(weighted({}, {1, 0})), "above 0"));
   EXPECT_TRUE(says(refusal({.shard_weights = {1, 1}}), "set zero.shards"));
