@@ -10,10 +10,13 @@ constant learning rate, one thread. "sent" is what the first machine's card coun
 the last step, "seconds" all steps together, without the first. "of the prediction" is the measured step over what `zero plan
 --cluster` says for that link, with the computation that a step took without any exchange. Beneath the table stand the ways that
 `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one model, and of all that
-were both planned and measured. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out.
+were both planned and measured. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out,
+and without torchft in it (`pip install torchft`) its DiLoCo.
 """
 
 import argparse
+import contextlib
+import datetime
 import json
 import os
 import statistics
@@ -42,7 +45,9 @@ ZERO = {"zero.cpp": {"zero.stage": 2},
         "zero.cpp, local 10, on its way": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2,
                                            "sync.overlap": 5}}
 PEERS = {"DDP": "ddp", "DDP, PowerSGD": "powersgd"}
-ADDRESS = "10.78.0.1"
+TORCHFT = {f"torchft, DiLoCo {steps}": f"diloco {steps}" for steps in (50, 10)}
+ADDRESSES = ["10.78.0.1", "10.78.0.2"]
+ADDRESS = ADDRESSES[0]
 
 
 def arguments():
@@ -96,42 +101,80 @@ def make_gpt():
     return Gpt()
 
 
-def peer_rank(system, steps, report):
+def over_ddp(model, system):
+    """The model whose gradients DDP averages."""
     import torch
     import torch.distributed as dist
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
     dist.init_process_group("gloo", init_method=f"tcp://{ADDRESS}:29600", rank=int(os.environ["RANK"]), world_size=2)
-    model = torch.nn.parallel.DistributedDataParallel(make_gpt(), bucket_cap_mb=100)  # one bucket: over gloo, PowerSGD mixes up two
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # one bucket: over gloo, PowerSGD mixes up two
     if system == "powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
         model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
                                  powerSGD_hook.powerSGD_hook)
+    return model
+
+
+@contextlib.contextmanager
+def over_torchft(model, optimizer, local_steps):
+    """torchft's DiLoCo: each rank is a replica with a store of its own; they find each other through rank 0's lighthouse."""
+    import torch
+    import torch.distributed as dist
+    from torchft import Manager, ProcessGroupGloo
+    from torchft.coordination import LighthouseServer
+    from torchft.local_sgd import DiLoCo
+    rank = int(os.environ["RANK"])
+    lighthouse = LighthouseServer(bind=f"{ADDRESS}:29700", min_replicas=2) if rank == 0 else None
+    store = dist.TCPStore(ADDRESSES[rank], 29600, is_master=True, wait_for_workers=False)
+    patience = datetime.timedelta(seconds=60)
+    manager = Manager(pg=ProcessGroupGloo(timeout=patience), load_state_dict=lambda _: None, state_dict=dict, min_replica_size=2,
+                      use_async_quorum=False, timeout=patience, rank=0, world_size=1, store_addr=ADDRESSES[rank], store_port=store.port,
+                      lighthouse_addr=f"http://{ADDRESS}:29700", replica_id=f"replica{rank}", hostname=ADDRESSES[rank], init_sync=False)
+    outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+    try:
+        with DiLoCo(manager, [model], optimizer, outer, sync_every=local_steps, pin_memory=False):
+            yield
+    finally:
+        manager.shutdown(wait=False)
+        if lighthouse is not None:
+            time.sleep(2)  # the other replica leaves first
+            lighthouse.shutdown()
+
+
+def peer_rank(system, steps, report):
+    import torch
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    rank = int(os.environ["RANK"])
+    model = make_gpt()
+    trained = model if system.startswith("diloco") else over_ddp(model, system)
     decayed = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
                {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(decayed, lr=LR, betas=(0.9, 0.99))
     text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
     held_out = text[-int(len(text) * VALIDATION):]
     text = text[:-len(held_out)]
-    torch.manual_seed(2 + dist.get_rank())
-    times, begin = [], time.perf_counter()
-    for _ in range(steps):
-        at = torch.randint(len(text) - CONTEXT - 1, (BATCH,))
-        rows = torch.stack([text[i:i + CONTEXT + 1] for i in at])
-        model(rows[:, :-1], rows[:, 1:]).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        end = time.perf_counter()
-        times.append(end - begin)
-        begin = end
+    torch.manual_seed(2 + rank)
+    times = []
+    with over_torchft(model, optimizer, int(system.split()[1])) if system.startswith("diloco") else contextlib.nullcontext():
+        begin = time.perf_counter()
+        for _ in range(steps):
+            at = torch.randint(len(text) - CONTEXT - 1, (BATCH,))
+            rows = torch.stack([text[i:i + CONTEXT + 1] for i in at])
+            trained(rows[:, :-1], rows[:, 1:]).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            end = time.perf_counter()
+            times.append(end - begin)
+            begin = end
     with torch.no_grad():
         rows = held_out[:(len(held_out) - 1) // CONTEXT * CONTEXT + 1]
         inputs, targets = rows[:-1].view(-1, CONTEXT), rows[1:].view(-1, CONTEXT)
-        loss = sum(model.module(a, b).item() * len(a) for a, b in zip(inputs.split(64), targets.split(64))) / len(inputs)
-    if dist.get_rank() == 0:
+        loss = sum(model(a, b).item() * len(a) for a, b in zip(inputs.split(64), targets.split(64))) / len(inputs)
+    if rank == 0:
         Path(report).write_text(json.dumps({"times": times, "loss": loss}))
-    dist.destroy_process_group()
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 # ---- two machines ----------------------------------------------------------------------------------------------------
@@ -150,7 +193,7 @@ class Hosts:
         self.ip("link", "add", self.cards[0], "netns", self.names[0], "type", "veth", "peer", "name", self.cards[1], "netns",
                 self.names[1])
         for i, (name, card) in enumerate(zip(self.names, self.cards)):
-            self.ip("-n", name, "addr", "add", f"10.78.0.{i + 1}/24", "dev", card)
+            self.ip("-n", name, "addr", "add", f"{ADDRESSES[i]}/24", "dev", card)
             for device in ("lo", card):
                 self.ip("-n", name, "link", "set", device, "up")
         return self
@@ -260,8 +303,8 @@ def choices(args, mbits, folder, alone, measured):
     return lines
 
 
-def has_torch(python):
-    return subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
 def mean_step(run):
@@ -274,8 +317,8 @@ def main():
         peer_rank(args.peer, args.steps, args.report)
         return
     systems = {name: (lambda h, f, n, k=keys: run_zero(args, h, k, f, n)) for name, keys in ZERO.items()}
-    if has_torch(args.python):
-        systems |= {name: (lambda h, f, n, s=peer: run_peer(args, h, s, f, n)) for name, peer in PEERS.items()}
+    peers = (PEERS if has(args.python, "torch") else {}) | (TORCHFT if has(args.python, "torchft") else {})
+    systems |= {name: (lambda h, f, n, s=peer: run_peer(args, h, s, f, n)) for name, peer in peers.items()}
     systems = {name: run for name, run in systems.items() if args.only in name}
     with Hosts() as hosts, tempfile.TemporaryDirectory() as path:
         folder = Path(path)

@@ -250,9 +250,8 @@ TEST(CodedCommunicator, CopiesOfAModelPassPartialSumsOnAsTheyAre) {
       const std::vector<float> in = ramp(600, run.rank());
       std::vector<float> out(300), partial(300);
       const std::int64_t before = across->traffic().sent_bytes;
-      reduce_over_copies(wire, *across, {.in = bytes_of(in), .out = std::as_writable_bytes(std::span(out))}, partial,
-                         {.unit = 0})
-          .wait();
+      SumOverCopies chain(wire, *across);
+      chain.begin({.in = bytes_of(in), .out = std::as_writable_bytes(std::span(out))}, partial, {.unit = 0}).wait();
       EXPECT_EQ(across->traffic().sent_bytes - before, 300 * 4);
       sums[run.rank()] = out;
       copy->drain();

@@ -145,17 +145,20 @@ TEST(Cluster, AMachineSendsMoreOfWhatItOwnsMoreOf) {
   EXPECT_DOUBLE_EQ(exchange.within, 2 * (model * 3 / 8) + model * 3 / 8);
 }
 
-TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAlone) {
+TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAloneAndTwoAreUnderWayAtATime) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
   const auto unit = static_cast<double>(crossing_bytes(some_units()[0], {}));
-  const auto delay = [&](const Cluster& cluster) {
-    return exchange_of_step(some_units(), mesh, placement, cluster).delay;
+  const auto delay = [&](const Mesh& copies, const Cluster& cluster) {
+    return exchange_of_step(some_units(), copies, placement, cluster).delay;
   };
-  EXPECT_EQ(delay({.hosts = 2, .ranks = 2, .network = unit}), 0) << "up and down is what its bytes take";
-  EXPECT_DOUBLE_EQ(delay({.hosts = 4, .ranks = 1, .network = unit}), 4);
-  EXPECT_DOUBLE_EQ(delay({.hosts = 1, .ranks = 4, .within = unit}), 4);
-  EXPECT_DOUBLE_EQ(delay({.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 4 + 3 + 6);
+  EXPECT_DOUBLE_EQ(delay(mesh_of(2, 1), {.hosts = 2, .ranks = 1, .network = unit}), 1)
+      << "the last unit comes down alone";
+  EXPECT_DOUBLE_EQ(delay(mesh_of(3, 1), {.hosts = 3, .ranks = 1, .network = unit}), 3);
+  // Six passages, of which the bytes have one; each unit takes three where its bytes take two.
+  EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit}), 5 + 3);
+  EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 1, .ranks = 4, .within = unit}), 5 + 3);
+  EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 5 + 3 + 3 + 6);
 }
 
 TEST(Cluster, TenThousandRanksArePlannedAsWell) {

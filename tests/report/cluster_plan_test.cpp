@@ -57,6 +57,20 @@ TEST(ClusterPlan, WhatDoesNotFitIsNotTaken) {
   EXPECT_CONTAINS(cluster_table(plan), "too large");
 }
 
+TEST(ClusterPlan, WhereThereIsMemoryForAllWeightsStage3SendsWhatStage2Does) {
+  const auto leaving = [](int stage, std::int64_t memory, MemoryBudget budget = {}) {
+    const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = memory};
+    TrainingPlan plan = planned(cluster, stage);
+    plan.options.device_memory = budget;
+    const ClusterPlan found = plan_on(plan, cluster, 1);
+    return found.ways[static_cast<std::size_t>(found.planned)].exchange.leaving;
+  };
+  EXPECT_EQ(leaving(3, 0), leaving(2, 0));
+  EXPECT_EQ(leaving(3, std::int64_t{1} << 40), leaving(2, 0));
+  EXPECT_GT(leaving(3, 1 << 20), leaving(2, 0)) << "gathered for the forward pass, and again";
+  EXPECT_GT(leaving(3, 0, MemoryBudget::parse("min")), leaving(2, 0));
+}
+
 TEST(ClusterPlan, AStepWaitsForTheSlowestRank) {
   const Cluster cluster{.hosts = 1, .ranks = 2, .speeds = {1, 0.25}};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.5);
@@ -194,7 +208,7 @@ TEST(ClusterPlan, CodecsAreTriedOnTheBestWayAndOnLocalSteps) {
   EXPECT_NEAR(exchange(true, {}) / exchange(true, {.outer = WireCodec::kInt8}), 3.94, 0.2);
   EXPECT_GT(exchange(true, {.outer = WireCodec::kInt4}), exchange(true, {.outer_topk = 0.01}));
   const std::string table = one_line(cluster_table(plan));
-  EXPECT_CONTAINS(table, "--zero.group 4 --comm.outer_wire int8 takes 0.25 of that time: gradients are rounded");
+  EXPECT_CONTAINS(table, "--zero.group 4 --comm.outer_wire int8 takes 0.21 of that time: gradients are rounded");
   EXPECT_CONTAINS(table, "--sync.mode local --comm.outer_wire int8 takes 0.0");
   EXPECT_EQ(cluster_json(plan)["ways"].back()["wire"]["outer"], "topk");
 }

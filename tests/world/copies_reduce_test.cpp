@@ -78,14 +78,14 @@ TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
               c.accumulate ? pattern_values(numel, kF, 999) : std::vector<std::byte>(numel * size_of(c.out_dtype));
           std::vector<float> partial(numel);
           ReduceStats stats;
-          reduce_over_copies(*grid.copy, *grid.across,
-                             {.in = in,
-                              .dtype = c.dtype,
-                              .out = out,
-                              .out_dtype = c.out_dtype,
-                              .accumulate = c.accumulate,
-                              .stats = &stats},
-                             partial, {.unit = 1})
+          SumOverCopies sums(*grid.copy, *grid.across);
+          sums.begin({.in = in,
+                      .dtype = c.dtype,
+                      .out = out,
+                      .out_dtype = c.out_dtype,
+                      .accumulate = c.accumulate,
+                      .stats = &stats},
+                     partial, {.unit = 1})
               .wait();
           grid.copy->drain();
           const auto want = expected(c, world.world(), grid.copy->rank(), numel);
@@ -179,11 +179,11 @@ TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
         out.emplace_back(kNumel);
         partial.emplace_back(kNumel);
       }
+      SumOverCopies sums(*grid.copy, *grid.across);
       for (int unit = 0; unit < 8; ++unit) {
-        works.push_back(reduce_over_copies(
-            *grid.copy, *grid.across,
-            {.in = std::as_bytes(std::span(in[unit])), .out = std::as_writable_bytes(std::span(out[unit]))},
-            partial[unit], {.unit = unit}));
+        works.push_back(
+            sums.begin({.in = std::as_bytes(std::span(in[unit])), .out = std::as_writable_bytes(std::span(out[unit]))},
+                       partial[unit], {.unit = unit}));
       }
       for (Work& work : works) work.wait();
       grid.copy->drain();
@@ -194,6 +194,43 @@ TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
   });
 }
 
+std::span<std::byte> bytes_of(std::vector<float>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+void sum_two(Communicator& copy, Communicator& across) {
+  std::vector<float> a(100, 1.0F), b(100, 2.0F), of_a(100), of_b(100), partial(100), next(100);
+  SumOverCopies sums(copy, across);
+  Work first = sums.begin({.in = bytes_of(a), .out = bytes_of(of_a)}, partial, {.unit = 0});
+  Work second = sums.begin({.in = bytes_of(b), .out = bytes_of(of_b)}, next, {.unit = 1});
+  first.wait();
+  second.wait();
+  EXPECT_EQ(of_a, std::vector<float>(100, 7.0F));
+  EXPECT_EQ(of_b, std::vector<float>(100, 8.0F));
+}
+
+// The copy above, which keeps the first total back until both partial sums are there.
+void answer_two(Communicator& across) {
+  std::vector<float> a(100), b(100), of_a(100, 7.0F), of_b(100, 8.0F);
+  across.receive(bytes_of(a), 0, {.unit = 0}).wait();
+  across.receive(bytes_of(b), 0, {.unit = 1}).wait();
+  EXPECT_EQ(a, std::vector<float>(100, 1.0F));
+  EXPECT_EQ(b, std::vector<float>(100, 2.0F));
+  across.send(bytes_of(of_a), 0, {.unit = 0}).wait();
+  across.send(bytes_of(of_b), 0, {.unit = 1}).wait();
+  across.drain();
+}
+
+TEST_P(CopiesReduce, TheNextSumGoesUpWhileATotalIsAwaited) {
+  expect_world(world(), [](Communicator& world) {
+    const int rank = world.rank();
+    const bool takes_part = world.world() > 1 && rank < 2;
+    const auto copy = open_group(world, {rank}, "copy");
+    const auto across = open_group(world, takes_part ? std::vector{0, 1} : std::vector{rank}, "across");
+    if (takes_part) rank == 0 ? sum_two(*copy, *across) : answer_two(*across);
+  });
+}
+
 // 2 (P/S)(R-1)/R in the mean over the copies: the ends send one block, the others two.
 TEST_P(CopiesReduce, SendsAsManyBytesAsTheFormulaSays) {
   expect_world(world(), [](Communicator& world) {
@@ -201,9 +238,8 @@ TEST_P(CopiesReduce, SendsAsManyBytesAsTheFormulaSays) {
       const Grid grid = open_grid(world, shard);
       const int copies = grid.across->world(), copy = grid.across->rank();
       std::vector<float> in(1000 * shard), out(1000), partial(1000);
-      reduce_over_copies(*grid.copy, *grid.across,
-                         {.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out))}, partial,
-                         {})
+      SumOverCopies sums(*grid.copy, *grid.across);
+      sums.begin({.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out))}, partial, {})
           .wait();
       grid.copy->drain();
       EXPECT_EQ(grid.copy->traffic().sent_bytes, 4000 * (shard - 1));

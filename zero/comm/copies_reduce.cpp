@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"
@@ -20,42 +21,6 @@ void put_total(std::span<const float> total, const ReduceScatter& request) {
              .accumulate = request.accumulate},
             request.stats);
 }
-
-class ReduceOverCopies final : public Work::Operation {
- public:
-  ReduceOverCopies(Communicator& copy, Communicator& across, const ReduceScatter& request, std::span<float> partial,
-                   CommTag tag)
-      : across_(across), request_(request), partial_(partial), tag_(tag) {
-    const std::span<std::byte> block = std::as_writable_bytes(partial);
-    const bool first = across.rank() == 0;
-    if (!first) from_below_ = across.receive(block, across.rank() - 1, tag);
-    ReduceScatter own{.in = request.in, .dtype = request.dtype, .out = block};
-    if (!first) own.onto = block;
-    sum_ = copy.reduce_scatter(own, tag);
-  }
-
-  void wait() override {
-    const std::span<std::byte> block = std::as_writable_bytes(partial_);
-    const int above = across_.rank() + 1, below = across_.rank() - 1;
-    from_below_.wait();
-    sum_.wait();
-    if (above < across_.world()) {
-      across_.send(block, above, tag_).wait();
-      across_.drain();  // the total comes into the same block
-      across_.receive(block, above, tag_).wait();
-    }
-    if (below >= 0) across_.send(block, below, tag_).wait();
-    put_total(partial_, request_);
-    if (below >= 0) across_.drain();
-  }
-
- private:
-  Communicator& across_;
-  ReduceScatter request_;
-  std::span<float> partial_;
-  CommTag tag_;
-  Work from_below_, sum_;
-};
 
 class ReduceInBlocks final : public Work::Operation {
  public:
@@ -103,13 +68,70 @@ Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, cons
   return Work(std::make_unique<ReduceInBlocks>(copy, across, request, blocks, tag));
 }
 
-Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
-                        std::span<float> partial, CommTag tag) {
-  request.check(copy.world(), copy.rank(), tag.blocks);
+// ---- the chain ----------------------------------------------------------------------------------------------------
+
+class SumOverCopies::Chained final : public Work::Operation {
+ public:
+  Chained(SumOverCopies& chain, const ReduceScatter& request, std::span<float> partial, CommTag tag)
+      : chain_(chain), across_(chain.across_), request_(request), partial_(partial), tag_(tag) {
+    if (!is_first()) from_below_ = across_.receive(block(), across_.rank() - 1, tag);
+    ReduceScatter own{.in = request.in, .dtype = request.dtype, .out = block()};
+    if (!is_first()) own.onto = block();
+    sum_ = chain.copy_.reduce_scatter(own, tag);
+    chain_.under_way_.push_back(this);
+  }
+  ~Chained() override { std::erase(chain_.under_way_, this); }
+  Chained(const Chained&) = delete;
+  Chained& operator=(const Chained&) = delete;
+
+  void wait() override {
+    ZERO_CHECK(chain_.under_way_.front() == this, "a sum over copies is waited for before one that began earlier");
+    pass_up();
+    if (!is_last()) {
+      across_.drain();  // the total comes into the same block
+      Work total = across_.receive(block(), across_.rank() + 1, tag_);
+      // One sum ahead and no more: drain() waits until those above have read what was passed up, each in its turn.
+      if (chain_.under_way_.size() > 1) chain_.under_way_[1]->pass_up();
+      total.wait();
+    }
+    if (!is_first()) across_.send(block(), across_.rank() - 1, tag_).wait();
+    put_total(partial_, request_);
+    if (!is_first()) across_.drain();
+  }
+
+  // The sum of the copies up to this one is complete, and on its way to the next.
+  void pass_up() {
+    if (std::exchange(is_passed_up_, true)) return;
+    from_below_.wait();
+    sum_.wait();
+    if (!is_last()) across_.send(block(), across_.rank() + 1, tag_).wait();
+  }
+
+  bool is_first() const { return across_.rank() == 0; }
+
+ private:
+  bool is_last() const { return across_.rank() + 1 == across_.world(); }
+  std::span<std::byte> block() const { return std::as_writable_bytes(partial_); }
+
+  SumOverCopies& chain_;
+  Communicator& across_;
+  ReduceScatter request_;
+  std::span<float> partial_;
+  CommTag tag_;
+  Work from_below_, sum_;
+  bool is_passed_up_ = false;
+};
+
+SumOverCopies::SumOverCopies(Communicator& copy, Communicator& across) : copy_(copy), across_(across) {}
+
+Work SumOverCopies::begin(const ReduceScatter& request, std::span<float> partial, CommTag tag) {
+  request.check(copy_.world(), copy_.rank(), tag.blocks);
   ZERO_CHECK(partial.size() * size_of(request.out_dtype) == request.out.size(),
              "a block of {} elements is summed in {}", request.out.size() / size_of(request.out_dtype), partial.size());
-  if (across.world() == 1) return copy.reduce_scatter(request, tag);
-  return Work(std::make_unique<ReduceOverCopies>(copy, across, request, partial, tag));
+  if (across_.world() == 1) return copy_.reduce_scatter(request, tag);
+  // The first copy waits for nobody below: its sum travels while this rank computes.
+  if (under_way_.size() == 1 && under_way_[0]->is_first()) under_way_[0]->pass_up();
+  return Work(std::make_unique<Chained>(*this, request, partial, tag));
 }
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 // Sums over all copies of a model: the reduce-scatter of a mesh of ranks (zero/plan/mesh.h).
 //
-//   Work sum = reduce_over_copies(copy, across, {.in = gradient, .out = shard}, partial, {.unit = 3});
+//   SumOverCopies sums(copy, across);
+//   Work sum = sums.begin({.in = gradient, .out = shard}, partial, {.unit = 3});
 //
 // `copy` is the group of this rank's copy, neighbouring ranks; `across` is the group of the ranks that own the same block
 // in all copies, this copy's number being its rank there. Block k of `in` is for rank k of each copy; each gets the sum
@@ -8,18 +9,33 @@
 // gives: in[0] + in[1] + ... in fp32. Partial sums go from copy to copy in that order, and the total comes back.
 //
 // A rank sends its copy (S-1)/S of `in`, and the copies beside its own one fp32 block each. The first copy waits
-// for the last: R - 1 blocks there and R - 1 back.
+// for the last: R - 1 blocks there and R - 1 back. While a total comes down, the partial sum of the next unit goes up, so
+// that both directions of a link are in use where two sums are under way.
 #pragma once
 
+#include <deque>
 #include <span>
 
 #include "zero/comm/communicator.h"
 
 namespace zero {
 
-// Collective over both groups. `partial`: one fp32 block of memory, which stays this call's until wait() returns.
-[[nodiscard]] Work reduce_over_copies(Communicator& copy, Communicator& across, const ReduceScatter& request,
-                                      std::span<float> partial, CommTag tag);
+class SumOverCopies {
+ public:
+  // Both outlive it; it outlives its Works.
+  SumOverCopies(Communicator& copy, Communicator& across);
+
+  // Collective over both groups. `partial`: one fp32 block of memory, which stays this sum's until wait() returns. Works
+  // are waited for in the order in which they began.
+  [[nodiscard]] Work begin(const ReduceScatter& request, std::span<float> partial, CommTag tag);
+
+ private:
+  class Chained;
+
+  Communicator& copy_;
+  Communicator& across_;
+  std::deque<Chained*> under_way_;
+};
 
 // The same where `across` codes what crosses (zero/comm/coded_communicator.h), so that partial sums would be rounded again
 // and again on their way. Each copy sums its own ranks; block c of the shard is then summed by copy c, in the order of the

@@ -45,9 +45,17 @@ GatheredUnit Engine::use(int unit, Use why) {
   return {static_cast<UnitPins&>(*this), unit, data};
 }
 
+void Engine::begin_micro_batch(int number) {
+  const int accumulate = parts_.options.accumulate;
+  if (number < 0 || number >= accumulate)
+    throw ConfigError("accumulate", fmt::format("{}", accumulate), fmt::format("micro-batch {} begins", number),
+                      "number those of a step from 0, and set accumulate to how many there are");
+  parts_.executor.begin_micro_batch(number);
+}
+
 void Engine::bring(int unit, Use why) {
   const bool untraced = why == Use::kUntraced;
-  if (why == Use::kForward) parts_.executor.end_backward();
+  if (why == Use::kForward) parts_.executor.begin_forward();
   update_.before_use(unit, untraced);
   parts_.updater.pump();
   parts_.gatherer.prefetches().pump();

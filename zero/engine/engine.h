@@ -50,7 +50,10 @@ class Engine final : private UnitPins {
   // To be called when parameters have their first values, before the first step: if memory is short, states make room.
   // The reserve is for memory that other programs take until that step ends.
   void settle();
-  // A forward use after a backward pass begins the step's next micro-batch.
+  // Local. Uses and gradients from here on are of the step's micro-batch `number`, for passes in the order of a pipeline:
+  // its backward pass ends where that of another one begins. Throws ConfigError for a number beyond `accumulate`.
+  void begin_micro_batch(int number);
+  // A forward use after a backward pass begins the step's next micro-batch, where they have no numbers.
   GatheredUnit use(int unit, Use why);
   // Local. The factor of a loss before its backward pass; to be asked for each loss of a step. 1: there is no
   // scale.

@@ -40,7 +40,7 @@ std::string told(const StepReport& report, const StepSync& agreed) {
 }  // namespace
 
 void EngineStep::begin_backward() {
-  if (parts_.executor.in_backward()) return;
+  if (parts_.executor.in_own_backward()) return;
   replanner_.look();
   update_.before_backward();
   parts_.executor.begin_backward();

@@ -66,11 +66,25 @@ bool Executor::leaves_something(const Event& event) const {
 }
 
 void Executor::access(int unit) {
-  if (unit != last_accessed_) event({EventKind::kAccess, unit, gatherer_.uses().pinned()});
+  if (unit != last_accessed_) event({EventKind::kAccess, unit, gatherer_.uses().pinned(), micro_batch_});
+}
+
+void Executor::begin_micro_batch(int number) {
+  micro_batch_ = number;
+  numbered_ = true;
+}
+
+void Executor::begin_forward() {
+  if (numbered_) return;
+  end_backward();
+  micro_batch_ = finished_backwards_;
 }
 
 void Executor::begin_backward() {
-  if (!in_backward_) event({EventKind::kBackward, -1, {}});
+  if (in_own_backward()) return;
+  end_backward();
+  backward_of_ = micro_batch_;
+  event({EventKind::kBackward, -1, {}, backward_of_});
 }
 
 void Executor::use_untraced(int unit) {
@@ -88,7 +102,7 @@ void Executor::gradient_arrived(int unit) {
   const bool again = reducer_.arrivals().reduced(unit);  // a recomputed or second pass brought it once more
   if (!reducer_.arrivals().complete(unit) || (announced_[index] && !again)) return;
   announced_[index] = true;
-  event({EventKind::kGradient, unit, {}});
+  event({EventKind::kGradient, unit, {}, backward_of_});
 }
 
 void Executor::end_backward() {
@@ -97,9 +111,9 @@ void Executor::end_backward() {
   // Whatever is incomplete is completed with zeros, in the order every rank keeps.
   for (int unit : replay_.schedule().reduce_order) {
     const bool late = reducer_.arrivals().reduced(unit) && reducer_.arrivals().open(unit);
-    if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}});
+    if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}, backward_of_});
   }
-  event({EventKind::kEndBackward, -1, {}});
+  event({EventKind::kEndBackward, -1, {}, backward_of_});
   reducer_.end_backward();
   announced_.assign(announced_.size(), false);
   ++finished_backwards_;
@@ -108,7 +122,7 @@ void Executor::end_backward() {
 
 bool Executor::in_forward() const {
   const std::vector<Event>& events = replay_.trace().events;
-  return !in_backward_ && !events.empty() && events.back().kind == EventKind::kAccess;
+  return !in_own_backward() && !events.empty() && events.back().kind == EventKind::kAccess;
 }
 
 void Executor::placement_changed(GatherBudget budget) {
@@ -127,6 +141,8 @@ void Executor::close_step(bool same_everywhere) {
   ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
   replay_.end_step(same_everywhere);
   finished_backwards_ = 0;
+  micro_batch_ = 0;
+  numbered_ = false;
 }
 
 void Executor::issue_on_demand(const Event& event) {

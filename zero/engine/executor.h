@@ -20,7 +20,12 @@ class Executor {
   void event(const Event& event);
   // No-op where the last operator used the same unit: a run of operators is one access.
   void access(int unit);
-  // No-op inside one.
+  // Events from here on, in this step, are of micro-batch `number`. Then no forward use ends a backward pass: that of another
+  // micro-batch does. Without numbers a forward use after a backward pass begins the next micro-batch.
+  void begin_micro_batch(int number);
+  // Collective. Before a forward use.
+  void begin_forward();
+  // Collective. No-op inside that of this micro-batch.
   void begin_backward();
   // Operators outside training (evaluation, reading): gathers `unit` without a trace.
   void use_untraced(int unit);
@@ -33,6 +38,7 @@ class Executor {
   // A forward pass has begun, and no backward pass after it.
   bool in_forward() const;
   bool in_backward() const { return in_backward_; }
+  bool in_own_backward() const { return in_backward_ && backward_of_ == micro_batch_; }
   // Of this step; the last of `accumulate` reduces when `reduce last` is asked for.
   int finished_backwards() const { return finished_backwards_; }
   const StepReplay& replay() const { return replay_; }
@@ -63,6 +69,9 @@ class Executor {
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass
   int last_accessed_ = -1;       // since then nothing can have released it
   int finished_backwards_ = 0;
+  int micro_batch_ = 0;           // of the events from here on
+  int backward_of_ = 0;           // the micro-batch of the last backward pass
+  bool numbered_ = false;         // begin_micro_batch() was called in this step
   bool said_mismatched_ = false;  // once a run
   bool in_backward_ = false;
   bool untraced_residents_ = false;

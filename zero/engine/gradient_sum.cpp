@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "zero/comm/copies_reduce.h"
 #include "zero/plan/mesh.h"
 #include "zero/plan/partition.h"
 
@@ -26,6 +25,7 @@ GradientSum::Blocks GradientSum::blocks_of(const std::vector<Unit>& units, int s
 GradientSum::GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger)
     : copy_(copy), copies_(copies), partial_(copies.across == nullptr ? 0 : blocks.count) {
   const std::int64_t bytes = blocks.numel * static_cast<std::int64_t>(sizeof(float));
+  if (copies.across != nullptr) chain_.emplace(copy, *copies.across);
   for (Block& block : partial_) {
     block.memory = copy.allocate(static_cast<std::size_t>(bytes));
     block.charge = Charge(ledger, Tier::kDevice, MemoryTag::kStaging, bytes);
@@ -38,7 +38,7 @@ Work GradientSum::begin(const ReduceScatter& request, CommTag tag) {
   auto* const block = reinterpret_cast<float*>(memory.data());
   const std::size_t numel = request.out.size() / size_of(request.out_dtype);
   Communicator& across = *copies_.across;
-  if (!copies_.coded) return reduce_over_copies(copy_, across, request, {block, numel}, tag);
+  if (!copies_.coded) return chain_->begin(request, {block, numel}, tag);
   const auto copies = static_cast<std::size_t>(across.world());
   return reduce_in_blocks_over_copies(copy_, across, request, {block, (numel + copies - 1) / copies * copies}, tag);
 }

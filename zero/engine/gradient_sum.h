@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/comm/copies_reduce.h"
 #include "zero/memory/charge.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/unit.h"
@@ -52,6 +54,7 @@ class GradientSum {
 
   Communicator& copy_;
   Copies copies_;
+  std::optional<SumOverCopies> chain_;  // where there are copies
   std::vector<Block> partial_;
   std::size_t next_ = 0;  // block: they serve in turn
 };

@@ -27,7 +27,7 @@ void PassClock::note(const Event& event) {
   const double now = computed_();
   switch (event.kind) {
     case EventKind::kAccess:
-      if (in_backward_) {
+      if (in_backward_ && event.micro_batch == backward_of_) {
         backward_.end = now;
         return;
       }
@@ -42,6 +42,7 @@ void PassClock::note(const Event& event) {
       }
       backward_.start(now, num_units_);
       in_backward_ = true;
+      backward_of_ = event.micro_batch;
       return;
     case EventKind::kGradient:
       backward_.meet(event.unit, now, /*again=*/true);

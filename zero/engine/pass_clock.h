@@ -39,6 +39,7 @@ class PassClock {
   Pass forward_, backward_;
   bool in_forward_ = false;
   bool in_backward_ = false;
+  int backward_of_ = 0;  // its micro-batch
   StepProfile running_, profile_;
 };
 

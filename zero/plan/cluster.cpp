@@ -175,11 +175,17 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   const int passages = mesh.copies - 1;
   const Exchange between = along.exchange(calls.reductions + 2.0 * borders);
   exchange += between;
-  // One unit's way through the chain, without the one passage that the bytes above have already.
+  // Of one unit, from a copy to the next: over a network, by all pairs of ranks on two sides of a border between machines.
   const double unit = crossing / std::max(1, calls.reductions);
-  const int pairs = std::min(mesh.shard, cluster.ranks);  // of ranks on two sides of a border between machines
-  if (cluster.network > 0) exchange.delay += std::max(0, 2 * borders - 2) * pairs * unit / cluster.network;
-  if (cluster.within > 0) exchange.delay += std::max(0, 2 * (passages - borders) - 2) * unit / cluster.within;
+  const int pairs = std::min(mesh.shard, cluster.ranks);
+  const double over_network = cluster.network > 0 ? pairs * unit / cluster.network : 0;
+  const double within_host = cluster.within > 0 ? unit / cluster.within : 0;
+  const double way = borders * over_network + (passages - borders) * within_host;
+  // The first unit goes up and the last comes down alone: what the bytes above do not have but for one passage. Two units are
+  // under way at a time, so that a long chain takes longer than its bytes.
+  exchange.delay += 2 * way - (borders > 0 ? over_network : within_host);
+  const double bytes = seconds_of({.within = between.within, .leaving = between.leaving}, cluster);
+  exchange.delay += std::max(0.0, calls.reductions * way - bytes);
   return exchange;
 }
 

@@ -5,7 +5,7 @@
 namespace zero {
 
 std::uint64_t hash_of(const Trace& trace) {
-  // FNV-1a over (kind, unit, pinned...), field by field so that padding bytes never enter.
+  // FNV-1a over (kind, unit, micro-batch, pinned...), field by field so that padding bytes never enter.
   std::uint64_t hash = 14695981039346656037ull;
   const auto mix = [&hash](std::uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) {
@@ -16,6 +16,7 @@ std::uint64_t hash_of(const Trace& trace) {
   for (const Event& event : trace.events) {
     mix(static_cast<std::uint64_t>(event.kind));
     mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(event.unit)));
+    mix(static_cast<std::uint64_t>(event.micro_batch));
     mix(event.pinned.size());
     for (int unit : event.pinned) mix(static_cast<std::uint64_t>(unit));
   }

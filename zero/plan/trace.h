@@ -2,7 +2,8 @@
 //
 //   access wte, access h.0, access h.1, backward, access h.1, gradient h.1, access h.0, gradient h.0, gradient wte, step
 //
-// A run of operators on the same unit is one access. Micro-batches follow each other; a step ends the trace.
+// A run of operators on the same unit is one access. A step ends the trace. Its micro-batches have numbers: they follow each
+// other, or, as in a pipeline, forward passes of later ones come before the backward pass of an earlier one.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct Event {
   EventKind kind = EventKind::kAccess;
   int unit = -1;            // of kAccess and kGradient
   std::vector<int> pinned;  // of kAccess: units that the operators still running hold, and that must not be released
+  int micro_batch = 0;      // of the step, from 0; of kStep: 0
   bool operator==(const Event&) const = default;
 };
 

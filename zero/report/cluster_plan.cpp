@@ -13,6 +13,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/seconds.h"
+#include "zero/plan/schedule.h"
 #include "zero/plan/served_clock.h"
 #include "zero/rendezvous/rank_set.h"
 #include "zero/report/memory_fit.h"
@@ -176,10 +177,30 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   return way;
 }
 
+// Weights stay gathered from one use to the next (zero/plan/schedule.h): there is memory for all of them.
+bool stay_gathered(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held, const Cluster& cluster) {
+  const MemoryBudget& budget = plan.options.device_memory;
+  if (budget.kind == MemoryBudget::Kind::kMin) return false;
+  const std::int64_t memory = budget.kind == MemoryBudget::Kind::kBytes ? budget.bytes : cluster.memory;
+  for (const Unit& unit : plan.units) held += gathered_bytes(unit, mesh.shard);
+  return memory == 0 || held <= memory;
+}
+
+// What a step sends. Weights that stay gathered are gathered once, as at stage 2.
+Placement sent_as(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held, const Cluster& cluster) {
+  Placement placement = placement_of(plan);
+  const bool trains_all = std::ranges::all_of(plan.units, &Unit::trainable);  // a frozen unit is gathered all the same
+  if (placement.parameter_sharded && trains_all && stay_gathered(plan, mesh, held, cluster))
+    placement.parameter_sharded = false;
+  return placement;
+}
+
 ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double computation) {
   if (plan.options.sync.has_servers()) return served_way(plan, cluster, computation);
   ClusterWay way{.stage = plan.options.stage, .mesh = mesh_of(plan), .local = plan.options.local.has_value()};
-  const Placement placement = placement_of(plan);
+  way.held = fit_of(plan).rank.total();
+  way.fits = cluster.memory == 0 || way.held <= cluster.memory;
+  const Placement placement = sent_as(plan, way.mesh, way.held, cluster);
   way.exchange = exchange_of_step(plan.units, way.mesh, placement, cluster);
   const Exchange outer = way.local ? exchange_of_outer_step(plan.units, way.mesh, placement, cluster) : Exchange{};
   const double of_step = seconds_of(way.exchange, cluster);
@@ -195,8 +216,6 @@ ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double compu
     computing += outer_waiting(local, way.mesh, cluster, computation);
   }
   way.waiting_seconds = computing - computation / cluster.mean();
-  way.held = fit_of(plan).rank.total();
-  way.fits = cluster.memory == 0 || way.held <= cluster.memory;
   way.seconds = computing + way.exchange_seconds;
   return way;
 }

@@ -37,7 +37,7 @@ struct ClusterWay {
   bool local = false;
   SyncPlan sync;      // servers, if it has any: then stage and mesh are 3 and the servers
   WireCodecs wire{};  // of a way that is tried with them, beside the one without
-  // Bytes of a rank: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
+  // Bytes of a rank, at least: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
   // holds more.
   std::int64_t held = 0;
   bool fits = true;

@@ -40,6 +40,10 @@ torch::Tensor Attachment::scaled(const torch::Tensor& loss) {
   return (half ? loss.to(at::kFloat) : loss) * scale;
 }
 
+void Attachment::begin_micro_batch(int number) {
+  attached().engine().begin_micro_batch(number);
+}
+
 StepReport Attachment::step() {
   return step(learning_rate(attached().engine().resources().options.optimizer));
 }

@@ -79,6 +79,12 @@ class Attachment {
   // Local. `loss` times the loss scale, in fp32 at least: call backward() on the result, for every loss of a step.
   torch::Tensor scaled(const torch::Tensor& loss);
 
+  // Local. Operators and gradients from here on are of the step's micro-batch `number`, from 0, of `accumulate`. For passes
+  // in the order of a pipeline: call it before each, forward 0, forward 1, backward 0, forward 2, backward 1 ... A backward
+  // pass then ends where that of another micro-batch begins. Without a call in a step, a forward pass after a backward pass
+  // begins the next micro-batch. Throws ConfigError for a number beyond `accumulate`.
+  void begin_micro_batch(int number);
+
   // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr` replaces
   // the optimizer's for this step. Throws CommError. Throws ConfigError with a parameter's name if the parameter was
   // replaced since attach() (Module::to, set_data), or its .grad() was read or holds a gradient; also if the number of

@@ -40,7 +40,7 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
       for (std::size_t other = 0; other < pins_.size(); ++other) {
         if (pins_[other] > 0) pinned.push_back(static_cast<int>(other));
       }
-      trace_.events.push_back({EventKind::kAccess, unit, std::move(pinned)});
+      trace_.events.push_back({EventKind::kAccess, unit, std::move(pinned), micro_batch_});
     }
     last_ = unit;
     ++pins_[static_cast<std::size_t>(unit)];
@@ -65,7 +65,7 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
     for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) {
       if (unit->trainable) announce(unit->index);
     }
-    trace_.events.push_back({EventKind::kEndBackward, -1, {}});
+    trace_.events.push_back({EventKind::kEndBackward, -1, {}, micro_batch_++});
     announced_.assign(announced_.size(), false);
     arrived_.assign(arrived_.size(), false);
     in_backward_ = false;
@@ -83,12 +83,12 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
     if (in_backward_) return;
     in_backward_ = true;
     last_ = -1;
-    trace_.events.push_back({EventKind::kBackward, -1, {}});
+    trace_.events.push_back({EventKind::kBackward, -1, {}, micro_batch_});
   }
   void announce(int unit) {
     if (announced_[static_cast<std::size_t>(unit)]) return;
     announced_[static_cast<std::size_t>(unit)] = true;
-    trace_.events.push_back({EventKind::kGradient, unit, {}});
+    trace_.events.push_back({EventKind::kGradient, unit, {}, micro_batch_});
   }
 
   const std::vector<Unit>& units_;
@@ -98,6 +98,7 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
   std::vector<bool> arrived_;
   Trace trace_;
   int last_ = -1;
+  int micro_batch_ = 0;
   bool in_backward_ = false;
 };
 
