@@ -123,12 +123,14 @@ Told tell(const Story& story) {
     }
   };
   for (int rank = 0; rank < world; ++rank) told.ends[rank] = {};
+  std::atomic<bool> over = false;  // a launcher starts nobody then
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
       std::vector<std::string>& ends = told.ends.at(rank);
-      for (int life = 0;; ++life) {
+      for (int life = 0; !over; ++life) {
         ends.push_back(live(rank, life));
+        if (rank == 0) over = true;
         if (sync.is_server(rank) || !story.comes_back || !story.ended(sync.worker_of(rank), life, ends.back())) return;
       }
     });

@@ -395,8 +395,7 @@ void await_served(const FileDescriptor& newcomer) {
 
 TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
   StoreServer server(open_for_newcomers(1));
-  expect_served(enter(server.port()), "0");  // the meeting is over
-  server.open_door();
+  enter(server.port());  // and hangs up: the meeting is over
   EXPECT_FALSE(server.newcomer(2));
   FileDescriptor first = come(server.port(), "2/1");
   await_served(first);
@@ -417,8 +416,8 @@ TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
 
 TEST(StoreServer, AGetOfANewcomersValueEndsWithIt) {
   StoreServer server(open_for_newcomers(1));
+  enter(server.port());
   const FileDescriptor peer = enter(server.port());
-  server.open_door();
   FileDescriptor newcomer = come(server.port(), "2/1");
   await_served(newcomer);
   Message answer;
@@ -444,8 +443,7 @@ TEST(StoreServer, ANewcomerBeforeTheRanksHaveMetEndsTheirMeeting) {
 }
 
 TEST(StoreServer, WhatIsNoNewcomerIsDropped) {
-  StoreServer server(open_for_newcomers(1));
-  server.open_door();
+  const StoreServer server(open_for_newcomers(1));
   for (const char* text : {"", "2", "2/", "/1", "2/0", "-1/1", "2/1/3", "two/1"})
     EXPECT_TRUE(hung_up(come(server.port(), text))) << text;
   const StoreServer closed(options_of(1));

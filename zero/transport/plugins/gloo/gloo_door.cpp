@@ -1,15 +1,12 @@
 #include "gloo_door.h"
 
 #include <algorithm>
-#include <atomic>
 #include <sstream>
-#include <thread>
 #include <utility>
 
-#include <gloo/transport/address.h>
-#include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 
+#include "mesh.h"
 #include "no_broken_pipes.h"
 
 namespace zero_gloo {
@@ -18,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMostOfAMeeting{30000};  // of each wait in the store, for a process that is there
-constexpr milliseconds kConnecting{2000};       // Gloo waits five times as long
+constexpr milliseconds kConnecting{2000};       // see Mesh
 constexpr auto kAnyTime = std::chrono::hours(24 * 365);
 
 std::vector<char> bytes_of(const std::string& text) {
@@ -37,47 +34,6 @@ std::string key_of_newest(int rank) {
   return "newest/" + std::to_string(rank);
 }
 
-// A context of two that is connected step by step.
-class Pair final : public gloo::Context {
- public:
-  Pair(const std::shared_ptr<gloo::transport::Device>& device, int place, milliseconds limit)
-      : gloo::Context(place, 2) {
-    setTimeout(limit);
-    device_ = device;
-    transportContext_ = device->createContext(place, 2);
-    transportContext_->setTimeout(limit);
-    transportContext_->createPair(1 - place);
-  }
-
-  gloo::transport::Pair& connection() { return *getPair(1 - rank); }
-};
-
-// While one of these lives a connection that is being made with a newcomer is closed when that one ends.
-class EndWatch {
- public:
-  EndWatch(RendezvousStore& store, const Newcomer& newcomer, gloo::transport::Pair& connection)
-      : store_(store), thread_([this, newcomer, &connection] {
-          store_.await_end(newcomer);
-          if (over_) return;
-          gone_ = true;
-          connection.close();
-        }) {}
-  ~EndWatch() {
-    over_ = true;
-    store_.hang_up();
-    thread_.join();
-  }
-  EndWatch(const EndWatch&) = delete;
-  EndWatch& operator=(const EndWatch&) = delete;
-
-  bool gone() const { return gone_; }
-
- private:
-  RendezvousStore& store_;
-  std::atomic<bool> over_ = false, gone_ = false;
-  std::thread thread_;
-};
-
 }  // namespace
 
 GlooDoor::KeptRequest::KeptRequest(const zero::LinkRequest& from)
@@ -91,9 +47,7 @@ GlooDoor::KeptRequest::KeptRequest(const zero::LinkRequest& from)
 
 GlooDoor::GlooDoor(const zero::LinkRequest& request, std::unique_ptr<StoreServer> server,
                    std::shared_ptr<gloo::transport::Device> device, std::shared_ptr<gloo::Context> mesh)
-    : kept_(request), device_(std::move(device)), mesh_(std::move(mesh)), server_(std::move(server)) {
-  if (server_ != nullptr) server_->open_door();
-}
+    : kept_(request), device_(std::move(device)), mesh_(std::move(mesh)), server_(std::move(server)) {}
 
 void GlooDoor::come(std::unique_ptr<RendezvousStore> store) {
   const Newcomer newcomer{.rank = kept_.request.rank, .number = kept_.request.replacement};
@@ -147,16 +101,17 @@ bool GlooDoor::meet(int rank) {
 std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const Newcomer& newcomer, int peer) {
   const int place = peer == kept_.request.rank ? 0 : 1;
   const std::string prefix = newcomer.text() + "/" + std::to_string(peer) + "/";
-  auto pair = std::make_shared<Pair>(device_, place, std::min(milliseconds(kept_.request.timeout_ms), kConnecting));
-  store.set(prefix + std::to_string(place), pair->connection().address().bytes());
-  const std::vector<char> address =
+  auto pair = std::make_shared<Mesh>(device_, place, 2, std::min(milliseconds(kept_.request.timeout_ms), kConnecting));
+  store.set(prefix + std::to_string(place), pair->addresses());
+  const std::vector<char> theirs =
       store.get(prefix + std::to_string(1 - place), /*set_by=*/place == 0 ? newcomer.text() : "");
   if (place == 1) {
-    pair->connection().connect(address);
+    pair->connect(0, theirs);
     return pair;
   }
-  const EndWatch watch(store, newcomer, pair->connection());
-  pair->connection().connect(address);
+  const EndWatch watch(
+      store, [&] { store.await_end(newcomer); }, *pair);
+  pair->connect(1, theirs);
   if (watch.gone()) throw StoreError("its new process ended while it was met");
   return pair;
 }

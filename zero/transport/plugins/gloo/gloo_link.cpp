@@ -15,6 +15,7 @@
 #include "zero/comm/message_link.h"
 
 #include "gloo_door.h"
+#include "mesh.h"
 #include "no_broken_pipes.h"
 #include "rendezvous_store.h"
 #include "waiters.h"
@@ -148,34 +149,41 @@ MessageLink* come_back(const LinkRequest& request) {
   return new GlooLink(nullptr, std::move(door));
 }
 
+std::shared_ptr<gloo::Context> connect_full_mesh(const LinkRequest& request, zero_gloo::RendezvousStore& store,
+                                                 std::shared_ptr<gloo::transport::Device> device) {
+  auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
+  context->setTimeout(milliseconds(request.timeout_ms));
+  context->connectFullMesh(store, device);
+  return context;
+}
+
 MessageLink* open_link(const LinkRequest& request) {
   if (request.replacement > 0) return come_back(request);
-  auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
-  const milliseconds timeout(request.timeout_ms);
-  context->setTimeout(timeout);
-  if (request.world == 1) return new GlooLink(std::move(context), nullptr);
+  if (request.world == 1)
+    return new GlooLink(std::make_shared<gloo::rendezvous::Context>(request.rank, request.world), nullptr);
   std::unique_ptr<zero_gloo::StoreServer> server;
   if (request.rank == 0) server = zero_gloo::open_store(request);
   std::unique_ptr<zero_gloo::RendezvousStore> store;  // hangs up before the server waits for that
   std::shared_ptr<gloo::transport::Device> device;
+  std::shared_ptr<gloo::Context> mesh;
   try {
-    store = std::make_unique<zero_gloo::RendezvousStore>(request, timeout);
-    device = make_device(request, *store);
-  } catch (...) {
-    if (server != nullptr) server->abandon();  // the others learn at once that rank 0 has left
-    throw;
-  }
-  try {
-    context->connectFullMesh(*store, device);
+    try {
+      store = std::make_unique<zero_gloo::RendezvousStore>(request, milliseconds(request.timeout_ms));
+      device = make_device(request, *store);
+    } catch (...) {
+      if (server != nullptr) server->abandon();  // the others learn at once that rank 0 has left
+      throw;
+    }
+    mesh = request.most_replacements > 0 ? zero_gloo::meet_all(*store, device, request)
+                                         : connect_full_mesh(request, *store, device);
   } catch (...) {
     const std::optional<int> early = server == nullptr ? std::nullopt : server->early();
     if (!early) throw;
     throw zero_gloo::StoreError("its process ended while the ranks met, and a new one has come", *early);
   }
   store.reset();
-  if (request.most_replacements == 0) return new GlooLink(std::move(context), nullptr);
-  auto door = std::make_unique<GlooDoor>(request, std::move(server), device, context);
-  return new GlooLink(std::move(context), std::move(door));
+  if (request.most_replacements == 0) return new GlooLink(std::move(mesh), nullptr);
+  return new GlooLink(mesh, std::make_unique<GlooDoor>(request, std::move(server), device, mesh));
 }
 
 MessageLink* refuse(LinkFailure* failure, int rank, bool configuration, const char* reason) {

@@ -23,7 +23,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGreeting{10000};  // after which somebody else is believed to listen there
 constexpr int kHangUps = 20;              // of a place that was agreed: a busy rank 0 hangs up, too
-constexpr const char* kLeft = "rank 0 left while the ranks met";
 constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
 
 struct Place {
@@ -169,10 +168,18 @@ void RendezvousStore::come(const Newcomer& newcomer) {
     throw StoreError(kLeft, 0);
 }
 
-// It sets no such key.
+// Nobody sets such a key.
 void RendezvousStore::await_end(const Newcomer& newcomer) {
   try {
-    get(newcomer.text() + "/end", newcomer.text(), std::chrono::hours(24 * 365));
+    get("end", newcomer.text(), std::chrono::hours(24 * 365));
+  } catch (const StoreError&) {
+    return;
+  }
+}
+
+void RendezvousStore::await_end() {
+  try {
+    get("end", "", std::chrono::hours(24 * 365));
   } catch (const StoreError&) {
     return;
   }

@@ -25,6 +25,8 @@
 
 namespace zero_gloo {
 
+inline constexpr const char* kLeft = "rank 0 left while the ranks met";
+
 // On rank 0: it listens, and has announced itself.
 std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request);
 
@@ -46,8 +48,9 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
   // This process is that newcomer.
   void come(const Newcomer& newcomer);
-  // Waits until that newcomer is gone, or hang_up() was called, by another thread.
+  // Wait until that newcomer is gone, or rank 0 is, or hang_up() was called, by another thread.
   void await_end(const Newcomer& newcomer);
+  void await_end();
   void hang_up();
 
   // This rank's own address on the way to rank 0, as digits.

@@ -112,11 +112,6 @@ void StoreServer::abandon() {
   wake();
 }
 
-void StoreServer::open_door() {
-  const std::scoped_lock lock(mutex_);
-  door_is_open_ = true;
-}
-
 std::optional<Newcomer> StoreServer::newcomer(int rank) {
   const std::scoped_lock lock(mutex_);
   std::optional<Newcomer> newest;
@@ -176,6 +171,7 @@ void StoreServer::serve() {
     answer_waiting();
   }
   if (!early_) return;
+  shutdown(listener_, SHUT_RDWR);
   for (const Client& client : clients_) shutdown(client.socket, SHUT_RDWR);  // nobody waits any more
 }
 
@@ -229,7 +225,7 @@ bool StoreServer::answer(Client& client, Message message) {
       return true;
     case Operation::kCome:
       client.newcomer = options_.stays_open ? Newcomer::parse(message.key) : std::nullopt;
-      if (client.newcomer && !door_is_open_) {
+      if (client.newcomer && num_finished_ < options_.num_clients) {
         early_ = client.newcomer->rank;
         abandoned_ = true;
       }

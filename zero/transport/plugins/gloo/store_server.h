@@ -60,8 +60,8 @@ class StoreServer {
   int port() const;
   void abandon();
 
-  // From here on newcomers wait. One that comes before ends the meeting, as its predecessor is gone; then early() is its rank.
-  void open_door();
+  // Newcomers wait. One that comes before all clients have hung up, and so have met, ends their meeting, as its predecessor is
+  // gone; then early() is its rank.
   std::optional<int> early();
   // The newest newcomer of that rank.
   std::optional<Newcomer> newcomer(int rank);
@@ -104,7 +104,6 @@ class StoreServer {
   std::vector<Client> clients_;  // in the order of their coming
   int num_finished_ = 0;
   int num_warnings_ = 0;
-  bool door_is_open_ = false;
   std::optional<int> early_;
   std::atomic<bool> abandoned_ = false;
   std::atomic<bool> closing_ = false;

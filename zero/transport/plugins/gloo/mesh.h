@@ -1,0 +1,53 @@
+// Mesh: a context of Gloo that is connected step by step, so that it can be given up where a rank ends meanwhile. Gloo's own
+// way waits for five times its timeout for the connection of a process that is gone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gloo/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
+
+#include "rendezvous_store.h"
+
+namespace zero_gloo {
+
+class Mesh final : public gloo::Context {
+ public:
+  // `limit`: a fifth of the longest that a connection may take.
+  Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds limit);
+
+  // Of the other ranks in order: where this one listens for each.
+  std::vector<char> addresses() const;
+  // To that rank, whose addresses() these are.
+  void connect(int other, const std::vector<char>& theirs);
+};
+
+// While one of these lives a mesh is closed, and so its connect() returns, when `await_end` has. That is to return, too, when
+// the store has hung up.
+class EndWatch {
+ public:
+  EndWatch(RendezvousStore& store, std::function<void()> await_end, Mesh& mesh);
+  ~EndWatch();
+  EndWatch(const EndWatch&) = delete;
+  EndWatch& operator=(const EndWatch&) = delete;
+
+  bool gone() const { return gone_; }
+
+ private:
+  RendezvousStore& store_;
+  std::atomic<bool> over_ = false, gone_ = false;
+  std::thread thread_;
+};
+
+// Collective. All ranks, in a run whose store stays open. Hangs up. Throws StoreError where rank 0 ends the meeting, and what
+// Gloo throws.
+std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::shared_ptr<gloo::transport::Device>& device,
+                                        const zero::LinkRequest& request);
+
+}  // namespace zero_gloo
