@@ -515,6 +515,8 @@ esac""")
         failed = [check for check in document["checks"] if check["status"] == "failed"]
         self.assertEqual(len(failed), 5)
         self.assertIn("cuda:0 is full", failed[0]["reason"])
+        figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
+        self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
 
     def test_losses_that_differ_between_stages_are_a_failure(self):
         self.write("tests/zero_cuda_test", "exit 0")

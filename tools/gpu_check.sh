@@ -245,6 +245,8 @@ speed() {
 
 offload() {
   mkdir -p "$work/disk"
+  bench copies offload --device cuda --mib 512 --threads "$(nproc)" --dir "$work/disk"
+  bench collectives comm --device cuda -n 2 --transports shared_memory
   # shellcheck disable=SC2046
   {
     train resident 1 120 $(gpt 24 1024 16 1024 8) --train.checkpoint_activations true

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/device/open_device.h"
+
 #include "../mpirun.h"
+#include "../occurrences.h"
 #include "tests/cli/command.h"
 
 namespace zero {
@@ -30,6 +33,60 @@ TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {
   const Ran ran = folder.zero("bench optimizer --mib 4 --device cuda:7");
   EXPECT_EQ(ran.status, 2);
   EXPECT_NE(ran.errors.find("run.device = cuda:7: "), std::string::npos) << ran.errors;
+}
+
+TEST(Bench, OffloadAndCommOnADeviceThatIsNotThereAreRefusedOnce) {
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const Folder folder;
+  for (const char* part : {"offload", "comm"}) {
+    const Ran ran = folder.zero(std::string("bench ") + part + " --mib 4 --device cuda");
+    EXPECT_EQ(ran.status, 2) << ran.errors;
+    EXPECT_EQ(occurrences("run.device = cuda: ", ran.errors), 1) << ran.errors;
+    EXPECT_NE(ran.errors.find("cpu"), std::string::npos) << ran.errors;
+    EXPECT_EQ(folder.zero(std::string("bench ") + part + " --device toaster").status, 2);
+  }
+}
+
+TEST(Bench, OffloadOnADeviceGivesRatiosOfItsOwnTimes) {
+  const auto json = bench("offload --mib 3 --rounds 2 --depth 2 --device cpu");
+  EXPECT_EQ(json["device"], "host");
+  const auto& copies = json["copies"];
+  for (const char* way : {"up", "down", "both", "from_disk", "to_disk"}) {
+    const auto& each = copies[way];
+    EXPECT_EQ(each["bytes"], (std::string(way) == "both" ? 6 : 3) << 20);
+    EXPECT_GT(each["best_s"].get<double>(), 0);
+    EXPECT_DOUBLE_EQ(each["ratio_median"].get<double>(),
+                     each["bare_median_s"].get<double>() / each["median_s"].get<double>());
+  }
+  for (const char* step : {"step_on_host", "step_on_disk"}) {
+    const auto& each = json[step];
+    EXPECT_DOUBLE_EQ(each["ratio_best"].get<double>(),
+                     each["best_s"].get<double>() / each["limit_best_s"].get<double>());
+  }
+  EXPECT_GE(json["step_on_disk"]["limit_best_s"].get<double>(), json["step_on_host"]["limit_best_s"].get<double>());
+  EXPECT_GE(json["step_on_host"]["limit_median_s"].get<double>(), json["update_median_s"].get<double>());
+}
+
+TEST(Bench, CommOnADeviceMeasuresGatherAndSumOfAUnit) {
+  const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory --device cpu");
+  EXPECT_EQ(json["device"], "host");
+  const auto& series = json["transports"][0];
+  EXPECT_EQ(series["way"], "in place");
+  ASSERT_EQ(series["sizes"].size(), 2u) << json.dump();
+  for (const auto& row : series["sizes"]) {
+    for (const char* each : {"gather", "sum"}) {
+      EXPECT_GT(row[each]["best_s"].get<double>(), 0);
+      EXPECT_DOUBLE_EQ(row[each]["ratio_best"].get<double>(),
+                       row[each]["copies_best_s"].get<double>() / row[each]["best_s"].get<double>());
+    }
+  }
+}
+
+TEST(Bench, CommLeavesNcclToGpus) {
+  const Folder folder;
+  const Ran ran = folder.zero("bench comm --mib 1 --transports nccl --device cpu");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("--device cuda"), std::string::npos) << ran.errors;
 }
 
 TEST(Bench, MuonComputesWhatLibtorchDoes) {

@@ -5,6 +5,7 @@
 #include "zero/device/open_device.h"
 
 #include "../expect_contains.h"
+#include "../one_line.h"
 #include "../this_build.h"
 #include "command.h"
 
@@ -93,6 +94,38 @@ TEST_F(DeviceOfARun, APlanForAGpuThatIsElsewhereSaysWhatIsNeeded) {
   EXPECT_CONTAINS(plan.output, "of a GPU need");
   EXPECT_CONTAINS(plan.output, "not known here");
   EXPECT_EQ(zero("train c.toml --dry-run --run.device cuda").status, 2);
+}
+
+TEST_F(DeviceOfARun, APlanForAGpuSaysWhyItNamesNoTimeAndWhatWould) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const Ran plan = zero("plan c.toml --run.device cuda");
+  EXPECT_EQ(plan.status, 0) << plan.errors;
+  EXPECT_CONTAINS(one_line(plan.output),
+                  "time not known: what a GPU manages a second is not probed here. A file with flops");
+  folder().write("one.toml", "[cluster]\nhosts = 1\nranks = 1\nflops = 4e14\n");
+  const auto json =
+      nlohmann::json::parse(zero("plan c.toml --run.device cuda --json --cluster one.toml").output, nullptr, false);
+  EXPECT_GT(json["cluster"]["computation_seconds"].get<double>(), 0) << json.dump();
+  EXPECT_FALSE(json.contains("predicted"));
+  folder().write("no_flops.toml", "[cluster]\nhosts = 1\nranks = 1\n");
+  const Ran unknown = zero("plan c.toml --run.device cuda --cluster no_flops.toml");
+  EXPECT_EQ(unknown.status, 2) << "the CPU's speed is no GPU's";
+  EXPECT_CONTAINS(unknown.errors, "cluster.flops");
+  const Ran profile = zero("plan c.toml --run.device cuda --profile run");
+  EXPECT_EQ(profile.status, 2);
+  EXPECT_CONTAINS(profile.errors, "--profile = run: ");
+}
+
+TEST_F(DeviceOfARun, APlanForALoneRankOnAGpuCountsNoGatheredUnits) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const auto working = [this](const std::string& flags) {
+    const auto json = nlohmann::json::parse(zero("plan c.toml --json " + flags).output, nullptr, false);
+    return json["memory"]["rank"]["working_bytes"].get<std::int64_t>();
+  };
+  EXPECT_LT(working("--zero.stage 3 --run.device cuda"), working("--zero.stage 3"));
+  EXPECT_EQ(working("--zero.stage 3 --run.device cuda"), working("--zero.stage 0 --run.device cuda"));
 }
 
 }  // namespace

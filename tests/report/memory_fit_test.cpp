@@ -66,6 +66,31 @@ TEST(MemoryFit, OnAGpuTheRanksThatShareItNeedItsMemoryAndTheHostsIsNotCounted) {
   EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are the host's";
 }
 
+TEST(MemoryFit, OnAGpuALoneRankHoldsUnitsWholeAndGathersNothing) {
+  TrainingPlan plan = planned(3, 8192 * kMiB);
+  plan.world = plan.machine->ranks = plan.machine->ranks_on_gpu = 1;
+  EXPECT_EQ(fit_of(plan).rank.states, 1024 * kMiB);
+  EXPECT_EQ(fit_of(plan).rank.working, 4 * kMiB) << "a gradient of one unit, as autograd makes it";
+  EXPECT_FALSE(placement_of(plan).parameter_sharded);
+  TrainingPlan below = plan;
+  below.options.stage = 0;
+  EXPECT_EQ(fit_of(below).rank.total(), fit_of(plan).rank.total()) << "at any stage";
+
+  TrainingPlan on_cpu = plan;
+  on_cpu.machine->ranks_on_gpu = 0;
+  EXPECT_GT(fit_of(on_cpu).rank.working, 4 * kMiB) << "which gathers";
+  TrainingPlan least = plan;
+  least.options.device_memory = MemoryBudget::parse("min");
+  EXPECT_EQ(fit_of(least).rank.working, fit_of(on_cpu).rank.working);
+  TrainingPlan moves = plan;
+  moves.movable_disk_bytes = kMiB;
+  EXPECT_EQ(fit_of(moves).rank.working, fit_of(on_cpu).rank.working) << "states may leave the GPU later";
+  TrainingPlan away = plan;
+  away.tiers.assign(
+      64, {.parameter = {.device = 1 << 20}, .gradient = {.device = 1 << 20}, .optimizer = {.host = 1 << 20}});
+  EXPECT_TRUE(placement_of(away).parameter_sharded);
+}
+
 TEST(MemoryFit, WhereNoGpuIsHereWhatIsNeededIsSaidWithoutAVerdict) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 0);

@@ -4,7 +4,6 @@
 //
 // The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run; or a
 // launcher has started the ranks: `mpirun -n 2 zero bench comm --transports mpi`.
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,37 +14,21 @@
 
 #include "zero/base/bytes.h"
 #include "zero/bench/bench.h"
-#include "zero/bench/measurement.h"
-#include "zero/comm/collectives.h"
+#include "zero/bench/comm_bench.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/command/flags.h"
+#include "zero/device/open_device.h"
 #include "zero/launch/supervisor.h"
 #include "zero/memory/host_memory.h"
-#include "zero/rendezvous/detect_ranks.h"
 #include "zero/transport/open_transport.h"
 
 namespace zero::cli {
 namespace {
 
-struct CommBenchOptions {
-  int ranks = 2;
-  int rounds = 5;
-  std::int64_t mib = 256;
-  bool json = false;
-  std::vector<std::string> transports;
-};
-
-constexpr std::array<std::int64_t, 4> kSizes{64 << 10, 1 << 20, 32 << 20, 256 << 20};
-
 struct Row {
   std::int64_t bytes = 0;
-  Measurement probe, all_reduce;  // seconds for one; the slowest rank's
+  TimedByAll probe, all_reduce;  // seconds for one
 };
-
-// Small ones are repeated until the clock can see them.
-int repeats(std::int64_t bytes) {
-  return static_cast<int>(std::clamp<std::int64_t>((64 << 20) / bytes, 1, 200));
-}
 
 class Probe {
  public:
@@ -81,19 +64,10 @@ Row measure(Communicator& comm, std::int64_t bytes, int rounds) {
   std::memset(window.data(), 0, window.size());
   const std::span<float> data{reinterpret_cast<float*>(window.data()), static_cast<std::size_t>(bytes) / sizeof(float)};
   Probe probe(bytes, comm.world());
-  const int count = repeats(bytes);
-  const auto timed = [&](Measurement& into, const auto& work) {
-    comm.barrier({.control = true}).wait();
-    Measurement local;
-    const double seconds = local.time([&] {
-      for (int i = 0; i < count; ++i) work();
-    });
-    const auto slowest = all_reduce_max(comm, static_cast<std::int64_t>(seconds * 1e9));
-    into.add(static_cast<double>(slowest) / 1e9 / count);
-  };
+  const int count = repeats_of(bytes);
   for (int round = 0; round < rounds; ++round) {
-    timed(row.probe, [&] { probe.run(); });
-    timed(row.all_reduce, [&] { all_reduce(comm, data, {}); });
+    row.probe.time(comm, count, [&] { probe.run(); });
+    row.all_reduce.time(comm, count, [&] { all_reduce(comm, data, {}); });
   }
   return row;
 }
@@ -107,12 +81,12 @@ nlohmann::ordered_json to_json(const Series& series) {
   auto sizes = nlohmann::ordered_json::array();
   for (const auto& row : series.rows) {
     sizes.push_back({{"bytes", row.bytes},
-                     {"probe_best_s", row.probe.best()},
-                     {"probe_median_s", row.probe.median()},
-                     {"all_reduce_best_s", row.all_reduce.best()},
-                     {"all_reduce_median_s", row.all_reduce.median()},
-                     {"ratio_best", row.probe.best() / row.all_reduce.best()},
-                     {"ratio_median", row.probe.median() / row.all_reduce.median()}});
+                     {"probe_best_s", row.probe.seconds.best()},
+                     {"probe_median_s", row.probe.seconds.median()},
+                     {"all_reduce_best_s", row.all_reduce.seconds.best()},
+                     {"all_reduce_median_s", row.all_reduce.seconds.median()},
+                     {"ratio_best", row.probe.seconds.best() / row.all_reduce.seconds.best()},
+                     {"ratio_median", row.probe.seconds.median() / row.all_reduce.seconds.median()}});
   }
   return {{"transport", series.transport}, {"sizes", sizes}};
 }
@@ -131,10 +105,11 @@ void print_table(std::span<const Series> all, const CommBenchOptions& options) {
   for (const auto& series : all) {
     for (std::size_t i = 0; i < series.rows.size(); ++i) {
       const Row& row = series.rows[i];
-      const double median = row.all_reduce.median();
+      const double median = row.all_reduce.seconds.median();
       fmt::print("  {:<14}{:>10}{:>11.3f} ms{:>11.3f} ms{:>11.3f} ms{:>9.3f}{:>11.2f}x\n", series.transport,
-                 format_bytes(row.bytes), 1e3 * row.all_reduce.best(), 1e3 * median, 1e3 * row.probe.median(),
-                 row.probe.median() / median, median / all.front().rows[i].all_reduce.median());
+                 format_bytes(row.bytes), 1e3 * row.all_reduce.seconds.best(), 1e3 * median,
+                 1e3 * row.probe.seconds.median(), row.probe.seconds.median() / median,
+                 median / all.front().rows[i].all_reduce.seconds.median());
     }
   }
 }
@@ -152,7 +127,7 @@ int run_rank(CommBenchOptions options) {
     const auto comm = open_transport(transport, environment, std::chrono::seconds(60));
     rank = comm->rank();
     Series series{transport, {}};
-    for (const std::int64_t bytes : kSizes) {
+    for (const std::int64_t bytes : kCommBenchSizes) {
       if (bytes <= options.mib << 20) series.rows.push_back(measure(*comm, bytes, options.rounds));
     }
     all.push_back(std::move(series));
@@ -185,19 +160,33 @@ int run_bench_comm(Arguments arguments) {
   app.add_option("--mib", options.mib, "largest size to measure, of 64 KiB, 1, 32 and 256 MiB")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  app.add_option("--transports", options.transports, "transports to measure: shared_memory,gloo; under mpirun also mpi")
+  app.add_option("--transports", options.transports,
+                 "transports to measure: shared_memory,gloo; between GPUs also nccl, under mpirun also mpi")
       ->delimiter(',');
+  app.add_option(
+      "--device", options.device,
+      "where units lie: cpu, or a GPU for each rank (cuda), or one for all (cuda:1); the gather and the sum of "
+      "a unit are then measured in place of all_reduce");
   app.add_flag("--json", options.json, "print one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
   if (!parse_flags(app, arguments)) return 0;
-  if (as_rank || environment_of_ranks().world > 1) return run_rank(options);
+  if (as_rank || environment_of_ranks().world > 1)
+    return options.device.empty() ? run_rank(options) : bench_comm_rank_on_device(options, environment_of_ranks());
+  const std::string device =
+      options.device.empty() ? "cpu" : device_of_rank(options.device, 0, find_gpus(/*memory=*/false));
   for (const auto& name : options.transports) {
     if (name == "shared_memory" || name == "gloo") continue;
+    if (name == "nccl" && device != "cpu") continue;
+    if (name == "nccl")
+      throw ConfigError("--transports", name, "it moves bytes between GPUs, and no --device names one",
+                        "add --device cuda, or use another transport");
     throw ConfigError("--transports", name, "its ranks are not started by this verb",
                       fmt::format("mpirun -n {} zero bench comm --transports {}", options.ranks, name));
   }
 
-  require_memory(options.ranks * (3 * options.mib + 64) << 20, "use less with --mib");
+  // On a device: the unit and its shard there and in staging, and two pinned blocks of the copies.
+  const std::int64_t arrays = options.device.empty() ? 3 : 6;
+  require_memory(options.ranks * (arrays * options.mib + 64) << 20, "use less with --mib");
   LaunchOptions ranks;
   ranks.ranks = options.ranks;
   ranks.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", "comm", "--as-rank"};

@@ -3,85 +3,18 @@
 // same run: as many bytes read, as many written (by a plain io_uring loop), the same update with everything in memory.
 // A disk that shares its speed between reading and writing allows no less than both at once, which is probed, too.
 #include <algorithm>
-#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/bytes.h"
-#include "zero/base/random_bytes.h"
 #include "zero/bench/bench.h"
-#include "zero/bench/disk_probe.h"
-#include "zero/bench/measurement.h"
-#include "zero/comm/in_process.h"
+#include "zero/bench/offload_bench.h"
 #include "zero/command/flags.h"
-#include "zero/engine/updater.h"
-#include "zero/plan/param_spec.h"
 
 namespace zero::cli {
 namespace {
-
-constexpr int kProbeDepth = 32;
-
-struct OffloadBenchOptions {
-  std::vector<std::string> folders{"."};
-  std::int64_t mib = 256;
-  int depth = OffloadTiers::kDefaultDepth;
-  int threads = 1;
-  int rounds = 5;
-  bool json = false;
-};
-
-// One matrix, its moments on disk or, without folders, in memory.
-class Step {
- public:
-  Step(const OffloadBenchOptions& options, bool on_disk)
-      : comm_(std::move(make_in_process(1, std::chrono::seconds(60)).front())),
-        specs_{{.name = "matrix", .shape = {options.mib << 8, 1024}}},
-        units_(make_units(specs_, {})),
-        rule_(make_update_rule(AdamWOptions{})) {
-    Placement placement = place(3, Reduce::kAuto, 1);
-    if (on_disk) {
-      spread_over_tiers(placement, units_, 1, {.optimizer = {.disk = 1}});
-      disk_ = std::make_unique<DiskTier>(DiskOptions{.paths = options.folders, .bytes = options.mib << 21});
-    }
-    state_ = std::make_unique<ShardedState>(units_, placement, rule_->states(), *comm_, ledger_,
-                                            OffloadTiers{.disk = disk_.get(), .depth = options.depth});
-    updater_ =
-        std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads}, *comm_, ledger_);
-    fill_gradient();
-  }
-
-  void run() {
-    constexpr std::array<int, 1> kUnits{0};
-    updater_->begin_step({true}, kUnits, 1, 1e-3);
-    updater_->enqueue(0, state_->gradient_shard(0), DType::kFloat32);
-    updater_->finish();
-  }
-  std::string describe() const { return disk_->describe(); }
-
- private:
-  // Moments of nothing would be zeros, which some disks write faster.
-  void fill_gradient() {
-    std::mt19937_64 draw(random_number());
-    std::uniform_real_distribution<float> value(-1, 1);
-    std::vector<float> some(std::size_t{1} << 18);
-    for (float& each : some) each = value(draw);
-    const std::int64_t numel = state_->shard(0).numel;
-    auto* const gradient = reinterpret_cast<float*>(state_->gradient_shard(0));
-    for (std::int64_t i = 0; i < numel; ++i) gradient[i] = some[static_cast<std::size_t>(i) % some.size()];
-  }
-
-  std::unique_ptr<Communicator> comm_;
-  std::vector<ParamSpec> specs_;
-  std::vector<Unit> units_;
-  std::unique_ptr<UpdateRule> rule_;
-  Ledger ledger_;
-  std::unique_ptr<DiskTier> disk_;
-  std::unique_ptr<ShardedState> state_;
-  std::unique_ptr<Updater> updater_;
-};
 
 struct MeasuredStep {
   Measurement read, write, both, update, step;
@@ -95,7 +28,7 @@ struct MeasuredStep {
   bool restless() const { return std::max(read.spread(), write.spread()) > kRestless; }
 };
 
-MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, Step& resident, Step& step) {
+MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, MomentStep& resident, MomentStep& step) {
   MeasuredStep m;
   // Not measured: the first writes to preallocated files, and the first touch of memory.
   probe.write();
@@ -114,10 +47,10 @@ MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, Step&
 void print_json(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
   fmt::print("{}\n", nlohmann::ordered_json{{"bench", "offload"},
                                             {"tier", tier},
-                                            {"dirs", options.folders},
-                                            {"moment_bytes", options.mib << 20},
-                                            {"depth", options.depth},
-                                            {"threads", options.threads},
+                                            {"dirs", options.step.folders},
+                                            {"moment_bytes", options.step.mib << 20},
+                                            {"depth", options.step.depth},
+                                            {"threads", options.step.threads},
                                             {"rounds", options.rounds},
                                             {"read_median_s", m.read.median()},
                                             {"write_median_s", m.write.median()},
@@ -137,9 +70,9 @@ void print_json(const OffloadBenchOptions& options, const std::string& tier, con
 
 void print_table(const OffloadBenchOptions& options, const std::string& tier, const MeasuredStep& m) {
   fmt::print("AdamW with both moments ({} each) on disk ({}), {}, {} ahead, {}, in {}\n",
-             format_bytes(options.mib << 20), tier, format_count(options.threads, "thread"),
-             format_count(options.depth, "tile"), format_count(options.rounds, "round"),
-             fmt::join(options.folders, ", "));
+             format_bytes(options.step.mib << 20), tier, format_count(options.step.threads, "thread"),
+             format_count(options.step.depth, "tile"), format_count(options.rounds, "round"),
+             fmt::join(options.step.folders, ", "));
   fmt::print("  {:<30}{:>10}{:>12}\n", "", "best ms", "median ms");
   const auto row = [](std::string_view name, const Measurement& m) {
     fmt::print("  {:<30}{:>10.0f}{:>12.0f}\n", name, 1e3 * m.best(), 1e3 * m.median());
@@ -167,26 +100,34 @@ void print_table(const OffloadBenchOptions& options, const std::string& tier, co
 int run_bench_offload(Arguments arguments) {
   CLI::App app("Measures an optimizer step with its moments on disk against its parts.", "zero bench offload");
   OffloadBenchOptions options;
-  app.add_option("--dir", options.folders, "folder on the disk to measure; several: striped")->capture_default_str();
-  app.add_option("--mib", options.mib, "MiB of each of the two moments")
+  app.add_option("--dir", options.step.folders, "folder on the disk to measure; several: striped")
+      ->capture_default_str();
+  app.add_option("--mib", options.step.mib, "MiB of each of the two moments")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--depth", options.depth, "tiles that are read ahead, and written behind")
+  app.add_option("--depth", options.step.depth, "tiles that are read ahead, and written behind")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  app.add_option("--threads", options.threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options.step.threads, "number of threads")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  app.add_option(
+      "--device", options.device,
+      "where weights and gradients lie: cpu, or a GPU (cuda, cuda:1); copies to and from it are measured, too. "
+      "Without it they lie in main memory, and nothing is copied");
   app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
+  if (!options.device.empty()) return bench_offload_on_device(options);
 
   // Four arrays of the resident step, two of the other, and what is on its way.
-  require_memory((6 * options.mib + 8 * options.depth + 128) << 20, "use fewer with --mib");
-  Step resident(options, false), step(options, true);
-  DiskProbe probe(options.folders, options.mib << 21, kProbeDepth);
+  require_memory((6 * options.step.mib + 8 * options.step.depth + 128) << 20, "use fewer with --mib");
+  MomentStep resident(options.step, Tier::kDevice), step(options.step, Tier::kDisk);
+  DiskProbe probe(options.step.folders, options.step.mib << 21, kProbeDepth);
   const MeasuredStep m = measure(options, probe, resident, step);
-  options.json ? print_json(options, step.describe(), m) : print_table(options, step.describe(), m);
+  options.json ? print_json(options, step.describe_disk(), m) : print_table(options, step.describe_disk(), m);
   return 0;
 }
 

@@ -42,20 +42,21 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   return true;
 }
 
-// What a rank that is alone holds of a unit is all of it, at any stage. Where the host cannot read the device it is then held whole:
-// nothing is gathered, and a gradient lies where its sum is made.
-bool holds_all_whole(const EngineOptions& options, const EngineSeams& seams, const Placement& placement, int world) {
+}  // namespace
+
+bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world) {
   const bool on_device = std::ranges::all_of(placement.tiers, [](const UnitTiers& tiers) {
     return tiers.parameter.on_device() && tiers.gradient.on_device() && tiers.optimizer.on_device();
   });
-  return world == 1 && seams.device != nullptr && !seams.device->host_readable() && on_device &&
-         placement.copies == 1 && placement.merged_copies == 1 && !placement.delayed_update &&
-         !placement.updated_elsewhere && placement.wire.gather == WireCodec::kNone &&
+  return world == 1 && on_device && placement.copies == 1 && placement.merged_copies == 1 &&
+         !placement.delayed_update && !placement.updated_elsewhere && placement.wire.gather == WireCodec::kNone &&
          placement.wire.reduce == WireCodec::kNone && options.shards == Cut::kRange &&
          options.device_memory.kind != MemoryBudget::Kind::kMin;
 }
 
-}  // namespace
+void hold_all_whole(Placement& placement) {
+  placement.parameter_sharded = placement.gradient_sharded = placement.optimizer_sharded = false;
+}
 
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
@@ -100,8 +101,9 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   movable_ = may_choose && budgets_.disk_bytes() > 0 && has_tiles &&
              state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
-  if (!movable_ && holds_all_whole(options, seams, placement_, mesh.shard)) {
-    placement_.parameter_sharded = placement_.gradient_sharded = placement_.optimizer_sharded = false;
+  const bool apart = seams.device != nullptr && !seams.device->host_readable();
+  if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {
+    hold_all_whole(placement_);
     model_.placement = placement_;
   }
 }

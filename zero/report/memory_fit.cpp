@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -138,6 +139,7 @@ class Search {
       }
       const TrainingPlan& plan = cut_anew ? *cut_anew : plan_;
       if (!variation.fractions.on_device()) spread_over_tiers(placement, plan.units, world, variation.fractions);
+      placement = as_held(plan, std::move(placement), world);
       return fit_of(need_of(plan, world, placement, variation.activation_bytes), *plan_.machine);
     } catch (const ConfigError&) {
       return std::nullopt;

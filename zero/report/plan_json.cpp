@@ -138,6 +138,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);
+  if (!plan.why_not_predicted.empty()) json["why_not_predicted"] = plan.why_not_predicted;
   return json.dump(1) + "\n";
 }
 

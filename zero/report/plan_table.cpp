@@ -258,7 +258,7 @@ std::string computation_text(const Computation& computation, int world) {
 // "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
 // and where the computation is from.
 std::string predicted_rows(const TrainingPlan& plan) {
-  if (!plan.predicted) return "";
+  if (!plan.predicted) return plan.why_not_predicted.empty() ? "" : named_row("time", plan.why_not_predicted);
   const PredictedStep& predicted = *plan.predicted;
   std::string text;
   for (const StepPhase phase : kAllStepPhases) {

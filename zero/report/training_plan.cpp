@@ -1,5 +1,8 @@
 #include "zero/report/training_plan.h"
 
+#include <utility>
+
+#include "zero/engine/placer.h"
 #include "zero/optim/update_rule.h"
 #include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
@@ -15,6 +18,13 @@ std::int64_t num_parameters(const std::vector<ParamSpec>& specs) {
 Placement placement_of(const TrainingPlan& plan) {
   Placement placement = placement_at(plan, plan.options.stage);
   placement.tiers = plan.tiers;
+  return as_held(plan, std::move(placement), mesh_of(plan).shard);
+}
+
+Placement as_held(const TrainingPlan& plan, Placement placement, int world) {
+  const bool on_gpu = plan.machine && plan.machine->ranks_on_gpu > 0;
+  if (on_gpu && plan.movable_disk_bytes == 0 && holds_all_whole(plan.options, placement, world))
+    hold_all_whole(placement);
   return placement;
 }
 

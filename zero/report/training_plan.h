@@ -48,12 +48,15 @@ struct TrainingPlan {
   std::optional<PlannedMachine> machine;
   // What a step takes with states there; nothing where nobody asked.
   std::optional<PredictedStep> predicted;
-  Computation computation;   // that the prediction counts
-  std::string without_disk;  // why the prediction does not count the disk on which states lie; empty: it does
+  std::string why_not_predicted;  // for people; empty: it is predicted, or nobody asked
+  Computation computation;        // that the prediction counts
+  std::string without_disk;       // why the prediction does not count the disk on which states lie; empty: it does
 };
 
 // Where everything of the planned stage lies.
 Placement placement_of(const TrainingPlan& plan);
+// The same of any placement of the plan: a rank that is alone on a GPU holds units whole (Placer).
+Placement as_held(const TrainingPlan& plan, Placement placement, int world);
 // The same of another stage, with everything on the device.
 Placement placement_at(const TrainingPlan& plan, int stage);
 

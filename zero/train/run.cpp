@@ -61,11 +61,11 @@ Corpus open_corpus(const TrainJob& job) {
   return corpus;
 }
 
-Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output)
+Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const TrainSeams& seams)
     : job(with),
       world(ranks),
       servers(open_servers(job, world)),
-      device(open_device(job.device)),
+      device(seams.open_device ? seams.open_device(job.device) : open_device(job.device)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
       corpus(open_corpus(job)),

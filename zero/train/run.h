@@ -29,6 +29,7 @@
 #include "zero/train/run_meter.h"
 #include "zero/train/stop_signal.h"
 #include "zero/train/train_job.h"
+#include "zero/train/train_seams.h"
 #include "zero/transport/world.h"
 
 namespace zero {
@@ -41,7 +42,7 @@ struct TrainOutput {
 
 struct Run {
   // All three outlive it. Not on a worker of a run with servers (worker_run.h). Collective over the run, where it has them.
-  Run(const TrainJob& job, World& world, const TrainOutput& output);
+  Run(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams = {});
 
   bool is_first() const { return world.rank() == 0; }
   // The ranks that hold the run: all, or its servers. They evaluate, save and tell together.

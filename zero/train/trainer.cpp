@@ -21,13 +21,14 @@ namespace {
 
 // Once there is an engine, a device whose memory is short is told with what it holds. The peers hear of it, as of any failure.
 template <typename Body>
-TrainResult naming_device_memory(Run& run, Body body) {
-  const auto fail = [&run](std::string_view said) {
+TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
+  const auto fail = [&](std::string_view said) {
     const EngineReport report = run.engine->report();
+    const std::int64_t torch = seams.held_by_torch ? seams.held_by_torch() : held_by_torch(place_of(*run.device));
     const ConfigError error = device_memory_error({.device = std::string(run.device->name()),
                                                    .held = report.peak_memory,
                                                    .most_held = report.peak_memory_bytes,
-                                                   .torch = held_by_torch(place_of(*run.device))},
+                                                   .torch = torch},
                                                   run.state.step + 1, said);
     run.world.write_flight(error);
     throw error;
@@ -45,12 +46,12 @@ TrainResult naming_device_memory(Run& run, Body body) {
   return {};  // fail() throws
 }
 
-TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output) {
+TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams) {
   const SyncPlan& sync = job.attach.sync;
   require_possible(sync, world.size());
   if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
   std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
-  Run run(job, world, output);
+  Run run(job, world, output, seams);
   lock = hold_folder(run.folder, run.comm());
   const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
   if (sync.has_servers()) tell_workers(world.communicator(), opening.is_done());
@@ -60,7 +61,7 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
     return {.was_done = true};
   }
   const BackwardOnCaller one_thread(place_of(*run.device));
-  return naming_device_memory(run, [&]() -> TrainResult {
+  return naming_device_memory(run, seams, [&]() -> TrainResult {
     RunEnd end(run, start_run(run, opening));
     if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
       const StoppedRun stopped = end.stop(signal);
@@ -74,11 +75,11 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
 
 }  // namespace
 
-TrainResult train(const TrainJob& job, World& world, TrainOutput output) {
+TrainResult train(const TrainJob& job, World& world, TrainOutput output, const TrainSeams& seams) {
   at::set_num_threads(job.attach.threads);
   world.keep_flight_in(RunFiles(job.run_dir).flight);
   try {
-    return train_in_folder(job, world, output);
+    return train_in_folder(job, world, output, seams);
   } catch (const ConfigError&) {
     throw;  // before anything began, and said by itself
   } catch (const std::exception& error) {

@@ -15,6 +15,7 @@
 #include "zero/report/report.h"
 #include "zero/train/run.h"
 #include "zero/train/train_job.h"
+#include "zero/train/train_seams.h"
 #include "zero/transport/world.h"
 
 namespace zero {
@@ -28,6 +29,6 @@ struct TrainResult {
   RunReport report;          // complete on every rank but for the SHA, which rank 0 has
 };
 
-TrainResult train(const TrainJob& job, World& world, TrainOutput output);
+TrainResult train(const TrainJob& job, World& world, TrainOutput output, const TrainSeams& seams = {});
 
 }  // namespace zero

@@ -351,15 +351,15 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, mesh_of(plan), options, plan.units, *rule, known);
     const int depth = require_room(options, plan, placer.placement(), placer.may_lie());
+    if (placer.movable())
+      plan.movable_disk_bytes =
+          state_bytes(plan.units, mesh_of(plan).shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();
     if (places) {
       plan.tiers = placer.placement().tiers;
       const Schedule schedule = schedule_of(plan, attach, trace);
       count_gathers(schedule, plan.units.size(), step);
       plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
-    if (placer.movable())
-      plan.movable_disk_bytes =
-          state_bytes(plan.units, mesh_of(plan).shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();
     // A run places its states without knowing what it computes, and where they may move learns that.
     if (ran || placer.movable()) known.profile = step;
     plan.predicted = placer.predicted(placer.placement(), step);
@@ -376,6 +376,10 @@ double passes_here(const TrainingPlan& plan, const PlanRequest& request, const T
 
 // A step's computation on a rank of the cluster: by its own flops, else as on this machine.
 double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
+  if (cluster.flops == 0 && plan.machine->ranks_on_gpu > 0)
+    throw ConfigError("cluster.flops", "",
+                      "the file does not say it, and what this machine computes a second is its CPU's",
+                      "write the GPU's, in products of matrices of the run's type: for example flops = 4e14");
   if (cluster.flops == 0) return plan.predicted ? plan.predicted->total() : passes_here(plan, request, task);
   const TrainConfig& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
@@ -399,6 +403,22 @@ std::string whole_run_time(const TrainingPlan& plan, const Config& config, std::
                         .split_batches = (samples + together - 1) / together});
 }
 
+void refuse_profile_of_gpu(const std::string& profile) {
+  if (profile.empty()) return;
+  throw ConfigError("--profile", profile,
+                    "a run times its passes by the host's clock, and on a GPU the host runs ahead of them",
+                    "leave it out; a file with the GPU's flops (--cluster) gives the time of a step's matrix products");
+}
+
+// The rates of this machine are its CPU's.
+void leave_out_time(TrainingPlan& plan) {
+  plan.predicted.reset();
+  plan.why_not_predicted =
+      "not known: what a GPU manages a second is not probed here. A file with flops (--cluster; for one GPU with hosts "
+      "= 1 "
+      "and ranks = 1) gives the time of its matrix products";
+}
+
 int print_plan(const PlanRequest& request) {
   const Config& config = request.loaded.config;
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
@@ -409,9 +429,11 @@ int print_plan(const PlanRequest& request) {
   if (request.trains) RunFolder(config.run.dir).require_writable();
   auto [shape, task, plan] = planned_model(request, attach);
   plan.options.local_world = plan.machine->ranks;
+  const bool on_gpu = plan.machine->ranks_on_gpu > 0;
+  if (on_gpu) refuse_profile_of_gpu(request.profile);
   const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
-  if (plan.machine->ranks_on_gpu > 0) plan.predicted.reset();  // this machine's rates are its CPU's
+  if (on_gpu) leave_out_time(plan);
   const Schedule schedule = schedule_of(plan, attach, trace);
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;

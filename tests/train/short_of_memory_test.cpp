@@ -1,0 +1,97 @@
+// A run on a device whose memory is short, from its start to the error, and on with the budget that the error names.
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/train/device_memory.h"
+
+#include "small_device.h"
+#include "small_run.h"
+#include "tests/expect_says.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+
+class ShortOfMemory : public SmallRunTest {
+ protected:
+  TrainJob job(std::int64_t device_bytes = 0) {
+    TrainJob job = text_job(3);
+    job.model.width = 128;
+    job.train.batch = 32;
+    job.device = "small";
+    if (device_bytes > 0) job.attach.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = device_bytes};
+    job.run_dir = folder_ / ("run" + std::to_string(device_bytes) + "_" + std::to_string(num_runs_++));
+    return job;
+  }
+  TrainResult run_in(SmallMemory& memory, const TrainJob& job) {
+    TrainResult result;
+    run_ranks(1, [&](World& ranks) {
+      std::ostringstream out;
+      const TrainSeams seams{.open_device = [&](std::string_view) -> std::unique_ptr<Device> {
+                               return std::make_unique<SmallDevice>(memory);
+                             },
+                             .held_by_torch = [&] { return memory.most_of_torch(); }};
+      result = train(job, ranks, {.out = out, .style = {}}, seams);
+    });
+    return result;
+  }
+
+ private:
+  int num_runs_ = 0;
+};
+
+// "zero.device_memory 1048576 B (1.00 MiB) or less leaves room for this"; 0: there is none.
+std::int64_t named_budget(const std::string& said) {
+  std::smatch found;
+  return std::regex_search(said, found, std::regex("zero\\.device_memory ([0-9]+) B")) ? std::stoll(found[1]) : 0;
+}
+
+TEST_F(ShortOfMemory, ARunEndsWithWhatItHeldAndGoesOnWithTheBudgetThatItNames) {
+  std::int64_t held = 0, all = 0;
+  std::vector<float> losses;
+  {
+    SmallMemory plenty(kPlenty);
+    losses = run_in(plenty, job()).report.losses;
+    held = plenty.most_of_zero();
+    all = plenty.most_in_all();
+  }
+  ASSERT_GT(held, 2 << 20);
+  const std::int64_t there = all - held / 4;  // a quarter of the states would have had to be elsewhere
+
+  std::int64_t budget = 0;
+  int num_runs = 0;
+  for (bool fits = false; !fits; ++num_runs) {
+    ASSERT_LT(num_runs, 8) << "budgets that get no smaller";
+    SmallMemory memory(there);
+    try {
+      EXPECT_EQ(run_in(memory, job(budget)).report.losses, losses) << "where states lie changes no bit";
+      fits = true;
+    } catch (const ConfigError& error) {
+      EXPECT_EQ(error.key(), "memory");
+      const std::string said = error.what();
+      // At first libtorch finds no room, later perhaps a unit that is gathered.
+      expect_says(said, {num_runs == 0 ? "small is full in step 1: CUDA out of memory. Tried to allocate "
+                                       : "small is full in step 1: ",
+                         "parameter ", "moment ",
+                         "libtorch holds " + format_bytes(memory.most_of_torch()) + " for activations"});
+      const std::int64_t named = named_budget(said);
+      ASSERT_GT(named, 0) << said;
+      EXPECT_TRUE(budget == 0 || named < budget) << said;
+      budget = named;
+    }
+  }
+  EXPECT_GT(num_runs, 1) << "the memory was short at first";
+}
+
+TEST_F(ShortOfMemory, WhereZeroCppItselfFindsNoRoomBeforeItTrainsThatIsSaidAlone) {
+  SmallMemory memory(1 << 20);
+  const std::string said = message_of<ConfigError>([&] { run_in(memory, job()); });
+  expect_says(said, {"memory = ", "small has ", "use a smaller zero.device_memory"});
+  EXPECT_EQ(said.find("is full in step"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,57 @@
+// MomentStep: an AdamW step over one matrix by the engine's updater, with the moments on a tier of one's choice, to be measured.
+//
+//   MomentStep step({.mib = 256, .folders = {"."}}, Tier::kDisk);            // all else in main memory
+//   step.run();                                                              // reads, updates, writes back
+//   MomentStep offloaded({.mib = 256}, Tier::kHost, &device);                // weights and gradients on the device
+//
+// On a device, the host updates: gradients and weights come down, and weights go back, tile by tile over the engine's link. That
+// is so on main memory as a device (HostDevice), too: copies are then memcpy. Local. Throws ConfigError where memory is short,
+// and IoError of the disk.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/device/device.h"
+#include "zero/engine/updater.h"
+#include "zero/memory/disk_tier.h"
+#include "zero/memory/link.h"
+#include "zero/plan/param_spec.h"
+
+namespace zero::cli {
+
+struct MomentStepOptions {
+  std::int64_t mib = 256;  // of each moment, and of weights and gradients
+  std::vector<std::string> folders{"."};
+  int depth = OffloadTiers::kDefaultDepth;
+  int threads = 1;
+};
+
+class MomentStep {
+ public:
+  // `device` outlives it; null: nothing crosses.
+  MomentStep(const MomentStepOptions& options, Tier moments, Device* device = nullptr);
+  ~MomentStep();
+
+  void run();
+  std::string describe_disk() const { return disk_->describe(); }
+
+ private:
+  void fill_gradient();
+
+  Device& device_;
+  Ledger ledger_;
+  std::unique_ptr<Communicator> comm_, staged_;  // the latter: of memory of the device
+  std::vector<ParamSpec> specs_;
+  std::vector<Unit> units_;
+  std::unique_ptr<UpdateRule> rule_;
+  std::unique_ptr<DiskTier> disk_;
+  std::unique_ptr<Link> link_;
+  std::unique_ptr<ShardedState> state_;
+  std::unique_ptr<Updater> updater_;
+};
+
+}  // namespace zero::cli

@@ -1,0 +1,24 @@
+// TrainSeams: what a test puts in the way of a run. `zero train` has no need of it.
+//
+//   train(job, world, output, {.open_device = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); }});
+//
+// Values only. Local.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "zero/device/device.h"
+
+namespace zero {
+
+struct TrainSeams {
+  // Opens the device of this rank. Empty: open_device().
+  std::function<std::unique_ptr<Device>(std::string_view name)> open_device{};
+  // Bytes that libtorch has taken of its memory. Empty: held_by_torch().
+  std::function<std::int64_t()> held_by_torch{};
+};
+
+}  // namespace zero
