@@ -7,6 +7,7 @@
 #include "zero/device/host_device.h"
 
 #include "../expect_contains.h"
+#include "../forwarded_device.h"
 #include "../message_of.h"
 #include "subjects.h"
 
@@ -20,26 +21,14 @@ using tests::tied_net;
 using tests::train;
 
 // Operators read it, since it is main memory. The engine is told that the host cannot, and stages what it reads.
-class FarMemory final : public Device {
+class FarMemory final : public ForwardedDevice {
  public:
-  explicit FarMemory(std::string_view name = "far") : name_(name) {}
+  explicit FarMemory(std::string_view name = "far") : ForwardedDevice(HostDevice::instance()), name_(name) {}
   std::string_view name() const override { return name_; }
   bool host_readable() const override { return false; }
-  Allocation allocate(std::size_t bytes) override { return host_.allocate(bytes); }
-  Allocation allocate_pinned(std::size_t bytes) override { return host_.allocate_pinned(bytes); }
-  Mark mark(Lane lane) override { return host_.mark(lane); }
-  void wait(Lane lane, const Mark& mark) override { host_.wait(lane, mark); }
-  bool done(const Mark& mark) override { return host_.done(mark); }
-  void join(const Mark& mark) override { host_.join(mark); }
-  void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) override {
-    host_.copy(lane, to, from);
-  }
-  void fill(Lane lane, std::span<std::byte> bytes, std::byte value) override { host_.fill(lane, bytes, value); }
-  void run(Lane lane, const KernelCall& call) override { host_.run(lane, call); }
 
  private:
   std::string_view name_;
-  HostDevice& host_ = HostDevice::instance();
 };
 
 TEST(ModuleOnADevice, TrainsWithTheBitsOfTheHost) {
