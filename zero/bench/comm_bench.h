@@ -25,12 +25,12 @@ struct CommBenchOptions {
 
 inline constexpr std::array<std::int64_t, 4> kCommBenchSizes{64 << 10, 1 << 20, 32 << 20, 256 << 20};
 
-// Small ones are repeated until the clock can see them.
+// How often one measurement repeats a collective of `bytes`: a small one alone is too short for the clock.
 inline int repeats_of(std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>((64 << 20) / bytes, 1, 200));
 }
 
-// Seconds of a piece of work that all ranks do at the same time: those of the slowest.
+// Seconds that the slowest rank takes for work that all ranks do at the same time.
 struct TimedByAll {
   Measurement seconds;
 

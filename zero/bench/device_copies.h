@@ -1,5 +1,5 @@
-// DeviceCopies: bytes between a device, pinned memory of the host and a disk, moved as an engine moves its states, and in one bare
-// copy, to be measured.
+// DeviceCopies: bytes between a device, pinned memory of the host and a disk, moved as an engine moves its states, and in
+// one bare copy, for `zero bench offload`.
 //
 //   DeviceCopies copies(device, disk, /*bytes=*/256 << 20, /*depth=*/4);
 //   copies.up();         copies.bare_up();       // host to device: tile by tile over the engine's link, and at once
@@ -28,7 +28,8 @@ class DeviceCopies {
  public:
   static constexpr std::int64_t kTileBytes = TileStream::kTileNumel * static_cast<std::int64_t>(sizeof(float));
 
-  // `bytes`: of each direction, in whole tiles. The device holds twice as many, and so does pinned memory. Both outlive it.
+  // `bytes`: of each direction, in whole tiles. The device holds twice as many, and so does pinned memory.
+  // `device` and `disk` outlive it.
   DeviceCopies(Device& device, DiskTier& disk, std::int64_t bytes, int depth);
 
   void up();         // sent() to the device

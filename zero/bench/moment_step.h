@@ -1,12 +1,12 @@
-// MomentStep: an AdamW step over one matrix by the engine's updater, with the moments on a tier of one's choice, to be measured.
+// MomentStep: an AdamW step over one matrix by the engine's updater, with the moments on a chosen tier, for `zero bench offload`.
 //
 //   MomentStep step({.mib = 256, .folders = {"."}}, Tier::kDisk);            // all else in main memory
 //   step.run();                                                              // reads, updates, writes back
 //   MomentStep offloaded({.mib = 256}, Tier::kHost, &device);                // weights and gradients on the device
 //
-// On a device, the host updates: gradients and weights come down, and weights go back, tile by tile over the engine's link. That
-// is so on main memory as a device (HostDevice), too: copies are then memcpy. Local. Throws ConfigError where memory is short,
-// and IoError of the disk.
+// On a device, the host updates: gradients and weights come down, and weights go back, tile by tile over the engine's link. So it
+// is where main memory stands for a device (HostDevice), too: copies are then memcpy. Local. Throws ConfigError where memory is
+// short, and IoError of the disk.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class MomentStep {
 
   Device& device_;
   Ledger ledger_;
-  std::unique_ptr<Communicator> comm_, staged_;  // the latter: of memory of the device
+  std::unique_ptr<Communicator> comm_, staged_;  // staged_: for memory of the device
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::unique_ptr<UpdateRule> rule_;

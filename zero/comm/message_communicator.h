@@ -13,8 +13,8 @@
 // that it may be lost, that it leaves, or why the run fails; and there the end of its process shows. A rank whose process
 // ends without a word ends the run.
 //
-// Replacements: where the link has a door, a lost rank comes back. It takes part in no collective, so its notices, and those
-// to it, come in the place of the first one.
+// Replacements: where the link has a door, a lost rank comes back. The new process takes part in no
+// collective, so notices to it and from it travel under the number of the first one.
 //
 // A group (group.h) sends over the same link under tags of its own: its number is in the upper bits. In here ranks are
 // those of the world; blocks lie in the order of the members.

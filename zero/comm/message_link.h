@@ -58,14 +58,15 @@ class MessageLink {
   class Door {
    public:
     virtual ~Door() = default;
-    // As the request has them.
+    // LinkRequest::most_replacements, and whether this process is a replacement.
     virtual int most() const = 0;
     virtual bool is_replacement() const = 0;
     // On rank 0: a new process of that rank waits. Waits for nobody.
     virtual bool is_waiting(int rank) = 0;
     // On rank 0, of one that waits: it is to meet these ranks, in this order.
     virtual void introduce(int rank, std::span<const int> peers) = 0;
-    // On each of these: connects with it. False where it has ended meanwhile; then why() says what the library said.
+    // On each of these ranks: connects with the new process. False where that has ended meanwhile; then why() gives the
+    // library's words.
     virtual bool meet(int rank) = 0;
     virtual const char* why() const = 0;
     // In a replacement: whether it has met that rank. It reaches no other.
@@ -111,7 +112,7 @@ struct LinkRequest {
   bool one_host = true;        // all ranks share this machine
   const char* interface = "";  // network interface to use; empty: the one that leads to `address`
   long timeout_ms = 0;
-  int replacement = 0;  // above 0: this process is the rank's k-th after the first. Opened when it has met its peers
+  int replacement = 0;  // k > 0: the rank's k-th process after the first. Its link opens when it has met its peers
   int most_replacements = 0;                 // processes that may come so in this run, of all ranks
   void (*warn)(const char* line) = nullptr;  // one line for the log, from any thread
 };

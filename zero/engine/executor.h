@@ -20,12 +20,13 @@ class Executor {
   void event(const Event& event);
   // No-op where the last operator used the same unit: a run of operators is one access.
   void access(int unit);
-  // Events from here on, in this step, are of micro-batch `number`. Then no forward use ends a backward pass: that of another
-  // micro-batch does. Without numbers a forward use after a backward pass begins the next micro-batch.
+  // Events from here on, in this step, are of micro-batch `number`. Then a backward pass ends where that of another
+  // micro-batch begins, and at no forward use. Without numbers a forward use after a backward pass begins the next
+  // micro-batch.
   void begin_micro_batch(int number);
   // Collective. Before a forward use.
   void begin_forward();
-  // Collective. No-op inside that of this micro-batch.
+  // Collective. No-op within the backward pass of this micro-batch.
   void begin_backward();
   // Operators outside training (evaluation, reading): gathers `unit` without a trace.
   void use_untraced(int unit);

@@ -88,8 +88,8 @@ class Placer {
 // Local. The placement of stage and fractions alone.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
 
-// Local. Whether a rank that is alone with a device of its own memory holds units whole there, at any stage, if nothing may move
-// off it later: what it holds of a unit is all of it. Nothing is gathered then, and a gradient lies where its sum is made.
+// Local. Whether a lone rank, on a device with memory of its own, holds units whole there at any stage, if nothing may move
+// off the device later: its shard is the whole unit. Nothing is gathered then, and a gradient lies where its sum is made.
 bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world);
 void hold_all_whole(Placement& placement);
 

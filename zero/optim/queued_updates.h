@@ -1,5 +1,5 @@
-// SpanUpdate: one of several updates that are queued together; and queue_slices(), which queues any number of them by a kernel that
-// takes UpdateSlices.
+// SpanUpdate: one of several updates that are queued together. queue_slices() queues any number of them with a kernel that takes
+// UpdateSlices.
 //
 //   queue_slices<AdamConstants>(device, Lane::kUpdate, kAdam, updates, [&](const UpdateScalars& s) { return adam_constants(options, s); });
 //
@@ -20,8 +20,8 @@ struct SpanUpdate {
   UpdateScalars scalars;
 };
 
-// As few calls as there can be, each with up to kMost slices. `constants_of(update)`: of one of them. `reads_beside(update)`:
-// accesses to what its constants point to.
+// As few calls of the kernel as possible, each with up to kMost slices. `constants_of(update)`: the constants of that update.
+// `reads_beside(update)`: accesses to what these constants point to.
 template <typename Constants, typename ConstantsOf, typename ReadsBeside>
 void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
                   const ConstantsOf& constants_of, const ReadsBeside& reads_beside) {
@@ -39,7 +39,7 @@ void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<con
   }
 }
 
-// The same where constants point to nothing, and are made of scalars alone.
+// The same where constants point to nothing. `constants_of(scalars)` makes them.
 template <typename Constants, typename ConstantsOf>
 void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
                   const ConstantsOf& constants_of) {

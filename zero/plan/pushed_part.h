@@ -17,7 +17,7 @@
 
 namespace zero {
 
-// Elements. Stretches that lie together in both are one.
+// In elements. As long as possible: neighbours in both are one stretch.
 struct PushedStretch {
   std::int64_t whole = 0;  // its place in the worker's range
   std::int64_t shard = 0;  // in the server's shard
@@ -33,9 +33,9 @@ inline std::int64_t numel_of(const std::vector<PushedStretch>& part) {
   return part.empty() ? 0 : part.back().shard + part.back().numel;
 }
 
-// A part that does not lie together in the worker's range is put together in a block on its way. The block that a worker
-// has for it: bytes of the largest such part of each server, all servers together. `element_bytes`: of a unit's elements on
-// their way, the larger of both directions.
+// Bytes of a worker's blocks. A part of several stretches is put together in a block before it is sent, and taken apart after
+// it was received. There is a block for each server, as large as its largest such part. `element_bytes`: bytes of an element of a
+// unit on its way, the larger of both directions.
 template <typename ElementBytes>
 std::int64_t pushed_block_bytes(const std::vector<Unit>& whole, const std::vector<Unit>& cut, int servers,
                                 ElementBytes element_bytes) {

@@ -25,7 +25,7 @@ struct ClockBytes {
   double pushed = 0;
   double pulled = 0;
   int messages = 0;         // to one server, that follow each other; and as many back
-  double largest_part = 0;  // of these bytes, the share of the server with the most; 0: all have as much
+  double largest_part = 0;  // share of these bytes that the busiest server has; 0: all have as much
 };
 
 struct ServedTraffic {

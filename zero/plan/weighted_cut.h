@@ -25,7 +25,7 @@ std::vector<Unit> weighted_units(std::vector<Unit> units, std::span<const double
 std::vector<Unit> as_seen_by(std::vector<Unit> units, int own);
 
 // Throws ConfigError under `key` for weights that are not one positive number for each of the `owners` that
-// hold the model once. `owner`: what one is called.
+// hold the model once. `owner`: what the error calls an owner.
 void require_weights(std::span<const double> weights, int owners, std::string_view key = "zero.shard_weights",
                      std::string_view owner = "rank");
 

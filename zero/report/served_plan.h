@@ -21,8 +21,8 @@ struct ServedPlan {
   std::int64_t older = 0;               // a server's, at most, of those that slow workers still read beside these
   std::int64_t compensation = 0;        // a server's, of the weights that each worker computes with
   std::int64_t pushed = 0, pulled = 0;  // a worker's in a clock
-  double largest_part = 0;              // of these, the most that goes to one server: a share of all
-  std::int64_t blocks = 0;              // a worker's, of parts that do not lie together in its range (zero.shards)
+  double largest_part = 0;              // share of these that the busiest server has
+  std::int64_t blocks = 0;              // a worker's, for parts that are several stretches of its range (zero.shards)
 };
 ServedPlan served_plan(const TrainingPlan& plan);
 

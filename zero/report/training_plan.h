@@ -55,7 +55,7 @@ struct TrainingPlan {
 
 // Where everything of the planned stage lies.
 Placement placement_of(const TrainingPlan& plan);
-// The same of any placement of the plan: a rank that is alone on a GPU holds units whole (Placer).
+// A placement of the plan as a run holds it: a rank that is alone on a GPU holds units whole (Placer).
 Placement as_held(const TrainingPlan& plan, Placement placement, int world);
 // The same of another stage, with everything on the device.
 Placement placement_at(const TrainingPlan& plan, int stage);

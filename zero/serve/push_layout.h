@@ -22,7 +22,7 @@ class PushLayout {
   struct Part {
     std::int64_t numel = 0;
     std::int64_t shard_numel = 0;            // of the server's shard, padding included
-    std::optional<std::int64_t> together{};  // its place in the worker's range, where it lies together there
+    std::optional<std::int64_t> together{};  // where it begins in the worker's range, if it is one stretch
   };
 
   // `options`: those of the run, before they are a server's or a worker's.
@@ -31,7 +31,7 @@ class PushLayout {
   // As a worker has them.
   const std::vector<Unit>& units() const { return units_; }
   int servers() const { return servers_; }
-  // Of the servers, where they divide units by weights; else empty.
+  // A weight for each server, where they divide units by weights; else empty.
   const std::vector<double>& weights() const { return weights_; }
 
   const Part& part(const Unit& unit, int server) const {
@@ -49,7 +49,7 @@ class PushLayout {
   std::int64_t weight_bytes(const Unit& unit, int server) const {
     return part(unit, server).numel * static_cast<std::int64_t>(size_of(unit.dtype));
   }
-  // Of the largest part of this server that does not lie together in the worker's range, either way; 0: all do.
+  // Of a worker's block for this server: its largest part of several stretches, as gradients or weights; 0: there is none.
   std::int64_t block_bytes(int server) const;
 
  private:

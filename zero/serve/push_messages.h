@@ -5,8 +5,8 @@
 // server sends its part of the weights, should they be others than the worker has. A worker that is told "over" leaves.
 // One that is told "again" drops its gradient, and begins as if it were new: so a replayed run does what a replacement did.
 //
-// Where servers divide units by weights, the head sends these, as doubles, after the answer with which all weights of the model
-// come: the servers have measured them, and a replacement was not there.
+// Where servers divide units by weights, the head sends these numbers, as doubles, after an answer that brings all weights of
+// the model: ranks may have measured them when a replacement was not there.
 //
 // A worker that has sent a header has read all weights that it was sent. Servers take the messages of a push as they come,
 // beside all that they do for other workers; each tells the head when it has all of its part (ServerReport).

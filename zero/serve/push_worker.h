@@ -7,8 +7,8 @@
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }
 //   worker.leave();
 //
-// A server's part of a unit that does not lie together in this worker's range (EngineOptions::shards) is put together in a
-// block of that server's, which is charged as staging: one message of it is on its way at a time.
+// A server's part of a unit may be several stretches of this worker's range (EngineOptions::shards). It is then put together in
+// a block, of which there is one for each server, which is charged as staging and holds one message at a time.
 //
 // It waits only for the servers, and as long as they live. Collective over the run in the sense that servers serve
 // (push_server.h); no other worker takes part. Throws CommError.

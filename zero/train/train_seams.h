@@ -1,4 +1,4 @@
-// TrainSeams: what a test puts in the way of a run. `zero train` has no need of it.
+// TrainSeams: what a test puts in place of a run's device. `zero train` leaves it empty.
 //
 //   train(job, world, output, {.open_device = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); }});
 //

@@ -28,8 +28,8 @@ class Mesh final : public gloo::Context {
   void connect(int other, const std::vector<char>& theirs);
 };
 
-// While one of these lives a mesh is closed, and so its connect() returns, when `await_end` has. That is to return, too, when
-// the store has hung up.
+// While it lives: closes `mesh`, so that its connect() returns, as soon as await_end() returns. await_end() must also return
+// after store.hang_up(), which the destructor calls.
 class EndWatch {
  public:
   EndWatch(RendezvousStore& store, std::function<void()> await_end, Mesh& mesh);
@@ -45,8 +45,8 @@ class EndWatch {
   std::thread thread_;
 };
 
-// Collective. All ranks, in a run whose store stays open. Hangs up. Throws StoreError where rank 0 ends the meeting, and what
-// Gloo throws.
+// Collective. Connects all ranks of a run whose store stays open. Hangs up the store. Throws StoreError where rank 0 ends
+// the meeting, and what Gloo throws.
 std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::shared_ptr<gloo::transport::Device>& device,
                                         const zero::LinkRequest& request);
 

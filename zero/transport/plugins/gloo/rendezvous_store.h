@@ -32,7 +32,7 @@ std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request);
 
 class RendezvousStore final : public gloo::rendezvous::Store {
  public:
-  // `limit`: of the way to rank 0, and of each wait.
+  // `limit`: for the connection to rank 0, and for each wait.
   RendezvousStore(const zero::LinkRequest& request, std::chrono::milliseconds limit);
   ~RendezvousStore() override;
   RendezvousStore(const RendezvousStore&) = delete;
@@ -40,13 +40,13 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override { return get(key, "", limit_); }
-  // `set_by`: a newcomer, as text, that sets it; where that one is gone a StoreError says so at once. Empty: anybody.
+  // `set_by`: the newcomer, as text, that sets the key. Throws StoreError at once where that newcomer is gone. Empty: anybody.
   std::vector<char> get(const std::string& key, const std::string& set_by, std::chrono::milliseconds limit);
   std::vector<char> get(const std::string& key, const std::string& set_by) { return get(key, set_by, limit_); }
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
 
-  // This process is that newcomer.
+  // Tells rank 0 that this process is that newcomer.
   void come(const Newcomer& newcomer);
   // Wait until that newcomer is gone, or rank 0 is, or hang_up() was called, by another thread.
   void await_end(const Newcomer& newcomer);

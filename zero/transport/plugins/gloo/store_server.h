@@ -42,7 +42,7 @@ struct Newcomer {
   int rank = 0;
   int number = 0;
 
-  // "2/1": as it is said, and as the keys begin under which it is met.
+  // "2/1": how it names itself, and how its keys in the store begin.
   std::string text() const { return std::to_string(rank) + "/" + std::to_string(number); }
   static std::optional<Newcomer> parse(const std::string& text);
 };
