@@ -158,7 +158,7 @@ constexpr std::array kOptions{
     Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative, kFree, "fractions of master copies and moments that lie on host and disk"},
 
     Option{"sync.mode", at<kSync, &SyncConfig::mode>, kAny, kModes, "when ranks wait for each other. sync: each gradient is the mean over all ranks; stale: the same, and workers may be staleness steps ahead of the weights that they read; async: servers apply each worker's gradient as it comes; local: copies of the model train apart, and an outer step merges them after every local_steps steps (DiLoCo), for slow links between them. With local and zero.group 0 each rank is a copy"},
-    Option{"sync.servers", at<kSync, &SyncConfig::servers>, kNatural, kFree, "ranks that hold and update all states for the others, the workers: the first ones. 0: none; stale and async have one if it is not given. On one machine"},
+    Option{"sync.servers", at<kSync, &SyncConfig::servers>, kNatural, kFree, "ranks that hold and update all states for the others, the workers: the first ones. 0: none; stale and async have one if it is not given"},
     Option{"sync.staleness", at<kSync, &SyncConfig::staleness>, kNatural, kFree, "stale: steps between the weights that a gradient is computed with and its update; async: steps by which the fastest worker may be ahead of the slowest"},
     Option{"sync.quorum", at<kSync, &SyncConfig::quorum>, kNatural, kFree, "sync with servers: gradients that an update waits for; those of slower workers are dropped. 0: all"},
     Option{"sync.stale_lr", at<kSync, &SyncConfig::stale_lr>, kNotNegative, kFree, "async: a gradient that is a updates old counts with lr / (1 + a)^stale_lr"},

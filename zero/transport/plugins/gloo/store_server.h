@@ -99,7 +99,7 @@ class StoreServer {
   std::chrono::steady_clock::time_point deadline_;
   int listener_ = -1;
   int waker_ = -1;    // an eventfd
-  std::mutex mutex_;  // of all below that is no atomic, but for the thread's waits
+  std::mutex mutex_;  // guards all below that is not atomic; the thread holds it except while it waits
   std::map<std::string, std::vector<char>> values_;
   std::vector<Client> clients_;  // in the order of their coming
   int num_finished_ = 0;
