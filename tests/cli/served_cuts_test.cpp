@@ -53,7 +53,8 @@ TEST_F(ServedCutRuns, AStaleRunGoesOnWithTheOlderWeightsOfItsOwnCutAlone) {
   ASSERT_TRUE(report_of(stale + weighted + "[1,3] --train.steps 3", "half").is_object());
   std::filesystem::copy(folder_.path() / "half", folder_.path() / "other", std::filesystem::copy_options::recursive);
   EXPECT_EQ(report_of(stale + weighted + "[1,3]", "half").at("parameters_sha256"), whole.at("parameters_sha256"));
-  const Ran other = folder_.zero("train c.toml --run.dir other " + stale + weighted + "[3,1]", "timeout 250");
+  const Ran other =
+      folder_.zero("train c.toml --run.dir other " + stale + weighted + "[3,1]", "ZERO_LOG_LEVEL=warn timeout 250");
   EXPECT_EQ(other.status, 0) << other.errors;
   EXPECT_TRUE(says(one_line(other.errors + other.output), "this checkpoint has no older weights for these servers"))
       << other.errors;
