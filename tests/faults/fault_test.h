@@ -2,12 +2,15 @@
 // where ranks meet.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,8 +27,8 @@ constexpr std::chrono::seconds kAllGone{20};
 
 class FaultTest : public testing::Test {
  protected:
-  // What is there now and was not before must go, but for the places where processes of other programs meet. Those may
-  // have files there for as long as they run: another test's mpirun, for example.
+  // What is there now and was not before must go, but for places where processes of other programs meet, and files that they
+  // have in their memory: another test's mpirun, for example.
   void TearDown() override {
     std::set<std::string> left = new_names(before_);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
@@ -34,6 +37,7 @@ class FaultTest : public testing::Test {
       const std::set<std::string> now = new_names(before_);
       std::erase_if(left, [&now](const std::string& name) { return !now.contains(name); });
     }
+    std::erase_if(left, [](const std::string& name) { return is_in_memory_of_others(name); });
     EXPECT_EQ(left, std::set<std::string>{});
   }
 
@@ -79,6 +83,19 @@ class FaultTest : public testing::Test {
       }
     }
     return names;
+  }
+
+  static bool is_in_memory_of_others(const std::string& file) {
+    const std::vector<pid_t> ours = living_of_all_commands();
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      if (std::ranges::find(ours, static_cast<pid_t>(std::stol(name))) != ours.end()) continue;
+      std::ifstream maps(entry.path() / "maps");
+      for (std::string line; std::getline(maps, line);)
+        if (line.ends_with(" " + file)) return true;
+    }
+    return false;
   }
 
   std::set<std::string> before_ = shared_names();
