@@ -62,25 +62,6 @@ struct TermRange {
   static int exponent_of(std::uint32_t half) { return static_cast<int>(half >> 20) - 1023; }
 };
 
-// TermRange::most alone.
-HWY_INLINE std::uint32_t most_half_of(const double* HWY_RESTRICT terms, std::size_t numel) {
-#if HWY_TARGET == HWY_SCALAR
-  std::uint32_t most = 0;
-  for (std::size_t i = 0; i < numel; ++i)
-    most = std::max(most, static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(terms[i]) >> 32));
-  return most;
-#else
-  const hn::CappedTag<double, TermSums::kLanes> d;
-  const hn::Repartition<std::uint32_t, decltype(d)> du;
-  const hn::Rebind<std::uint64_t, decltype(d)> du64;
-  const auto halves = hn::Set(du64, 0xffffffff00000000U);
-  auto most = hn::Zero(du);
-  for (std::size_t i = 0; i < numel; i += hn::Lanes(d))
-    most = hn::Max(most, hn::BitCast(du, hn::And(hn::BitCast(du64, hn::LoadU(d, terms + i)), halves)));
-  return hn::GetLane(hn::MaxOfLanes(du, most));
-#endif
-}
-
 HWY_INLINE TermRange range_of(const double* HWY_RESTRICT terms, std::size_t numel) {
 #if HWY_TARGET == HWY_SCALAR
   TermRange range{~0U, 0};

@@ -120,33 +120,36 @@ struct TileSums {
   HWY_ALIGN double rows[kTileRows * ColumnSums::kMostLanes];
 };
 
-// The bits of the smallest square, 0 too, and the high half of a column's largest sum: no square's exponent is above its.
-struct SumRange {
-  std::uint32_t least, most;
-};
-
 // All in one go, squares in registers alone. Whether the sums are exact is for the caller to see from the range.
 template <std::size_t kWidth, class G>
-HWY_INLINE SumRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride, TileSums& sums) {
+HWY_INLINE SquareRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride, TileSums& sums) {
   const TileDoubles d;
   const hn::Rebind<float, TileDoubles> d32;
   const hn::Rebind<std::uint32_t, TileDoubles> du;
-  auto least = hn::Set(du, ~0U);
+  const auto one = hn::Set(du, 1);
+  const auto scales = hn::Set(d32, scale);
+  auto most = hn::Zero(du), before_least = hn::Set(du, ~0U);  // of zero: the largest number
   auto r0 = hn::Zero(d), r1 = r0, r2 = r0, r3 = r0, r4 = r0, r5 = r0, r6 = r0, r7 = r0;
+  const std::size_t three = 3 * stride;
   const auto take_columns = [&](std::size_t i, auto asks) HWY_ATTR __attribute__((always_inline)) {
-    const auto take = [&](std::size_t row, auto& sum) HWY_ATTR {
-      const G* const at = gradient + row * stride + i;
+    const auto take = [&](const G* HWY_RESTRICT at, auto& sum) HWY_ATTR __attribute__((always_inline)) {
       if constexpr (asks)
         prefetch_to_l2(at + kTileRows * stride);  // more rows than the processor looks ahead for by itself
-      const auto g = hn::Mul(load_lanes(d32, at), hn::Set(d32, scale));
+      const auto g = hn::Mul(load_lanes(d32, at), scales);
       const auto square = hn::Mul(g, g);
-      least = hn::Min(least, hn::BitCast(du, square));
+      const auto bits = hn::BitCast(du, square);
+      most = hn::Max(most, bits);
+      before_least = hn::Min(before_least, hn::Sub(bits, one));
       const auto x = hn::PromoteTo(d, square);
       sum = add_elsewhere(d, sum, x);
       return x;
     };
-    const auto x01 = hn::Add(take(0, r0), take(1, r1)), x23 = hn::Add(take(2, r2), take(3, r3));
-    const auto x45 = hn::Add(take(4, r4), take(5, r5)), x67 = hn::Add(take(6, r6), take(7, r7));
+    const G* const upper = gradient + i;
+    const G* const lower = upper + 4 * stride;
+    const auto x01 = hn::Add(take(upper, r0), take(upper + stride, r1));
+    const auto x23 = hn::Add(take(upper + 2 * stride, r2), take(upper + three, r3));
+    const auto x45 = hn::Add(take(lower, r4), take(lower + stride, r5));
+    const auto x67 = hn::Add(take(lower + 2 * stride, r6), take(lower + three, r7));
     hn::StoreU(hn::Add(add_elsewhere(d, x01, x23), add_elsewhere(d, x45, x67)), d, sums.columns + i);
   };
   for (std::size_t i = 0; i < kWidth; i += kTermNumel) {
@@ -163,7 +166,7 @@ HWY_INLINE SumRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std::s
   store_row(0, r0), store_row(1, r1), store_row(2, r2), store_row(3, r3);
   store_row(4, r4), store_row(5, r5), store_row(6, r6), store_row(7, r7);
 #endif
-  return {hn::GetLane(hn::MinOfLanes(du, least)), most_half_of(sums.columns, kWidth)};
+  return {hn::GetLane(hn::MinOfLanes(du, before_least)) + 1, hn::GetLane(hn::MaxOfLanes(du, most))};
 }
 
 // Adds `numel` sums to the lanes from `at` on.
@@ -214,13 +217,9 @@ void add_group(const G* HWY_RESTRICT gradient, float scale, std::size_t first_ro
   };
   const auto add_tile = [&]<std::size_t kWidth>(std::integral_constant<std::size_t, kWidth>,
                                                 std::size_t column) HWY_ATTR {
-    const SumRange sum_range = sum_tile<kWidth>(gradient + column, scale, stride, tile);
-    if (sum_range.most == 0) return;
-    int lowest = exponent_of(sum_range.least), highest = TermRange::exponent_of(sum_range.most);
-    if (sum_range.least == 0 || highest - lowest > exact_range) {
-      const SquareRange range = take_tile<kWidth>(gradient + column, scale, stride, squares);
-      lowest = exponent_of(range.least), highest = exponent_of(range.most);
-    }
+    const SquareRange range = sum_tile<kWidth>(gradient + column, scale, stride, tile);
+    if (range.most == 0) return;
+    const int lowest = exponent_of(range.least), highest = exponent_of(range.most);
     const bool room = has_room(lowest, highest);
     if (room && highest - lowest <= exact_range && sums.row_sums.make_room(terms, lowest, highest)) {
       add_to_lanes(tile.columns, kWidth, sums.column_sums, column);
