@@ -31,7 +31,7 @@ TEST(Ledger, HoldsWhatWasChargedLessWhatWasCredited) {
 TEST(Ledger, StateLeavesOutWhatIsGatheredStagedAndParked) {
   Ledger ledger;
   for (const MemoryTag tag : kAllMemoryTags) ledger.charge(Tier::kDevice, tag, 10);
-  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 70);
+  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 80);
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
