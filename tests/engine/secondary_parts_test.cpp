@@ -176,7 +176,9 @@ TEST(SecondaryParts, TakeTheMemoryThatIsPlannedForThem) {
         for (const EngineReport& report : seen.reports) {
           EXPECT_EQ(report.memory[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
           EXPECT_EQ(report.peak_memory[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
-          if (memory.kind == MemoryBudget::Kind::kBytes) EXPECT_LE(report.peak_memory_bytes, memory.bytes);
+          if (memory.kind == MemoryBudget::Kind::kBytes) {
+            EXPECT_LE(report.peak_memory_bytes, memory.bytes);
+          }
         }
       }
     }
@@ -191,6 +193,25 @@ TEST(SecondaryParts, AreNotKeptWhereWeightsStayGathered) {
   EXPECT_EQ(seen.reports[0].peak_memory[MemoryTag::kSecondary], 0);
   EXPECT_EQ(seen.reports[0].sent_bytes_per_step, plain.reports[0].sent_bytes_per_step);
   EXPECT_EQ(seen.reports[0].secondary.sent_bytes_per_step, 0);
+}
+
+TEST(SecondaryParts, AreKeptFromTheFirstByteThatAllWeightsLack) {
+  const EngineOptions options{.stage = 3, .secondary_group = 2};
+  const std::vector<Unit> units = units_of(small_specs(), 4, options);
+  const Placement placement = placement_of(options, units, mesh_of(4, options));
+  const OptimizerSpec rule = spec_of(*rule_of(options));
+  std::int64_t all = 0;
+  for (const Unit& unit : units) all += gathered_bytes(unit, 4);
+  const std::int64_t beside = state_bytes(units, 4, placement, rule, Tier::kDevice).total() +
+                              staging_bytes(units, 4, placement, /*min_budget=*/false);
+  const auto budget = [&](std::int64_t bytes) {
+    return gather_budget({MemoryBudget::Kind::kBytes, bytes}, units, 4, placement, rule, 3, 0);
+  };
+  EXPECT_FALSE(budget(beside + all).keeps_parts);
+  EXPECT_EQ(budget(beside + all).capacity_bytes, all);
+  EXPECT_TRUE(budget(beside + all - 1).keeps_parts);
+  EXPECT_EQ(budget(beside + all - 1).capacity_bytes, all - 1 - secondary_bytes(units, 4, 2));
+  EXPECT_TRUE(gather_budget(kMinBudget, units, 4, placement, rule, 3, 0).keeps_parts);
 }
 
 class SecondaryPartsOnTiers : public testing::Test {

@@ -51,7 +51,8 @@ TEST(Secondary, AGroupThatIsNoneIsRefused) {
   EXPECT_NO_THROW(require_secondary_group(4, 0));
   EXPECT_NO_THROW(require_secondary_group(4, 2));
   for (const int group : {-1, 3, 4, 5})
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { require_secondary_group(4, group); }), "4 ranks hold the model once"))
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { require_secondary_group(4, group); }), "4 ranks hold the model once"))
         << group;
 }
 
@@ -102,7 +103,8 @@ TEST(Secondary, TheMinBudgetSendsWhatTheEstimateSays) {
   const auto units = gpt_units({.layers = 3, .dtype = DType::kBFloat16});
   for (const int k : {1, 3}) {
     const Placement placement = with_groups_of(4, k);
-    const ScheduleCost cost = simulate(build_schedule(straight_trace(units, k), units, 8, placement, kMinKeeping), units, 8);
+    const ScheduleCost cost =
+        simulate(build_schedule(straight_trace(units, k), units, 8, placement, kMinKeeping), units, 8);
     EXPECT_EQ(cost.sent_bytes, sent_bytes(units, 8, placement)) << k;
     EXPECT_EQ(cost.part_sent_bytes, part_sent_bytes(units, 8, placement)) << k;
     EXPECT_EQ(cost.num_gathers - cost.num_part_gathers, std::ssize(units));
@@ -121,9 +123,9 @@ TEST(Secondary, ShardsOffTheDeviceAreFetchedOnce) {
   const auto units = gpt_units({.layers = 3});
   Placement placement = with_groups_of(2, 2);
   spread_over_tiers(placement, units, 4, {.parameter = {.disk = 1}});
-  for (const GatherBudget& budget : {kMinKeeping, GatherBudget{.capacity_bytes = padded_bytes(units, 4) / 2,
-                                                               .overlaps_updates = true,
-                                                               .keeps_parts = true}}) {
+  for (const GatherBudget& budget :
+       {kMinKeeping,
+        GatherBudget{.capacity_bytes = padded_bytes(units, 4) / 2, .overlaps_updates = true, .keeps_parts = true}}) {
     const Schedule schedule = build_schedule(straight_trace(units, 2), units, 4, placement, budget);
     EXPECT_EQ(simulate(schedule, units, 4).num_prefetches, std::ssize(units));
     StepProfile profile;

@@ -111,7 +111,8 @@ TEST(PlanTable, SecondaryGroupsSayWhatTheyKeepAndWhatStaysWithinThem) {
   EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("secondary"));
   plan.options.secondary_group = 2;
   constexpr std::int64_t kHalf = 4 * kPlanParameters / 2;  // of the weights: a part, and what a gather of parts sends
-  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("each 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
+  EXPECT_NE(one_line(plan_table(plan, kAllStages))
+                .find("each 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
             std::string::npos)
       << plan_table(plan, kAllStages);
   const auto secondary = json::parse(plan_json(plan, kAllStages))["secondary"];

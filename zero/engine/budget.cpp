@@ -109,7 +109,13 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
            staging_bytes(units, world, where, min_budget) + largest_gather(units, world, where) +
            secondary_bytes(units, world, where);
   };
-  const std::int64_t least = needed_at(placement, true);
+  const std::int64_t room = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
+                            staging_bytes(units, world, placement, false);
+  // Where all units may stay gathered, a step gathers each once, and a part of it would never be used.
+  std::int64_t all_units = 0;
+  for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
+  const bool keeps = parts > 0 && room < all_units;
+  const std::int64_t least = needed_at(placement, true) - (keeps ? 0 : parts);
   if (budget < least) {
     std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage,
                                      format_count(world, "rank"), least, format_bytes(least));
@@ -138,13 +144,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   }
   // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
   // a time.
-  std::int64_t capacity = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
-                          staging_bytes(units, world, placement, false);
-  // Where all units may stay gathered, a step gathers each once, and a part of it would never be used.
-  std::int64_t all_units = 0;
-  for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
-  const bool keeps = parts > 0 && capacity < all_units;
-  if (keeps) capacity -= parts;
+  const std::int64_t capacity = room - (keeps ? parts : 0);
   if (capacity < largest_gather(units, world, placement)) return one_at_a_time;
   return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel(), .keeps_parts = keeps};
 }

@@ -5,8 +5,9 @@
 //   parts.gather(u, block).wait();               // Collective over the secondary group: the same bytes
 //   parts.outdate();                             // weights change
 //
-// For devices that the host can read. All parts lie in one window that peers read, taken when an engine is made and charged as MemoryTag::kSecondary. Parts are in
-// the order of shards. All ranks call keep(), outdate() and gather() alike, so that each knows what its peers have.
+// For devices that the host can read. All parts lie in one window that peers read, taken when an engine is made and charged as
+// MemoryTag::kSecondary. Parts are in the order of shards. All ranks call keep(), outdate() and gather() alike, so that each
+// knows what its peers have.
 #pragma once
 
 #include <cstddef>

@@ -204,10 +204,11 @@ std::string secondary_row(const TrainingPlan& plan) {
   if (!cost) return "";
   return named_row(
       "secondary",
-      fmt::format("each {} neighbours keep gathered weights together, {} a rank, unless device_memory has room for all of "
-                  "them: of what a rank sends {} (formula {}) stay among these, and {} leave them",
-                  plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
-                  bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
+      fmt::format(
+          "each {} neighbours keep gathered weights together, {} a rank, unless device_memory has room for all of "
+          "them: of what a rank sends {} (formula {}) stay among these, and {} leave them",
+          plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
+          bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
 }
 
 // What crosses in fewer bytes than it has.

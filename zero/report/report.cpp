@@ -349,11 +349,12 @@ std::string summary(const RunReport& r) {
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })));
   }
   if (r.engine.secondary.group > 0)
-    add(fmt::format(
-        "  secondary groups of {} ranks: of what a rank sends {} stay in its group, in gathers of parts, and {} leave it",
-        r.engine.secondary.group,
-        most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
-        most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
+    add(
+        fmt::format("  secondary groups of {} ranks: of what a rank sends {} stay in its group, in gathers of parts, "
+                    "and {} leave it",
+                    r.engine.secondary.group,
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),

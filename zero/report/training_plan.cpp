@@ -80,8 +80,7 @@ std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan) {
                      .sent_within = part_sent_bytes(plan.units, shard, placement)};
   for (const Unit& unit : plan.units)
     cost.sent_within_formula += part_formula_bytes(num_parameters(unit), placement, unit.dtype);
-  cost.sent_between =
-      sent_between_groups(sent_bytes(plan.units, shard, placement) - cost.sent_within, shard, group);
+  cost.sent_between = sent_between_groups(sent_bytes(plan.units, shard, placement) - cost.sent_within, shard, group);
   return cost;
 }
 

@@ -253,10 +253,10 @@ TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& sch
                                    int depth) {
   const std::int64_t staged =
       staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_min());
-  return {
-      .device = simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged +
-                (schedule.budget.keeps_parts ? secondary_bytes(plan.units, mesh_of(plan).shard, schedule.placement) : 0),
-      .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
+  return {.device =
+              simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged +
+              (schedule.budget.keeps_parts ? secondary_bytes(plan.units, mesh_of(plan).shard, schedule.placement) : 0),
+          .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
