@@ -269,7 +269,7 @@ TEST(SecondaryParts, AreOutdatedByWhoeverWrites) {
           written.mark_written();
           store_element(written.data(), DType::kFloat32, 3, 0.25F * static_cast<float>(step));
         }
-        model.evaluate();  // and then it is released
+        { const GatheredUnit another = model.engine().use(2, Use::kUntraced); }  // for which the first is released
         model.backward(model.all_units(), step, 0);
         model.engine().step(0.01);
       }
