@@ -41,7 +41,9 @@ TEST(Secondary, PartsTileAUnitInEachGroup) {
         EXPECT_EQ(part.numel * static_cast<std::int64_t>(size_of(unit.dtype)),
                   secondary_part_bytes(unit, world, group));
         end += part.numel;
-        if (rank % group == group - 1) EXPECT_EQ(end, padded_numel(unit, world));
+        if (rank % group == group - 1) {
+          EXPECT_EQ(end, padded_numel(unit, world));
+        }
       }
     }
   }
