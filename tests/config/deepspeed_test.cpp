@@ -72,8 +72,18 @@ TEST(DeepSpeed, ShardGroupsAreCarriedOver) {
   const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "mics_shard_size": -1}})");
   EXPECT_EQ(kept(off, "zero.group"), "");
   EXPECT_EQ(dropped(off, "zero_optimization.mics_shard_size"), "zero.group is auto then");
-  const ConvertedConfig hpz = converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4}})");
-  EXPECT_TRUE(says(dropped(hpz, "zero_optimization.zero_hpz_partition_size"), "the nearest is zero.group"));
+}
+
+TEST(DeepSpeed, SecondaryPartitionsAreSecondaryGroups) {
+  constexpr const char* kKey = "zero_optimization.zero_hpz_partition_size";
+  const ConvertedConfig config =
+      converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4, "zero_quantized_weights": true}})");
+  EXPECT_EQ(loaded(config).zero.secondary_group, 4);
+  EXPECT_EQ(loaded(config).comm.gather_wire, "int8");
+  const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 1}})");
+  EXPECT_TRUE(says(dropped(off, kKey), "off there"));
+  const ConvertedConfig below = converted(R"({"zero_optimization": {"stage": 2, "zero_hpz_partition_size": 4}})");
+  EXPECT_TRUE(says(dropped(below, kKey), "below stage 3"));
 }
 
 TEST(DeepSpeed, QuantizedWeightsAndGradientsAreCodecs) {

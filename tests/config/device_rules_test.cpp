@@ -74,6 +74,7 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
       {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
       {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
       {"zero.group = 2", [](Config& config) { config.zero.group = 2; }},
+      {"zero.secondary_group = 2", [](Config& config) { config.zero.secondary_group = 2; }},
       {"train.offload_activations = \"host\"", [](Config& config) { config.train.offload_activations = "host"; }},
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
   };

@@ -42,6 +42,19 @@ TEST(FitToWorld, AGroupThatDoesNotDivideItIsRefusedWhereItWasGiven) {
   fit_to_world(loaded, 6);
 }
 
+TEST(FitToWorld, ASecondaryGroupDividesTheRanksThatHoldTheModelOnce) {
+  auto loaded = given(6, 1, 0);
+  loaded.config.zero.secondary_group = 2;
+  loaded.origins["zero.secondary_group"] = "c.toml:7";
+  for (const int world : {1, 2, 3})
+    EXPECT_TRUE(
+        message_of<ConfigError>([&] { fit_to_world(loaded, world); }).starts_with("c.toml:7: zero.secondary_group = 2"))
+        << world;
+  EXPECT_NO_THROW(fit_to_world(loaded, 4));
+  loaded.config.zero.group = 2;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "2 ranks hold the model once"));
+}
+
 TEST(FitToWorld, CopiesThatTrainApartAreMoreThanOne) {
   LoadedConfig loaded;
   loaded.config.sync.mode = "local";

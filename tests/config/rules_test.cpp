@@ -363,6 +363,21 @@ TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
+TEST(Rules, SecondaryGroupsNeedStage3AndShardsOfOneSize) {
+  const auto broken = [](const std::function<void(Config&)>& change) {
+    return rule_broken([&](Config& config) {
+      config.zero.secondary_group = 2;
+      change(config);
+    });
+  };
+  EXPECT_TRUE(rules_hold([](Config& config) { config.zero.secondary_group = 2; }));
+  EXPECT_TRUE(says(broken([](Config& config) { config.zero.stage = 2; }), "zero.secondary_group = 2: at stage 2"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.zero.secondary_group = 1; }), "use zero.stage 2"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.sync.servers = 1; }), "servers"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.sync.mode = "local"; }), "train apart"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.zero.shards = "weighted"; }), "zero.shards range"));
+}
+
 TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {

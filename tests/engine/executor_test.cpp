@@ -21,6 +21,7 @@ struct Fixture {
   Ledger ledger;
   ShardedState state;
   Observer observer;
+  SecondaryParts parts;
   Gatherer gatherer;
   Reducer reducer;
   Executor executor;
@@ -34,9 +35,9 @@ struct Fixture {
       : specs(four()),
         units(make_units(specs, {})),
         state(units, placement, moments(2), comm, ledger),
-        gatherer(state, comm, ledger, observer),
+        gatherer(state, comm, ledger, observer, parts),
         reducer(state, specs.size(), budget.is_min(), comm, ledger),
-        executor(state, budget, gatherer, reducer) {}
+        executor(state, budget, gatherer, parts, reducer) {}
 
   void gradient(int unit) {
     const std::vector<float> ones(32, 1.0F);

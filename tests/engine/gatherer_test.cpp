@@ -35,6 +35,7 @@ struct Fixture {
   Ledger ledger;
   ShardedState state;
   Observer observer;
+  SecondaryParts parts;
   Gatherer gatherer;
 
   Fixture(Communicator& comm, int stage, std::vector<ParamSpec> specs = small_specs())
@@ -42,7 +43,7 @@ struct Fixture {
   Fixture(Communicator& comm, const Placement& placement, DiskTier* disk, std::vector<ParamSpec> specs)
       : units(make_units(specs, {})),
         state(units, placement, moments(2), comm, ledger, {.disk = disk}),
-        gatherer(state, comm, ledger, observer) {
+        gatherer(state, comm, ledger, observer, parts) {
     for (const Unit& unit : units) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel));
       for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = value(unit.index, static_cast<std::int64_t>(i));

@@ -125,6 +125,14 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
+  // Outside training.
+  void evaluate() {
+    for (const int unit : all_units()) {
+      const GatheredUnit in_use = engine_->use(unit, Use::kUntraced);
+      read(in_use);
+    }
+  }
+
   void backward(const std::vector<int>& forward_order, int step, int micro) {
     loss_scale_ = static_cast<float>(engine_->scale_loss());
     for (auto unit = forward_order.rbegin(); unit != forward_order.rend(); ++unit) {

@@ -20,7 +20,8 @@ void with_uses(int world, const std::function<void(UnitUses&, ShardedState&)>& b
     Ledger ledger;
     ShardedState state(units, place(3, Reduce::kAuto, 1), moments(2), comm, ledger);
     const GatherBlocks blocks(state, comm, ledger);
-    UnitUses uses(state, comm, blocks);
+    SecondaryParts parts;
+    UnitUses uses(state, comm, blocks, parts);
     body(uses, state);
   });
 }

@@ -31,7 +31,7 @@ TEST(Ledger, HoldsWhatWasChargedLessWhatWasCredited) {
 TEST(Ledger, StateLeavesOutWhatIsGatheredStagedAndParked) {
   Ledger ledger;
   for (const MemoryTag tag : kAllMemoryTags) ledger.charge(Tier::kDevice, tag, 10);
-  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 70);
+  EXPECT_EQ(ledger.held(Tier::kDevice).total(), 80);
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
@@ -110,7 +110,7 @@ TEST(Ledger, EveryTagAndTierHasANameOfItsOwn) {
   std::set<std::string_view> tags;
   for (const MemoryTag tag : kAllMemoryTags) tags.insert(name_of(tag));
   EXPECT_EQ(tags, (std::set<std::string_view>{"parameter", "gradient", "master", "moment", "gathered", "staging",
-                                              "activation"}));
+                                              "activation", "secondary"}));
   EXPECT_EQ(name_of(Tier::kDevice), "device");
   EXPECT_EQ(name_of(Tier::kHost), "host");
   EXPECT_EQ(name_of(Tier::kDisk), "disk");

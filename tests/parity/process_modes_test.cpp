@@ -108,6 +108,32 @@ TEST_P(ProcessModes, HaveTheBitsOfThreads) {
   EXPECT_EQ(processes.at("sent_bytes_per_step"), threads.at("sent_bytes_per_step")) << keys;
 }
 
+// Weights that neighbours keep within a step, on a model whose forward passes are recomputed.
+class ProcessSecondary : public testing::TestWithParam<std::string> {};
+
+TEST_P(ProcessSecondary, HasTheBitsOfPlainStage3) {
+  if (const std::string why = missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  const std::string plain = "--zero.device_memory min --train.checkpoint_activations true",
+                    keys = plain + " --zero.secondary_group 2";
+  const Json threads = process_report(kRanks, "in_process", plain),
+             processes = process_report(kRanks, GetParam(), keys);
+  ASSERT_TRUE(threads.is_object() && processes.is_object());
+  for (const char* const bits : {"loss_bits", "grad_norms", "parameters_sha256"})
+    EXPECT_EQ(processes.at(bits), threads.at(bits)) << bits;
+  const Json& secondary = processes.at("secondary");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto of_rank = static_cast<std::size_t>(rank);
+    EXPECT_EQ(processes.at("sent_bytes_per_step").at(of_rank), processes.at("planned_sent_bytes"));
+    EXPECT_EQ(secondary.at("sent_bytes_per_step").at(of_rank), secondary.at("planned_sent_bytes"));
+    EXPECT_EQ(secondary.at("sent_between_groups_per_step").at(of_rank), secondary.at("planned_sent_between_groups"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessSecondary,
+                         testing::ValuesIn(in_full_tier() ? std::vector<std::string>{"shared_memory", "gloo", "mpi"}
+                                                          : std::vector<std::string>{"gloo"}),
+                         [](const auto& tested) { return tested.param; });
+
 // All rows in the full tier; each fourth of them, over both transports, in the other.
 std::vector<ModeRow> rows() {
   std::vector<ModeRow> rows;

@@ -71,6 +71,28 @@ TEST(ClusterPlan, WhereThereIsMemoryForAllWeightsStage3SendsWhatStage2Does) {
   EXPECT_GT(leaving(3, 0, MemoryBudget::parse("min")), leaving(2, 0));
 }
 
+TEST(ClusterPlan, SecondaryGroupsAreTriedWhereUnitsAreGatheredTwice) {
+  const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
+  TrainingPlan plan = planned(cluster);
+  const auto has_some = [](const ClusterPlan& found) {
+    return std::ranges::any_of(found.ways, [](const ClusterWay& way) { return way.secondary > 0; });
+  };
+  EXPECT_FALSE(has_some(plan_on(plan, cluster, 1))) << "weights stay gathered";
+  plan.options.device_memory = MemoryBudget::parse("min");
+  const ClusterPlan found = plan_on(plan, cluster, 1);
+  const ClusterWay& plain = found.ways[static_cast<std::size_t>(found.planned)];
+  const auto with = std::ranges::find_if(found.ways, [](const ClusterWay& way) { return way.secondary == 4; });
+  ASSERT_NE(with, found.ways.end());
+  EXPECT_EQ(with->mesh, plain.mesh);
+  EXPECT_DOUBLE_EQ(with->exchange.leaving * 3, plain.exchange.leaving * 2) << "a gather and a reduction";
+  plan.options.secondary_group = 4;
+  EXPECT_EQ(with->held - plain.held, secondary_cost(plan)->kept);
+  EXPECT_CONTAINS(cluster_table(found), "stage 3, all ranks, secondary 4");
+  EXPECT_EQ(cluster_json(found)["ways"][with - found.ways.begin()]["secondary_group"], 4);
+  const ClusterPlan asked = plan_on(plan, cluster, 1);
+  EXPECT_EQ(asked.ways[static_cast<std::size_t>(asked.planned)].secondary, 4);
+}
+
 TEST(ClusterPlan, AStepWaitsForTheSlowestRank) {
   const Cluster cluster{.hosts = 1, .ranks = 2, .speeds = {1, 0.25}};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.5);

@@ -49,6 +49,7 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
                                         {"gathered", 0},
                                         {"staging", 0},
                                         {"activation", 0},
+                                        {"secondary", 0},
                                         {"total", 300}}));
   EXPECT_EQ(line["host_bytes"], 40);
   EXPECT_EQ(line["disk_bytes"], 5);
@@ -63,6 +64,9 @@ TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
   EXPECT_FALSE(json::parse(to_json_line(step)).contains("sent_between_copies"));
   step.sent_between_copies = 1024;
   EXPECT_EQ(json::parse(to_json_line(step))["sent_between_copies"], 1024);
+  EXPECT_FALSE(json::parse(to_json_line(step)).contains("sent_between_groups"));
+  step.sent_between_groups = 512;
+  EXPECT_EQ(json::parse(to_json_line(step))["sent_between_groups"], 512);
 }
 
 TEST(MetricsLog, WhatServersDidIsThereWhereThereAreSome) {

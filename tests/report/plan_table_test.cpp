@@ -105,6 +105,23 @@ TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
             (json{{"device", 3 << 20}, {"host", 24 << 20}}));
 }
 
+TEST(PlanTable, SecondaryGroupsSayWhatTheyKeepAndWhatStaysWithinThem) {
+  TrainingPlan plan = some_plan(4, 3);
+  EXPECT_EQ(plan_table(plan, kAllStages).find("secondary"), std::string::npos);
+  EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("secondary"));
+  plan.options.secondary_group = 2;
+  constexpr std::int64_t kHalf = 4 * kPlanParameters / 2;  // of the weights: a part, and what a gather of parts sends
+  EXPECT_NE(one_line(plan_table(plan, kAllStages))
+                .find("each 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
+            std::string::npos)
+      << plan_table(plan, kAllStages);
+  const auto secondary = json::parse(plan_json(plan, kAllStages))["secondary"];
+  EXPECT_EQ(secondary["kept_bytes"], kHalf);
+  EXPECT_EQ(secondary["sent_within_bytes"], kHalf);
+  EXPECT_EQ(secondary["sent_between_bytes"], 2 * kHalf) << "a gather and a reduction, half of each to the other group";
+  EXPECT_EQ(json::parse(plan_json(plan, kAllStages))["stages"][3]["sent_bytes"], 4 * kPlanParameters / 4 * 6 + kHalf);
+}
+
 TEST(PlanTable, CodecsAreNamed) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("wire"), std::string::npos);

@@ -125,6 +125,25 @@ TEST(Report, TellsWhatCrossesBetweenCopiesWhereThereAreSome) {
   EXPECT_NE(summary(grouped).find("2 copies of the model on 1 rank each"), std::string::npos) << summary(grouped);
 }
 
+TEST(Report, SecondaryGroupsHaveTheirBytes) {
+  EXPECT_FALSE(json::parse(to_json(some_report())).contains("secondary"));
+  RunReport kept = some_report();
+  kept.engine.secondary = {.group = 2, .planned_sent_bytes = 300, .planned_sent_between_groups = 200};
+  for (RankReport& rank : kept.ranks) {
+    rank.sent_within_secondary_per_step = 300;
+    rank.sent_between_groups_per_step = 200;
+  }
+  const json secondary = json::parse(to_json(kept))["secondary"];
+  EXPECT_EQ(secondary["ranks_of_each"], 2);
+  EXPECT_EQ(secondary["planned_sent_bytes"], 300);
+  EXPECT_EQ(secondary["planned_sent_between_groups"], 200);
+  for (std::size_t rank = 0; rank < kept.ranks.size(); ++rank) {
+    EXPECT_EQ(secondary["sent_bytes_per_step"][rank], 300);
+    EXPECT_EQ(secondary["sent_between_groups_per_step"][rank], 200);
+  }
+  EXPECT_NE(summary(kept).find("secondary groups of 2 ranks"), std::string::npos) << summary(kept);
+}
+
 TEST(Report, TellsWhatAnOuterStepSendsOfCopiesThatTrainApart) {
   RunReport apart = some_report();
   apart.engine.copies.number = 2;

@@ -54,6 +54,7 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
 WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
   const TrainConfig& train = config.train;
   require_whole_groups(world, config);
+  require_secondary_groups(world, config);
   const std::int64_t accumulate = accumulate_in(world, train);
   // Given last, they win.
   program.push_back(fmt::format("--train.batch={}", train.batch));

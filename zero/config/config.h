@@ -145,6 +145,7 @@ struct GroupChoice {
 struct ZeroConfig {
   std::int64_t stage = 3;
   GroupChoice group;
+  std::int64_t secondary_group = 0;
   std::string shards = "range";
   WeightsChoice shard_weights;
   MemoryBudget device_memory, host_memory;

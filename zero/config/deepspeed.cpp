@@ -275,6 +275,16 @@ void read_codecs(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) 
   read("zero_quantized_gradients", "comm.reduce_wire", "int4", true);
 }
 
+void read_secondary(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) {
+  const Json* const given = reader.take(zero, kZero, "zero_hpz_partition_size", "zero.secondary_group");
+  if (given == nullptr) return;
+  const std::string name = fmt::format("{}zero_hpz_partition_size", kZero);
+  const std::int64_t ranks = reader.whole(*given, name);
+  if (ranks <= 1) return reader.drop(name, "it is off there, and here");
+  if (stage != 3) return reader.drop(name, "below stage 3 nothing is gathered twice");
+  reader.keep("zero.secondary_group", Value(ranks), name);
+}
+
 void read_states(DeepSpeedReader& reader) {
   const Json* const zero = reader.section(reader.json(), "zero_optimization");
   if (zero == nullptr) return reader.keep("zero.stage", Value(std::int64_t{0}), kDefault);
@@ -287,6 +297,7 @@ void read_states(DeepSpeedReader& reader) {
     group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "zero.group is auto then");
   }
   read_codecs(reader, *zero, stage);
+  read_secondary(reader, *zero, stage);
   Value::Array disks;
   const Offload optimizer = read_offload(reader, *zero, "offload_optimizer", {"cpu_offload"}, disks);
   const Offload parameter =

@@ -87,7 +87,6 @@ constexpr std::array kReasons{
     Reason{"zero_optimization.stage3_module_granularity_threshold", kUnits},
     Reason{"zero_optimization.stage3_gather_16bit_weights_on_model_save", kWeights},
     Reason{"zero_optimization.stage3_gather_fp16_weights_on_model_save", kWeights},
-    Reason{"zero_optimization.zero_hpz_partition_size", kGroups},
     Reason{"zero_optimization.zero_quantized_nontrainable_weights",
            "the nearest is comm.gather_wire, of all parameters"},
     Reason{"zero_optimization.zeropp_loco_param", "comm.reduce_wire rounds without bias, and keeps no errors"},

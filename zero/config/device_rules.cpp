@@ -45,6 +45,7 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");
+  refuse_on_gpu(loaded, "zero.secondary_group", zero.secondary_group > 0, "keeping secondary parts does", "leave it 0");
   refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
                 "use train.checkpoint_activations alone");
   const CommConfig& comm = loaded.config.comm;

@@ -12,6 +12,7 @@
 #include "zero/config/option.h"
 #include "zero/config/rules.h"
 #include "zero/plan/mesh.h"
+#include "zero/plan/secondary.h"
 #include "zero/plan/weighted_cut.h"
 
 namespace zero {
@@ -112,9 +113,17 @@ void require_whole_groups(std::int64_t world, const Config& config, std::string_
   config.sync.mode == "local" ? mesh_of_local(ranks, group, key) : mesh_of(ranks, group, key);
 }
 
+void require_secondary_groups(std::int64_t world, const Config& config, std::string_view key) {
+  if (config.zero.secondary_group == 0) return;
+  const int ranks = static_cast<int>(world);
+  const Mesh mesh = mesh_of(ranks, static_cast<int>(std::min(config.zero.group.ranks, kMostSteps)));
+  require_secondary_group(mesh.shard, static_cast<int>(std::min(config.zero.secondary_group, kMostSteps)), key);
+}
+
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
   require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
+  require_secondary_groups(world, loaded.config, where(loaded, "zero.secondary_group"));
   check_shard_weights(loaded, world);
   const std::int64_t servers = loaded.config.sync.servers;
   if (servers >= world)

@@ -34,12 +34,15 @@ LoadedConfig load_config(const ConfigRequest& request);
 std::vector<std::string> environment_of_process();
 
 // Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more. Refuses a zero.group
-// that does not divide the world, and shares that are not of this world.
+// that does not divide the world, a zero.secondary_group that does not divide the group, and shares that are not of this world.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
 // Throws ConfigError under `key` where these ranks are not whole groups of zero.group; under "sync.mode" where copies should
 // train apart, and there is one.
 void require_whole_groups(std::int64_t world, const Config& config, std::string_view key = "zero.group");
+
+// Throws ConfigError under `key` where the ranks that hold the model once are no two or more groups of zero.secondary_group.
+void require_secondary_groups(std::int64_t world, const Config& config, std::string_view key = "zero.secondary_group");
 
 // Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data
 // that often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.

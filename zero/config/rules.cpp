@@ -327,6 +327,25 @@ void check_servers(const LoadedConfig& loaded) {
            "use ignore, skip or stop, or leave out sync.servers");
 }
 
+// Whether they divide the ranks, fit_to_world() says.
+void check_secondary(const LoadedConfig& loaded) {
+  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  if (zero.secondary_group == 0) return;
+  const auto not_with = [&](bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, "zero.secondary_group", reason, remedy);
+  };
+  not_with(zero.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", zero.stage),
+           "use zero.stage 3, which gathers them; or leave it out");
+  not_with(zero.secondary_group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+           "use zero.stage 2, or 2 or more ranks");
+  not_with(sync.servers > 0, "workers read weights from servers, and gather none",
+           "leave it out, or use no servers (sync.servers)");
+  not_with(sync.mode == "local", "copies that train apart (sync.mode local) keep no second parts of their weights",
+           "leave it out, or use sync.mode sync");
+  not_with(zero.shards == "weighted", "parts are shards that lie side by side, of one size",
+           "leave it out, or use zero.shards range");
+}
+
 // A codec is for what crosses between ranks, and not for the only copy of a value.
 void check_wire(const LoadedConfig& loaded) {
   const auto& [zero, sync, comm] = std::tie(loaded.config.zero, loaded.config.sync, loaded.config.comm);
@@ -542,6 +561,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_average(loaded);
   check_shards(loaded);
   check_servers(loaded);
+  check_secondary(loaded);
   check_wire(loaded);
   check_types(loaded);
   check_health(loaded);

@@ -16,6 +16,7 @@
 #include "zero/engine/tile_stream.h"
 #include "zero/engine/unit_wire.h"
 #include "zero/plan/estimate.h"
+#include "zero/plan/secondary.h"
 
 namespace zero {
 namespace {
@@ -64,8 +65,12 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
   return always + staging_limit(units, world, min_budget) + largest_sum * (min_budget ? 1 : 2);
 }
 
+std::int64_t secondary_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
+  return placement.parameter_sharded ? secondary_bytes(units, world, placement.secondary_group) : 0;
+}
+
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
-  return staging_bytes(units, world, placement, min_budget) +
+  return staging_bytes(units, world, placement, min_budget) + secondary_bytes(units, world, placement) +
          largest_gather(units, world, placement) * (min_budget ? 1 : 2);
 }
 
@@ -94,14 +99,23 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
 
 GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
-  if (memory.kind == MemoryBudget::Kind::kMin) return {GatherBudget::kMin};
+  const std::int64_t parts = secondary_bytes(units, world, placement);
+  const GatherBudget one_at_a_time{.capacity_bytes = GatherBudget::kMin, .keeps_parts = parts > 0};
+  if (memory.kind == MemoryBudget::Kind::kMin) return one_at_a_time;
   const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const auto needed_at = [&](const Placement& where, bool min_budget) {
     return state_bytes(units, world, where, spec, Tier::kDevice).total() +
-           staging_bytes(units, world, where, min_budget) + largest_gather(units, world, where);
+           staging_bytes(units, world, where, min_budget) + largest_gather(units, world, where) +
+           secondary_bytes(units, world, where);
   };
-  const std::int64_t least = needed_at(placement, true);
+  const std::int64_t room = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
+                            staging_bytes(units, world, placement, false);
+  // Where all units may stay gathered, a step gathers each once, and a part of it would never be used.
+  std::int64_t all_units = 0;
+  for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
+  const bool keeps = parts > 0 && room < all_units;
+  const std::int64_t least = needed_at(placement, true) - (keeps ? 0 : parts);
   if (budget < least) {
     std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage,
                                      format_count(world, "rank"), least, format_bytes(least));
@@ -130,10 +144,9 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   }
   // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
   // a time.
-  const std::int64_t capacity = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
-                                staging_bytes(units, world, placement, false);
-  if (capacity < largest_gather(units, world, placement)) return {GatherBudget::kMin};
-  return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel()};
+  const std::int64_t capacity = room - (keeps ? parts : 0);
+  if (capacity < largest_gather(units, world, placement)) return one_at_a_time;
+  return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel(), .keeps_parts = keeps};
 }
 
 bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,

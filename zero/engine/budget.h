@@ -35,7 +35,9 @@ int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int 
 // where no folder is named, under "zero.disk_memory" where a rank may have less.
 void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
-// Bytes on the device that gathering and reducing take beside the states; min_budget: one unit at a time.
+// Bytes of the secondary parts that a rank keeps of all units; 0 where the placement names no groups for them.
+std::int64_t secondary_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
+// Bytes on the device that gathering and reducing take beside the states, with secondary parts; min_budget: one unit at a time.
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
 // Of these, reducing alone, updating matrices as wholes, and putting parameters of scattered units together.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);

@@ -63,6 +63,7 @@ void Engine::bring(int unit, Use why) {
   if (untraced) {
     parts_.updater.finish();  // whoever uses a unit outside training may write
     const ExactGathers exact(parts_.coded.get());
+    const PartsAside aside(parts_.coded != nullptr ? &parts_.secondary : nullptr);
     statistics_.outside_training([&] { parts_.executor.use_untraced(unit); });
     return;
   }

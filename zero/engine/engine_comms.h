@@ -8,6 +8,9 @@
 // step) concerns the run. Sums of gradients concern both: GradientSum makes them. Where the model is held once, the copy
 // is the run, and nobody need ask.
 //
+// Where secondary parts of weights are kept (zero/plan/secondary.h), `secondary` is the group of ranks of the copy that have
+// all of them together.
+//
 // Units on a device that the host cannot read are exchanged when their bytes have come down, on one rank earlier than on another.
 // They are numbered apart from all other collectives then: units are a group of the copy's ranks, where the transport has groups.
 //
@@ -25,10 +28,12 @@ class EngineComms {
  private:
   std::unique_ptr<Communicator> own_copy_, own_across_;  // null where the model is held once
   std::unique_ptr<Communicator> own_units_;              // null where units are numbered with all else
+  std::unique_ptr<Communicator> own_secondary_;          // null where no secondary parts are kept
 
  public:
-  // `group`: ranks that hold the model once; 0: all.
-  EngineComms(Communicator& run, int group, bool units_apart = false);
+  // `group`: ranks that hold the model once; 0: all. `secondary_group`: neighbours of these that keep parts; 0: none do. It
+  // divides them.
+  EngineComms(Communicator& run, int group, bool units_apart = false, int secondary_group = 0);
 
   const Mesh mesh;
   Communicator& run;
@@ -37,6 +42,7 @@ class EngineComms {
   Communicator& units;
   // The ranks that hold the same shard in other copies, this rank's copy being its place there; null: there are none.
   Communicator* const across;
+  Communicator* const secondary;  // null: there are no secondary parts
 
   bool units_apart() const { return own_units_ != nullptr; }
   int copy_number() const { return mesh.copy_of(run.rank()); }
@@ -44,6 +50,7 @@ class EngineComms {
   // Bytes so far, in the run and its groups. `between_copies`: of these, to and from other copies.
   Traffic traffic() const;
   std::int64_t sent_between_copies() const { return across == nullptr ? 0 : across->traffic().sent_bytes; }
+  std::int64_t sent_within_secondary() const { return secondary == nullptr ? 0 : secondary->traffic().sent_bytes; }
   // Seconds this rank has spent waiting for others so far.
   double waited_seconds() const;
 };

@@ -38,9 +38,11 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
     mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
                          budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host));
   });
+  // Where one rank keeps parts all do: the least capacity has room for them.
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
-          .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload)};
+          .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload),
+          .keeps_parts = all_reduce_max(comms.run, mine.keeps_parts ? 1 : 0) == 1};
 }
 
 // All ranks look before the first of them makes a file: what it took would be missing to another in the middle of its start.
@@ -113,6 +115,7 @@ EngineOptions checked(EngineOptions options, int world) {
   if (options.threads < 1)
     throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
                       "set it to 1 or more");
+  require_secondary(options, world);
   require_wire(options, world);
   const std::unique_ptr<UpdateRule> rule = rule_of(options);
   const bool has_sums = rule->num_sums() > 0;
@@ -183,6 +186,8 @@ Device& checked(Device& device, const Placement& placement, bool linked) {
   };
   if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
+  if (placement.secondary_group > 0)
+    refuse("zero.secondary_group", fmt::format("{}", placement.secondary_group), "keeping secondary parts");
   return device;
 }
 
@@ -201,7 +206,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       options(checked(wanted, communicator.world())),
       read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard,
-            /*units_apart=*/seams.device != nullptr && !seams.device->host_readable()),
+            /*units_apart=*/seams.device != nullptr && !seams.device->host_readable(), options.secondary_group),
       units(as_seen_by(cut, comms.copy.rank())),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
@@ -230,10 +235,11 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .host_updates = host_updates(device, options, *rule),
              .movable = placer.movable()}),
-      gatherer(state, unit_comm(), ledger, observer, shard_updates(), options.timeline),
+      secondary(state, budget.keeps_parts ? comms.secondary : nullptr, ledger),
+      gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger),
-      executor(state, budget, gatherer, reducer) {
+      executor(state, budget, gatherer, secondary, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());

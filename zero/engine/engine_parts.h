@@ -21,6 +21,7 @@
 #include "zero/engine/options.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/reducer.h"
+#include "zero/engine/secondary_parts.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/engine/staged_communicator.h"
 #include "zero/engine/unit_wire.h"
@@ -57,6 +58,7 @@ struct EngineParts {
   const std::unique_ptr<DiskTier> disk;              // null where nothing lies there
   const std::unique_ptr<Link> link;                  // null where none stands
   ShardedState state;
+  SecondaryParts secondary;
   Gatherer gatherer;
   Reducer reducer;
   Updater updater;

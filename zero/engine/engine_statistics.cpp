@@ -7,18 +7,24 @@
 #include "zero/engine/outer_fragments.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/factored.h"
+#include "zero/plan/secondary.h"
 
 namespace zero {
 
 EngineStatistics::Exchanged EngineStatistics::Exchanged::operator-(const Exchanged& other) const {
-  return {sent_bytes - other.sent_bytes, received_bytes - other.received_bytes,
-          sent_between_copies - other.sent_between_copies, seconds - other.seconds, by_codec - other.by_codec};
+  return {sent_bytes - other.sent_bytes,
+          received_bytes - other.received_bytes,
+          sent_between_copies - other.sent_between_copies,
+          sent_within_secondary - other.sent_within_secondary,
+          seconds - other.seconds,
+          by_codec - other.by_codec};
 }
 
 EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Exchanged& other) {
   sent_bytes += other.sent_bytes;
   received_bytes += other.received_bytes;
   sent_between_copies += other.sent_between_copies;
+  sent_within_secondary += other.sent_within_secondary;
   seconds += other.seconds;
   by_codec += other.by_codec;
   return *this;
@@ -43,7 +49,11 @@ double EngineStatistics::exchange_seconds() const {
 
 EngineStatistics::Exchanged EngineStatistics::exchanged() const {
   const Traffic traffic = parts_.traffic();
-  return {traffic.sent_bytes, traffic.received_bytes, parts_.comms.sent_between_copies(), exchange_seconds(),
+  return {traffic.sent_bytes,
+          traffic.received_bytes,
+          parts_.comms.sent_between_copies(),
+          parts_.comms.sent_within_secondary(),
+          exchange_seconds(),
           sent_by_codec(traffic.sent_bytes)};
 }
 
@@ -143,11 +153,24 @@ void EngineStatistics::add_to(EngineReport& report) const {
     const WireCodec codec = parts_.state.placement().wire.outer;
     report.copies.planned_sent_bytes = num_crossings(comms.mesh, comms.copy_number(), codec) * cost.crossing_bytes;
     report.planned_sent_bytes = cost.sent_bytes + report.copies.planned_sent_bytes;
+    report.secondary = secondary_report(cost);
   }
   report.rates = parts_.placer.rates();
   report.profile = profile();
   report.predicted = predicted();
   add_formulas(report);
+}
+
+SecondaryReport EngineStatistics::secondary_report(const ScheduleCost& planned) const {
+  const int group = parts_.options.secondary_group, shard = parts_.comms.mesh.shard;
+  if (group == 0) return {};
+  const std::int64_t within = in_step_.sent_within_secondary;
+  const auto between = [&](std::int64_t over_all) { return sent_between_groups(over_all, shard, group); };
+  return {.group = group,
+          .sent_bytes_per_step = within,
+          .planned_sent_bytes = planned.part_sent_bytes,
+          .sent_between_groups = between(in_step_.sent_bytes - in_step_.sent_between_copies - within),
+          .planned_sent_between_groups = between(planned.sent_bytes - planned.part_sent_bytes)};
 }
 
 OuterReport EngineStatistics::outer_report() const {

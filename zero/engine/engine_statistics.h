@@ -64,7 +64,7 @@ class EngineStatistics {
  private:
   // Between ranks, so far or in a step.
   struct Exchanged {
-    std::int64_t sent_bytes = 0, received_bytes = 0, sent_between_copies = 0;
+    std::int64_t sent_bytes = 0, received_bytes = 0, sent_between_copies = 0, sent_within_secondary = 0;
     double seconds = 0;  // gathering and reducing, without their waits for disk and link
     SentByCodec by_codec{};
     Exchanged operator-(const Exchanged& other) const;
@@ -78,6 +78,7 @@ class EngineStatistics {
   PredictedStep predicted() const;
   void add_formulas(EngineReport& report) const;
   OuterReport outer_report() const;
+  SecondaryReport secondary_report(const ScheduleCost& planned) const;
 
   EngineParts& parts_;
   PassClock clock_, exchange_clock_;  // of what the passes compute, and exchange between ranks

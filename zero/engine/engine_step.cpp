@@ -65,6 +65,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   StepReport report = judge(agreed, mean_norm(agreed.sum_squares, local.has_value(), divisor));
   report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, lr);
   report.step = num_updates_;
+  parts_.secondary.outdate();
 
   note_step();
   parts_.reducer.clear();

@@ -7,9 +7,11 @@
 
 namespace zero {
 
-Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer)
+Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, const SecondaryParts& parts,
+                   Reducer& reducer)
     : state_(state),
       gatherer_(gatherer),
+      parts_(parts),
       reducer_(reducer),
       replay_(state.units(), state.world(), state.placement(), budget),
       demand_(state.units(), state.world(), state.placement(), budget),
@@ -151,14 +153,15 @@ void Executor::issue_on_demand(const Event& event) {
       .releasable = gatherer_.releasable(),
       .finished_backwards = finished_backwards_,
       .complete = [this](int unit) { return reducer_.arrivals().complete(unit); },
-      .reduced = [this](int unit) { return reducer_.arrivals().reduced(unit) && !reducer_.arrivals().open(unit); }};
+      .reduced = [this](int unit) { return reducer_.arrivals().reduced(unit) && !reducer_.arrivals().open(unit); },
+      .kept = [this](int unit) { return parts_.current(unit); }};
   for (const Action& action : demand_.actions(event, held, replay_.schedule().reduce_order)) issue(action);
 }
 
 void Executor::issue(const Action& action) {
   switch (action.kind) {
     case ActionKind::kGather:
-      gatherer_.begin(action.unit);
+      gatherer_.begin(action.unit, action.way);
       return;
     case ActionKind::kRelease:
       gatherer_.release(action.unit);

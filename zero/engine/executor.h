@@ -15,7 +15,7 @@ namespace zero {
 
 class Executor {
  public:
-  Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, Reducer& reducer);
+  Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, const SecondaryParts& parts, Reducer& reducer);
 
   void event(const Event& event);
   // No-op where the last operator used the same unit: a run of operators is one access.
@@ -63,6 +63,7 @@ class Executor {
 
   ShardedState& state_;
   Gatherer& gatherer_;
+  const SecondaryParts& parts_;
   Reducer& reducer_;
   std::vector<PassClock*> clocks_;
   StepReplay replay_;

@@ -9,7 +9,7 @@
 namespace zero {
 
 Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer,
-                   ShardUpdates updates, Timeline* timeline)
+                   SecondaryParts& parts, ShardUpdates updates, Timeline* timeline)
     : state_(state),
       comm_(comm),
       observer_(observer),
@@ -18,10 +18,12 @@ Gatherer::Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, Unit
       timer_([&state] { return state.streams().waited_seconds(); }),
       spans_(state.units().size()),
       blocks_(state, comm, ledger),
-      uses_(state, comm, blocks_),
+      parts_(parts),
+      uses_(state, comm, blocks_, parts),
       resident_(state.units(), comm.world()),
       prefetches_(state.streams(), blocks_, resident_, updates_.current),
       pending_(state.units().size()),
+      keeps_(state.units().size(), false),
       ready_(state.units().size(), false),
       data_(state.units().size(), nullptr) {
   if (state.placement().parameter_sharded) return;
@@ -38,11 +40,29 @@ CommTag Gatherer::tag_of(int unit) const {
   return {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))};
 }
 
-void Gatherer::begin(int unit) {
+void Gatherer::begin(int unit, GatherWay way) {
   const auto index = static_cast<std::size_t>(unit);
   if (!state_.placement().parameter_sharded || resident_.holds(unit)) return;
+  spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, resident_.bytes_of(unit));
+  const bool from_parts = way != GatherWay::kAllAndKeep && parts_.current(unit);
+  keeps_[index] = !from_parts && way != GatherWay::kAll;
+  from_parts ? begin_parts(unit) : begin_shards(unit);
+}
+
+// Nothing comes from a lower tier, and no update waits: that was for the gather before, since which nothing was updated.
+void Gatherer::begin_parts(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  const PhaseTimer::Span span(timer_);
   const std::int64_t bytes = resident_.bytes_of(unit);
-  spans_[index] = TimedSpan(timeline_, Activity::kGather, unit, bytes);
+  data_[index] = blocks_.acquire(bytes);
+  resident_.add(unit);
+  prefetches_.pump();
+  pending_[index] = parts_.gather(unit, {data_[index], static_cast<std::size_t>(bytes)});
+}
+
+void Gatherer::begin_shards(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  const std::int64_t bytes = resident_.bytes_of(unit);
   std::span<const std::byte> own = state_.parameter_shard(unit);
   prefetches_.gather_begins(unit);
   if (!own.empty() || updates_.complete_into == nullptr) updates_.complete(unit);
@@ -85,12 +105,19 @@ void Gatherer::ensure(int unit) {
   const TimedSpan waiting(timeline_, Activity::kWaitGather, unit);
   begin(unit);
   const PhaseTimer::Span span(timer_);
-  pending_[index].wait();
-  spans_[index].end();
+  arrive(unit);
   if (state_.unit(unit).scattered) put_together(unit);
   follow(state_.device(), Lane::kCompute, state_.unit(unit).scattered ? Lane::kGather : Lane::kUp);
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
+}
+
+void Gatherer::arrive(int unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  pending_[index].wait();
+  spans_[index].end();
+  if (keeps_[index]) parts_.keep(unit, data_[index]);
+  keeps_[index] = false;
 }
 
 // Peers may still read this rank's shard in the block of the gather, so the parameters get a block of their own.
@@ -108,8 +135,7 @@ void Gatherer::release(int unit) {
   if (!resident_.holds(unit)) return;
   ZERO_CHECK(!uses_.is_pinned(unit), "unit {} is released while an operator uses it", state_.unit(unit).name);
   // A gather that was begun must be finished: the peers count on this rank's part of it.
-  if (!pending_[index].finished()) pending_[index].wait();
-  spans_[index].end();
+  if (!ready_[index]) arrive(unit);
   observer_.bind(unit, nullptr);
   blocks_.release(data_[index], used_in(state_.device(), ready_[index] ? Lane::kCompute : Lane::kUp));
   data_[index] = nullptr;

@@ -9,6 +9,9 @@
 //   gatherer.ensure(u);         // Collective: the unit is bound, its parameters can be read
 //   gatherer.release(u);        // Local
 //
+// Where secondary parts are kept, a unit whose part is current is gathered from those of its group, and a first gather keeps
+// one if the action says so.
+//
 // The observer hears where a unit's bytes are: bind(u, data), and bind(u, null) when they are gone.
 //
 // On a device that the host cannot read, and no more than that:
@@ -26,10 +29,12 @@
 #include "zero/comm/communicator.h"
 #include "zero/engine/gather_blocks.h"
 #include "zero/engine/phase_timer.h"
+#include "zero/engine/secondary_parts.h"
 #include "zero/engine/shard_prefetches.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/engine/unit_uses.h"
 #include "zero/plan/residency.h"
+#include "zero/plan/schedule.h"
 
 namespace zero {
 
@@ -51,13 +56,15 @@ struct ShardUpdates {
 
 class Gatherer {
  public:
-  Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer, ShardUpdates updates = {},
-           Timeline* timeline = nullptr);
+  // `parts` outlive it.
+  Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer, SecondaryParts& parts,
+           ShardUpdates updates = {}, Timeline* timeline = nullptr);
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
-  // Collective. No-ops for a unit that is resident (begun) already.
-  void begin(int unit);
+  // Collective. No-ops for a unit that is resident (begun) already. Parts are gathered where one is current, and only there;
+  // kept where `way` is not kAll.
+  void begin(int unit, GatherWay way = GatherWay::kAll);
   void ensure(int unit);
   // Local. No-op for one that is not resident; a pinned one is a bug.
   void release(int unit);
@@ -82,6 +89,9 @@ class Gatherer {
   PhaseTimer& timer() { return timer_; }
 
  private:
+  void begin_parts(int unit);
+  void begin_shards(int unit);
+  void arrive(int unit);
   void put_together(int unit);
   CommTag tag_of(int unit) const;
   std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span);
@@ -95,10 +105,12 @@ class Gatherer {
   PhaseTimer timer_;
   std::vector<TimedSpan> spans_;
   GatherBlocks blocks_;
+  SecondaryParts& parts_;
   UnitUses uses_;
   Residency resident_;  // units whose gathered range is ours to release; empty where parameters are whole
   ShardPrefetches prefetches_;
   std::vector<Work> pending_;   // by unit
+  std::vector<bool> keeps_;     // by unit: what its gather brings is to be kept
   std::deque<int> refreshing_;  // units whose refresh may be pending, the oldest first
   std::vector<bool> ready_;     // bound and complete
   std::vector<std::byte*> data_;

@@ -107,7 +107,8 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
   const std::int64_t most =
       budget.is_min() ? least
                       : held.device + staging_bytes(model.units, model.world, placement, /*min_budget=*/false) +
-                            std::min(budget.capacity_bytes, all_units);
+                            std::min(budget.capacity_bytes, all_units) +
+                            (budget.keeps_parts ? secondary_bytes(model.units, model.world, placement) : 0);
   std::int64_t beside = held.host + seams_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to

@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/engine/outer_fragments.h"
 #include "zero/optim/averaged_rule.h"
+#include "zero/plan/secondary.h"
 #include "zero/plan/weighted_cut.h"
 
 namespace zero {
@@ -121,6 +122,7 @@ void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& o
     placement.outer_fragments = options.local->fragments;
     placement.outer_overlap = options.local->overlap > 0;
   }
+  placement.secondary_group = placement.parameter_sharded ? options.secondary_group : 0;
   placement.wire = options.wire;
   if (!placement.parameter_sharded) placement.wire.gather = WireCodec::kNone;
 }
@@ -141,6 +143,26 @@ void require_topk(const EngineOptions& options) {
 }
 
 }  // namespace
+
+void require_secondary(const EngineOptions& options, int world) {
+  const int group = options.secondary_group;
+  if (group == 0) return;
+  const auto refuse_if = [group](bool broken, std::string_view reason, std::string_view remedy) {
+    if (broken) throw ConfigError("zero.secondary_group", fmt::format("{}", group), reason, remedy);
+  };
+  refuse_if(options.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", options.stage),
+            "use zero.stage 3, which gathers them; or leave it out");
+  refuse_if(options.sync.has_servers(), "workers read weights from servers, and gather none",
+            "leave it out, or use no servers (sync.servers)");
+  refuse_if(options.local.has_value(),
+            "copies that train apart (sync.mode local) keep no second parts of their weights",
+            "leave it out, or use sync.mode sync");
+  refuse_if(options.shards == Cut::kWeighted, "parts are shards that lie side by side, of one size",
+            "leave it out, or use zero.shards range");
+  refuse_if(group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+            "use zero.stage 2, or 2 or more ranks");
+  require_secondary_group(mesh_of(world, options).shard, group);
+}
 
 void require_wire(const EngineOptions& options, int world) {
   const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {

@@ -75,6 +75,10 @@ struct EngineOptions {
   // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
   // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
   int group = 0;
+  // Stage 3: neighbours, of the ranks that hold the model once, that keep all gathered weights together once more between a
+  // unit's first gather and its update, each a part (zero/plan/secondary.h): later gathers of a step go over them alone. It
+  // divides those ranks, and is neither 1 nor all of them. 0: none do.
+  int secondary_group = 0;
   // Who owns which elements of a unit, of the ranks that hold the model once, or of the servers. kHash is for stage 3 alone.
   Cut shards = Cut::kRange;
   // With kWeighted: one positive number for each rank that holds the model once, the same in every copy, or for each server.
@@ -155,6 +159,9 @@ Mesh mesh_of(int world, const EngineOptions& options);
 // Says in the placement how the copies of the mesh stay one model, and how bytes are coded on their way: parameters where
 // they are sharded.
 void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options);
+
+// Throws ConfigError under "zero.secondary_group" where such groups of ranks cannot be, or other options leave them nothing to do.
+void require_secondary(const EngineOptions& options, int world);
 
 // Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" where nothing of that
 // kind crosses, or what crosses is the only copy of its values; and under the last for a share that is none.

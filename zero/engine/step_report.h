@@ -76,6 +76,16 @@ struct CopiesReport {
   double sent_formula_bytes = 0;  // in the mean over the copies
 };
 
+// Of secondary groups (zero/plan/secondary.h), in a step of this rank: what it sends to the others of its group in gathers of
+// parts, and of all that it sends what leaves the group. All of it is part of the bytes that it sends in all.
+struct SecondaryReport {
+  int group = 0;  // ranks; 0: there are none
+  std::int64_t sent_bytes_per_step = 0;
+  std::int64_t planned_sent_bytes = 0;
+  std::int64_t sent_between_groups = 0;
+  std::int64_t planned_sent_between_groups = 0;
+};
+
 // Of copies that train apart: what a rank sends in an outer step, as counted in the last one, as planned, and by the
 // formula, which is of the bytes between copies.
 struct OuterReport {
@@ -114,6 +124,7 @@ struct EngineReport {
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
   CopiesReport copies;
+  SecondaryReport secondary;
   OuterReport outer;
   double state_formula_bytes = 0;
   double sent_formula_bytes = 0;

@@ -127,6 +127,7 @@ void StepUpdate::exchange(const UpdateRule& rule, const std::vector<int>& units,
   }
   parts_.updater.finish();
   parts_.gatherer.finish();
+  parts_.secondary.outdate();
 }
 
 void StepUpdate::settle() {
@@ -147,6 +148,7 @@ void StepUpdate::give_up_gathered() {
   parts_.gatherer.prefetches().cancel();
   parts_.comms.copy.drain();
   for (const int unit : parts_.gatherer.releasable()) parts_.gatherer.release(unit);
+  parts_.secondary.outdate();
   parts_.executor.forget_access();
 }
 

@@ -6,10 +6,11 @@
 
 namespace zero {
 
-UnitUses::UnitUses(ShardedState& state, Communicator& comm, const GatherBlocks& blocks)
+UnitUses::UnitUses(ShardedState& state, Communicator& comm, const GatherBlocks& blocks, SecondaryParts& parts)
     : state_(state),
       comm_(comm),
       blocks_(blocks),
+      parts_(parts),
       pins_(state.units().size(), 0),
       data_(state.units().size(), nullptr),
       written_(state.units().size(), false),
@@ -28,6 +29,7 @@ void UnitUses::unpin(int unit) {
   written_[index] = false;
   comm_.drain();  // a late peer may still be reading what is about to change
   state_.contents().store(unit, data_[index]);
+  parts_.outdate(unit);
 }
 
 void UnitUses::mark_written(int unit) {

@@ -12,13 +12,15 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/gather_blocks.h"
+#include "zero/engine/secondary_parts.h"
 #include "zero/engine/sharded_state.h"
 
 namespace zero {
 
 class UnitUses {
  public:
-  UnitUses(ShardedState& state, Communicator& comm, const GatherBlocks& blocks);
+  // A unit that was written has no secondary part that is current. All outlive it.
+  UnitUses(ShardedState& state, Communicator& comm, const GatherBlocks& blocks, SecondaryParts& parts);
 
   // `data`: where the whole unit lies, as long as it is pinned.
   void pin(int unit, std::byte* data);
@@ -40,6 +42,7 @@ class UnitUses {
   ShardedState& state_;
   Communicator& comm_;
   const GatherBlocks& blocks_;
+  SecondaryParts& parts_;
   // By unit.
   std::vector<int> pins_;
   std::vector<std::byte*> data_;

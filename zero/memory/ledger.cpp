@@ -29,6 +29,8 @@ std::string_view name_of(MemoryTag tag) {
       return "staging";
     case MemoryTag::kActivation:
       return "activation";
+    case MemoryTag::kSecondary:
+      return "secondary";
   }
   ZERO_CHECK(false, "memory tag {}", static_cast<int>(tag));
 }
@@ -40,7 +42,10 @@ std::int64_t MemoryCount::total() const {
 }
 
 std::int64_t MemoryCount::state() const {
-  return total() - (*this)[MemoryTag::kGathered] - (*this)[MemoryTag::kStaging] - (*this)[MemoryTag::kActivation];
+  std::int64_t beside = 0;
+  for (const MemoryTag tag : {MemoryTag::kGathered, MemoryTag::kStaging, MemoryTag::kActivation, MemoryTag::kSecondary})
+    beside += (*this)[tag];
+  return total() - beside;
 }
 
 // Each addition sees the exact sum of those before it in that counter's own order, whatever the threads do, so the

@@ -21,12 +21,22 @@
 
 namespace zero {
 
-// kActivation: what a forward pass offloaded for its backward pass (activation_offload.h).
-enum class MemoryTag : std::uint8_t { kParameter, kGradient, kMaster, kMoment, kGathered, kStaging, kActivation };
-constexpr int kNumMemoryTags = 7;
+// kActivation: what a forward pass offloaded for its backward pass (activation_offload.h). kSecondary: parts of gathered
+// weights that are kept within a step (zero/plan/secondary.h).
+enum class MemoryTag : std::uint8_t {
+  kParameter,
+  kGradient,
+  kMaster,
+  kMoment,
+  kGathered,
+  kStaging,
+  kActivation,
+  kSecondary
+};
+constexpr int kNumMemoryTags = 8;
 constexpr std::array<MemoryTag, kNumMemoryTags> kAllMemoryTags{
-    MemoryTag::kParameter, MemoryTag::kGradient, MemoryTag::kMaster,    MemoryTag::kMoment,
-    MemoryTag::kGathered,  MemoryTag::kStaging,  MemoryTag::kActivation};
+    MemoryTag::kParameter, MemoryTag::kGradient, MemoryTag::kMaster,     MemoryTag::kMoment,
+    MemoryTag::kGathered,  MemoryTag::kStaging,  MemoryTag::kActivation, MemoryTag::kSecondary};
 
 std::string_view name_of(MemoryTag tag);  // "parameter", "gradient", ... as in report.json
 
@@ -36,7 +46,7 @@ struct MemoryCount {
   std::int64_t& operator[](MemoryTag tag) { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t operator[](MemoryTag tag) const { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t total() const;
-  // Total without gathered, staging and activation: what the formulas speak of.
+  // Total without gathered, staging, activation and secondary: what the formulas speak of.
   std::int64_t state() const;
   bool operator==(const MemoryCount&) const = default;
 };

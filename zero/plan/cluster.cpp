@@ -109,10 +109,12 @@ void send_across_copies(Senders& senders, const Mesh& mesh, const Cluster& clust
   }
 }
 
-// Collectives of a copy in a step, one after the other, and how many of them are reductions.
+// Collectives of a copy in a step, one after the other, and how many of them are reductions. Beside them those of a secondary
+// group.
 struct Calls {
   int all = 0;
   int reductions = 0;
+  int of_parts = 0;
 };
 
 Calls calls_of(const std::vector<Unit>& units, const Placement& placement) {
@@ -121,6 +123,7 @@ Calls calls_of(const std::vector<Unit>& units, const Placement& placement) {
     const StepCollectives one = collectives_of(unit, placement);
     calls.all += one.reductions + one.gathers;
     calls.reductions += one.reductions;
+    calls.of_parts += one.part_gathers;
   }
   return calls;
 }
@@ -152,13 +155,19 @@ Exchange& Exchange::operator+=(const Exchange& other) {
 Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
                           const Cluster& cluster) {
   const Calls calls = calls_of(units, placement);
-  Senders within(cluster), along(cluster);
+  Senders within(cluster), among(cluster), along(cluster);
+  const std::int64_t parts = part_sent_bytes(units, mesh.shard, placement);
   const bool uneven = std::ranges::any_of(units, [](const Unit& unit) { return !unit.bounds.empty(); });
   if (uneven)
     send_uneven_within_copies(within, mesh, cluster, units, placement);
   else
-    send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement)));
+    send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement) - parts));
   Exchange exchange = within.exchange(calls.all);
+  if (parts > 0) {
+    const int group = placement.secondary_group;  // they are numbered as small copies would be
+    send_within_copies(among, {.shard = group, .copies = mesh.world() / group}, cluster, static_cast<double>(parts));
+    exchange += among.exchange(calls.of_parts);
+  }
   if (mesh.copies == 1 || placement.merged_copies > 1) return exchange;
   const int rounds = placement.reduce_each ? placement.accumulate : 1;
   const WireCodec codec = placement.wire.outer;

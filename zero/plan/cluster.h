@@ -50,7 +50,8 @@ struct Exchange {
   Exchange& operator+=(const Exchange& other);
 };
 
-// In a step: gathers and reductions within a copy of the model, and gradients that cross between copies.
+// In a step: gathers and reductions within a copy of the model, gathers of secondary parts within their groups, and gradients
+// that cross between copies.
 Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
                           const Cluster& cluster);
 // In an outer step, of copies that train apart.

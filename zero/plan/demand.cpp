@@ -38,7 +38,10 @@ std::vector<Action> Demand::gather(int unit, const Holdings& held) const {
     actions.push_back({ActionKind::kRelease, victim});
     bytes -= held.gathered.bytes_of(victim);
   }
-  actions.push_back({ActionKind::kGather, unit});
+  const GatherWay way = !keeps_parts(placement_, budget_) ? GatherWay::kAll
+                        : held.kept(unit)                 ? GatherWay::kParts
+                                                          : GatherWay::kAllAndKeep;
+  actions.push_back({ActionKind::kGather, unit, way});
   return actions;
 }
 

@@ -5,7 +5,8 @@
 //   Demand demand(units, world, placement, budget);
 //   demand.actions({EventKind::kAccess, u}, held, schedule.reduce_order);      // {release ..., gather u}
 //
-// A unit is gathered when it is accessed. If the budget has no room for it, other units are released before, the least
+// A unit is gathered when it is accessed. Where secondary parts are kept, one of each gathered unit is, as nobody knows here
+// whether it will be gathered again. If the budget has no room for it, other units are released before, the least
 // recently used first. Units in use stay, even where that exceeds the budget. Under the min budget all others go.
 //
 // Units are reduced in one order: a complete unit waits for those before it, so that the order of collectives never
@@ -31,6 +32,7 @@ struct Holdings {
   int finished_backwards = 0;   // of this step
   std::function<bool(int unit)> complete = [](int) { return false; };  // all of its gradients are there, and wait
   std::function<bool(int unit)> reduced = [](int) { return false; };   // in this pass, and nothing came since
+  std::function<bool(int unit)> kept = [](int) { return false; };      // its secondary part is current
 };
 
 class Demand {

@@ -2,6 +2,7 @@
 
 #include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
+#include "zero/plan/secondary.h"
 
 namespace zero {
 
@@ -40,10 +41,14 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 }
 
 StepCollectives collectives_of(const Unit& unit, const Placement& placement) {
-  return {.gathers = placement.parameter_sharded ? 2 * placement.accumulate
-                     : unit.trainable            ? 1
-                                                 : 0,
-          .reductions = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0};
+  const int uses = 2 * placement.accumulate;
+  const bool has_parts = placement.parameter_sharded && placement.secondary_group > 0;
+  return {.gathers = has_parts                     ? 1
+                     : placement.parameter_sharded ? uses
+                     : unit.trainable              ? 1
+                                                   : 0,
+          .reductions = unit.trainable ? (placement.reduce_each ? placement.accumulate : 1) : 0,
+          .part_gathers = has_parts ? uses - 1 : 0};
 }
 
 std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec) {
@@ -65,6 +70,15 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
     if (gathers_sums && unit.dtype != DType::kFloat32)
       bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 is twice as much
     bytes += update_sent_bytes(unit, world, placement);
+  }
+  return bytes + part_sent_bytes(units, world, placement);
+}
+
+std::int64_t part_sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
+  std::int64_t bytes = 0;
+  for (const Unit& unit : units) {
+    const int gathers = collectives_of(unit, placement).part_gathers;
+    if (gathers > 0) bytes += gathers * part_gather_bytes(unit, world, placement.secondary_group);
   }
   return bytes;
 }
@@ -96,10 +110,18 @@ double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype
 
 double sent_formula_bytes(std::int64_t numel, int world, const Placement& placement, DType dtype) {
   const int reduces = placement.reduce_each ? placement.accumulate : 1;
-  const int gathers = placement.parameter_sharded ? 2 * placement.accumulate : 1;
+  const bool has_parts = placement.parameter_sharded && placement.secondary_group > 0;
+  const int gathers = placement.parameter_sharded && !has_parts ? 2 * placement.accumulate : 1;
   const double element = reduces * wire_element_bytes(placement.wire.reduce, dtype) +
                          gathers * wire_element_bytes(placement.wire.gather, dtype);
-  return element * static_cast<double>(numel) * (world - 1) / world;
+  return element * static_cast<double>(numel) * (world - 1) / world + part_formula_bytes(numel, placement, dtype);
+}
+
+double part_formula_bytes(std::int64_t numel, const Placement& placement, DType dtype) {
+  const int group = placement.secondary_group;
+  if (!placement.parameter_sharded || group == 0) return 0;
+  const double bytes = static_cast<double>(numel) * static_cast<double>(size_of(dtype));
+  return (2 * placement.accumulate - 1) * bytes * (group - 1) / group;
 }
 
 double sent_between_copies_formula_bytes(std::int64_t numel, int shard, const Placement& placement) {

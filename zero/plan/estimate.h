@@ -39,6 +39,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 struct StepCollectives {
   int gathers = 0;
   int reductions = 0;
+  int part_gathers = 0;  // among the ranks of a secondary group alone
 };
 StepCollectives collectives_of(const Unit& unit, const Placement& placement);
 
@@ -50,6 +51,11 @@ std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec);
 // Bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 in the minimum
 // budget. What ranks exchange for the updates of matrices counts, too: update_sent_bytes().
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
+// Of these, what crosses among the ranks of a secondary group alone.
+std::int64_t part_sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
+// As real numbers, in a step in the minimum budget: what `numel` parameters send among the ranks of a secondary group, which
+// is (2K-1)P(N-1)/N elements for K micro-batches and N ranks; 0 without such groups.
+double part_formula_bytes(std::int64_t numel, const Placement& placement, DType dtype);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32
 // master and Adam; 16P, 8P + 8P/N, 4P + 12P/N, 16P/N for fp32.
@@ -59,7 +65,8 @@ double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype
 
 // Bytes sent per rank and step, of `numel` parameters. Elements: 2P(N-1)/N at stages 0 to 2, 3P(N-1)/N at stage 3; with K
 // micro-batches (K+1)P(N-1)/N and 3KP(N-1)/N if each is reduced, 2P(N-1)/N and (2K+1)P(N-1)/N if they are reduced once, after
-// the last. An element crosses in its own bytes or, coded, in 1 + 4/256 (int8) or 1/2 + 4/256 (int4).
+// the last. With secondary groups of M ranks P(N-1)/N elements are gathered, and (2K-1)P(M-1)/M within a group. An element crosses in
+// its own bytes or, coded, in 1 + 4/256 (int8) or 1/2 + 4/256 (int4).
 double sent_formula_bytes(std::int64_t numel, int world, const Placement& placement, DType dtype);
 
 // Bytes that cross to other copies of the model per rank and step, in the mean over copies: 2 b (P/S)(R-1)/R for R copies

@@ -49,6 +49,7 @@ struct Placement {
   int outer_fragments = 1;         // with merged_copies: parts of the model that have outer steps at different times
   bool outer_overlap = false;      // and the sums of one are on their way while the copies compute
   WireCodecs wire;                 // of what crosses between ranks
+  int secondary_group = 0;         // ranks that keep all weights together within a step (secondary.h); 0: none do
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }

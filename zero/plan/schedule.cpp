@@ -1,6 +1,7 @@
 #include "zero/plan/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "zero/plan/partition.h"
 #include "zero/plan/residency.h"
@@ -36,6 +37,7 @@ class GatherPlanner {
         access_after_(schedule.entries.size(), kNever),
         next_access_(units.size(), kNever),
         gathered_(units.size(), false),
+        first_(units.size()),
         resident_(units, world) {
     for (std::size_t at = schedule.entries.size(); at-- > 0;) {
       const Event& event = schedule.entries[at].event;
@@ -81,8 +83,10 @@ class GatherPlanner {
         [&](const ScheduleEntry& s) { return s.event.kind == EventKind::kAccess && s.event.unit != event.unit; });
     if (next == schedule_.entries.end() || resident_.holds(next->event.unit)) return;
     const Unit& unit = units_[static_cast<std::size_t>(next->event.unit)];
-    if (comes_from_below(schedule_.placement, unit, world_)) return;
-    const bool may_be_updated = schedule_.budget.overlaps_updates && !gathered_[static_cast<std::size_t>(unit.index)];
+    const bool again = gathered_[static_cast<std::size_t>(unit.index)];
+    const bool has_part = again && keeps_parts(schedule_.placement, schedule_.budget);
+    if (!has_part && comes_from_below(schedule_.placement, unit, world_)) return;
+    const bool may_be_updated = schedule_.budget.overlaps_updates && !again;
     if (may_be_updated && is_updated_from_below(schedule_.placement, unit, world_)) return;
     std::size_t in_use_again = next_access(event.unit);
     for (int unit : event.pinned) in_use_again = std::max(in_use_again, next_access(unit));
@@ -117,10 +121,21 @@ class GatherPlanner {
 
   std::size_t next_access(int unit) const { return next_access_[static_cast<std::size_t>(unit)]; }
 
+  // A part is kept of a unit that this step gathers again, and of no other.
   void gather(std::size_t at, int unit) {
+    const auto index = static_cast<std::size_t>(unit);
+    std::vector<Action>& actions = schedule_.entries[at].actions;
     resident_.add(unit);
-    gathered_[static_cast<std::size_t>(unit)] = true;
-    schedule_.entries[at].actions.push_back({ActionKind::kGather, unit});
+    Action action{ActionKind::kGather, unit};
+    if (!gathered_[index]) {
+      first_[index] = {at, actions.size()};
+    } else if (keeps_parts(schedule_.placement, schedule_.budget)) {
+      const auto [entry, place] = first_[index];
+      schedule_.entries[entry].actions[place].way = GatherWay::kAllAndKeep;
+      action.way = GatherWay::kParts;
+    }
+    gathered_[index] = true;
+    schedule_.entries[at].actions.push_back(action);
   }
   void release(std::size_t at, int unit) {
     resident_.remove(unit);
@@ -130,9 +145,10 @@ class GatherPlanner {
   Schedule& schedule_;
   const std::vector<Unit>& units_;
   int world_;
-  std::vector<std::size_t> access_after_;  // by entry: the next access of the same unit
-  std::vector<std::size_t> next_access_;   // by unit, after the entry at hand
-  std::vector<bool> gathered_;             // by unit: already in this step
+  std::vector<std::size_t> access_after_;                   // by entry: the next access of the same unit
+  std::vector<std::size_t> next_access_;                    // by unit, after the entry at hand
+  std::vector<bool> gathered_;                              // by unit: already in this step
+  std::vector<std::pair<std::size_t, std::size_t>> first_;  // by unit: entry and place of that gather
   Residency resident_;
 };
 
@@ -157,6 +173,7 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
   return order;
 }
 
+// A gather of secondary parts fetches nothing: they lie on the device, wherever the shards do.
 // A unit whose parameters lie off the device begins to come when a unit before it has been gathered: the one right
 // before it, or an earlier one, as many as the budget lets be on their way at once. Where none was before it, and under
 // the min budget, it comes for its gather alone.
@@ -173,7 +190,7 @@ void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int worl
       if (action.kind != ActionKind::kGather) continue;
       const TierSplit lies =
           tiers_of(schedule.placement, units[static_cast<std::size_t>(action.unit)], world).parameter;
-      const std::int64_t coming = lies.numel() - lies.device;
+      const std::int64_t coming = action.way == GatherWay::kParts ? 0 : lies.numel() - lies.device;
       const bool first = before.empty() || before.back().entry == place;
       if (coming > 0 && (first || schedule.budget.is_min())) {
         actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(at++), {ActionKind::kPrefetch, action.unit});

@@ -34,9 +34,17 @@ enum class ActionKind : std::uint8_t {
   kUpdate           // the optimizer over this rank's states of `unit`, on the tiers where they lie
 };
 
+// Whom a gather asks. Of a unit without a part that is current (zero/plan/secondary.h) all are asked, whatever it says.
+enum class GatherWay : std::uint8_t {
+  kAll,         // every rank for its shard
+  kAllAndKeep,  // and this rank keeps its secondary part of what comes
+  kParts        // the ranks of the secondary group alone, for the parts that they kept
+};
+
 struct Action {
   ActionKind kind = ActionKind::kGather;
   int unit = 0;
+  GatherWay way = GatherWay::kAll;  // of kGather
   bool operator==(const Action&) const = default;
 };
 
@@ -53,6 +61,9 @@ struct GatherBudget {
   std::int64_t prefetched_numel = 0;
   // Updates end beside the next forward pass, each before its unit is gathered.
   bool overlaps_updates = false;
+  // Secondary parts are kept (Placement::secondary_group), and there is memory for those of all units. False where weights
+  // stay gathered from one use to the next: there is room for all of them, and a step gathers each once.
+  bool keeps_parts = false;
   bool is_min() const { return capacity_bytes == kMin; }
 };
 
@@ -84,6 +95,11 @@ struct Schedule {
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget);
 
+// Does a step keep secondary parts of what it gathers?
+inline bool keeps_parts(const Placement& placement, const GatherBudget& budget) {
+  return placement.secondary_group > 0 && budget.keeps_parts;
+}
+
 // Does a backward pass reduce gradients, or sum them on the rank? `finished_backwards`: passes of its step before it.
 bool reduces_in_pass(const Placement& placement, int finished_backwards);
 
@@ -106,6 +122,9 @@ struct ScheduleCost {
   // num_crossings() times, beside sent_bytes. 0: there is one copy.
   std::int64_t crossing_bytes = 0;
   std::int64_t num_gathers = 0;
+  // Of these gathers and sent bytes, those among the ranks of a secondary group alone.
+  std::int64_t num_part_gathers = 0;
+  std::int64_t part_sent_bytes = 0;
   std::int64_t num_reduces = 0;
   std::int64_t num_prefetches = 0;
   std::int64_t num_offloads = 0;
@@ -115,8 +134,8 @@ struct ScheduleCost {
   std::array<TierTraffic, kNumTiers> tiers{};
   const TierTraffic& of(Tier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
-// Throws InternalError when the schedule would read a unit that is not gathered, release one twice, or exceed its
-// budget: the test that replays schedules for 1,024 ranks relies on it. `spec`: of the update rule; Adam's by default.
+// Throws InternalError when the schedule would read a unit that is not gathered, release one twice, gather parts that nobody
+// kept, or exceed its budget: the test that replays schedules for 1,024 ranks relies on it. `spec`: of the update rule; Adam's by default.
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world,
                       const OptimizerSpec& spec = {});
 

@@ -7,6 +7,7 @@
 #include "zero/plan/partition.h"
 #include "zero/plan/residency.h"
 #include "zero/plan/schedule.h"
+#include "zero/plan/secondary.h"
 
 namespace zero {
 namespace {
@@ -88,6 +89,7 @@ class LowerTiers {
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, const OptimizerSpec& spec) {
   ScheduleCost cost;
   Residency resident(units, world);
+  std::vector<bool> kept(units.size(), false);  // by unit: its part is current
   LowerTiers lower(schedule.placement, units, world, spec, cost);
   const auto size = [&](int unit) {
     return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));
@@ -96,7 +98,16 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
     const Unit& unit = units[static_cast<std::size_t>(action.unit)];
     switch (action.kind) {
       case ActionKind::kGather:
-        cost.sent_bytes += gather_bytes(unit, world, schedule.placement.wire.gather);
+        if (action.way == GatherWay::kParts) {
+          const std::int64_t sent = part_gather_bytes(unit, world, schedule.placement.secondary_group);
+          ZERO_CHECK(kept[static_cast<std::size_t>(action.unit)], "unit {} has no part that is current", action.unit);
+          cost.sent_bytes += sent;
+          cost.part_sent_bytes += sent;
+          ++cost.num_part_gathers;
+        } else {
+          cost.sent_bytes += gather_bytes(unit, world, schedule.placement.wire.gather);
+          kept[static_cast<std::size_t>(action.unit)] = action.way == GatherWay::kAllAndKeep;
+        }
         ++cost.num_gathers;
         if (keeps) resident.add(action.unit);
         cost.gathered_peak_bytes = std::max(cost.gathered_peak_bytes, resident.bytes());

@@ -45,6 +45,19 @@ std::string update_text(const UnitTiers& lies) {
   return fmt::format(" on {}{}", tiers_text(runs), elsewhere.empty() ? "" : " (" + elsewhere + ")");
 }
 
+// " within 4 ranks": whom a gather asks, where that is not every rank.
+std::string way_text(GatherWay way, const Placement& placement) {
+  switch (way) {
+    case GatherWay::kAll:
+      break;
+    case GatherWay::kAllAndKeep:
+      return " and keep a part";
+    case GatherWay::kParts:
+      return fmt::format(" within {} ranks", placement.secondary_group);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string describe(const Action& action, const std::vector<Unit>& units, const Placement& placement) {
@@ -56,7 +69,7 @@ std::string describe(const Action& action, const std::vector<Unit>& units, const
     case ActionKind::kPrefetch:
       return fmt::format("prefetch {} from {}", name, lower_tiers_text(lies.parameter));
     case ActionKind::kGather:
-      return "gather " + name;
+      return "gather " + name + way_text(action.way, placement);
     case ActionKind::kGatherGradient:
       return "gather gradient of " + name;
     case ActionKind::kRelease:

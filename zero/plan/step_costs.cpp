@@ -8,8 +8,10 @@
 namespace zero {
 namespace {
 
-// How often a pass brings the parameters of `unit`.
+// How often a pass brings the parameters of `unit` from its shards.
 int gathers(const std::vector<int>& by_unit, const StepModel& model, const Unit& unit) {
+  if (by_unit.empty() && model.placement.secondary_group > 0)
+    return &by_unit == &model.profile.forward_gathers ? 1 : 0;  // later ones bring parts
   if (by_unit.empty()) return model.placement.accumulate;
   const auto index = static_cast<std::size_t>(unit.index);
   ZERO_CHECK(index < by_unit.size(), "no gathers of unit {} in the profile", unit.index);

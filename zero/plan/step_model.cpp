@@ -109,7 +109,7 @@ void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile&
   for (const ScheduleEntry& entry : schedule.entries) {
     if (entry.event.kind == EventKind::kBackward) in_backward = true;
     for (const Action& action : entry.actions) {
-      if (action.kind != ActionKind::kGather) continue;
+      if (action.kind != ActionKind::kGather || action.way == GatherWay::kParts) continue;
       std::vector<int>& gathers = in_backward ? profile.backward_gathers : profile.forward_gathers;
       ++gathers[static_cast<std::size_t>(action.unit)];
     }

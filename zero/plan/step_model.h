@@ -67,7 +67,8 @@ struct TierRates {
 struct StepProfile {
   double forward_seconds = 0;  // compute alone
   double backward_seconds = 0;
-  // How often each unit's parameters are gathered in a step, by unit; empty: once each micro-batch.
+  // How often each unit's parameters are gathered from their shards in a step, by unit; empty: once each micro-batch, or where
+  // secondary parts are kept in the first forward pass alone.
   std::vector<int> forward_gathers, backward_gathers;
   // The schedule's budget is minimum: parameters come for their gather, while nothing is computed.
   bool min_budget = false;
@@ -112,7 +113,7 @@ struct PredictedStep {
 };
 
 struct Schedule;
-// How often the schedule gathers each unit, by pass, and whether anything comes ahead.
+// How often the schedule gathers each unit from its shards, by pass, and whether anything comes ahead.
 void count_gathers(const Schedule& schedule, std::size_t num_units, StepProfile& profile);
 
 // `tiers`: by unit, as in Placement::tiers.

@@ -13,6 +13,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/seconds.h"
+#include "zero/engine/budget.h"
 #include "zero/plan/schedule.h"
 #include "zero/plan/served_clock.h"
 #include "zero/rendezvous/rank_set.h"
@@ -35,6 +36,7 @@ struct PlanChoice {
   int servers = 0;
   int staleness = 0;
   int quorum = 0;
+  int secondary = 0;
   auto operator<=>(const PlanChoice&) const = default;
 };
 
@@ -56,7 +58,19 @@ std::vector<int> groups_of(const Cluster& cluster) {
 PlanChoice planned_choice(const TrainingPlan& plan) {
   const SyncPlan& sync = plan.options.sync;
   if (sync.has_servers()) return {3, sync.servers, false, sync.mode, sync.servers, sync.staleness, sync.quorum};
-  return {plan.options.stage, mesh_of(plan).shard, plan.options.local.has_value()};
+  PlanChoice choice{plan.options.stage, mesh_of(plan).shard, plan.options.local.has_value()};
+  choice.secondary = plan.options.secondary_group;
+  return choice;
+}
+
+// Stage 3 over several machines, of which each keeps weights of its own within a step.
+void add_secondary(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
+  if (cluster.ranks == 1 || plan.options.shards == Cut::kWeighted) return;
+  for (const int group : groups_of(cluster)) {
+    PlanChoice choice{3, group, false};
+    choice.secondary = cluster.ranks;
+    if (group > cluster.ranks) choices.insert(choice);
+  }
 }
 
 constexpr int kOldGradients = 4;      // staleness of the ways that are tried
@@ -83,6 +97,7 @@ std::set<PlanChoice> choices_of(const TrainingPlan& plan, const Cluster& cluster
     for (const int stage : {2, 3}) choices.insert({stage, group, false});
   const int copy = cluster.ranks;  // a machine trains apart from the others
   if (cluster.hosts > 1) choices.insert({copy == 1 ? 0 : plan.options.stage, copy, true});
+  add_secondary(choices, plan, cluster);
   add_served(choices, plan, cluster);
   return choices;
 }
@@ -95,6 +110,7 @@ std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice,
   options.delayed_update = options.delayed_update && choice.stage == options.stage;
   options.stage = choice.stage;
   options.group = choice.servers > 0 ? 0 : choice.group;
+  options.secondary_group = choice.secondary;
   options.sync = {
       .mode = choice.mode, .servers = choice.servers, .staleness = choice.staleness, .quorum = choice.quorum};
   plan.workers = choice.servers > 0 ? options.sync.num_workers(cluster.world()) : 0;
@@ -124,7 +140,8 @@ std::vector<TrainingPlan> coded_plans(const TrainingPlan& plan, const ClusterPla
   std::vector<TrainingPlan> coded;
   if (plan.options.wire != WireCodecs{} || found.cluster.hosts == 1) return coded;
   const auto add = [&](const ClusterWay& way, const WireCodecs& wire) {
-    const PlanChoice choice{way.stage, way.mesh.shard, way.local};
+    PlanChoice choice{way.stage, way.mesh.shard, way.local};
+    choice.secondary = way.secondary;
     std::optional<TrainingPlan> variant = changed(plan, choice, found.cluster);
     if (!variant) return;
     variant->options.wire = wire;
@@ -183,6 +200,7 @@ bool stay_gathered(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held
   const MemoryBudget& budget = plan.options.device_memory;
   if (budget.kind == MemoryBudget::Kind::kMin) return false;
   const std::int64_t memory = budget.kind == MemoryBudget::Kind::kBytes ? budget.bytes : cluster.memory;
+  held -= secondary_bytes(plan.units, mesh.shard, placement_of(plan));  // which nobody keeps then
   for (const Unit& unit : plan.units) held += gathered_bytes(unit, mesh.shard);
   return memory == 0 || held <= memory;
 }
@@ -198,7 +216,10 @@ Placement sent_as(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held,
 
 ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double computation) {
   if (plan.options.sync.has_servers()) return served_way(plan, cluster, computation);
-  ClusterWay way{.stage = plan.options.stage, .mesh = mesh_of(plan), .local = plan.options.local.has_value()};
+  ClusterWay way{.stage = plan.options.stage,
+                 .mesh = mesh_of(plan),
+                 .local = plan.options.local.has_value(),
+                 .secondary = plan.options.secondary_group};
   way.held = fit_of(plan).rank.total();
   way.fits = cluster.memory == 0 || way.held <= cluster.memory;
   const Placement placement = sent_as(plan, way.mesh, way.held, cluster);
@@ -255,7 +276,9 @@ std::string named(const ClusterWay& way, const Cluster& cluster) {
                      way.mesh.shard == cluster.world() ? "all ranks"
                      : alone                           ? "each rank"
                                                        : fmt::format("groups of {}", way.mesh.shard),
-                     way.local ? local : "") +
+                     way.local           ? std::string(local)
+                     : way.secondary > 0 ? fmt::format(", secondary {}", way.secondary)
+                                         : "") +
          (is_coded(way) ? fmt::format(", {}", codec_of(way)) : "");
 }
 
@@ -268,6 +291,7 @@ std::string flags_of(const ClusterWay& way, const Cluster& cluster) {
   std::string flags =
       fmt::format("--zero.stage {} --zero.group {}{}", way.stage,
                   way.mesh.shard == cluster.world() ? 0 : way.mesh.shard, way.local ? " --sync.mode local" : "");
+  if (way.secondary > 0) flags += fmt::format(" --zero.secondary_group {}", way.secondary);
   const auto add = [&](const char* key, bool is_given) {
     if (is_given) flags += fmt::format(" --comm.{} {}", key, codec_of(way));
   };
@@ -372,8 +396,13 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
   for (const PlanChoice& choice : choices_of(plan, cluster)) {
     const auto way = changed(plan, choice, cluster);
     if (!way) continue;
-    if (choice == planned) found.planned = static_cast<int>(found.ways.size());
-    found.ways.push_back(way_of(*way, cluster, computation));
+    ClusterWay tried = way_of(*way, cluster, computation);
+    if (choice == planned) {
+      found.planned = static_cast<int>(found.ways.size());
+    } else if (tried.secondary > 0 && stay_gathered(*way, tried.mesh, tried.held, cluster)) {
+      continue;  // nothing is gathered twice
+    }
+    found.ways.push_back(std::move(tried));
   }
   found.best = best_of(found.ways);
   for (const TrainingPlan& coded : coded_plans(plan, found)) {
@@ -417,6 +446,7 @@ nlohmann::ordered_json cluster_json(const ClusterPlan& plan) {
                             {"seconds", way.seconds}});
   for (std::size_t i = 0; i < plan.ways.size(); ++i) {
     const WireCodecs& wire = plan.ways[i].wire;
+    if (plan.ways[i].secondary > 0) json["ways"][i]["secondary_group"] = plan.ways[i].secondary;
     if (is_coded(plan.ways[i]))
       json["ways"][i]["wire"] = {{"gather", name_of(wire.gather)},
                                  {"reduce", name_of(wire.reduce)},

@@ -5,7 +5,8 @@
 //   text += cluster_table(found);
 //
 // A way is a stage and a group of ranks that hold the model once, with gradients summed in each step, or with copies that
-// train apart (local); or servers and workers (zero/plan/served_clock.h). The time of a step is that of the slowest rank's
+// train apart (local); at stage 3 over several machines also with secondary groups of a machine's ranks, where weights do not
+// stay gathered; or servers and workers (zero/plan/served_clock.h). The time of a step is that of the slowest rank's
 // computation and of the exchange, as if neither hid behind the other; with servers it is that of as many samples as all
 // ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
 // of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
@@ -37,6 +38,7 @@ struct ClusterWay {
   bool local = false;
   SyncPlan sync;      // servers, if it has any: then stage and mesh are 3 and the servers
   WireCodecs wire{};  // of a way that is tried with them, beside the one without
+  int secondary = 0;  // ranks of a secondary group (zero/plan/secondary.h); 0: there are none
   // Bytes of a rank, at least: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
   // holds more.
   std::int64_t held = 0;

@@ -66,9 +66,10 @@ std::string to_json_line(const StepMetrics& m) {
                  number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
   fmt::format_to(
-      out, R"("total": {}}}, "host_bytes": {}, "disk_bytes": {}, "sent_bytes": {}{}{}{}{}, "samples": {}{}}})",
+      out, R"("total": {}}}, "host_bytes": {}, "disk_bytes": {}, "sent_bytes": {}{}{}{}{}{}, "samples": {}{}}})",
       m.memory.total(), m.host_bytes, m.disk_bytes, m.sent_bytes, m.served ? ", " + served_json(*m.served) : "",
       m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
+      m.sent_between_groups ? fmt::format(R"(, "sent_between_groups": {})", *m.sent_between_groups) : "",
       m.transfers ? ", " + transfers_json(*m.transfers) : "",
       m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
       m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");

@@ -51,6 +51,7 @@ struct StepMetrics {
   std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
   std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
+  std::optional<std::int64_t> sent_between_groups;  // of it, where there are secondary groups
   std::optional<ServedSteps> served;                // of a run with servers
   std::optional<StepTransfers> transfers;           // where anything lies below the device, or crossed the link
   RankFigures mine{};                               // of this rank, in this step

@@ -134,6 +134,12 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                       {"pulled_bytes", served.pulled},
                       {"worker_block_bytes", served.blocks}};
   }
+  if (const auto cost = secondary_cost(plan))
+    json["secondary"] = {{"ranks_of_each", plan.options.secondary_group},
+                         {"kept_bytes", cost->kept},
+                         {"sent_within_bytes", cost->sent_within},
+                         {"sent_between_bytes", cost->sent_between},
+                         {"formula", {{"sent_within_bytes", cost->sent_within_formula}}}};
   if (plan.options.shards != Cut::kRange) json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);

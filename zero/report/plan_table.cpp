@@ -198,6 +198,19 @@ std::string copies_rows(const TrainingPlan& plan) {
                   plan.options.wire.outer == WireCodec::kNone ? "fp32" : name_of(plan.options.wire.outer)));
 }
 
+// What secondary groups keep, and what stays within them.
+std::string secondary_row(const TrainingPlan& plan) {
+  const auto cost = secondary_cost(plan);
+  if (!cost) return "";
+  return named_row(
+      "secondary",
+      fmt::format(
+          "each {} neighbours keep gathered weights together, {} a rank, unless device_memory has room for all of "
+          "them: of what a rank sends {} (formula {}) stay among these, and {} leave them",
+          plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
+          bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
+}
+
 // What crosses in fewer bytes than it has.
 std::string wire_row(const TrainingPlan& plan) {
   const WireCodecs& wire = plan.options.wire;
@@ -291,6 +304,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
     text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
   text += tier_rows(plan);
   text += copies_rows(plan);
+  text += secondary_row(plan);
   text += shards_rows(plan);
   text += wire_row(plan);
   text += beside_row(plan);

@@ -157,6 +157,18 @@ Json copies_json(const RunReport& r) {
   return json;
 }
 
+// Secondary groups: of sent_bytes, what gathers of parts send within them, and what leaves them.
+Json secondary_json(const RunReport& r) {
+  const SecondaryReport& secondary = r.engine.secondary;
+  return {{"ranks_of_each", secondary.group},
+          {"sent_bytes_per_step",
+           per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; })},
+          {"planned_sent_bytes", secondary.planned_sent_bytes},
+          {"sent_between_groups_per_step",
+           per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })},
+          {"planned_sent_between_groups", secondary.planned_sent_between_groups}};
+}
+
 // Stage 3 with room for units that stay from forward to backward.
 bool sends_less(const RunReport& r) {
   return r.engine.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
@@ -253,6 +265,7 @@ std::string to_json(const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
   json["planned_sent_bytes"] = r.engine.planned_sent_bytes;
   if (r.engine.copies.number > 1) json["copies"] = copies_json(r);
+  if (r.engine.secondary.group > 0) json["secondary"] = secondary_json(r);
   if (!r.served.mode.empty()) json["served"] = served_json(r.served);
   json["padding_bytes"] = r.engine.padding_bytes;
   json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
@@ -335,6 +348,13 @@ std::string summary(const RunReport& r) {
     add(fmt::format("{}; of what a rank sends {} cross between them", copies(),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })));
   }
+  if (r.engine.secondary.group > 0)
+    add(
+        fmt::format("  secondary groups of {} ranks: of what a rank sends {} stay in its group, in gathers of parts, "
+                    "and {} leave it",
+                    r.engine.secondary.group,
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
+                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),

@@ -6,6 +6,7 @@
 #include "zero/optim/update_rule.h"
 #include "zero/plan/factored.h"
 #include "zero/plan/partition.h"
+#include "zero/plan/secondary.h"
 
 namespace zero {
 
@@ -68,6 +69,18 @@ StageCost cost_of(const TrainingPlan& plan, int stage) {
     cost.sent_formula += update_sent_formula_bytes(unit, mesh.shard, placement);
   }
   cost.sent_formula += cost.sent_between_copies_formula;
+  return cost;
+}
+
+std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan) {
+  const Placement placement = placement_of(plan);
+  const int shard = mesh_of(plan).shard, group = placement.secondary_group;
+  if (group == 0) return std::nullopt;
+  SecondaryCost cost{.kept = secondary_bytes(plan.units, shard, group),
+                     .sent_within = part_sent_bytes(plan.units, shard, placement)};
+  for (const Unit& unit : plan.units)
+    cost.sent_within_formula += part_formula_bytes(num_parameters(unit), placement, unit.dtype);
+  cost.sent_between = sent_between_groups(sent_bytes(plan.units, shard, placement) - cost.sent_within, shard, group);
   return cost;
 }
 

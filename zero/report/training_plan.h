@@ -84,6 +84,17 @@ struct StageCost {
   OuterBytes outer;
   double outer_formula = 0;
 };
+// What secondary groups cost a rank at stage 3, in the minimum budget: the parts that it keeps, and of what it sends in a step
+// what stays within its group, in gathers of parts, and all that leaves the group.
+struct SecondaryCost {
+  std::int64_t kept = 0;
+  std::int64_t sent_within = 0;
+  double sent_within_formula = 0;
+  std::int64_t sent_between = 0;
+};
+// Nothing where the plan has no such groups.
+std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan);
+
 StageCost cost_of(const TrainingPlan& plan, int stage);
 std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);
 

@@ -43,6 +43,7 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
   if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
+  if (engine.secondary.group > 0) metrics.sent_between_groups = engine.secondary.sent_between_groups;
   if (engine.outer.in_last_step) {
     metrics.sent_bytes += engine.outer.sent_bytes;
     metrics.sent_between_copies = engine.outer.sent_between_copies;
@@ -89,6 +90,8 @@ RankReport RunMeter::rank_report() const {
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
   rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;
   rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
+  rank.sent_within_secondary_per_step = engine_.secondary.sent_bytes_per_step;
+  rank.sent_between_groups_per_step = engine_.secondary.sent_between_groups;
   rank.transfers = steps_.transfers();
   activation_offload_.add_to(rank);
   rank.peak_flops = probe_matmul_flops(place_, probed_);

@@ -17,7 +17,7 @@ namespace {
 
 bool is_open(const Config& config, bool on_cpu) {
   return config.zero.group.automatic && config.zero.stage > 0 && config.sync.servers == 0 &&
-         config.sync.mode != "local" && on_cpu;
+         config.zero.secondary_group == 0 && config.sync.mode != "local" && on_cpu;
 }
 
 HostGroup of_all(int world, const std::string& why) {

@@ -257,6 +257,7 @@ ShareOptions share_options(const TrainConfig& train) {
 AttachOptions attach_options(const Config& config, int local_ranks) {
   AttachOptions options{.stage = static_cast<int>(config.zero.stage),
                         .group = static_cast<int>(config.zero.group.ranks),
+                        .secondary_group = static_cast<int>(config.zero.secondary_group),
                         .shards = cut_of(config.zero.shards),
                         .shard_weights = shard_weights(config.zero),
                         .local = local_steps(config.sync),

@@ -198,7 +198,9 @@ std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const
                       {"num_reduces", cost.num_reduces},
                       {"num_prefetches", cost.num_prefetches},
                       {"num_offloads", cost.num_offloads},
+                      {"num_part_gathers", cost.num_part_gathers},
                       {"sent_bytes", cost.sent_bytes},
+                      {"part_sent_bytes", cost.part_sent_bytes},
                       {"crossing_bytes", cost.crossing_bytes},
                       {"gathered_peak_bytes", cost.gathered_peak_bytes},
                       {"host_read_bytes", cost.of(Tier::kHost).read_bytes},
@@ -217,6 +219,9 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
                       cost.num_reduces, format_bytes(cost.sent_bytes), format_bytes(cost.gathered_peak_bytes));
   if (cost.crossing_bytes > 0)
     text += fmt::format("  beside that {} to each neighbouring copy\n", format_bytes(cost.crossing_bytes));
+  if (cost.num_part_gathers > 0)
+    text += fmt::format("  of these gathers {} within {} ranks, which send {} of it\n", cost.num_part_gathers,
+                        plan.options.secondary_group, format_bytes(cost.part_sent_bytes));
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     if (cost.of(tier) == TierTraffic{}) continue;
     text += fmt::format("  a step reads {} of states from {} and writes {}\n", format_bytes(cost.of(tier).read_bytes),
@@ -248,9 +253,10 @@ TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& sch
                                    int depth) {
   const std::int64_t staged =
       staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_min());
-  return {
-      .device = simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged,
-      .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
+  return {.device =
+              simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged +
+              (schedule.budget.keeps_parts ? secondary_bytes(plan.units, mesh_of(plan).shard, schedule.placement) : 0),
+          .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's

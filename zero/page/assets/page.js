@@ -17,7 +17,7 @@ const kCharts = [
   {title: "Time of a step, by phase", unit: "seconds", split: true,
     curves: ["forward", "backward", "update", "gather", "reduce", "wait"].map((name) => ["phase_seconds." + name, name])},
   {title: "Memory on the device", unit: "bytes", split: true, total: ["memory_bytes.total"],
-    curves: ["total", "parameter", "gradient", "master", "moment", "gathered", "staging", "activation"].map((name) => ["memory_bytes." + name, name])},
+    curves: ["total", "parameter", "gradient", "master", "moment", "gathered", "staging", "activation", "secondary"].map((name) => ["memory_bytes." + name, name])},
   {title: "Memory by tier", unit: "bytes", needs: ["host_bytes", "disk_bytes"],
     curves: [["memory_bytes.total", "device"], ["host_bytes", "host"], ["disk_bytes", "disk"]]},
   {title: "Sent a step", unit: "bytes", curves: [["sent_bytes"]]},
