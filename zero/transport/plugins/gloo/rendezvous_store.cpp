@@ -163,15 +163,15 @@ void RendezvousStore::set(const std::string& key, const std::vector<char>& data)
   if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) throw StoreError(kLeft, 0);
 }
 
-void RendezvousStore::come(const Newcomer& newcomer) {
-  if (!write_message(socket_, {.operation = Operation::kCome, .key = newcomer.text(), .value = {}}))
+void RendezvousStore::come(const Replacement& replacement) {
+  if (!write_message(socket_, {.operation = Operation::kCome, .key = replacement.text(), .value = {}}))
     throw StoreError(kLeft, 0);
 }
 
 // Nobody sets such a key.
-void RendezvousStore::await_end(const Newcomer& newcomer) {
+void RendezvousStore::await_end(const Replacement& replacement) {
   try {
-    get("end", newcomer.text(), std::chrono::hours(24 * 365));
+    get("end", replacement.text(), std::chrono::hours(24 * 365));
   } catch (const StoreError&) {
     return;
   }

@@ -11,7 +11,7 @@
 
 namespace zero_gloo {
 
-// A client's kGet may name a newcomer in its value: it is answered with kRefusal where that one is not there any more.
+// A client's kGet may name a replacement in its value: it is answered with kRefusal where that one is not there any more.
 enum class Operation : std::uint32_t { kHello = 0x7a630011, kProof, kRefusal, kSet, kGet, kCome };
 
 struct Message {

@@ -67,14 +67,15 @@ std::string address_of(const sockaddr_storage& address, socklen_t bytes) {
 
 }  // namespace
 
-std::optional<Newcomer> Newcomer::parse(const std::string& text) {
-  Newcomer newcomer;
+std::optional<Replacement> Replacement::parse(const std::string& text) {
+  Replacement replacement;
   const char* const end = text.data() + text.size();
-  const auto rank = std::from_chars(text.data(), end, newcomer.rank);
+  const auto rank = std::from_chars(text.data(), end, replacement.rank);
   if (rank.ec != std::errc() || rank.ptr == end || *rank.ptr != '/') return std::nullopt;
-  const auto number = std::from_chars(rank.ptr + 1, end, newcomer.number);
-  if (number.ec != std::errc() || number.ptr != end || newcomer.rank < 0 || newcomer.number < 1) return std::nullopt;
-  return newcomer;
+  const auto number = std::from_chars(rank.ptr + 1, end, replacement.number);
+  if (number.ec != std::errc() || number.ptr != end || replacement.rank < 0 || replacement.number < 1)
+    return std::nullopt;
+  return replacement;
 }
 
 StoreServer::StoreServer(StoreServerOptions options)
@@ -112,12 +113,13 @@ void StoreServer::abandon() {
   wake();
 }
 
-std::optional<Newcomer> StoreServer::newcomer(int rank) {
+std::optional<Replacement> StoreServer::replacement(int rank) {
   const std::scoped_lock lock(mutex_);
-  std::optional<Newcomer> newest;
+  std::optional<Replacement> newest;
   for (const Client& client : clients_)
-    if (client.newcomer && client.newcomer->rank == rank && (!newest || newest->number < client.newcomer->number))
-      newest = client.newcomer;
+    if (client.replacement && client.replacement->rank == rank &&
+        (!newest || newest->number < client.replacement->number))
+      newest = client.replacement;
   return newest;
 }
 
@@ -134,9 +136,9 @@ void StoreServer::set(const std::string& key, std::vector<char> value) {
   wake();
 }
 
-bool StoreServer::is_here(const std::string& newcomer) const {
+bool StoreServer::is_here(const std::string& replacement) const {
   return std::ranges::any_of(
-      clients_, [&](const Client& client) { return client.newcomer && client.newcomer->text() == newcomer; });
+      clients_, [&](const Client& client) { return client.replacement && client.replacement->text() == replacement; });
 }
 
 // Called by the thread.
@@ -224,12 +226,12 @@ bool StoreServer::answer(Client& client, Message message) {
       client.set_by.assign(message.value.begin(), message.value.end());
       return true;
     case Operation::kCome:
-      client.newcomer = options_.stays_open ? Newcomer::parse(message.key) : std::nullopt;
-      if (client.newcomer && num_finished_ < options_.num_clients) {
-        early_ = client.newcomer->rank;
+      client.replacement = options_.stays_open ? Replacement::parse(message.key) : std::nullopt;
+      if (client.replacement && num_finished_ < options_.num_clients) {
+        early_ = client.replacement->rank;
         abandoned_ = true;
       }
-      return client.newcomer.has_value();
+      return client.replacement.has_value();
     default:
       return false;
   }
