@@ -7,7 +7,7 @@
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
-// A client begins with a handshake (handshake.h), in which both sides prove that they have the job's token and are of
+// A client begins with a handshake (zero/rendezvous/handshake.h), in which both sides prove that they have the job's token and are of
 // one run: strangers, and two runs that meet at one port, stay apart. Ranks of one machine meet on its loopback alone.
 // Errors are StoreErrors.
 #pragma once

@@ -3,7 +3,7 @@
 //   StoreServer server({.port = 29500, .name = "run", .secret = rendezvous_secret(token, "run"), .num_clients = 4});
 //
 // One thread serves all connections and waits for none of them: who is slow, silent or says something else than a rank
-// holds up nobody, and until it has proved that it has the secret (handshake.h) it gets a few hundred bytes of memory
+// holds up nobody, and until it has proved that it has the secret (zero/rendezvous/handshake.h) it gets a few hundred bytes of memory
 // and ten seconds.
 //
 // One that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
@@ -20,10 +20,12 @@
 #include <thread>
 #include <vector>
 
-#include "store_messages.h"
-#include "store_session.h"
+#include "zero/rendezvous/store_messages.h"
+#include "zero/rendezvous/store_session.h"
 
 namespace zero_gloo {
+
+using namespace zero::meeting;  // messages and their handshake
 
 struct StoreServerOptions {
   int port = 0;           // 0: any free one
