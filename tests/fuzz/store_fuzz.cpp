@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #include "zero/base/file.h"
-
 #include "zero/rendezvous/store_session.h"
 
 namespace {
