@@ -55,8 +55,8 @@ zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
             zero/flight/record.cpp zero/flight/ring.cpp zero/flight/file.cpp
             zero/flight/diagnosis.cpp)
 zero_fuzzer(store LIBS OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/file.cpp zero/transport/plugins/gloo/handshake.cpp
-            zero/transport/plugins/gloo/store_messages.cpp zero/transport/plugins/gloo/store_session.cpp)
+            SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/handshake.cpp
+            zero/rendezvous/store_messages.cpp zero/rendezvous/store_session.cpp)
 zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/unix_socket.cpp zero/launch/memory_server.cpp
             zero/launch/memory_files.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)

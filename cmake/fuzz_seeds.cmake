@@ -20,7 +20,4 @@ std::vector<zero::FuzzTarget> zero::fuzz_targets() { return {@listed@}; }
 ")
 
 zero_tests(fuzz FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch data config)
-target_sources(zero_fuzz_test PRIVATE "${PROJECT_BINARY_DIR}/fuzz_targets.cpp"
-               "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/handshake.cpp"
-               "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/store_messages.cpp"
-               "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/store_session.cpp")
+target_sources(zero_fuzz_test PRIVATE "${PROJECT_BINARY_DIR}/fuzz_targets.cpp")

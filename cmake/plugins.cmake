@@ -2,11 +2,15 @@
 # asked for it. A transport whose library is not installed is not built, and says so here and in `zero doctor`.
 # They link nothing of ours: one header of ours is the whole border (zero/comm/message_link.h, zero/plan/solver_border.h).
 #
-# zero_plugin(FLOOR NAME TESTS folder... LIBS library...) builds zero/FLOOR/plugins/NAME as libzero_FLOOR_NAME.so.
+# zero_plugin(FLOOR NAME TESTS folder... LIBS library... SOURCES file...) builds zero/FLOOR/plugins/NAME, with these files
+# of zero/ beside it, as libzero_FLOOR_NAME.so.
 function(zero_plugin floor name)
-  cmake_parse_arguments(arg "" "" "TESTS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "TESTS;LIBS;SOURCES" ${ARGN})
   set(target zero_${floor}_${name})
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
+  foreach(source ${arg_SOURCES})
+    list(APPEND sources "${PROJECT_SOURCE_DIR}/zero/${source}.cpp")
+  endforeach()
   zero_joined("${floor}_${name}" joined ${sources})
   add_library(${target} MODULE ${joined})
   target_link_libraries(${target} PRIVATE zero_flags zero_sanitizers ${arg_LIBS})
@@ -48,7 +52,7 @@ endif()
 
 # The ranks' rendezvous is Gloo's client and our server: the server is tested also where there is no Gloo.
 if(TARGET zero_comm_test)
-  foreach(source handshake store_messages store_session store_server waiters)
+  foreach(source store_server waiters)
     target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/${source}.cpp")
   endforeach()
   target_link_libraries(zero_comm_test PRIVATE OpenSSL::Crypto)
@@ -58,7 +62,8 @@ endif()
 find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE AND GLOO_LIBRARY)
-  zero_plugin(transport gloo TESTS comm world LIBS ${GLOO_LIBRARY} OpenSSL::Crypto)
+  zero_plugin(transport gloo TESTS comm world LIBS ${GLOO_LIBRARY} OpenSSL::Crypto
+              SOURCES rendezvous/handshake rendezvous/store_messages rendezvous/store_session rendezvous/tcp_sockets)
   target_include_directories(zero_transport_gloo SYSTEM PRIVATE ${GLOO_INCLUDE})
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")

@@ -98,6 +98,9 @@ TEST(LaunchFlags, FewerRanksAreAnOptionOfOneMachine) {
 TEST(LaunchFlags, RanksThatMayFailAreTheLast) {
   EXPECT_EQ(parse({"-n", "4", "x"}).spared_from, -1);
   EXPECT_EQ(parse({"-n", "4", "--spared-from", "3", "x"}).spared_from, 3);
+  EXPECT_EQ(parse({"--nnodes", "2", "-n", "2", "--node-rank", "1", "--master-addr", "h", "--spared-from", "2", "x"})
+                .spared_from,
+            2);
 }
 
 TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {

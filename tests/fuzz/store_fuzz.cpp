@@ -12,12 +12,11 @@
 #include <sys/socket.h>
 
 #include "zero/base/file.h"
-
-#include "../../zero/transport/plugins/gloo/store_session.h"
+#include "zero/rendezvous/store_session.h"
 
 namespace {
 
-using namespace zero_gloo;
+using namespace zero::meeting;
 using Bytes = std::span<const char>;
 using End = Parsed::End;
 

@@ -76,9 +76,17 @@ void Launched::read_some(int timeout_ms) {
 }
 
 bool Launched::wait_for(const std::string& text) {
+  return wait_for_in(outcome_.output, output_, text);
+}
+
+bool Launched::wait_for_error(const std::string& text) {
+  return wait_for_in(outcome_.errors, errors_, text);
+}
+
+bool Launched::wait_for_in(const std::string& read, const int& stream, const std::string& text) {
   const auto deadline = Clock::now() + std::chrono::minutes(1);
-  while (outcome_.output.find(text) == std::string::npos) {
-    if (Clock::now() > deadline || output_ < 0) return false;
+  while (read.find(text) == std::string::npos) {
+    if (Clock::now() > deadline || stream < 0) return false;
     read_some(100);
   }
   return true;

@@ -28,6 +28,8 @@ class Launched {
   void send(int signal) const;
   // Reads until `text` has been printed on standard output; false after a minute.
   bool wait_for(const std::string& text);
+  // The same of standard error.
+  bool wait_for_error(const std::string& text);
   // Whether its standard output, or standard error, takes nothing more until somebody reads; reads nothing.
   bool is_full(int stream) const;
   // Whether it has ended by itself; reads nothing.
@@ -35,6 +37,7 @@ class Launched {
   Outcome finish();
 
  private:
+  bool wait_for_in(const std::string& read, const int& stream, const std::string& text);
   void read_some(int timeout_ms);
 
   pid_t pid_ = -1;

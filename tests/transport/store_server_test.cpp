@@ -376,37 +376,37 @@ TEST(StoreServer, AbandonedItWaitsForNobody) {
 
 // ---- processes that come later ------------------------------------------------------------------------------------
 
-StoreServerOptions open_for_newcomers(int num_clients) {
+StoreServerOptions open_for_replacements(int num_clients) {
   StoreServerOptions options = options_of(num_clients);
   options.stays_open = true;
   return options;
 }
 
-FileDescriptor come(int port, const std::string& newcomer) {
+FileDescriptor come(int port, const std::string& replacement) {
   FileDescriptor fd = enter(port);
-  EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kCome, .key = newcomer}));
+  EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kCome, .key = replacement}));
   return fd;
 }
 
-// A message that comes later than the newcomer's is answered: then it is known.
-void await_served(const FileDescriptor& newcomer) {
-  expect_served(newcomer, "a key of its own");
+// A message that comes later than the replacement's is answered: then it is known.
+void await_served(const FileDescriptor& replacement) {
+  expect_served(replacement, "a key of its own");
 }
 
 TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
-  StoreServer server(open_for_newcomers(1));
+  StoreServer server(open_for_replacements(1));
   enter(server.port());  // and hangs up: the meeting is over
-  EXPECT_FALSE(server.newcomer(2));
+  EXPECT_FALSE(server.replacement(2));
   FileDescriptor first = come(server.port(), "2/1");
   await_served(first);
-  ASSERT_TRUE(server.newcomer(2));
-  EXPECT_EQ(server.newcomer(2)->text(), "2/1");
-  EXPECT_FALSE(server.newcomer(1));
+  ASSERT_TRUE(server.replacement(2));
+  EXPECT_EQ(server.replacement(2)->text(), "2/1");
+  EXPECT_FALSE(server.replacement(1));
   const FileDescriptor second = come(server.port(), "2/12");
   await_served(second);
-  EXPECT_EQ(server.newcomer(2)->number, 12);
+  EXPECT_EQ(server.replacement(2)->number, 12);
   first = {};
-  EXPECT_EQ(server.newcomer(2)->number, 12);
+  EXPECT_EQ(server.replacement(2)->number, 12);
   Message answer;
   EXPECT_TRUE(write_message(second.get(), {.operation = Operation::kGet, .key = "2/12/peers"}));
   server.set("2/12/peers", bytes_of("1 0"));
@@ -414,36 +414,36 @@ TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
   EXPECT_EQ(answer.value, bytes_of("1 0"));
 }
 
-TEST(StoreServer, AGetOfANewcomersValueEndsWithIt) {
-  StoreServer server(open_for_newcomers(1));
+TEST(StoreServer, AGetOfAReplacementsValueEndsWithIt) {
+  StoreServer server(open_for_replacements(1));
   enter(server.port());
   const FileDescriptor peer = enter(server.port());
-  FileDescriptor newcomer = come(server.port(), "2/1");
-  await_served(newcomer);
+  FileDescriptor replacement = come(server.port(), "2/1");
+  await_served(replacement);
   Message answer;
   const Message question{.operation = Operation::kGet, .key = "2/1/0/1", .value = bytes_of("2/1")};
-  write_message(newcomer.get(), {.operation = Operation::kSet, .key = "2/1/0/1", .value = bytes_of("address")});
+  write_message(replacement.get(), {.operation = Operation::kSet, .key = "2/1/0/1", .value = bytes_of("address")});
   EXPECT_TRUE(write_message(peer.get(), question));
   EXPECT_EQ(read_message(peer.get(), answer, kLong), Read::kDone);
   EXPECT_EQ(answer.value, bytes_of("address"));
   EXPECT_TRUE(write_message(peer.get(), {.operation = Operation::kGet, .key = "2/1/0/2", .value = bytes_of("2/1")}));
   EXPECT_EQ(read_message(peer.get(), answer, milliseconds(30)), Read::kLate);
-  newcomer = {};
+  replacement = {};
   EXPECT_EQ(read_message(peer.get(), answer, kLong), Read::kDone);
   EXPECT_EQ(answer.operation, Operation::kRefusal);
 }
 
-TEST(StoreServer, ANewcomerBeforeTheRanksHaveMetEndsTheirMeeting) {
-  StoreServer server(open_for_newcomers(2));
+TEST(StoreServer, AReplacementBeforeTheRanksHaveMetEndsTheirMeeting) {
+  StoreServer server(open_for_replacements(2));
   const FileDescriptor waits = enter(server.port());
   EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
-  const FileDescriptor newcomer = come(server.port(), "1/1");
+  const FileDescriptor replacement = come(server.port(), "1/1");
   EXPECT_TRUE(hung_up(waits));
   EXPECT_EQ(server.early(), 1);
 }
 
-TEST(StoreServer, WhatIsNoNewcomerIsDropped) {
-  const StoreServer server(open_for_newcomers(1));
+TEST(StoreServer, WhatIsNoReplacementIsDropped) {
+  const StoreServer server(open_for_replacements(1));
   for (const char* text : {"", "2", "2/", "/1", "2/0", "-1/1", "2/1/3", "two/1"})
     EXPECT_TRUE(hung_up(come(server.port(), text))) << text;
   const StoreServer closed(options_of(1));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/command/flags.h"
 #include "zero/config/option.h"
@@ -63,11 +64,14 @@ void add_flags(CLI::App& app, Flags& flags) {
   add("master-port", flags.port, "port of machine 0; default: a free one, or 29500 for several machines");
   app.add_option("--port", flags.port, "the same as --master-port");
   app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
-  add("max-restarts", flags.max_restarts, "most restarts after a failure, of all ranks or of a spared one");
+  add("max-restarts", flags.max_restarts,
+      "most restarts after a failure, of all ranks or of a spared one (of several machines with --spared-from: "
+      "together)");
   add("min-ranks", flags.min_ranks, "fewest ranks to go on with: a rank that keeps failing is left out");
   add("spared-from", flags.spared_from,
       "first of the ranks without which the others go on: such a rank ends nobody, and is started again alone. With a "
-      "parameter server it is the first worker: sync.servers");
+      "parameter server it is the first worker: sync.servers. On several machines the launchers then also meet, at the "
+      "port behind --master-port");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
   add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
@@ -170,11 +174,15 @@ void check_spared_from(const Flags& flags, const LaunchOptions& options) {
   const auto refuse = [&](const std::string& reason, const std::string& remedy) {
     throw ConfigError("--spared-from", text, reason, remedy);
   };
-  if (options.nodes > 1) refuse("ranks of several machines all need each other", "leave it out");
-  if (options.ranks == 1) refuse("there is one rank alone", "leave it out");
+  const int world = options.nodes * options.ranks;
+  if (world == 1) refuse("there is one rank alone", "leave it out");
   if (flags.min_ranks > 0)
     refuse("--min-ranks leaves a rank out, and this starts it again alone", "give one of the two");
-  to_int("--spared-from", text, 1, options.ranks - 1);
+  to_int("--spared-from", text, 1, world - 1);
+  if (*flags.spared_from > options.ranks)
+    refuse(fmt::format("the ranks before it, which all others need, are to be on machine 0, which has {}",
+                       format_count(options.ranks, "rank")),
+           "start more ranks on each machine, or have fewer servers");
 }
 
 std::vector<int> filter(const Flags& flags, int ranks) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,12 +47,13 @@ Attempt::Attempt(const LaunchOptions& options, const Launcher& launcher)
 void Attempt::run(const RunIdentity& identity) {
   replacements_ = ReplacementPolicy(identity.most_replacements);
   start(identity);
-  while (num_running_ > 0) {
+  while (num_running_ > 0 || awaits_leader() || awaits_members()) {
     wait_for_something();
     take_signals();
     launcher_.memory.serve();
     read_outputs();
     reap();
+    hear_machines();
     end_replacements_without_peers();
     start_replacements(identity);
     end_after_failure();
@@ -67,6 +69,13 @@ bool Attempt::all_ended_well() const {
   });
 }
 
+bool Attempt::each_did_its_part() const {
+  std::vector<bool> done(ranks_.size());
+  for (std::size_t i = 0; i < ended_.size(); ++i)
+    done[ended_[i]] = ends_[i].end.exit_code == 0 && ends_[i].end.signal == 0;
+  return !not_started_ && std::ranges::find(done, false) == done.end();
+}
+
 void Attempt::start(const RunIdentity& identity) {
   for (int place = 0; place < options_.ranks; ++place) {
     try {
@@ -75,6 +84,11 @@ void Attempt::start(const RunIdentity& identity) {
       // The others wait for this one in vain.
       not_started_ = {place, error};
       told_to_end_ = true;
+      if (launcher_.member != nullptr)
+        launcher_.member->say({.kind = MachineMessage::Kind::kFailed,
+                               .rank = rank_of(static_cast<std::size_t>(place)),
+                               .status = kIoFailedStatus,
+                               .text = fmt::format("it could not be started: {}", error.what())});
       send_all(SIGKILL);
       return;
     }
@@ -91,8 +105,9 @@ RankProcess Attempt::start_process(int place, const RunIdentity& identity) {
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   const FileDescriptor memory = launcher_.memory.connect();
-  Variables variables =
-      rank_variables(options_, identity, place, static_cast<int>(cores_.size()), replacements_.of(place));
+  const auto number = numbers_.find(static_cast<std::size_t>(place));
+  Variables variables = rank_variables(options_, identity, place, static_cast<int>(cores_.size()),
+                                       number == numbers_.end() ? 0 : number->second);
   variables.emplace_back("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()));
   RankProcess process = RankProcess::start({
       .program = options_.program,
@@ -114,11 +129,12 @@ RankProcess Attempt::start_process(int place, const RunIdentity& identity) {
 // ---- replacements -------------------------------------------------------------------------------------------------
 
 bool Attempt::may_fail(std::size_t place) const {
-  return options_.spared_from >= 0 && static_cast<int>(place) >= options_.spared_from;
+  return options_.spared_from >= 0 && rank_of(place) >= options_.spared_from;
 }
 
 // Ranks that can take a replacement back.
 bool Attempt::has_peers() const {
+  if (launcher_.member != nullptr) return launcher_.member->lost().empty() && !over_;
   for (std::size_t place = 0; place < ranks_.size(); ++place)
     if (!may_fail(place) && ranks_[place].running()) return true;
   return false;
@@ -126,12 +142,42 @@ bool Attempt::has_peers() const {
 
 void Attempt::plan_replacement(const RankEnd& end, std::size_t place) {
   const bool failed = end.end.exit_code != 0 || end.end.signal != 0;
-  if (!end.spared || !failed || told_to_end_ || stop_signal_ != 0 || next_end_ || !has_peers()) return;
+  if (!end.spared || !failed || !takes_back()) return;
   const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_.at(place));
-  const std::optional<std::chrono::milliseconds> pause = replacements_.after(static_cast<int>(place), lived);
-  if (!pause) return;
-  replacement_due_[place] = Clock::now() + *pause;
-  // What it said before it ended; its group is gone, so nothing more comes.
+  if (launcher_.member != nullptr) {
+    asked_[place] = {Clock::now() + options_.answer, describe(end.end)};
+    return launcher_.member->say(
+        {.kind = MachineMessage::Kind::kLost, .rank = end.rank, .ms = lived.count(), .text = describe(end.end)});
+  }
+  const MachineMessage decision = decide(end.rank, lived);
+  if (decision.kind == MachineMessage::Kind::kAgain) replace(place, describe(end.end), decision);
+}
+
+bool Attempt::takes_back() const {
+  return !told_to_end_ && stop_signal_ == 0 && !next_end_ && has_peers();
+}
+
+MachineMessage Attempt::decide(int rank, std::chrono::milliseconds lived) {
+  const std::optional<std::chrono::milliseconds> pause = takes_back() ? replacements_.after(rank, lived) : std::nullopt;
+  if (!pause) return {.kind = MachineMessage::Kind::kNoMore, .rank = rank};
+  return {.kind = MachineMessage::Kind::kAgain,
+          .rank = rank,
+          .ms = pause->count(),
+          .number = replacements_.of(rank),
+          .used = replacements_.used(),
+          .left = replacements_.left()};
+}
+
+void Attempt::replace(std::size_t place, const std::string& how, const MachineMessage& again) {
+  replacement_due_[place] = Clock::now() + std::chrono::milliseconds(again.ms);
+  numbers_[place] = again.number;
+  read_all_of(place);
+  output_.show_last_words(place, Clock::now());
+  output_.say(fmt::format("zero launch: rank {} failed with {}: {}\n", again.rank, how, starting_alone(again)));
+}
+
+// What it said before it ended; its group is gone, so nothing more comes.
+void Attempt::read_all_of(std::size_t place) {
   const auto read_all = [&](Stream stream, int fd) {
     while (fd >= 0 && output_.read_from(place, stream, fd, Clock::now())) {
       if (pollfd more{fd, POLLIN, 0}; poll(&more, 1, 0) <= 0) break;
@@ -139,11 +185,6 @@ void Attempt::plan_replacement(const RankEnd& end, std::size_t place) {
   };
   read_all(Stream::kOutput, ranks_[place].output());
   read_all(Stream::kErrors, ranks_[place].errors());
-  output_.show_last_words(place, Clock::now());
-  output_.say(fmt::format("zero launch: rank {} failed with {}: starting it again alone{} ({} of {}, {} left)\n",
-                          end.rank, describe(end.end),
-                          pause->count() > 0 ? fmt::format(" in {} s", pause->count() / 1000) : std::string(),
-                          replacements_.used(), replacements_.used() + replacements_.left(), replacements_.left()));
 }
 
 void Attempt::start_replacements(const RunIdentity& identity) {
@@ -166,7 +207,7 @@ void Attempt::start_replacements(const RunIdentity& identity) {
 
 // Nobody takes a replacement back any more, where the run has ended or failed.
 void Attempt::end_replacements_without_peers() {
-  if (replacements_.used() == 0) return;
+  if (numbers_.empty()) return;
   if (stop_signal_ != 0 || told_to_end_ || next_end_) return replacement_due_.clear();
   if (has_peers()) return;
   replacement_due_.clear();
@@ -178,6 +219,8 @@ void Attempt::end_replacements_without_peers() {
 void Attempt::wait_for_something() {
   std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.memory.fd(), POLLIN, 0}};
   for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
+  if (launcher_.leader != nullptr) std::ranges::copy(launcher_.leader->watched(), std::back_inserter(fds));
+  if (launcher_.member != nullptr) fds.push_back({launcher_.member->fd(), POLLIN, 0});
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankProcess& rank = ranks_[i];
     if (rank.output() >= 0 && output_.takes(i, Stream::kOutput)) fds.push_back({rank.output(), POLLIN, 0});
@@ -187,6 +230,7 @@ void Attempt::wait_for_something() {
   if (next_end_ && (!wake || *next_end_ < *wake)) wake = next_end_;
   for (const auto& [place, due] : replacement_due_)
     if (!wake || due < *wake) wake = due;
+  if (const auto due = machines_due(); due && (!wake || *due < *wake)) wake = due;
   int timeout_ms = -1;
   if (wake) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Clock::now()).count();
@@ -233,17 +277,19 @@ void Attempt::reap() {
     launcher_.guard.forget(pid);
     --num_running_;
     ended_.push_back(i);
-    ends_.push_back({.rank = options_.node_rank * options_.ranks + static_cast<int>(i),
+    ends_.push_back({.rank = rank_of(i),
                      .end = *end,
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
                      .spared = may_fail(i) && end->exit_code != kBadInputStatus,
                      .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
-    if ((ends_.back().failed() || crashed) && !next_end_ && num_running_ > 0) {
+    const bool others_run = num_running_ > 0 || launcher_.leader != nullptr;
+    if ((ends_.back().failed() || crashed) && !next_end_ && others_run) {
       failed_at_ = Clock::now();
       next_end_ = *failed_at_ + options_.witness;
     }
+    if (ends_.back().failed()) tell_failure(ends_.back(), i);
     plan_replacement(ends_.back(), i);
   }
 }
@@ -292,6 +338,7 @@ void Attempt::drain() {
     // The failure report is of others.
     if (end.end.exit_code == 0 && end.end.signal == 0) output_.show_last_words(ended_[i], Clock::now());
   }
+  ends_.insert(ends_.end(), failed_elsewhere_.begin(), failed_elsewhere_.end());
   output_.flush_all();
 }
 

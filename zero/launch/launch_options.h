@@ -44,8 +44,8 @@ struct LaunchOptions {
   // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what
   // is to be said of it, in whole lines; an Error it throws is said, too.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
-  // Local ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts
-  // are left, such a rank is started again alone.
+  // Ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts are
+  // left, such a rank is started again alone. Those before it are all on machine 0.
   int spared_from = -1;
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
@@ -58,6 +58,10 @@ struct LaunchOptions {
   // But one that its peers saw leave the run has its reason on its tongue: for so long nobody is told to end before it
   // has.
   std::chrono::milliseconds farewell{5000};
+  // Where ranks of several machines may fail (spared_from): how long to look for the launcher of machine 0, and how long
+  // it may take to answer (machine_messages.h).
+  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds answer{30'000};
 };
 
 }  // namespace zero

@@ -1,6 +1,8 @@
 #include "zero/launch/supervisor.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -16,6 +18,8 @@
 #include "zero/launch/attempt.h"
 #include "zero/launch/failure_report.h"
 #include "zero/launch/flight_records.h"
+#include "zero/launch/machine_leader.h"
+#include "zero/launch/machine_member.h"
 #include "zero/launch/restart_policy.h"
 
 namespace zero {
@@ -24,6 +28,9 @@ namespace {
 // Of this process itself, and a rank's: two pipes, a socket, and what its start takes for a moment.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
+
+// Launchers of other machines may take so long until their ranks are gone.
+constexpr std::chrono::seconds kOthersEnd{10};
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
   return descriptors.room_for(MemoryFiles::kMostNames,
@@ -149,6 +156,55 @@ std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const 
   return status;
 }
 
+// ---- several machines whose ranks may fail (machine_messages.h) ----------------------------------------------------
+
+// What machine 0 tells the others of the end of an attempt.
+MachineMessage outcome_of(const std::optional<int>& status, const Attempt& attempt, const LaunchOptions& options,
+                          const RestartPolicy& policy) {
+  std::string text = status == 0 ? "" : report_of(attempt, options);
+  if (attempt.stop_signal() != 0) text = "zero launch: the launcher of machine 0 was told to stop\n";
+  return {.kind = MachineMessage::Kind::kOver,
+          .used = policy.restarts(),
+          .left = policy.left(),
+          .status = status.value_or(MachineMessage::kAllAgain),
+          .text = text.substr(0, text.find('\n') + 1)};
+}
+
+// Nobody leads. As end_or_next().
+std::optional<int> end_or_look_again(const std::string& lost, const LaunchOptions& asked, RestartPolicy& policy,
+                                     std::string& said) {
+  said += fmt::format("zero launch: {}\n", lost);
+  if (policy.after({}, asked.ranks).kind == NextAttempt::Kind::kEnd) return kRankFailedStatus;
+  said += fmt::format("zero launch: starting all ranks again ({} of {})\n", policy.restarts(), asked.max_restarts);
+  return std::nullopt;
+}
+
+// As end_or_next(), on another machine than 0.
+std::optional<int> end_or_follow(Attempt& attempt, const MachineMember& member, const LaunchOptions& asked,
+                                 RestartPolicy& policy, const std::string& told) {
+  const RankEnd* culprit = find_culprit(attempt.ends());
+  if (attempt.stop_signal() != 0 || (culprit == nullptr && !attempt.not_started())) attempt.show_last_words();
+  if (attempt.stop_signal() != 0) {
+    attempt.say(told);
+    return attempt.all_ended_well() ? 0 : 128 + attempt.stop_signal();
+  }
+  std::string said = report_of(attempt, asked) + told;
+  std::optional<int> status;
+  if (!attempt.over()) {
+    if (attempt.each_did_its_part()) return 0;
+    status = end_or_look_again(member.lost(), asked, policy, said);
+  } else {
+    const MachineMessage& over = *attempt.over();
+    said += over.text;
+    if (over.status == MachineMessage::kAllAgain)
+      said += fmt::format("zero launch: starting all ranks again ({} of {})\n", over.used, over.used + over.left);
+    else
+      status = over.status == 0 && culprit != nullptr ? exit_status(*culprit) : over.status;
+  }
+  attempt.say(said);
+  return status;
+}
+
 // The launchers of a run on several machines must all give it the same name. Where the user gave none, it is called
 // after the place where its ranks meet.
 std::string run_id_of(const LaunchOptions& options) {
@@ -169,22 +225,54 @@ int launch(const LaunchOptions& asked) {
   MemoryServer memory(room_for_names(descriptors, asked.ranks));
   RestartPolicy policy(asked.max_restarts, asked.min_ranks);
   LaunchOptions options = asked;  // of this attempt
+  std::optional<MachineLeader> leader;
+  std::optional<MachineMember> member;
+  if (asked.nodes > 1 && asked.spared_from >= 0) {
+    const MachineMeeting meeting = machine_meeting(asked, base_id);
+    asked.node_rank == 0 ? void(leader.emplace(meeting, asked.nodes)) : void(member.emplace(meeting, asked));
+  }
   for (int generation = 0;; ++generation) {
+    int most_replacements = options.spared_from >= 0 ? policy.left() : 0;
+    if (member) {
+      const MachineMember::Turn turn = member->await_begin(inbox);
+      if (turn.signal != 0) return 128 + turn.signal;
+      if (!turn.message) {
+        std::string said;
+        const std::optional<int> status = end_or_look_again(turn.lost, asked, policy, said);
+        fmt::print(stderr, "{}", said);
+        if (status) return *status;
+        continue;
+      }
+      if (turn.message->kind == MachineMessage::Kind::kOver) {
+        fmt::print(stderr, "{}", turn.message->text);
+        return turn.message->status;
+      }
+      generation = turn.message->generation;
+      most_replacements = turn.message->left;
+    }
     // Launchers of other machines may have been started again themselves: they count other attempts.
     const bool same_id = generation == 0 || asked.nodes > 1;
     const RunIdentity identity{.run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation,
                                .token = random_token(options, std::getenv),
-                               .most_replacements = options.spared_from >= 0 ? policy.left() : 0};
+                               .most_replacements = most_replacements};
     for (const std::string& name : memory.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
         memory.kept().remove(name);
-    Attempt attempt(options, {inbox, guard, memory, descriptors.before()});
+    if (leader) leader->begin(generation, most_replacements);
+    Attempt attempt(options, {inbox, guard, memory, descriptors.before(), leader ? &*leader : nullptr,
+                              member ? &*member : nullptr});
     attempt.run(identity);
     policy.count_replacements(attempt.num_replacements());
     const std::string told = told_of_failure(options, memory.kept(), attempt, generation);
-    const std::optional<int> status = end_or_next(attempt, memory.kept(), asked, options, policy, told);
+    if (member) member->say({.kind = MachineMessage::Kind::kEnded});
+    const std::optional<int> status = member ? end_or_follow(attempt, *member, asked, policy, told)
+                                             : end_or_next(attempt, memory.kept(), asked, options, policy, told);
+    if (leader) {
+      leader->end(outcome_of(status, attempt, options, policy), kOthersEnd);
+      attempt.say(leader->news());
+    }
     const int signal = attempt.show();
     if (status) return *status;
     if (signal != 0) return 128 + signal;

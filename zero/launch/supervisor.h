@@ -13,6 +13,9 @@
 // min_ranks, a rank that keeps failing at one point is given up, and the other ranks go on. Memory that the launcher
 // holds for its ranks (zero/launcher_memory/launcher_memory.h) is there for the next generation.
 //
+// On several machines each has a launcher. Where ranks may be lost (spared_from) the launchers of a run talk with each
+// other, and that of machine 0 decides what follows a failure (machine_messages.h); else each counts its own failures.
+//
 // Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank
 // did not end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without
 // threads.

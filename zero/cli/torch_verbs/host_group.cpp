@@ -8,6 +8,7 @@
 #include "zero/base/bytes.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/planned_model.h"
+#include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/report/memory_fit.h"
 #include "zero/report/training_plan.h"
@@ -87,7 +88,8 @@ HostGroup planned_group(const PlanRequest& request) {
 }
 
 HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank, const std::string& device) {
-  if (world.local_size() == world.size()) return {};
+  // The workers of servers hold no states together, and a new process of one takes part in no collective.
+  if (world.local_size() == world.size() || is_replacement(world.communicator())) return {};
   // Whose configuration is another one is told later.
   if (all_reduce_min(world.communicator(), is_open(loaded.config, device == "cpu") ? 1 : 0) == 0) return {};
   const int ranks = ranks_of_each_host(world, local_rank);

@@ -25,7 +25,8 @@ struct HostGroup {
 // Local. Of a plan for `request.machines` like this one, or for its cluster's.
 HostGroup planned_group(const PlanRequest& request);
 
-// Collective. `device`: of this rank. A machine's room is what it has just now, and that of the machine with least counts.
+// Collective; Local on a replacement (zero/comm/replacements.h), which chooses nothing. `device`: of this rank. A machine's
+// room is what it has just now, and that of the machine with least counts.
 HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank, const std::string& device);
 
 }  // namespace zero::cli

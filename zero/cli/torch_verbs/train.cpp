@@ -20,6 +20,7 @@
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/run_devices.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/config/with_origins.h"
 #include "zero/engine/shard_weights.h"
@@ -93,7 +94,8 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   job.overwrite = request.overwrite;
   job.replay = request.replay;
   job.ranks_on_device = place.devices.sharers(world.local_size());
-  if (loaded.config.run.device == "auto") require_one_kind(world, job.device);
+  const bool is_first = !is_replacement(world.communicator());  // its predecessor has compared
+  if (loaded.config.run.device == "auto" && is_first) require_one_kind(world, job.device);
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 

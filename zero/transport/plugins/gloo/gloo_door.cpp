@@ -26,8 +26,8 @@ std::string text_of(const std::vector<char>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::string key_of_peers(const Newcomer& newcomer) {
-  return newcomer.text() + "/peers";
+std::string key_of_peers(const Replacement& replacement) {
+  return replacement.text() + "/peers";
 }
 
 std::string key_of_newest(int rank) {
@@ -50,11 +50,11 @@ GlooDoor::GlooDoor(const zero::LinkRequest& request, std::unique_ptr<StoreServer
     : kept_(request), device_(std::move(device)), mesh_(std::move(mesh)), server_(std::move(server)) {}
 
 void GlooDoor::come(std::unique_ptr<RendezvousStore> store) {
-  const Newcomer newcomer{.rank = kept_.request.rank, .number = kept_.request.replacement};
+  const Replacement replacement{.rank = kept_.request.rank, .number = kept_.request.replacement};
   store_ = std::move(store);
-  store_->come(newcomer);
-  std::istringstream peers(text_of(store_->get(key_of_peers(newcomer), "", kAnyTime)));
-  for (int peer = 0; peers >> peer;) ways_[peer] = {connect(*store_, newcomer, peer), 0};
+  store_->come(replacement);
+  std::istringstream peers(text_of(store_->get(key_of_peers(replacement), "", kAnyTime)));
+  for (int peer = 0; peers >> peer;) ways_[peer] = {connect(*store_, replacement, peer), 0};
 }
 
 GlooDoor::Way GlooDoor::way_to(int rank) const {
@@ -67,19 +67,19 @@ void GlooDoor::abandon() {
 }
 
 bool GlooDoor::is_waiting(int rank) {
-  const std::optional<Newcomer> newcomer = server_ == nullptr ? std::nullopt : server_->newcomer(rank);
-  if (!newcomer || newcomer->number <= introduced_[rank]) return false;
-  waiting_[rank] = *newcomer;
+  const std::optional<Replacement> replacement = server_ == nullptr ? std::nullopt : server_->replacement(rank);
+  if (!replacement || replacement->number <= introduced_[rank]) return false;
+  waiting_[rank] = *replacement;
   return true;
 }
 
 void GlooDoor::introduce(int rank, std::span<const int> peers) {
-  const Newcomer newcomer = waiting_.at(rank);
-  introduced_[rank] = newcomer.number;
+  const Replacement replacement = waiting_.at(rank);
+  introduced_[rank] = replacement.number;
   std::string text;
   for (const int peer : peers) text += std::to_string(peer) + " ";
-  server_->set(key_of_newest(rank), bytes_of(newcomer.text()));
-  server_->set(key_of_peers(newcomer), bytes_of(text));
+  server_->set(key_of_newest(rank), bytes_of(replacement.text()));
+  server_->set(key_of_peers(replacement), bytes_of(text));
 }
 
 bool GlooDoor::meet(int rank) {
@@ -87,9 +87,9 @@ bool GlooDoor::meet(int rank) {
   try {
     close_way_to(rank);
     RendezvousStore store(kept_.request, std::min(milliseconds(kept_.request.timeout_ms), kMostOfAMeeting));
-    const std::optional<Newcomer> newcomer = Newcomer::parse(text_of(store.get(key_of_newest(rank))));
-    if (!newcomer) throw StoreError("rank 0 names no new process of it", 0);
-    ways_[rank] = {connect(store, *newcomer, kept_.request.rank), 1};
+    const std::optional<Replacement> replacement = Replacement::parse(text_of(store.get(key_of_newest(rank))));
+    if (!replacement) throw StoreError("rank 0 names no new process of it", 0);
+    ways_[rank] = {connect(store, *replacement, kept_.request.rank), 1};
     return true;
   } catch (const std::exception& error) {
     why_ = error.what();
@@ -98,19 +98,19 @@ bool GlooDoor::meet(int rank) {
 }
 
 // Each side sets its address under its place.
-std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const Newcomer& newcomer, int peer) {
+std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const Replacement& replacement, int peer) {
   const int place = peer == kept_.request.rank ? 0 : 1;
-  const std::string prefix = newcomer.text() + "/" + std::to_string(peer) + "/";
+  const std::string prefix = replacement.text() + "/" + std::to_string(peer) + "/";
   auto pair = std::make_shared<Mesh>(device_, place, 2, std::min(milliseconds(kept_.request.timeout_ms), kConnecting));
   store.set(prefix + std::to_string(place), pair->addresses());
   const std::vector<char> theirs =
-      store.get(prefix + std::to_string(1 - place), /*set_by=*/place == 0 ? newcomer.text() : "");
+      store.get(prefix + std::to_string(1 - place), /*set_by=*/place == 0 ? replacement.text() : "");
   if (place == 1) {
     pair->connect(0, theirs);
     return pair;
   }
   const EndWatch watch(
-      store, [&] { store.await_end(newcomer); }, *pair);
+      store, [&] { store.await_end(replacement); }, *pair);
   pair->connect(1, theirs);
   if (watch.gone()) throw StoreError("its new process ended while it was met");
   return pair;

@@ -56,7 +56,7 @@ class GlooDoor final : public zero::MessageLink::Door {
     zero::LinkRequest request;
   };
 
-  std::shared_ptr<gloo::Context> connect(RendezvousStore& store, const Newcomer& newcomer, int peer);
+  std::shared_ptr<gloo::Context> connect(RendezvousStore& store, const Replacement& replacement, int peer);
   void close_way_to(int rank);
 
   KeptRequest kept_;
@@ -65,8 +65,8 @@ class GlooDoor final : public zero::MessageLink::Door {
   std::map<int, Way> ways_;  // to those that were met here
   std::unique_ptr<RendezvousStore> store_;
   std::unique_ptr<StoreServer> server_;
-  std::map<int, Newcomer> waiting_;  // on rank 0: the newest that was seen, by rank
-  std::map<int, int> introduced_;    // on rank 0: numbers
+  std::map<int, Replacement> waiting_;  // on rank 0: the newest that was seen, by rank
+  std::map<int, int> introduced_;       // on rank 0: numbers
   std::string why_;
 };
 

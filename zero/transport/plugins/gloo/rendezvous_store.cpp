@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "handshake.h"
+#include "zero/rendezvous/tcp_sockets.h"
+
 #include "store_server.h"
 
 namespace zero_gloo {
@@ -57,34 +58,6 @@ milliseconds left_to_connect(Clock::time_point deadline) {
   return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
 }
 
-// One try on each address that the name has; -1 when none answers.
-int try_connect(const Place& place, Clock::time_point deadline, std::string& why) {
-  addrinfo hints{}, *list = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &list);
-      error != 0) {
-    why = gai_strerror(error);
-    return -1;
-  }
-  int connected = -1;
-  for (const addrinfo* info = list; info != nullptr && connected < 0; info = info->ai_next) {
-    const int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    // connect() gives up after this time.
-    const milliseconds left = left_to_connect(deadline);
-    const timeval time{.tv_sec = left.count() / 1000, .tv_usec = left.count() % 1000 * 1000};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
-    if (connect(fd, info->ai_addr, info->ai_addrlen) == 0) {
-      connected = fd;
-    } else {
-      why = std::strerror(errno == EINPROGRESS ? ETIMEDOUT : errno);
-      close(fd);
-    }
-  }
-  freeaddrinfo(list);
-  return connected;
-}
-
 std::string reason_of(const Greeting& greeting, const Place& place) {
   switch (greeting.end) {
     case Greeting::End::kAnother:
@@ -104,7 +77,7 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
   for (int hang_ups = 0;;) {
     const Place place = place_of_rank_0(request);
     std::string why;
-    if (const int socket = try_connect(place, deadline, why); socket >= 0) {
+    if (const int socket = connect_once(place.address, place.port, left_to_connect(deadline), why); socket >= 0) {
       Greeting greeting;
       try {
         greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_to_connect(deadline)));
@@ -163,15 +136,15 @@ void RendezvousStore::set(const std::string& key, const std::vector<char>& data)
   if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) throw StoreError(kLeft, 0);
 }
 
-void RendezvousStore::come(const Newcomer& newcomer) {
-  if (!write_message(socket_, {.operation = Operation::kCome, .key = newcomer.text(), .value = {}}))
+void RendezvousStore::come(const Replacement& replacement) {
+  if (!write_message(socket_, {.operation = Operation::kCome, .key = replacement.text(), .value = {}}))
     throw StoreError(kLeft, 0);
 }
 
 // Nobody sets such a key.
-void RendezvousStore::await_end(const Newcomer& newcomer) {
+void RendezvousStore::await_end(const Replacement& replacement) {
   try {
-    get("end", newcomer.text(), std::chrono::hours(24 * 365));
+    get("end", replacement.text(), std::chrono::hours(24 * 365));
   } catch (const StoreError&) {
     return;
   }

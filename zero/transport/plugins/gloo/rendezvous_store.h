@@ -7,7 +7,7 @@
 //
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
 //
-// A client begins with a handshake (handshake.h), in which both sides prove that they have the job's token and are of
+// A client begins with a handshake (zero/rendezvous/handshake.h), in which both sides prove that they have the job's token and are of
 // one run: strangers, and two runs that meet at one port, stay apart. Ranks of one machine meet on its loopback alone.
 // Errors are StoreErrors.
 #pragma once
@@ -40,16 +40,16 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override { return get(key, "", limit_); }
-  // `set_by`: the newcomer, as text, that sets the key. Throws StoreError at once where that newcomer is gone. Empty: anybody.
+  // `set_by`: the replacement, as text, that sets the key. Throws StoreError at once where that replacement is gone. Empty: anybody.
   std::vector<char> get(const std::string& key, const std::string& set_by, std::chrono::milliseconds limit);
   std::vector<char> get(const std::string& key, const std::string& set_by) { return get(key, set_by, limit_); }
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
 
-  // Tells rank 0 that this process is that newcomer.
-  void come(const Newcomer& newcomer);
-  // Wait until that newcomer is gone, or rank 0 is, or hang_up() was called, by another thread.
-  void await_end(const Newcomer& newcomer);
+  // Tells rank 0 that this process is that replacement.
+  void come(const Replacement& replacement);
+  // Wait until that replacement is gone, or rank 0 is, or hang_up() was called, by another thread.
+  void await_end(const Replacement& replacement);
   void await_end();
   void hang_up();
 

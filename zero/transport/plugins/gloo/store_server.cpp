@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <cstring>
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "zero/rendezvous/tcp_sockets.h"
 
 namespace zero_gloo {
 namespace {
@@ -23,58 +24,24 @@ constexpr std::ptrdiff_t kMostUnproved = 256;  // connections at a time: of more
 constexpr int kMostWarnings = 10;
 constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
 
-int try_to_listen(int family, int port, bool one_host) {
-  const int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return -1;
-  const int on = 1, off = 0;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = htons(static_cast<std::uint16_t>(port));
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (one_host) four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (family == AF_INET6) setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  const bool bound = family == AF_INET6 ? bind(listener, reinterpret_cast<sockaddr*>(&six), sizeof six) == 0
-                                        : bind(listener, reinterpret_cast<sockaddr*>(&four), sizeof four) == 0;
-  if (bound && listen(listener, SOMAXCONN) == 0) return listener;
-  const int error = errno;
-  close(listener);
-  errno = error;
-  return -1;
-}
-
-// Of one machine 127.0.0.1; else IPv6 and IPv4 where there is IPv6, or IPv4 alone.
 int listen_on(int port, bool one_host) {
-  int listener = one_host ? -1 : try_to_listen(AF_INET6, port, false);
-  if (listener < 0 && (one_host || errno != EADDRINUSE)) listener = try_to_listen(AF_INET, port, one_host);
-  if (listener >= 0) return listener;
+  if (const int listener = listen_at(port, one_host); listener >= 0) return listener;
   throw StoreError("port " + std::to_string(port) + " of rank 0: " + std::strerror(errno) +
                        "\n  set MASTER_PORT to a free port, the same on all ranks",
                    0, true);
 }
 
-std::string address_of(const sockaddr_storage& address, socklen_t bytes) {
-  char text[NI_MAXHOST] = {};
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) !=
-      0) {
-    return "an unknown address";
-  }
-  const std::string name = text;
-  return name.starts_with("::ffff:") ? name.substr(7) : name;
-}
-
 }  // namespace
 
-std::optional<Newcomer> Newcomer::parse(const std::string& text) {
-  Newcomer newcomer;
+std::optional<Replacement> Replacement::parse(const std::string& text) {
+  Replacement replacement;
   const char* const end = text.data() + text.size();
-  const auto rank = std::from_chars(text.data(), end, newcomer.rank);
+  const auto rank = std::from_chars(text.data(), end, replacement.rank);
   if (rank.ec != std::errc() || rank.ptr == end || *rank.ptr != '/') return std::nullopt;
-  const auto number = std::from_chars(rank.ptr + 1, end, newcomer.number);
-  if (number.ec != std::errc() || number.ptr != end || newcomer.rank < 0 || newcomer.number < 1) return std::nullopt;
-  return newcomer;
+  const auto number = std::from_chars(rank.ptr + 1, end, replacement.number);
+  if (number.ec != std::errc() || number.ptr != end || replacement.rank < 0 || replacement.number < 1)
+    return std::nullopt;
+  return replacement;
 }
 
 StoreServer::StoreServer(StoreServerOptions options)
@@ -112,12 +79,13 @@ void StoreServer::abandon() {
   wake();
 }
 
-std::optional<Newcomer> StoreServer::newcomer(int rank) {
+std::optional<Replacement> StoreServer::replacement(int rank) {
   const std::scoped_lock lock(mutex_);
-  std::optional<Newcomer> newest;
+  std::optional<Replacement> newest;
   for (const Client& client : clients_)
-    if (client.newcomer && client.newcomer->rank == rank && (!newest || newest->number < client.newcomer->number))
-      newest = client.newcomer;
+    if (client.replacement && client.replacement->rank == rank &&
+        (!newest || newest->number < client.replacement->number))
+      newest = client.replacement;
   return newest;
 }
 
@@ -134,9 +102,9 @@ void StoreServer::set(const std::string& key, std::vector<char> value) {
   wake();
 }
 
-bool StoreServer::is_here(const std::string& newcomer) const {
+bool StoreServer::is_here(const std::string& replacement) const {
   return std::ranges::any_of(
-      clients_, [&](const Client& client) { return client.newcomer && client.newcomer->text() == newcomer; });
+      clients_, [&](const Client& client) { return client.replacement && client.replacement->text() == replacement; });
 }
 
 // Called by the thread.
@@ -183,9 +151,8 @@ void StoreServer::drop(std::size_t client) {
 
 void StoreServer::accept_clients() {
   for (int i = 0; i < 64; ++i) {
-    sockaddr_storage address{};
-    socklen_t bytes = sizeof address;
-    const int socket = accept4(listener_, reinterpret_cast<sockaddr*>(&address), &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    std::string address;
+    const int socket = accept_one(listener_, address);
     const auto is_unproved = [](const Client& client) { return !client.session.proved(); };
     const bool full =
         socket < 0 ? errno == EMFILE || errno == ENFILE : std::ranges::count_if(clients_, is_unproved) >= kMostUnproved;
@@ -194,7 +161,7 @@ void StoreServer::accept_clients() {
     if (socket < 0) return;
     Client client;
     client.socket = socket;
-    client.address = address_of(address, bytes);
+    client.address = std::move(address);
     client.until = Clock::now() + options_.handshake_limit;
     clients_.push_back(std::move(client));
   }
@@ -224,12 +191,12 @@ bool StoreServer::answer(Client& client, Message message) {
       client.set_by.assign(message.value.begin(), message.value.end());
       return true;
     case Operation::kCome:
-      client.newcomer = options_.stays_open ? Newcomer::parse(message.key) : std::nullopt;
-      if (client.newcomer && num_finished_ < options_.num_clients) {
-        early_ = client.newcomer->rank;
+      client.replacement = options_.stays_open ? Replacement::parse(message.key) : std::nullopt;
+      if (client.replacement && num_finished_ < options_.num_clients) {
+        early_ = client.replacement->rank;
         abandoned_ = true;
       }
-      return client.newcomer.has_value();
+      return client.replacement.has_value();
     default:
       return false;
   }

@@ -3,11 +3,11 @@
 //   StoreServer server({.port = 29500, .name = "run", .secret = rendezvous_secret(token, "run"), .num_clients = 4});
 //
 // One thread serves all connections and waits for none of them: who is slow, silent or says something else than a rank
-// holds up nobody, and until it has proved that it has the secret (handshake.h) it gets a few hundred bytes of memory
+// holds up nobody, and until it has proved that it has the secret (zero/rendezvous/handshake.h) it gets a few hundred bytes of memory
 // and ten seconds.
 //
 // One that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
-// newcomer until it hangs up.
+// replacement until it hangs up.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,12 @@
 #include <thread>
 #include <vector>
 
-#include "store_messages.h"
-#include "store_session.h"
+#include "zero/rendezvous/store_messages.h"
+#include "zero/rendezvous/store_session.h"
 
 namespace zero_gloo {
+
+using namespace zero::meeting;  // messages and their handshake
 
 struct StoreServerOptions {
   int port = 0;           // 0: any free one
@@ -31,27 +33,27 @@ struct StoreServerOptions {
   std::string name;       // of the run, for who meets at the wrong port; no secret
   std::string secret;
   int num_clients = 0;
-  bool stays_open = false;  // for newcomers, until it is destroyed
+  bool stays_open = false;  // for replacements, until it is destroyed
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds handshake_limit{10000};
   std::function<void(const std::string& line)> warn = {};  // of a connection that was refused; on the server's thread
 };
 
 // A new process of a rank: its k-th after the first.
-struct Newcomer {
+struct Replacement {
   int rank = 0;
   int number = 0;
 
   // "2/1": how it names itself, and how its keys in the store begin.
   std::string text() const { return std::to_string(rank) + "/" + std::to_string(number); }
-  static std::optional<Newcomer> parse(const std::string& text);
+  static std::optional<Replacement> parse(const std::string& text);
 };
 
 class StoreServer {
  public:
   // Throws StoreError when the port is taken.
   explicit StoreServer(StoreServerOptions options);
-  // Waits until as many clients as were to come have hung up, the timeout is over, or abandon() was called. Newcomers are
+  // Waits until as many clients as were to come have hung up, the timeout is over, or abandon() was called. Replacements are
   // not waited for.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -60,11 +62,11 @@ class StoreServer {
   int port() const;
   void abandon();
 
-  // Newcomers wait. One that comes before all clients have hung up, and so have met, ends their meeting, as its predecessor is
+  // Replacements wait. One that comes before all clients have hung up, and so have met, ends their meeting, as its predecessor is
   // gone; then early() is its rank.
   std::optional<int> early();
-  // The newest newcomer of that rank.
-  std::optional<Newcomer> newcomer(int rank);
+  // The newest replacement of that rank.
+  std::optional<Replacement> replacement(int rank);
   // As a client's kSet.
   void set(const std::string& key, std::vector<char> value);
 
@@ -77,14 +79,14 @@ class StoreServer {
     MessageReader reader;
     std::vector<char> unsent;
     std::string waits_for;  // a key that is not there yet; empty: none
-    std::string set_by;     // by this newcomer, as text; empty: by anybody
-    std::optional<Newcomer> newcomer;
+    std::string set_by;     // by this replacement, as text; empty: by anybody
+    std::optional<Replacement> replacement;
   };
 
   void serve();
   bool goes_on() const;
   void wake();
-  bool is_here(const std::string& newcomer) const;
+  bool is_here(const std::string& replacement) const;
   void accept_clients();
   // False when the client is to be dropped.
   bool serve_client(Client& client);

@@ -1,4 +1,4 @@
-#include "handshake.h"
+#include "zero/rendezvous/handshake.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,9 +9,9 @@
 #include <openssl/hmac.h>
 #include <sys/random.h>
 
-#include "store_messages.h"
+#include "zero/rendezvous/store_messages.h"
 
-namespace zero_gloo {
+namespace zero::meeting {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -82,4 +82,4 @@ Greeting greet_server(int socket, const std::string& name, const std::string& se
   return {proved ? End::kIn : End::kRefused, {}};
 }
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

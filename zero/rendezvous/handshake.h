@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace zero_gloo {
+namespace zero::meeting {
 
 inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
 inline constexpr std::size_t kMostNameBytes = 256;  // of a run's name as it is sent; the rest counts in the secret
@@ -47,4 +47,4 @@ struct Greeting {
 // The client's part, on a connection that blocks, until `limit` has passed.
 Greeting greet_server(int socket, const std::string& name, const std::string& secret, std::chrono::milliseconds limit);
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

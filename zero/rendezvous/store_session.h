@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "handshake.h"
-#include "store_messages.h"
+#include "zero/rendezvous/handshake.h"
+#include "zero/rendezvous/store_messages.h"
 
-namespace zero_gloo {
+namespace zero::meeting {
 
 class StoreSession {
  public:
@@ -40,4 +40,4 @@ class StoreSession {
   Nonces nonces_;
 };
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

@@ -1,4 +1,4 @@
-#include "store_messages.h"
+#include "zero/rendezvous/store_messages.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace zero_gloo {
+namespace zero::meeting {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -88,4 +88,4 @@ Read MessageReader::read(int socket, Message& message, Caps caps) {
   }
 }
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

@@ -1,6 +1,6 @@
-#include "store_session.h"
+#include "zero/rendezvous/store_session.h"
 
-namespace zero_gloo {
+namespace zero::meeting {
 
 StoreSession::Answer StoreSession::take(const Message& message, const std::string& name, const std::string& secret) {
   return state_ == State::kNew ? greet(message, name) : check_proof(message, secret);
@@ -31,4 +31,4 @@ StoreSession::Answer StoreSession::check_proof(const Message& message, const std
       .refusal = {}};
 }
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-namespace zero_gloo {
+namespace zero::meeting {
 
-// A client's kGet may name a newcomer in its value: it is answered with kRefusal where that one is not there any more.
+// A client's kGet may name a replacement in its value: it is answered with kRefusal where that one is not there any more.
 enum class Operation : std::uint32_t { kHello = 0x7a630011, kProof, kRefusal, kSet, kGet, kCome };
 
 struct Message {
@@ -66,4 +66,4 @@ class MessageReader {
   std::vector<char> bytes_;
 };
 
-}  // namespace zero_gloo
+}  // namespace zero::meeting

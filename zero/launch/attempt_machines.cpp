@@ -1,0 +1,126 @@
+// Of Attempt: what launchers of other machines ask, and what machine 0's answers (machine_messages.h).
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/exit_status.h"
+#include "zero/launch/attempt.h"
+
+namespace zero {
+namespace {
+
+using Says = MachineMessage::Kind;
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+void Attempt::hear_machines() {
+  if (launcher_.leader != nullptr) hear_members();
+  if (launcher_.member != nullptr) hear_leader();
+}
+
+std::optional<Attempt::Clock::time_point> Attempt::machines_due() const {
+  std::optional<Clock::time_point> first = launcher_.leader != nullptr ? launcher_.leader->due() : std::nullopt;
+  const auto take = [&first](Clock::time_point due) { first = first ? std::min(*first, due) : due; };
+  for (const Question& question : questions_) take(question.due);
+  for (const auto& [place, asked] : asked_) take(asked.until);
+  return first;
+}
+
+// ---- on machine 0 -------------------------------------------------------------------------------------------------
+
+void Attempt::hear_members() {
+  MachineLeader& leader = *launcher_.leader;
+  for (MachineMessage& said : leader.hear()) {
+    if (said.kind == Says::kLost) {
+      questions_.push_back({Clock::now() + options_.witness, std::move(said)});
+      continue;
+    }
+    failed_elsewhere_.push_back({.rank = said.rank,
+                                 .end = {.exit_code = said.status},
+                                 .ended_by_us = told_to_end_ || stop_signal_ != 0,
+                                 .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                                 .last_words = lines_in(said.text)});
+    if (next_end_ || !failed_elsewhere_.back().failed()) continue;
+    failed_at_ = Clock::now();
+    next_end_ = *failed_at_ + options_.witness;
+  }
+  const auto is_due = [now = Clock::now()](const Question& question) { return now >= question.due; };
+  for (const Question& question : questions_) {
+    if (!is_due(question)) continue;
+    const MachineMessage& asked = question.asked;
+    const MachineMessage decision = decide(asked.rank, std::chrono::milliseconds(asked.ms));
+    if (decision.kind == Says::kAgain)
+      output_.say(fmt::format("zero launch: rank {} on machine {} failed with {}: {}\n", asked.rank, asked.machine,
+                              asked.text, starting_alone(decision)));
+    leader.answer(asked.machine, decision);
+  }
+  std::erase_if(questions_, is_due);
+  if (const std::string news = leader.news(); !news.empty()) output_.say(news);
+}
+
+// A rank that lost a peer may end before the reason is told: another machine's rank refused its configuration.
+bool Attempt::awaits_members() const {
+  if (launcher_.leader == nullptr || !failed_at_ || stop_signal_ != 0 || !failed_elsewhere_.empty()) return false;
+  const RankEnd* const culprit = find_culprit(ends_);
+  const bool is_witness = culprit != nullptr && culprit->end.signal == 0 && culprit->end.exit_code == kRankFailedStatus;
+  return is_witness && Clock::now() < *failed_at_ + options_.witness;
+}
+
+// ---- on another machine -------------------------------------------------------------------------------------------
+
+// Its word is waited for also when all ranks have ended: it says whether they start again.
+bool Attempt::awaits_leader() const {
+  return launcher_.member != nullptr && !over_ && launcher_.member->lost().empty() && stop_signal_ == 0;
+}
+
+void Attempt::hear_leader() {
+  MachineMember& member = *launcher_.member;
+  for (const MachineMessage& said : member.hear()) {
+    if (said.kind == Says::kOver) {
+      over_ = said;
+      asked_.clear();
+      if (said.status != 0) end_for_leader();
+      continue;
+    }
+    const auto asked = std::ranges::find_if(asked_, [&](const auto& each) { return rank_of(each.first) == said.rank; });
+    if (asked == asked_.end()) continue;
+    if (said.kind == Says::kAgain && takes_back()) replace(asked->first, asked->second.how, said);
+    asked_.erase(asked);
+    if (said.kind == Says::kNoMore && num_running_ == 0 && asked_.empty() && replacement_due_.empty())
+      output_.say("zero launch: no rank is left on this machine: it waits for the end of the others\n");
+  }
+  const bool late =
+      std::ranges::any_of(asked_, [now = Clock::now()](const auto& each) { return now >= each.second.until; });
+  if (late) member.give_up(options_.answer);
+  if (!member.lost().empty()) end_for_leader();
+}
+
+void Attempt::end_for_leader() {
+  asked_.clear();
+  replacement_due_.clear();
+  if (next_end_ || num_running_ == 0) return;
+  failed_at_ = Clock::now();
+  next_end_ = *failed_at_ + options_.witness;
+}
+
+// One that ends the attempt for all.
+void Attempt::tell_failure(const RankEnd& end, std::size_t place) {
+  if (launcher_.member == nullptr) return;
+  read_all_of(place);
+  std::string words;
+  for (const std::string& line : output_.last_words(place)) words += line + "\n";
+  launcher_.member->say(
+      {.kind = Says::kFailed, .rank = end.rank, .status = exit_status(end), .text = std::move(words)});
+}
+
+}  // namespace zero
