@@ -4,14 +4,12 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <nlohmann/json.hpp>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/environment_variable.h"
 #include "tests/message_of.h"
 #include "tests/one_line.h"
+#include "tests/unclaimed_port.h"
 #include "training_test.h"
 
 namespace zero {
@@ -115,16 +113,6 @@ TEST_F(Groups, AreAllRanksWhereAMachineHasNoRoomOrOneRank) {
       << small.output;
 }
 
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof address;
-  const bool found = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(socket);
-  return found ? ntohs(address.sin_port) : 0;
-}
-
 // Machines that a launcher tells of, on this one.
 class GroupsOfMachines : public Groups {
  protected:
@@ -133,7 +121,7 @@ class GroupsOfMachines : public Groups {
     int world = 0, rank = 0;
     for (const int size : sizes) world += size;
     std::string others, first;
-    const std::string port = std::to_string(free_port());
+    const std::string port = std::to_string(unclaimed_port());
     for (const int size : sizes) {
       for (int place = 0; place < size; ++place, ++rank) {
         const std::string command = fmt::format(

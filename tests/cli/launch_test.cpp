@@ -75,7 +75,7 @@ TEST_F(LaunchCommand, ExitStatusIsThreeForAFailedRankAndItsOwnForTwoAndFour) {
 
 TEST_F(LaunchCommand, AReaderThatGoesAwayEndsTheRanks) {
   const Ran ran =
-      folder_.zero("launch -- sh -c 'while echo line; do :; done'; echo $? >.status; } | head -n 1", "{ timeout 20");
+      folder_.zero("launch -- sh -c 'while echo line; do :; done'; echo $? >.status; } | head -n 1", "{ timeout 200");
   EXPECT_EQ(ran.output, "line\n");
   EXPECT_EQ(folder_.read(".status"), "141\n") << "128 + SIGPIPE";
 }

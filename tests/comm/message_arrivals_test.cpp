@@ -71,11 +71,17 @@ TEST(MessageArrivals, ARankThatLeavesHasSentItsMessages) {
   EXPECT_EQ(ends[1], "");
 }
 
-// Rank 1 waits for rank 0, and rank 0 for rank 1.
+// Rank 1 waits for rank 0, and rank 0 for rank 1. It dies when both are there: whoever fails tells the others for half a
+// second.
 TEST(MessageArrivals, ADeadRankEndsTheWaitForAnother) {
   FakeNetwork network;
-  const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
-    if (comm.rank() == 2) throw std::runtime_error("died");
+  std::latch wait(2);
+  const auto ends = run_over(network, 3, kLong, [&](Communicator& comm) {
+    if (comm.rank() == 2) {
+      wait.wait();
+      throw std::runtime_error("died");
+    }
+    wait.count_down();
     take_number(comm, 1 - comm.rank());
   });
   EXPECT_CONTAINS(ends[0], "rank 2: receive: its process ended or left; rank ");
@@ -85,9 +91,14 @@ TEST(MessageArrivals, ADeadRankEndsTheWaitForAnother) {
 
 TEST(MessageArrivals, AFailureReachesWhoeverWaits) {
   FakeNetwork network;
-  const auto ends = run_over(network, 3, milliseconds(50), [](Communicator& comm) {
+  std::latch wait(2);
+  const auto ends = run_over(network, 3, milliseconds(50), [&](Communicator& comm) {
     std::vector<std::byte> data(10);
-    if (comm.rank() == 1) comm.receive(data, 2, {}).wait();
+    if (comm.rank() == 1) {
+      wait.wait();  // or the others would not be there to be told
+      comm.receive(data, 2, {}).wait();
+    }
+    wait.count_down();
     take_number(comm, 1);  // without a limit; rank 2 waits as well, and sends nothing
   });
   EXPECT_EQ(ends[1], "rank 2: send #1 (10 bytes): it is not there after 50 ms; rank 1 waits for it");

@@ -151,10 +151,11 @@ TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {
 
 TEST(MessageCommunicator, ALateRankIsNamed) {
   FakeNetwork network;
-  std::latch given_up(2);  // peers that never give up end at the suite's limit
+  std::latch begun(2), given_up(2);  // peers that never give up end at the suite's limit
   const auto ends = run_over(network, 3, milliseconds(100), [&](Communicator& comm) {
     if (comm.rank() == 1) given_up.wait();
     Work barrier = comm.barrier({.unit = 2});
+    if (comm.rank() != 1) begun.arrive_and_wait();  // neither is late for the other
     try {
       barrier.wait();
     } catch (const CommError&) {
@@ -176,11 +177,17 @@ TEST(MessageCommunicator, ALostRankIsNamedWithTheReasonOfTheLibrary) {
 }
 
 TEST(MessageCommunicator, TheReasonReachesARankThatHasNotSeenIt) {
-  // Rank 2 dies while rank 1 waits for its message; rank 0 only waits for rank 1.
+  // Rank 2 dies while rank 1 waits for its message; rank 0 only waits for rank 1. Both are there by then: whoever fails
+  // tells the others for half a second.
   FakeNetwork network;
+  std::latch wait(2);
   const auto ends = run_over(network, 3, milliseconds(10000), [&](Communicator& comm) {
     std::vector<std::byte> data(10);
-    if (comm.rank() == 2) throw std::runtime_error("died");
+    if (comm.rank() == 2) {
+      wait.wait();
+      throw std::runtime_error("died");
+    }
+    wait.count_down();
     if (comm.rank() == 1) comm.receive(data, 2, {}).wait();
     if (comm.rank() == 0) comm.barrier({}).wait();
   });
@@ -223,13 +230,18 @@ TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
 // Rank 3 dies. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in a pair of their own.
 TEST(MessageCommunicator, TheReasonReachesGroupsThatTheDeadRankIsNotIn) {
   FakeNetwork network;
-  const auto ends = run_over(network, 4, milliseconds(10000), [](Communicator& comm) {
+  std::latch wait(3);
+  const auto ends = run_over(network, 4, milliseconds(10000), [&](Communicator& comm) {
     std::vector<std::unique_ptr<Communicator>> pairs;
     for (int first = 0; first < 3; ++first) {
       const bool mine = comm.rank() == first || comm.rank() == first + 1;
       pairs.push_back(open_group(comm, mine ? std::vector{first, first + 1} : std::vector<int>{}, "pair"));
     }
-    if (comm.rank() == 3) throw std::runtime_error("died");
+    if (comm.rank() == 3) {
+      wait.wait();
+      throw std::runtime_error("died");
+    }
+    wait.count_down();
     pairs[comm.rank()]->barrier({}).wait();
   });
   for (const int rank : {0, 1, 2})

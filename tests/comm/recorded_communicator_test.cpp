@@ -166,25 +166,22 @@ void all_are_here(std::atomic<int>& come, int world) {
 TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
   const TemporaryFolder folder;
   std::atomic<int> come{0};
-  const auto ends = run_ranks(
-      3,
-      [&](RecordedCommunicator& comm) {
-        comm.write_on_failure(folder / "flight");
-        comm.barrier({}).wait();
-        all_are_here(come, 3);
-        if (comm.rank() == 2) return;  // leaves the run
-        EXPECT_THROW(comm.barrier({}).wait(), CommError);
-        EXPECT_TRUE(
-            std::filesystem::exists(folder / "flight" / (comm.rank() == 0 ? "rank-00000.json" : "rank-00001.json")));
-        const FlightRecord record = record_of(comm);
-        EXPECT_TRUE(record.entries.back().failed);
-        EXPECT_NE(record.entries.back().ended_ns, 0);
-        EXPECT_TRUE(record.written_by_rank);
-        EXPECT_THROW(comm.barrier({}), CommError) << "beginning fails, too";
-        EXPECT_TRUE(record_of(comm).entries.back().failed);
-        EXPECT_EQ(record_of(comm).entries.back().collective, 3u);
-      },
-      milliseconds(2000));
+  const auto ends = run_ranks(3, [&](RecordedCommunicator& comm) {
+    comm.write_on_failure(folder / "flight");
+    comm.barrier({}).wait();
+    all_are_here(come, 3);
+    if (comm.rank() == 2) return;  // leaves the run
+    EXPECT_THROW(comm.barrier({}).wait(), CommError);
+    EXPECT_TRUE(
+        std::filesystem::exists(folder / "flight" / (comm.rank() == 0 ? "rank-00000.json" : "rank-00001.json")));
+    const FlightRecord record = record_of(comm);
+    EXPECT_TRUE(record.entries.back().failed);
+    EXPECT_NE(record.entries.back().ended_ns, 0);
+    EXPECT_TRUE(record.written_by_rank);
+    EXPECT_THROW(comm.barrier({}), CommError) << "beginning fails, too";
+    EXPECT_TRUE(record_of(comm).entries.back().failed);
+    EXPECT_EQ(record_of(comm).entries.back().collective, 3u);
+  });
   EXPECT_EQ(ends, std::vector<std::string>(3));
   const FlightFolder found = read_flight_folder(folder / "flight");
   EXPECT_TRUE(found.damaged.empty());
@@ -200,17 +197,14 @@ TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
 TEST(Recorded, ADisagreementIsFoundInTheFilesOfBoth) {
   const TemporaryFolder folder;
   std::atomic<int> come{0};
-  run_ranks(
-      3,
-      [&](RecordedCommunicator& comm) {
-        comm.write_on_failure(folder.path());
-        std::vector<std::byte> in(64), out(192);
-        for (int round = 0; round < 4; ++round) comm.all_gather(in, out, {.unit = round}).wait();
-        all_are_here(come, 3);
-        if (comm.rank() == 1) comm.all_gather(in, out, {.unit = 9}).wait();  // throws on all
-        comm.all_gather(in, out, {.unit = 4}).wait();
-      },
-      milliseconds(2000));
+  run_ranks(3, [&](RecordedCommunicator& comm) {
+    comm.write_on_failure(folder.path());
+    std::vector<std::byte> in(64), out(192);
+    for (int round = 0; round < 4; ++round) comm.all_gather(in, out, {.unit = round}).wait();
+    all_are_here(come, 3);
+    if (comm.rank() == 1) comm.all_gather(in, out, {.unit = 9}).wait();  // throws on all
+    comm.all_gather(in, out, {.unit = 4}).wait();
+  });
   const FlightDiagnosis diagnosis = diagnose(read_flight_folder(folder.path()).records);
   EXPECT_EQ(diagnosis.trouble, FlightTrouble::kDisagreement) << diagnosis.summary;
   EXPECT_EQ(diagnosis.culprits, std::vector{1});
@@ -252,19 +246,18 @@ TEST(Recorded, GroupsBeyondThoseOfTheRingWorkUnrecorded) {
 TEST(Recorded, TheRankThatIsBehindInItsGroupIsFoundBehindAChainOfWaits) {
   const TemporaryFolder folder;
   // 0 waits for 1 in a group, 1 for 2 in another, 2 for 3 in a third; 3 never comes.
-  run_ranks(
-      4,
-      [&](RecordedCommunicator& comm) {
-        comm.write_on_failure(folder.path());
-        std::vector<std::unique_ptr<Communicator>> pairs;
-        for (int first = 0; first < 3; ++first) {
-          const bool mine = comm.rank() == first || comm.rank() == first + 1;
-          pairs.push_back(open_group(comm, mine ? std::vector{first, first + 1} : std::vector<int>{}, "pair"));
-        }
-        if (comm.rank() < 3) pairs[comm.rank()]->barrier({}).wait();
-        comm.write({.reason = "ended", .blamed = -1});
-      },
-      milliseconds(1000));
+  std::atomic<int> come{0};
+  run_ranks(4, [&](RecordedCommunicator& comm) {
+    comm.write_on_failure(folder.path());
+    std::vector<std::unique_ptr<Communicator>> pairs;
+    for (int first = 0; first < 3; ++first) {
+      const bool mine = comm.rank() == first || comm.rank() == first + 1;
+      pairs.push_back(open_group(comm, mine ? std::vector{first, first + 1} : std::vector<int>{}, "pair"));
+    }
+    all_are_here(come, 4);
+    if (comm.rank() < 3) pairs[comm.rank()]->barrier({}).wait();
+    comm.write({.reason = "ended", .blamed = -1});
+  });
   const FlightDiagnosis found = diagnose(read_flight_folder(folder.path()).records);
   EXPECT_EQ(found.culprits, std::vector{3}) << found.summary;
   EXPECT_TRUE(says(found.summary, "in group pair (ranks 2, 3)")) << found.summary;
@@ -273,27 +266,21 @@ TEST(Recorded, TheRankThatIsBehindInItsGroupIsFoundBehindAChainOfWaits) {
 TEST(Recorded, ARecordThatCannotBeWrittenLeavesTheError) {
   const TemporaryFolder folder;
   folder.write("file", "");
-  const auto ends = run_ranks(
-      2,
-      [&](RecordedCommunicator& comm) {
-        comm.write_on_failure(folder / "file" / "flight");
-        if (comm.rank() == 0) comm.barrier({}).wait();
-      },
-      milliseconds(2000));
+  const auto ends = run_ranks(2, [&](RecordedCommunicator& comm) {
+    comm.write_on_failure(folder / "file" / "flight");
+    if (comm.rank() == 0) comm.barrier({}).wait();
+  });
   EXPECT_TRUE(says(ends[0], "it left the run"));
 }
 
 TEST(Recorded, WithoutAFolderNothingIsWritten) {
-  run_ranks(
-      2,
-      [&](RecordedCommunicator& comm) {
-        if (comm.rank() == 1) return;
-        EXPECT_THROW(comm.barrier({}).wait(), CommError);
-        EXPECT_FALSE(record_of(comm).written_by_rank);
-        comm.write({.reason = "now"});
-        EXPECT_FALSE(record_of(comm).written_by_rank);
-      },
-      milliseconds(2000));
+  run_ranks(2, [&](RecordedCommunicator& comm) {
+    if (comm.rank() == 1) return;
+    EXPECT_THROW(comm.barrier({}).wait(), CommError);
+    EXPECT_FALSE(record_of(comm).written_by_rank);
+    comm.write({.reason = "now"});
+    EXPECT_FALSE(record_of(comm).written_by_rank);
+  });
 }
 
 TEST(Recorded, TheFirstCauseIsKept) {

@@ -32,10 +32,9 @@ class WindowsTest : public ::testing::Test {
     std::vector<UnixSocket> here(2), there(2);
     here[1] = std::move(first);
     there[0] = std::move(second);
-    a_ =
-        std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(here)}, 0, milliseconds(5000));
-    b_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(there)}, 1,
-                                   milliseconds(5000));
+    constexpr milliseconds kLong{60000};  // of a hang, not of a slow machine
+    a_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(here)}, 0, kLong);
+    b_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(there)}, 1, kLong);
   }
   std::unique_ptr<Windows> a_, b_;
 };

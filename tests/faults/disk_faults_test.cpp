@@ -3,6 +3,7 @@
 // the disk is well a later save works.
 #include <csignal>
 #include <fstream>
+#include <memory>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -94,6 +95,13 @@ class DiskFaults : public TrainFaultTest {
     EXPECT_SAYS(command, reason);
   }
 
+  // Ranks stand still from here on, with the last save before them. False: they are beyond that, or almost.
+  static bool stop_before_the_last_save(WatchedCommand& command) {
+    signal_ranks(command, SIGSTOP);
+    command.read_until(Clock::now() + milliseconds(20));
+    return command.text().find(fmt::format("\nstep {}/", kSteps - 25)) == std::string::npos;
+  }
+
   void expect_goes_on_and_saves(WatchedCommand& command, const std::string& run, std::size_t from) const {
     EXPECT_TRUE(command.wait_for("\ncheckpoint: step ", from)) << command.text();
     EXPECT_EQ(command.finish(), 0) << command.text();
@@ -118,18 +126,33 @@ class DiskFaults : public TrainFaultTest {
   }
 };
 
+// Stops the ranks meanwhile: a slow disk may take longer than the rest of the training.
+void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
+  const std::vector<WatchedProcess> processes = command.living();
+  for (const WatchedProcess& process : processes)
+    if (process.rank >= 0) kill(process.pid, SIGSTOP);
+  disk.fill();
+  for (const WatchedProcess& process : processes)
+    if (process.rank >= 0) kill(process.pid, SIGCONT);
+}
+
 // The room of the weights was taken when it began.
 TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
-  WatchedCommand command(train("disk/run", {"-n", "2"},
-                               {{"data.validation", "0"},
-                                {"train.steps", "20"},
-                                {"train.ema", "0.9"},
-                                {"checkpoint.every", "0"},
-                                {"run.threads", "1"}}));
-  ASSERT_TRUE(command.wait_for("step 1/20")) << command.text();
-  disk.fill();
+  const std::vector<std::string> words = train("disk/run", {"-n", "2"},
+                                               {{"data.validation", "0"},
+                                                {"train.steps", "20"},
+                                                {"train.ema", "0.9"},
+                                                {"checkpoint.every", "0"},
+                                                {"run.threads", "1"}});
+  const auto full = struck("disk/run", words, [&](WatchedCommand& started) {
+    disk.empty();
+    if (!started.wait_for("step 1/20")) return false;
+    fill_under(started, disk);
+    return started.finish() != 0;
+  });
+  WatchedCommand& command = *full;
   EXPECT_EQ(command.finish(), 4) << "what lies beside the weights could not be written";
   EXPECT_SAYS(command, "training is over, all 20 steps; its weights are in ");
   EXPECT_SAYS(command, "No space left on device");
@@ -143,32 +166,29 @@ TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   }
 }
 
-// Stops the ranks meanwhile: a slow disk may take longer than the rest of the training.
-void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
-  const std::vector<WatchedProcess> processes = command.living();
-  for (const WatchedProcess& process : processes)
-    if (process.rank >= 0) kill(process.pid, SIGSTOP);
-  disk.fill();
-  for (const WatchedProcess& process : processes)
-    if (process.rank >= 0) kill(process.pid, SIGCONT);
-}
-
 TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
-  WatchedCommand command(two_ranks("disk/run"));
-  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
-  while (command.text().find(kNotSaved) == std::string::npos && !HasFailure()) {
-    fill_under(command, disk);  // again and again: an old checkpoint may have gone
-    command.read_until(Clock::now() + milliseconds(20));
-    ASSERT_NE(command.living().size(), 0u) << command.text();
-  }
+  const auto fills = [&](WatchedCommand& started) {
+    disk.empty();
+    if (!started.wait_for("checkpoint: step 50,")) return false;
+    while (started.text().find(kNotSaved) == std::string::npos) {
+      fill_under(started, disk);  // again and again: an old checkpoint may have gone
+      started.read_until(Clock::now() + milliseconds(20));
+      if (started.living().empty()) return false;
+    }
+    return stop_before_the_last_save(started);
+  };
+  const auto full = struck("disk/run", two_ranks("disk/run"), fills);
+  WatchedCommand& command = *full;
   expect_said(command, "disk/run/checkpoints/step-", "No space left on device");
   expect_whole("disk/run", last_saved(command, command.text().find(kNotSaved)));
   EXPECT_LT(last_saved(command, std::string::npos), kSteps);
   disk.empty();
-  expect_goes_on_and_saves(command, "disk/run", command.text().size());
+  const std::size_t from = command.text().size();
+  signal_ranks(command, SIGCONT);
+  expect_goes_on_and_saves(command, "disk/run", from);
   EXPECT_EQ(weights_of("disk/run"), expected);
 }
 
@@ -176,12 +196,17 @@ TEST_F(DiskFaults, OnAFullDiskItEndsWhereThatIsAskedForAndTheSameCommandContinue
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
-  WatchedCommand command(two_ranks("disk/run", "stop"));
-  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
-  while (!command.living().empty() && !HasFailure()) {
-    fill_under(command, disk);
-    command.read_until(Clock::now() + milliseconds(20));
-  }
+  const auto fills = [&](WatchedCommand& started) {
+    disk.empty();
+    if (!started.wait_for("checkpoint: step 50,")) return false;
+    while (!started.living().empty()) {
+      fill_under(started, disk);
+      started.read_until(Clock::now() + milliseconds(20));
+    }
+    return started.wait_for("No space left on device");
+  };
+  const auto full = struck("disk/run", two_ranks("disk/run", "stop"), fills);
+  WatchedCommand& command = *full;
   EXPECT_EQ(command.finish(), 4) << command.text();
   expect_said(command, "disk/run/", "No space left on device");
   const int saved = last_saved(command, std::string::npos);
@@ -195,27 +220,40 @@ TEST_F(DiskFaults, OnADiskThatFailsTrainingGoesOnAndSavesWhenItIsWell) {
   const std::string expected = undisturbed_weights();
   for (const auto& [calls, rank] : {std::pair("fsync,fdatasync", 1), std::pair("fallocate", 0)}) {
     const std::string run = fmt::format("run-{}", rank);
-    WatchedCommand command(two_ranks(run));
-    ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
-    const auto strace = fail_calls(calls, command.wait_for_rank(rank));
+    std::unique_ptr<WatchedCommand> strace;
+    const auto fails = [&, calls = calls, rank = rank](WatchedCommand& started) {
+      const pid_t pid = started.wait_for("checkpoint: step 50,") ? started.wait_for_rank(rank) : -1;
+      if (pid <= 0) return false;
+      strace = fail_calls(calls, pid);
+      if (strace == nullptr) return true;
+      if (!started.wait_for(kNotSaved)) return false;
+      strace->send(SIGINT);
+      strace->finish();
+      return stop_before_the_last_save(started);
+    };
+    const auto failing = struck(run, two_ranks(run), fails);
     if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
-    ASSERT_TRUE(command.wait_for(kNotSaved)) << command.text();
+    WatchedCommand& command = *failing;
     expect_said(command, run + "/checkpoints/step-", "Input/output error");
     expect_whole(run, last_saved(command, command.text().find(kNotSaved)));
-    strace->send(SIGINT);
-    strace->finish();
-    command.read_until(Clock::now() + milliseconds(1));
-    expect_goes_on_and_saves(command, run, command.text().size());
+    const std::size_t from = command.text().size();
+    signal_ranks(command, SIGCONT);
+    expect_goes_on_and_saves(command, run, from);
     EXPECT_EQ(weights_of(run), expected);
   }
 }
 
 TEST_F(DiskFaults, OnADiskThatFailsItEndsWhereThatIsAskedForAndTheSameCommandContinues) {
   const std::string expected = undisturbed_weights();
-  WatchedCommand command(two_ranks("run", "stop"));
-  ASSERT_TRUE(command.wait_for("checkpoint: step 50,")) << command.text();
-  const auto strace = fail_calls("fsync,fdatasync", command.wait_for_rank(1));
+  std::unique_ptr<WatchedCommand> strace;
+  const auto failing = struck("run", two_ranks("run", "stop"), [&](WatchedCommand& started) {
+    const pid_t pid = started.wait_for("checkpoint: step 50,") ? started.wait_for_rank(1) : -1;
+    if (pid <= 0) return false;
+    strace = fail_calls("fsync,fdatasync", pid);
+    return strace == nullptr || started.wait_for("Input/output error");
+  });
   if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+  WatchedCommand& command = *failing;
   EXPECT_EQ(command.finish(), 4) << command.text();
   expect_said(command, "run/checkpoints/step-", "Input/output error");
   const int saved = last_saved(command, std::string::npos);

@@ -32,11 +32,14 @@ class ElasticFaults : public TrainFaultTest {
 TEST_F(ElasticFaults, ARankThatDiesAgainAndAgainIsGivenUpAndTheSamplesOfAStepStay) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  WatchedCommand command(four_ranks("run"));
-  ASSERT_TRUE(command.wait_for("checkpoint: step 7,")) << command.text();
-  strike(command.wait_for_rank(3), SIGKILL);
-  ASSERT_TRUE(command.wait_for("starting all ranks again (1 of 9)")) << command.text();
-  strike(command.wait_for_rank(3), SIGKILL);  // long before there is another checkpoint
+  // Both before there is another checkpoint.
+  const auto strikes = [](WatchedCommand& started) {
+    const std::string again = "starting all ranks again (1 of 9)";
+    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "going on with ") &&
+           started.text().find("checkpoint: step 14,") == std::string::npos;
+  };
+  const auto struck_run = struck("run", four_ranks("run"), strikes);
+  WatchedCommand& command = *struck_run;
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "not with 3 ranks: train.global_batch = 8: no multiple of 6");
   EXPECT_SAYS(command,

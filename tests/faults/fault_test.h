@@ -61,6 +61,20 @@ class FaultTest : public testing::Test {
     return strike(pid, SIGKILL);
   }
 
+  // Kills a rank once that line is there, and waits for what is said of it. False: the run was over before. On a busy machine
+  // the line may be read long after it was written.
+  static bool kill_at(WatchedCommand& command, const std::string& line, int rank, const std::string& notice) {
+    if (!command.wait_for(line)) return false;
+    const std::size_t from = command.text().size();
+    const pid_t pid = command.wait_for_rank(rank);
+    return pid > 0 && kill(pid, SIGKILL) == 0 && command.wait_for(notice, from);
+  }
+
+  static void signal_ranks(const WatchedCommand& command, int signal) {
+    for (const WatchedProcess& process : command.living())
+      if (process.rank >= 0) kill(process.pid, signal);
+  }
+
   // The time of it. A rank that is not there fails the test.
   static Clock::time_point strike(pid_t pid, int signal) {
     const auto now = Clock::now();

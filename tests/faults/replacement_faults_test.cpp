@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr const char* kAlone = "starting it again alone";
+constexpr const char* kTrains = "step 10/";
 
 // The parameter is the transport. Over gloo a process takes longer to come back: the full tier has all of it.
 class ReplacementFaults : public TrainFaultTest, public ::testing::WithParamInterface<std::string> {
@@ -40,6 +41,11 @@ class ReplacementFaults : public TrainFaultTest, public ::testing::WithParamInte
     EXPECT_EQ(report.at("parameters_sha256"), expected.at("parameters_sha256"));
   }
 
+  // While it trains; then it is started again.
+  static auto kill_alone(int rank) {
+    return [rank](WatchedCommand& started) { return kill_at(started, kTrains, rank, kAlone); };
+  }
+
   // Once `text` has been printed so many times.
   static bool wait_for_times(WatchedCommand& command, const std::string& text, int times) {
     std::size_t from = 0;
@@ -63,9 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, ReplacementFaults, ::testing::ValuesIn(tran
 
 TEST_P(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturbedOne) {
   const nlohmann::json whole = undisturbed("whole", 2);  // with one worker the order is always the same
-  WatchedCommand command(train("run", 2, {"--run.max_restarts", "3"}));
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  strike(command.wait_for_rank(1), SIGKILL);
+  const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "3"}), kill_alone(1));
+  WatchedCommand& command = *killed;
   ASSERT_TRUE(wait_for_times(command, "rank 1 (worker 0) is back in a new process", 1)) << command.text();
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 3, 2 left)");
@@ -75,11 +80,10 @@ TEST_P(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturb
 
 TEST_P(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasured) {
   const nlohmann::json ranges = undisturbed("ranges", 2);
-  WatchedCommand command(
-      train("run", 3, {"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"}));  // by memory
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  strike(command.wait_for_rank(2), SIGKILL);
-  EXPECT_EQ(command.finish(), 0) << command.text();
+  // By memory.
+  const std::vector<std::string> keys{"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"};
+  const auto command = struck("run", train("run", 3, keys), kill_alone(2));
+  EXPECT_EQ(command->finish(), 0) << command->text();
   expect_same_bits("run", ranges);
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
@@ -89,18 +93,20 @@ TEST_P(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
                                   "--spared-from", "1",      "--"};
   const std::vector<std::string> program = TrainFaultTest::train("run", {}, settings());
   launch.insert(launch.end(), program.begin(), program.end());
-  WatchedCommand command(launch);
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  strike(command.wait_for_rank(1), SIGKILL);
-  EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 1, 0 left)");
+  const auto command = struck("run", launch, kill_alone(1));
+  EXPECT_EQ(command->finish(), 0) << command->text();
+  EXPECT_SAYS(*command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 1, 0 left)");
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
 TEST_P(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
-  WatchedCommand command(train("run", 4, {"--run.max_restarts", "3"}));
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  for (const int rank : {2, 1, 3}) strike(command.wait_for_rank(rank), SIGKILL);
+  const auto killed = struck("run", train("run", 4, {"--run.max_restarts", "3"}), [](WatchedCommand& started) {
+    if (!started.wait_for(kTrains)) return false;
+    for (const int rank : {2, 1, 3})
+      if (const pid_t pid = started.wait_for_rank(rank); pid <= 0 || kill(pid, SIGKILL) != 0) return false;
+    return wait_for_times(started, kAlone, 3);
+  });
+  WatchedCommand& command = *killed;
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_EQ(occurrences(kAlone, command.text()), 3) << command.text();
   const nlohmann::json report = report_of("run");
@@ -112,22 +118,21 @@ TEST_P(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
 }
 
 TEST_P(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWorker) {
-  WatchedCommand command(train("run", 2));
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  const auto killed = strike(command.wait_for_rank(1), SIGKILL);
-  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  const auto killed = struck("run", train("run", 2), [](WatchedCommand& started) {
+    return kill_at(started, kTrains, 1, "rank 1 (worker 0) is lost");
+  });
+  WatchedCommand& command = *killed;
+  EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << command.text();
   EXPECT_EQ(occurrences(kAlone, command.text()), 0) << command.text();
 }
 
 TEST_P(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
-  WatchedCommand command(train("run", 2, {"--run.max_restarts", "1"}));
-  ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
-  strike(command.wait_for_rank(1), SIGKILL);
-  ASSERT_TRUE(command.wait_for(kAlone)) << command.text();
-  const auto killed = strike(command.wait_for_rank(0), SIGKILL);
-  EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
+  const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "1"}), [](WatchedCommand& started) {
+    return kill_alone(1)(started) && kill_at(started, kAlone, 0, "rank 0 of 2 failed with signal 9 (SIGKILL)");
+  });
+  WatchedCommand& command = *killed;
+  EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << command.text();
   EXPECT_EQ(command.finish(), 3);
-  EXPECT_SAYS(command, "rank 0 of 2 failed with signal 9 (SIGKILL)");
 }
 
 // Before it has met the others, in its first collectives, while it trains, and while it comes back.

@@ -142,11 +142,15 @@ TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
 TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  WatchedCommand command(four_ranks("killed", {"--checkpoint.every", "0", "--checkpoint.memory_every", "3"}));
-  for (const char* step : {"\nstep 10/", "\nstep 30/"}) {  // twice: new ranks keep copies, too
-    ASSERT_TRUE(command.wait_for(step)) << command.text();
-    strike(command.wait_for_rank(any_rank(kWorld)), SIGKILL);
-  }
+  // Twice: new ranks keep copies, too.
+  const auto strikes = [this](WatchedCommand& started) {
+    return kill_at(started, "\nstep 10/", any_rank(kWorld), "starting all ranks again (1 of 20)") &&
+           kill_at(started, "\nstep 30/", any_rank(kWorld), "starting all ranks again (2 of 20)");
+  };
+  const std::vector<std::string> words =
+      four_ranks("killed", {"--checkpoint.every", "0", "--checkpoint.memory_every", "3"});
+  const auto killed = struck("killed", words, strikes);
+  WatchedCommand& command = *killed;
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 4 ranks");
   EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
@@ -160,9 +164,10 @@ TEST_F(ResumeFaults, AServerThatIsKilledCostsTheStepsSinceTheCopyThatTheLauncher
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   std::vector<std::string> with_copies = served;
   with_copies.insert(with_copies.end(), {"--checkpoint.memory_every", "3"});
-  WatchedCommand command(four_ranks("killed", with_copies));
-  ASSERT_TRUE(command.wait_for("\nstep 20/")) << command.text();
-  strike(command.wait_for_rank(1), SIGKILL);
+  const auto killed = struck("killed", four_ranks("killed", with_copies), [](WatchedCommand& started) {
+    return kill_at(started, "\nstep 20/", 1, "starting all ranks again");
+  });
+  WatchedCommand& command = *killed;
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 2 ranks");
   EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
@@ -174,11 +179,12 @@ TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   for (const int signal : {SIGTERM, SIGUSR1}) {
     const std::string run = fmt::format("signal-{}", signal);
-    WatchedCommand command(four_ranks(run));
-    ASSERT_TRUE(command.wait_for("\nstep 20/")) << command.text();
-    command.send(signal);
-    EXPECT_EQ(command.finish(), 0) << command.text();
-    EXPECT_SAYS(command, "the same command continues");
+    const auto command = struck(run, four_ranks(run), [signal](WatchedCommand& started) {
+      if (!started.wait_for("\nstep 20/")) return false;
+      started.send(signal);
+      return started.wait_for("the same command continues");
+    });
+    EXPECT_EQ(command->finish(), 0) << command->text();
     WatchedCommand again(four_ranks(run));
     EXPECT_EQ(again.finish(), 0) << again.text();
     EXPECT_SAYS(again, "continuing after step ");

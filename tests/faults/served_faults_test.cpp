@@ -19,13 +19,13 @@ class ServedFaults : public TrainFaultTest {
 
 TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
-  WatchedCommand command(train("run", "60", {"--sync.mode", "async", "--sync.staleness", "2"}));
-  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
-  strike(command.wait_for_rank(2), SIGKILL);
-  EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "rank 2 (worker 1) is lost: the run goes on without it");
+  const auto command =
+      struck("run", train("run", "60", {"--sync.mode", "async", "--sync.staleness", "2"}), [](WatchedCommand& started) {
+        return kill_at(started, kFirstLine, 2, "rank 2 (worker 1) is lost: the run goes on without it");
+      });
+  EXPECT_EQ(command->finish(), 0) << command->text();
   const nlohmann::json report = report_of("run");
-  ASSERT_TRUE(report.is_object()) << command.text();
+  ASSERT_TRUE(report.is_object()) << command->text();
   EXPECT_EQ(report.at("losses").size(), 60U);
 }
 
@@ -33,16 +33,17 @@ TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
 TEST_F(ServedFaults, OverGlooAnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
-  WatchedCommand command(
+  const auto command = struck(
+      "run",
       train("run", "60",
-            {"--sync.mode", "async", "--sync.servers", "2", "--sync.staleness", "2", "--comm.transport", "gloo"}));
-  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
-  strike(command.wait_for_rank(3), SIGKILL);
-  EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "rank 3 (worker 1) is lost: the run goes on without it");
-  EXPECT_EQ(command.text().find("starting it again"), std::string::npos) << command.text();
+            {"--sync.mode", "async", "--sync.servers", "2", "--sync.staleness", "2", "--comm.transport", "gloo"}),
+      [](WatchedCommand& started) {
+        return kill_at(started, kFirstLine, 3, "rank 3 (worker 1) is lost: the run goes on without it");
+      });
+  EXPECT_EQ(command->finish(), 0) << command->text();
+  EXPECT_EQ(command->text().find("starting it again"), std::string::npos) << command->text();
   const nlohmann::json report = report_of("run");
-  ASSERT_TRUE(report.is_object()) << command.text();
+  ASSERT_TRUE(report.is_object()) << command->text();
   EXPECT_EQ(report.at("losses").size(), 60U);
 }
 

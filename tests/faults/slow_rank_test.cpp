@@ -1,4 +1,6 @@
-// A rank that becomes slow while it trains: it is stopped for three quarters of each 10 ms.
+// A rank that becomes slow while it trains: it is stopped for three quarters of the time.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "train_fault_test.h"
@@ -20,20 +22,24 @@ TEST_F(SlowRank, GetsFewerSamplesAndALineSaysSo) {
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
   const pid_t slow = command.wait_for_rank(1);
   const std::size_t from = command.text().size();
-  // Of 16 samples a rank that computes a quarter of the time takes 3 or 4.
+  // Of 16 samples a rank that computes a quarter of the time takes 3 or 4: one more or less where a busy machine interferes.
   const auto gets_few = [&] {
-    for (const char* const shares : {"12 + 4", "13 + 3", "14 + 2", "15 + 1"})
+    for (const char* const shares : {"11 + 5", "12 + 4", "13 + 3", "14 + 2", "15 + 1"})
       if (command.text().find(fmt::format("from here on the ranks take {} samples", shares), from) != std::string::npos)
         return true;
     return false;
   };
   const auto deadline = Clock::now() + std::chrono::minutes(3);
   while (!gets_few() && Clock::now() < deadline) {
-    ::kill(slow, SIGSTOP);
-    command.read_until(Clock::now() + std::chrono::microseconds(7500));
+    const auto runs = Clock::now();
     ::kill(slow, SIGCONT);
-    command.read_until(Clock::now() + std::chrono::microseconds(2500));
+    command.read_until(runs + std::chrono::microseconds(2500));
+    ::kill(slow, SIGSTOP);
+    const auto stops = Clock::now();
+    // However long this process was kept from stopping it; but the other rank does not wait for ever.
+    command.read_until(stops + std::min<Clock::duration>(3 * (stops - runs), std::chrono::seconds(5)));
   }
+  ::kill(slow, SIGCONT);
   EXPECT_TRUE(gets_few()) << command.text();
   command.send(SIGTERM);
   command.finish();

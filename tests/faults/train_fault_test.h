@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,22 @@ class TrainFaultTest : public FaultTest {
       command.push_back(value);
     }
     command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  // A run that was struck before its end. `strikes` says whether it was: it may come too late, and then the run is made anew.
+  template <typename Strikes>
+  std::unique_ptr<WatchedCommand> struck(const std::string& run, const std::vector<std::string>& words,
+                                         const Strikes& strikes, const WatchedCommand::Variables& environment = {}) {
+    constexpr int kTrials = 5;
+    std::unique_ptr<WatchedCommand> command;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      command.reset();
+      std::filesystem::remove_all(folder_ / run);
+      command = std::make_unique<WatchedCommand>(words, environment);
+      if (strikes(*command) || testing::Test::HasFailure()) return command;
+    }
+    ADD_FAILURE() << "the run was over each time before it was struck: " << command->text();
     return command;
   }
 

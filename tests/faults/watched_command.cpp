@@ -139,7 +139,7 @@ WatchedCommand::~WatchedCommand() {
 }
 
 void WatchedCommand::send(int signal) const {
-  kill(pid_, signal);
+  if (status_ < 0) kill(pid_, signal);  // else the number may be another's by now
 }
 
 std::vector<WatchedProcess> WatchedCommand::living() const {

@@ -101,10 +101,24 @@ TEST(Supervisor, TheUsersTokenIsNotReplaced) {
 }
 
 TEST(Supervisor, EqualLinesOnStandardErrorAreSaidOnce) {
-  // The ranks wait for each other, so that they speak within the window in which equal lines are joined.
+  // The launcher stands still while the ranks speak, so that it hears them within the window in which equal lines are joined.
   const TemporaryFolder folder;
-  const Outcome outcome = run_launch(
-      script(3, there(folder) + until_there({0, 1, 2}) + "echo 'train.steps = 0: out of range' >&2; exit 2"));
+  LaunchOptions options = script(3, there(folder) + until_there({0, 1, 2}) + R"sh(
+if [ $RANK = 0 ]; then
+  kill -STOP $PPID
+  until grep -q '^State:.T' /proc/$PPID/status; do sleep 0.01; done
+  : > stopped
+fi
+until [ -e stopped ]; do sleep 0.01; done
+echo 'train.steps = 0: out of range' >&2
+: > said.$RANK
+if [ $RANK = 0 ]; then
+  until [ -e said.1 ] && [ -e said.2 ]; do sleep 0.01; done
+  kill -CONT $PPID
+fi
+exit 2)sh");
+  options.witness = kHoweverBusy;
+  const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 2);
   const std::regex line("\\[rank[^\\]]*\\] train.steps = 0: out of range");
   const auto printed =

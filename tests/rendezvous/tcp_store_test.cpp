@@ -13,6 +13,7 @@
 #include "tests/expect_contains.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/torchrun_path.h"
+#include "tests/unclaimed_port.h"
 
 namespace zero {
 namespace {
@@ -80,7 +81,7 @@ TEST(TcpStore, AKeyThatNobodySetsIsNamedAtTheTimeout) {
 }
 
 TEST(TcpStore, AnAbsentServerIsAnErrorWithItsAddress) {
-  const int port = Listener().port();
+  const int port = unclaimed_port();
   EXPECT_EQ(error_of([&] { TcpStore("127.0.0.1", port, seconds(10)); }),
             fmt::format("store at 127.0.0.1:{}: Connection refused", port));
   EXPECT_CONTAINS(error_of([] { TcpStore("no.such.host.invalid", 1, seconds(10)); }),

@@ -1,14 +1,15 @@
 #include "zero/serve/push_server.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "beside.h"
 #include "served_run.h"
 #include "tests/message_of.h"
 #include "tests/tier.h"
@@ -146,60 +147,33 @@ TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
   }
 }
 
-// Worker 2 stands still once, in its first clock from 2 on (a quorum may take it past some), with its weights, until another one is `by`
-// clocks ahead.
-class StandsStill {
- public:
-  explicit StandsStill(std::int64_t by) : by_(by) {}
-  void operator()(int worker, std::int64_t clock) {
-    if (worker != 2) {
-      std::int64_t before = furthest_.load();
-      while (before < clock && !furthest_.compare_exchange_weak(before, clock)) {
-      }
-      return;
-    }
-    if (clock < 2 || at_ > 0) return;
-    at_ = clock;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);  // ends a broken run
-    while (furthest_.load() < at_ + by_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    ahead_ = furthest_.load() - at_;
-  }
-  std::int64_t at() const { return at_; }
-  std::int64_t ahead() const { return ahead_; }
-
- private:
-  const std::int64_t by_;
-  std::atomic<std::int64_t> furthest_{0};
-  std::int64_t at_ = 0, ahead_ = 0;
-};
-
-std::int64_t last_push_of(int worker, const std::deque<PushEvent>& events) {
-  std::int64_t last = -1;
-  for (const PushEvent& event : events)
-    if (event.worker == worker && !event.leaves) last = event.clock;
-  return last;
+// Worker 2 stands still once, with its weights: in its first clock from 2 on, for a quorum may take it past some.
+TrainedBits served_beside(const EngineOptions& options, std::int64_t clocks, Beside& beside) {
+  bool stood = false;  // worker 2's alone
+  return served_run(options, 3, small_specs(), {.clocks = clocks, .before = [&](int worker, std::int64_t clock) {
+                                                  beside.at(worker, clock);
+                                                  if (worker != 2 || clock < 2 || std::exchange(stood, true)) return;
+                                                  beside.stand();
+                                                }});
 }
 
 TEST(PushServer, AQuorumGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
-  StandsStill stands(18);
-  const TrainedBits served =
-      served_run(with({.servers = 2, .quorum = 2}), 3, small_specs(),
-                 {.clocks = 60, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
-  EXPECT_GE(stands.ahead(), 18);
-  EXPECT_EQ(served.losses.size(), 60U);
+  Beside beside(20);
+  const TrainedBits served = served_beside(with({.servers = 2, .quorum = 2}), 40, beside);
+  EXPECT_GE(beside.ahead(), 20);
+  EXPECT_EQ(served.losses.size(), 40U);
   EXPECT_TRUE(std::ranges::any_of(served.actions, [](const PushAction& action) {
     return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
   })) << "its old gradient is dropped";
-  EXPECT_GT(last_push_of(2, served.events), stands.at() + 18) << "it goes on at the newest clock";
+  EXPECT_GE(last_push(2, served.events), 20) << "it goes on at the newest clock";
 }
 
 TEST(PushServer, AnAsynchronousRunGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
-  StandsStill stands(13);
+  Beside beside(15, true);
   const TrainedBits served =
-      served_run(with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}), 3, small_specs(),
-                 {.clocks = 20, .before = [&](int worker, std::int64_t clock) { stands(worker, clock); }});
-  EXPECT_GE(stands.ahead(), 13);
-  EXPECT_EQ(last_push_of(2, served.events), 19);
+      served_beside(with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}), 20, beside);
+  EXPECT_GE(beside.ahead(), 15);
+  EXPECT_EQ(last_push(2, served.events), 19);
   std::int64_t updates = 0, oldest = 0;
   for (const PushAction& action : served.actions) {
     if (action.kind != Kind::kUpdate) continue;
@@ -207,7 +181,7 @@ TEST(PushServer, AnAsynchronousRunGoesOnBesideAWorkerThatStandsStillAndTakesItBa
     oldest = std::max(oldest, action.age);
   }
   EXPECT_EQ(updates, 3 * 20) << "all of its clocks, later";
-  EXPECT_GE(oldest, 12);
+  EXPECT_GE(oldest, 12) << "of its gradient: another one's pushes of clocks 3 to 14 came before";
 }
 
 // Whoever sleeps, and one that stops for long, by the seed.

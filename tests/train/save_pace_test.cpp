@@ -1,5 +1,6 @@
 #include "zero/train/save_pace.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -35,7 +36,9 @@ TEST(SavePace, TheDiskIsAskedAndNothingIsLeftOnIt) {
   std::atomic<int> told{0};
   run_ranks(2, [&](World& world) {
     Communicator& comm = world.communicator();
-    const double some = estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes);
+    double some = estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes);
+    // The least of several: one that a busy machine held up says much.
+    for (int i = 0; i < 3; ++i) some = std::min(some, estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes));
     const double more = estimate_save_seconds(comm, folder.path(), 2000 * kLeastBytes);
     EXPECT_GT(some, 0);
     EXPECT_GT(more, some) << "a thousand times as much";

@@ -88,6 +88,7 @@ TEST_F(DeviceWatch, BytesThatDoNotComeEndWithTheTimeoutAndNobodyIsBlamed) {
     rank.units.limit = kSoon;
     nccl_->stuck = true;
     Work work = gather(rank, memory);
+    rank.world.barrier({}).wait();  // all have begun it, before anybody waits for so short a time
     const std::string error = message_of<CommError>([&] { work.wait(); });
     expect_says(error, {"all_gather #3 (unit 3, 128 bytes) between devices",
                         "all ranks have begun it, and nccl has not done it within 0.5 s"});

@@ -12,6 +12,7 @@
 #include "tests/message_of.h"
 #include "tests/rendezvous/fake_tcp_store.h"
 #include "tests/this_build.h"
+#include "tests/unclaimed_port.h"
 
 namespace zero {
 namespace {
@@ -93,7 +94,7 @@ std::string meet_over_gloo(const RankEnvironment& ranks) try {
 // The launcher names each start anew: "5f", "5f-1".
 TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
-  const int port = Listener().port();
+  const int port = unclaimed_port();
   const auto rank_of = [port](int rank, const char* run, int generation) {
     return RankEnvironment{.rank = rank,
                            .world = 2,
@@ -116,7 +117,7 @@ TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt
 // /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
 TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
-  const int port = Listener().port();
+  const int port = unclaimed_port();
   const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");
   try {
     open_transport("gloo", {.world = 2, .master_port = port, .run_id = "x"}, std::chrono::hours(1));
@@ -130,7 +131,7 @@ TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
 
 TEST(Plugin, GlooUnderTorchrunNeedsTorchrunsStore) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
-  RankEnvironment ranks{.world = 2, .local_world = 2, .master_port = Listener().port()};
+  RankEnvironment ranks{.world = 2, .local_world = 2, .master_port = unclaimed_port()};
   ranks.agent_run = "none";
   EXPECT_THROW(open_transport("gloo", ranks, std::chrono::hours(1)), CommError);
   // One rank meets nobody.

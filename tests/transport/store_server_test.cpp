@@ -5,6 +5,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include <arpa/inet.h>
@@ -29,15 +30,6 @@ sockaddr_in loopback(int port) {
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
-}
-
-int free_port() {
-  const FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = loopback(0);
-  socklen_t bytes = sizeof address;
-  bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes);
-  return ntohs(address.sin_port);
 }
 
 FileDescriptor connect_to(int port) {
@@ -67,6 +59,16 @@ FileDescriptor enter(int port) {
   FileDescriptor fd = connect_to(port);
   EXPECT_EQ(greet_server(fd.get(), "run", kSecret, kLong).end, Greeting::End::kIn);
   return fd;
+}
+
+// The same where the server drops who takes longer than a second to be let in: a busy machine's rank tries again.
+FileDescriptor enter_at_last(int port) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    FileDescriptor fd = connect_to(port);
+    if (greet_server(fd.get(), "run", kSecret, kLong).end == Greeting::End::kIn) return fd;
+    if (std::chrono::steady_clock::now() - begin > kLong) throw std::runtime_error("nobody is let in");
+  }
 }
 
 Greeting::End try_to_enter(int port, const std::string& name, const std::string& secret) {
@@ -268,7 +270,7 @@ TEST(StoreServer, ConnectionsThatSayNothingAreDroppedAfterAWhile) {
   auto options = options_of(1);
   options.handshake_limit = milliseconds(1000);
   const StoreServer server(options);
-  const FileDescriptor ours = enter(server.port()), silent = connect_to(server.port());
+  const FileDescriptor ours = enter_at_last(server.port()), silent = connect_to(server.port());
   EXPECT_TRUE(hung_up(silent));
   expect_served(ours, "0");  // who is in has all the time of the run
 }
@@ -289,7 +291,7 @@ TEST(StoreServer, WhoSendsAByteAtATimeHoldsUpNobodyAndIsDropped) {
   const FileDescriptor loris = connect_to(server.port());
   const auto hello = to_bytes({.operation = Operation::kHello, .key = "run", .value = draw_nonce()});
   std::size_t sent = 0;
-  const FileDescriptor ours = enter(server.port());
+  const FileDescriptor ours = enter_at_last(server.port());
   const auto begin = std::chrono::steady_clock::now();
   while (sent < hello.size() && send(loris.get(), &hello[sent], 1, MSG_NOSIGNAL) == 1) {
     expect_served(ours, std::to_string(++sent));
@@ -341,10 +343,9 @@ TEST(Handshake, AProofIsOfItsSideItsNoncesAndItsSecret) {
 }
 
 TEST(StoreServer, ATakenPortIsTheUsersToPutRight) {
-  const int port = free_port();
   auto options = options_of(0);
-  options.port = port;
-  const StoreServer server(options);
+  const StoreServer server(options);  // at a port that the system chose
+  const int port = options.port = server.port();
   try {
     const StoreServer second(options);
     FAIL();

@@ -5,6 +5,7 @@
 #include "zero/base/error.h"
 
 #include "tests/rendezvous/fake_tcp_store.h"
+#include "tests/unclaimed_port.h"
 
 namespace zero {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(TorchrunRendezvousTest, NothingIsThrownWhenTheStoreHasGone) {
 
 TEST_F(TorchrunRendezvousTest, WithoutAStoreThereIsAnErrorAtOnce) {
   RankEnvironment nowhere = ranks();
-  nowhere.master_port = Listener().port();
+  nowhere.master_port = unclaimed_port();
   EXPECT_THROW(TorchrunRendezvous(nowhere, seconds(10)), CommError);
 }
 

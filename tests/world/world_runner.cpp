@@ -6,16 +6,15 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zero/base/file.h"
 #include "zero/comm/in_process.h"
 #include "zero/transport/open_transport.h"
 #include "zero/transport/record_flight.h"
+
+#include "tests/unclaimed_port.h"
 
 // Gloo and Open MPI are not instrumented; without this, ThreadSanitizer sees races inside them.
 extern "C" const char* __tsan_default_options() {
@@ -152,16 +151,7 @@ std::vector<std::string> run_processes(const World& world, const std::function<v
 }  // namespace
 
 int free_port() {
-  const FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  return ntohs(address.sin_port);
+  return unclaimed_port();
 }
 
 std::string unique_run_id() {
