@@ -156,7 +156,8 @@ void Placer::choose() {
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
-    throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
+    const bool automatic = options_.device_memory.kind == MemoryBudget::Kind::kAuto;
+    throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(options_.device_memory.bytes),
                       fmt::format("a rank's states take {}; this budget has room for {} of them, and the host for {}",
                                   format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
                       "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");

@@ -42,6 +42,8 @@ struct TrainingPlan {
     std::int64_t host = 0;
   };
   std::optional<Beside> beside;
+  // Why an engine would refuse the plan on the machine for which it is: a ConfigError's text; empty: it would not.
+  std::string refused;
   // Of a rank's files, where states may move while the model trains: room for all that can lie there. 0: none move.
   std::int64_t movable_disk_bytes = 0;
   // Where it is to run, for whether it fits there (memory_fit.h); nothing where nobody asked.
