@@ -64,6 +64,24 @@ TEST(DeviceRules, NcclIsForGpusAndForUnitsThatCrossAsTheyAre) {
   }
 }
 
+TEST(DeviceRules, NcclSumsWhatItMovesAndEqualBlocks) {
+  const auto summed = [](const std::string& transport, const std::string& shards) {
+    return [=](Config& config) {
+      config.zero.reduce = "nccl";
+      config.zero.shards = shards;
+      config.comm.transport = transport;
+    };
+  };
+  for (const char* device : {"cuda", "cuda:1", "auto"}) {
+    EXPECT_TRUE(works_on(device, summed("nccl", "range")));
+    expect_says(refusal_on(device, summed("auto", "range")),
+                {"zero.reduce = \"nccl\"", "it moves between GPUs", "use run.device cuda with comm.transport nccl"});
+    for (const char* shards : {"hash", "whole", "weighted"})
+      expect_says(refusal_on(device, summed("nccl", shards)), {"zero.shards", "NCCL sums equal blocks"});
+  }
+  expect_says(refusal_on("cpu", summed("gloo", "range")), {"zero.reduce = \"nccl\"", "run.device = \"cpu\""});
+}
+
 struct NotOnGpu {
   const char* key;
   Change change;

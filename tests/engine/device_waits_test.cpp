@@ -119,6 +119,11 @@ std::vector<Program> programs(const std::string& folder) {
        .options = {.stage = 3, .accumulate = 2},
        .dtype = low,
        .linked = true},
+      {.name = "stage 1, linked, sums of the link", .options = {.stage = 1, .sums = RankSums::kLinked}, .linked = true},
+      {.name = "stage 3, linked, sums of the link, micro-batches",
+       .options = {.stage = 3, .accumulate = 2, .sums = RankSums::kLinked},
+       .dtype = low,
+       .linked = true},
       {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
   };
 }

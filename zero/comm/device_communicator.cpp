@@ -62,9 +62,10 @@ DeviceCommunicator::DeviceCommunicator(Communicator& control, Device& device, st
                                        const Options& options)
     : control_(control),
       device_(device),
+      linked_sums_(options.linked_sums && link != nullptr),
       ranks_of_a_kernel_(options.ranks_of_a_kernel),
       num_exceptions_(std::uncaught_exceptions()),
-      staging_(link == nullptr
+      staging_(link == nullptr || linked_sums_
                    ? Allocation()
                    : device.allocate(static_cast<std::size_t>(staging_bytes(control.world(), options.staging_bytes)))),
       link_(std::move(link)) {

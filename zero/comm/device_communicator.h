@@ -7,7 +7,9 @@
 //   follow(device, Lane::kCompute, Lane::kUp);
 //
 // A DeviceLink (NCCL) moves the bytes, all of them in the lane kGather. Sums are made on the device, in rank order and fp32, by the
-// kernel kRankSum in the lane kReduce: the bits are those of every other transport. Who calls orders lanes as for StagedCommunicator, but
+// kernel kRankSum in the lane kReduce: the bits are those of every other transport. With Options::linked_sums the link makes them, in
+// the inputs' type and an order of its own, of equal blocks alone: no staging is needed, this rank's block of the input is overwritten,
+// and the kernel casts it, and takes its statistics. Who calls orders lanes as for StagedCommunicator, but
 // that an output is written from the call on, not from wait():
 // - before the call, the lane of the input (a reduction's is kReduce, others' kDown) follows those that wrote it, and kUp follows
 //   those that used the output before;
@@ -46,6 +48,7 @@ class DeviceCommunicator final : public Communicator {
  public:
   struct Options {
     std::int64_t staging_bytes = std::int64_t{64} << 20;
+    bool linked_sums = false;  // of all ranks alike
     int ranks_of_a_kernel =
         static_cast<int>(RankSumArguments::kMost);  // more are summed by several, one after the other
   };
@@ -122,6 +125,8 @@ class DeviceCommunicator final : public Communicator {
   void prepare_sums();
   void receive_tile(const Sum& sum, std::int64_t first, std::byte* slot);
   void sum_tile(const Sum& sum, std::int64_t first, const std::byte* slot);
+  void sum_in_tiles(const Sum& sum);
+  void sum_by_link(const Sum& sum);
   std::size_t take_stats();
   StatsLimbs* stats_at(std::size_t number, const Allocation& memory) const;
 
@@ -135,6 +140,7 @@ class DeviceCommunicator final : public Communicator {
 
   Communicator& control_;
   Device& device_;
+  const bool linked_sums_;
   const int ranks_of_a_kernel_;
   const int num_exceptions_;
   Allocation staging_;             // two slots

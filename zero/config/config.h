@@ -147,6 +147,7 @@ struct ZeroConfig {
   GroupChoice group;
   std::string shards = "range";
   WeightsChoice shard_weights;
+  std::string reduce = "ordered";
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

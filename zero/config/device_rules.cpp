@@ -37,6 +37,15 @@ void check_device(const LoadedConfig& loaded) {
   if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
            "use run.device cuda, or another transport");
+  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
+  if (zero.reduce == "nccl" && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
+    refuse(loaded, "zero.reduce",
+           fmt::format("NCCL sums units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
+                       loaded.config.run.device, comm.transport),
+           "use run.device cuda with comm.transport nccl, or leave it out");
+  if (zero.reduce == "nccl" && zero.shards != "range")
+    refuse(loaded, "zero.shards", "NCCL sums equal blocks (zero.reduce = \"nccl\"), and these are not",
+           "use range, or leave out zero.reduce");
   if (device->is_gpu()) require_works_on_gpu(loaded);
 }
 

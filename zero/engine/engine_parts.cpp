@@ -146,7 +146,7 @@ EngineOptions checked(EngineOptions options, int world) {
 }
 
 // What a link between devices does not go with.
-void check_link(const Device& device, const Placement& placement) {
+void check_link(const Device& device, const EngineOptions& options, const Placement& placement) {
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };
@@ -156,13 +156,20 @@ void check_link(const Device& device, const Placement& placement) {
   if (wire.gather != WireCodec::kNone || wire.reduce != WireCodec::kNone)
     refuse("units that cross in fewer bytes (comm.gather_wire, comm.reduce_wire) are coded on the host",
            "use one of the two");
+  if (options.sums == RankSums::kLinked && options.shards != Cut::kRange)
+    throw ConfigError("zero.shards", std::string(name_of(options.shards)),
+                      "NCCL sums equal blocks (zero.reduce = nccl), and these are not",
+                      "use range, or leave out zero.reduce");
 }
 
 // Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over.
 std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool coded,
-                                                 const EngineSeams& seams) {
+                                                 const EngineOptions& options, const EngineSeams& seams) {
   if (device.host_readable()) return nullptr;
-  if (seams.open_link) return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device));
+  if (seams.open_link)
+    return std::make_unique<DeviceCommunicator>(
+        units, device, seams.open_link(units, device),
+        DeviceCommunicator::Options{.linked_sums = options.sums == RankSums::kLinked});
   return units.world() == 1 && !coded ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
@@ -173,8 +180,12 @@ bool host_updates(const Device& device, const EngineOptions& options, const Upda
 }
 
 // What works on bytes of the device by the host's code so far.
-Device& checked(Device& device, const Placement& placement, bool linked) {
-  if (linked) check_link(device, placement);
+Device& checked(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
+  if (options.sums == RankSums::kLinked && !linked)
+    throw ConfigError("zero.reduce", "nccl",
+                      "NCCL sums units that it moves between GPUs, and here they cross another way",
+                      "use comm.transport nccl with run.device cuda, or leave it out");
+  if (linked) check_link(device, options, placement);
   if (device.host_readable()) return device;
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
     throw ConfigError(key, value,
@@ -212,9 +223,9 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), placer.may_lie(),
+      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, placer.may_lie(),
                      seams.open_link != nullptr)),
-      linked(link_devices(comms.units, device, coded != nullptr, seams)),
+      linked(link_devices(comms.units, device, coded != nullptr, options, seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
       staged(device.host_readable() || linked != nullptr
                  ? nullptr

@@ -21,6 +21,10 @@ namespace zero {
 // kAuto is kEach at every stage: no stage has other bits than the rest (docs/decisions/0018-one-order-of-sums.md).
 enum class Reduce : std::uint8_t { kAuto, kEach, kLast };
 
+// Who adds gradients of ranks up. kLinked: the library that moves units between devices (NCCL), in the gradients' type and an order of
+// its own. Bits then depend on that library, and on the number and the wiring of the devices.
+enum class RankSums : std::uint8_t { kOrdered, kLinked };
+
 // What a user asks for: where each state of every unit lies. `optimizer`: the moments, and the master copy where there
 // is one.
 struct StateFractions {

@@ -87,6 +87,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   const WireCodecs& wire = plan.options.wire;
   if (wire != WireCodecs{})
     json["wire"] = {{"gather", name_of(wire.gather)}, {"reduce", name_of(wire.reduce)}, {"outer", name_of(wire.outer)}};
+  if (plan.options.sums == RankSums::kLinked) json["sums"] = "nccl";
   if (wire.outer_topk > 0) json["wire"].update({{"outer", "topk"}, {"outer_topk", wire.outer_topk}});
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, mesh.shard);

@@ -232,6 +232,14 @@ std::string wire_row(const TrainingPlan& plan) {
   return coded.empty() ? "" : named_row("wire", coded);
 }
 
+std::string sums_row(const TrainingPlan& plan) {
+  if (plan.options.sums == RankSums::kOrdered) return "";
+  return named_row(
+      "sums",
+      "NCCL adds gradients of ranks up, in their own type and in its own order: bits depend on NCCL, and on the "
+      "number of ranks (zero.reduce)");
+}
+
 std::string flop_text(double flops) {
   if (flops >= 1e12) return fmt::format("{:.1f} TFLOP", flops / 1e12);
   if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
@@ -309,6 +317,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += copies_rows(plan);
   text += shards_rows(plan);
   text += wire_row(plan);
+  text += sums_row(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
   text += matrices_row(plan);
