@@ -8,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/comm/in_process.h"
+#include "zero/engine/linked_staging.h"
 #include "zero/engine/placer.h"
 #include "zero/plan/estimate.h"
 #include "zero/report/plan_json.h"
@@ -77,6 +78,19 @@ TEST(PlacedPlan, PutsWhatAGpuHasNoRoomForOnTheHostAsARunDoes) {
     EXPECT_NE(table.find("host 4 ranks of this machine take "), std::string::npos) << table;
     EXPECT_NE(table.find("4.00 GiB are free here: they fit"), std::string::npos) << table;
   }
+}
+
+TEST(PlacedPlan, CountsWhatSumsBetweenGpusTake) {
+  TrainingPlan staged = planned(40 * kMiB), linked = planned(40 * kMiB);
+  linked.linked = true;
+  EXPECT_EQ(fit_of(linked).rank.working,
+            fit_of(staged).rank.working + linked_bytes(linked.units, 4, placement_of(linked), /*min_budget=*/true));
+  place(staged);
+  place(linked);
+  EXPECT_LT(bytes_on(linked, placement_of(linked), Tier::kDevice),
+            bytes_on(staged, placement_of(staged), Tier::kDevice));
+  EXPECT_EQ(bytes_on(linked, placement_of(linked), Tier::kHost),
+            bytes_on(linked, placement_of_run(linked), Tier::kHost));
 }
 
 TEST(PlacedPlan, LeavesAllOnAGpuThatHasRoom) {

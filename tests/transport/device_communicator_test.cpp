@@ -185,6 +185,20 @@ TEST_F(BetweenDevices, SumsOfTheLibraryAreInItsOrderAndNeedNoStaging) {
   }
 }
 
+TEST_F(BetweenDevices, WhatIsHeldIsKnownBeforeThereIsAny) {
+  const std::vector<DeviceCommunicator::Options> all{
+      {}, {.staging_bytes = 1}, {.staging_bytes = 1 << 20, .ranks_of_a_kernel = 2}, {.linked_sums = true}};
+  for (const int world : {1, 2, 3}) {
+    for (const DeviceCommunicator::Options& options : all) {
+      expect_all_well(ends_of_device_ranks(
+          world,
+          [&](DeviceRank& rank) { EXPECT_EQ(rank.comm.held_bytes(), DeviceCommunicator::bytes_of(world, options)); },
+          std::chrono::seconds(60), options));
+    }
+  }
+  EXPECT_EQ(DeviceCommunicator::bytes_of(1, {}), 16 << 10) << "one rank receives nothing";
+}
+
 TEST_F(BetweenDevices, SumsOfUnequalBlocksHaveThem) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     expect_all_well(ends_of_device_ranks(3,

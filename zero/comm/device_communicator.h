@@ -23,7 +23,7 @@
 //
 // One rank needs no link: its gathers are copies on the device, its sums the kernel alone.
 //
-// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes()). drain() has
+// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes(), bytes_of()). drain() has
 // nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for
 // them. `control` and `device` outlive it, and it its works.
 #pragma once
@@ -47,8 +47,9 @@ namespace zero {
 class DeviceCommunicator final : public Communicator {
  public:
   struct Options {
-    std::int64_t staging_bytes = std::int64_t{64} << 20;
-    bool linked_sums = false;  // of all ranks alike
+    std::int64_t staging_bytes = std::int64_t{64}
+                                 << 20;  // wanted; the least that works where it is less. The same on all ranks
+    bool linked_sums = false;            // of all ranks alike
     int ranks_of_a_kernel =
         static_cast<int>(RankSumArguments::kMost);  // more are summed by several, one after the other
   };
@@ -87,8 +88,8 @@ class DeviceCommunicator final : public Communicator {
 
   // Local. Bytes of the device that this one holds.
   std::int64_t held_bytes() const;
-  // Local. Bytes of the device that the tiles of a communicator of `world` ranks take: what is wanted, or the least.
-  static std::int64_t staging_bytes(int world, std::int64_t wanted);
+  // Local. The same of `world` ranks with a link, before there is one.
+  static std::int64_t bytes_of(int world, const Options& options);
 
  private:
   class Queued;
@@ -122,7 +123,9 @@ class DeviceCommunicator final : public Communicator {
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   // ---- a sum, in tiles
-  void prepare_sums();
+  static std::int64_t staging_of(int world, const Options& options);  // bytes of both slots; 0: a sum needs none
+  static std::int64_t partial_of(int world, const Options& options);
+  void prepare_sums(const Options& options);
   void receive_tile(const Sum& sum, std::int64_t first, std::byte* slot);
   void sum_tile(const Sum& sum, std::int64_t first, const std::byte* slot);
   void sum_in_tiles(const Sum& sum);

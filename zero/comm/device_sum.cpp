@@ -22,7 +22,7 @@ DeviceLink::Element element_of(DType dtype) {
 std::int64_t slot_bytes(int world, std::int64_t wanted) {
   const std::int64_t others = std::max(world - 1, 1);
   const std::int64_t least = others * kStatsBlock * static_cast<std::int64_t>(sizeof(float));
-  return std::max(wanted / 2 / 256 * 256, least);
+  return std::max((wanted / 2 + 255) / 256 * 256, least);
 }
 
 }  // namespace
@@ -51,19 +51,27 @@ struct DeviceCommunicator::Sum {
   }
 };
 
-std::int64_t DeviceCommunicator::staging_bytes(int world, std::int64_t wanted) {
-  return 2 * slot_bytes(world, wanted);
+std::int64_t DeviceCommunicator::staging_of(int world, const Options& options) {
+  return options.linked_sums || world == 1 ? 0 : 2 * slot_bytes(world, options.staging_bytes);
+}
+
+// Of the most elements that a tile has.
+std::int64_t DeviceCommunicator::partial_of(int world, const Options& options) {
+  if (world <= options.ranks_of_a_kernel) return 0;
+  const auto others = static_cast<std::int64_t>(size_of(DType::kBFloat16)) * (world - 1);
+  return staging_of(world, options) / 2 / others * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t DeviceCommunicator::bytes_of(int world, const Options& options) {
+  return staging_of(world, options) + partial_of(world, options) + static_cast<std::int64_t>(kMostSums * kStatsStride);
 }
 
 std::int64_t DeviceCommunicator::held_bytes() const {
   return static_cast<std::int64_t>(staging_.size() + partial_.size() + stats_.size());
 }
 
-void DeviceCommunicator::prepare_sums() {
-  if (world() > ranks_of_a_kernel_ && !linked_sums_) {
-    const std::size_t others = static_cast<std::size_t>(world() - 1) * size_of(DType::kBFloat16);
-    partial_ = device_.allocate(staging_.size() / 2 / others * sizeof(float));
-  }
+void DeviceCommunicator::prepare_sums(const Options& options) {
+  if (link_ != nullptr) partial_ = device_.allocate(static_cast<std::size_t>(partial_of(world(), options)));
   stats_ = device_.allocate(kMostSums * kStatsStride);
   stats_down_ = device_.allocate_pinned(kMostSums * kStatsStride);
   stats_taken_.assign(kMostSums, false);
@@ -119,8 +127,7 @@ void DeviceCommunicator::sum_in_tiles(const Sum& whole) {
   const std::int64_t others = std::max(world() - 1, 1);
   std::int64_t most = 0;
   for (int r = 0; r < world(); ++r) most = std::max(most, sum.numel(r));
-  sum.tile =
-      link_ == nullptr ? most : static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
+  sum.tile = world() == 1 ? most : static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
   for (std::int64_t first = 0; first < most; first += sum.tile) {
     const std::size_t number = next_slot_++ % slot_free_.size();
     std::byte* const received = staging_.data() + number * slot;

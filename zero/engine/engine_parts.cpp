@@ -12,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/linked_staging.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/lane_link.h"
@@ -164,12 +165,10 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
 
 // Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over.
 std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool coded,
-                                                 const EngineOptions& options, const EngineSeams& seams) {
+                                                 const DeviceCommunicator::Options& options, const EngineSeams& seams) {
   if (device.host_readable()) return nullptr;
   if (seams.open_link)
-    return std::make_unique<DeviceCommunicator>(
-        units, device, seams.open_link(units, device),
-        DeviceCommunicator::Options{.linked_sums = options.sums == RankSums::kLinked});
+    return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device), options);
   return units.world() == 1 && !coded ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
@@ -225,7 +224,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
       device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, placer.may_lie(),
                      seams.open_link != nullptr)),
-      linked(link_devices(comms.units, device, coded != nullptr, options, seams)),
+      linked(link_devices(comms.units, device, coded != nullptr,
+                          linked_options(units, comms.mesh.shard, placer.placement(), budget.is_min()), seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
       staged(device.host_readable() || linked != nullptr
                  ? nullptr

@@ -42,6 +42,11 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   return true;
 }
 
+Placement as_linked(Placement placement, const EngineSeams& seams) {
+  placement.linked = seams.open_link != nullptr;
+  return placement;
+}
+
 }  // namespace
 
 bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world) {
@@ -63,6 +68,7 @@ Placement placement_of(const EngineOptions& options, const std::vector<Unit>& un
   placement.fp32_sums = keeps_fp32_sums(options);
   set_exchange(placement, mesh, options);
   placement.updated_elsewhere = options.updated_elsewhere;
+  placement.sums = options.sums;
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
@@ -73,7 +79,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
       options_(options),
       model_{.units = units,
              .world = mesh.shard,
-             .placement = placement_of(options, units, mesh),
+             .placement = as_linked(placement_of(options, units, mesh), seams),
              .optimizer = spec_of(rule),
              .profile = seams.profile},
       budgets_(comm, options, is_ours(options), seams),

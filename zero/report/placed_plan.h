@@ -23,7 +23,7 @@ Schedule schedule_of(const TrainingPlan& plan, const Trace& trace);
 // States may leave the device: options say so, or the plan is for a GPU whose free memory is known.
 bool may_leave_device(const TrainingPlan& plan);
 
-// Tells a Placer of the GPU for which the plan is, if its free memory is known. Of other plans nothing is changed.
+// Tells a Placer of the GPU for which the plan is, if its free memory is known, and whether units cross from GPU to GPU.
 void tell_device(const TrainingPlan& plan, EngineSeams& known);
 
 // The room that fractions need, of which it is known before anything is probed whether options give it. Throws ConfigError.

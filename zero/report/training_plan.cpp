@@ -33,6 +33,8 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
   Placement placement =
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
   set_exchange(placement, mesh_of(plan), options);
+  placement.linked = plan.linked;
+  placement.sums = options.sums;
   return placement;
 }
 

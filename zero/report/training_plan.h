@@ -32,6 +32,7 @@ struct TrainingPlan {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
   int world = 1;                 // ranks that hold the states
+  bool linked = false;           // units cross from GPU to GPU (comm.transport nccl)
   int workers = 0;               // ranks beside them, where those are servers
   EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device

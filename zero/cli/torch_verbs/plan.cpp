@@ -385,6 +385,7 @@ int print_plan(const PlanRequest& request) {
   auto [shape, task, plan] = planned_model(request, attach);
   plan.options.local_world = plan.machine->ranks;
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
+  plan.linked = on_gpu && config.comm.transport == "nccl";
   if (on_gpu) refuse_profile_of_gpu(request.profile);
   const Trace trace = may_leave_device(plan) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, *task, trace);
