@@ -83,6 +83,16 @@ TEST(Budget, SumsBetweenLinkedDevicesTakeTheirStagingOfIt) {
   EXPECT_EQ(linked_bytes(plan.units, 2, linked, false), statistics) << "the link adds in place";
 }
 
+TEST(Budget, CopiesAddUpOnTheHostBesideADeviceWithMemoryOfItsOwn) {
+  const Plan plan;
+  Placement copies = plan.placement();
+  const std::int64_t once = staging_bytes(plan.units, plan.world, copies, false);
+  copies.copies = 2;
+  EXPECT_GT(staging_bytes(plan.units, plan.world, copies, false), once);
+  copies.apart = true;
+  EXPECT_EQ(staging_bytes(plan.units, plan.world, copies, false), once);
+}
+
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
   const Plan plan;
   const std::int64_t bytes = plan.state() + 2 * plan.largest() + 5000;

@@ -53,7 +53,10 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
-  refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");
+  if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
+    refuse(loaded, "zero.group",
+           "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
+           "leave it 0, or use comm.transport auto");
   refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
                 "use train.checkpoint_activations alone");
   const CommConfig& comm = loaded.config.comm;

@@ -42,8 +42,9 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   return true;
 }
 
-Placement as_linked(Placement placement, const EngineSeams& seams) {
+Placement on_its_device(Placement placement, const EngineSeams& seams) {
   placement.linked = seams.open_link != nullptr;
+  placement.apart = seams.free_device_bytes != nullptr || (seams.device != nullptr && !seams.device->host_readable());
   return placement;
 }
 
@@ -79,7 +80,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
       options_(options),
       model_{.units = units,
              .world = mesh.shard,
-             .placement = as_linked(placement_of(options, units, mesh), seams),
+             .placement = on_its_device(placement_of(options, units, mesh), seams),
              .optimizer = spec_of(rule),
              .profile = seams.profile},
       budgets_(comm, options, is_ours(options), seams),

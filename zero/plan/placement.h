@@ -54,6 +54,7 @@ struct Placement {
   bool outer_overlap = false;    // and the sums of one are on their way while the copies compute
   WireCodecs wire;               // of what crosses between ranks
   bool linked = false;           // units cross from device to device (NCCL), and sums take staging there
+  bool apart = false;            // the device has memory of its own: what copies add up lies in main memory
   RankSums sums = RankSums::kOrdered;
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
