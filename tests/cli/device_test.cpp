@@ -56,10 +56,10 @@ TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
 }
 
 TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
-  const Ran ran = zero("train c.toml --run.device cuda --zero.group 1");
+  const Ran ran = zero("train c.toml --run.device cuda --zero.link_bandwidth 1GiB");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_CONTAINS(ran.errors, "zero.group = 1: several copies of the model do");
-  EXPECT_CONTAINS(ran.errors, "not work on a GPU yet");
+  EXPECT_CONTAINS(ran.errors, "zero.link_bandwidth = ");
+  EXPECT_CONTAINS(ran.errors, "a link that stands for PCIe does not work on a GPU yet");
   EXPECT_TRUE(left_nothing());
 }
 

@@ -34,6 +34,7 @@ TEST(Choices, EachWordThatAKeyAllowsHasAValue) {
   expect_allowed(kAugments, "data.augment");
   expect_allowed(kOrders, "data.order");
   expect_allowed(kReduces, "train.reduce");
+  expect_allowed(kRankSums, "zero.reduce");
   expect_allowed(kActivationTiers, "train.offload_activations");
   expect_allowed(kDTypes, "train.dtype");
   expect_allowed(kReduceDTypes, "train.reduce_dtype");

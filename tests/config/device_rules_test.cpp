@@ -64,6 +64,35 @@ TEST(DeviceRules, NcclIsForGpusAndForUnitsThatCrossAsTheyAre) {
   }
 }
 
+TEST(DeviceRules, NcclSumsWhatItMovesAndEqualBlocks) {
+  const auto summed = [](const std::string& transport, const std::string& shards) {
+    return [=](Config& config) {
+      config.zero.reduce = "nccl";
+      config.zero.shards = shards;
+      config.comm.transport = transport;
+    };
+  };
+  for (const char* device : {"cuda", "cuda:1", "auto"}) {
+    EXPECT_TRUE(works_on(device, summed("nccl", "range")));
+    expect_says(refusal_on(device, summed("auto", "range")),
+                {"zero.reduce = \"nccl\"", "it moves between GPUs", "use run.device cuda with comm.transport nccl"});
+    for (const char* shards : {"hash", "whole", "weighted"})
+      expect_says(refusal_on(device, summed("nccl", shards)), {"zero.shards", "NCCL sums equal blocks"});
+  }
+  expect_says(refusal_on("cpu", summed("gloo", "range")), {"zero.reduce = \"nccl\"", "run.device = \"cpu\""});
+}
+
+TEST(DeviceRules, CopiesOfTheModelAddUpTheirGradientsOnTheHost) {
+  const auto copies_over = [](const std::string& transport) {
+    return [=](Config& config) {
+      config.zero.group = 2;
+      config.comm.transport = transport;
+    };
+  };
+  for (const char* transport : {"auto", "gloo", "mpi"}) EXPECT_TRUE(works_on("cuda", copies_over(transport)));
+  expect_says(refusal_on("cuda", copies_over("nccl")), {"zero.group = 2", "on the host", "comm.transport auto"});
+}
+
 struct NotOnGpu {
   const char* key;
   Change change;
@@ -73,7 +102,6 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
   const NotOnGpu all[] = {
       {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
       {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
-      {"zero.group = 2", [](Config& config) { config.zero.group = 2; }},
       {"zero.secondary_group = 2", [](Config& config) { config.zero.secondary_group = 2; }},
       {"train.offload_activations = \"host\"", [](Config& config) { config.train.offload_activations = "host"; }},
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
@@ -96,9 +124,10 @@ TEST(DeviceRules, EveryOptimizerWorksThereWithItsStateOnAnyTierAtEveryStage) {
 }
 
 TEST(DeviceRules, TheyAreAmongTheRulesOfEveryConfiguration) {
-  const std::string message = message_of<ConfigError>(
-      [] { load_config({.text = "[run]\ndevice = \"cuda\"\n[zero]\ngroup = 2\n", .text_name = "mine.toml"}); });
-  expect_says(message, {"mine.toml:4: zero.group = 2"});
+  const std::string message = message_of<ConfigError>([] {
+    load_config({.text = "[run]\ndevice = \"cuda\"\n[zero]\nlink_bandwidth = \"1GiB\"\n", .text_name = "mine.toml"});
+  });
+  expect_says(message, {"mine.toml:4: zero.link_bandwidth"});
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ TEST(Unknown, SuggestsTheNearKey) {
 TEST(Unknown, FarFromEverythingListsWhatThereIs) {
   const std::string message = message_of<ConfigError>([] { throw_unknown("", "zero.qqqqqqqq", ""); });
   EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
-  EXPECT_NE(message.find("keys of [zero]: stage group secondary_group shards shard_weights device_memory"),
+  EXPECT_NE(message.find("keys of [zero]: stage group secondary_group shards shard_weights reduce device_memory"),
             std::string::npos)
       << message;
 }

@@ -8,6 +8,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/engine/linked_staging.h"
 #include "zero/plan/estimate.h"
 
 #include "../fp32_states.h"
@@ -51,6 +52,45 @@ struct Plan {
 
 TEST(Budget, MinIsStrictHoweverMuchIsFree) {
   EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_min());
+}
+
+// Of 64 MiB at most, and of twice the largest gradient where that is less.
+TEST(Budget, SumsBetweenLinkedDevicesTakeTheirStagingOfIt) {
+  Plan plan;
+  Placement linked = plan.placement();
+  linked.linked = true;
+  const auto staged = [&](const Placement& placement, bool min) {
+    return staging_bytes(plan.units, plan.world, placement, min);
+  };
+  for (const bool min : {false, true}) {
+    const std::int64_t more = linked_bytes(plan.units, plan.world, linked, min);
+    EXPECT_GT(more, 0);
+    EXPECT_EQ(staged(linked, min), staged(plan.placement(), min) + more);
+  }
+  const std::int64_t least = plan.state() + plan.largest() + staged(plan.placement(), true);
+  const auto budget = [&](const Placement& placement, std::int64_t bytes) {
+    return gather_budget({MemoryBudget::Kind::kBytes, bytes}, plan.units, plan.world, placement, fp32_states(2), 3, 0);
+  };
+  EXPECT_NO_THROW(budget(plan.placement(), least));
+  EXPECT_THROW(budget(linked, least), ConfigError);
+  EXPECT_NO_THROW(budget(linked, least + linked_bytes(plan.units, plan.world, linked, true)));
+
+  plan.units = make_units({{.name = "w", .shape = {64 << 20}}}, {});
+  const std::int64_t statistics = 16 << 10;
+  EXPECT_EQ(linked_bytes(plan.units, 2, linked, false), (64 << 20) + statistics);
+  EXPECT_EQ(linked_bytes(plan.units, 2, linked, true), (8 << 20) + statistics);
+  linked.sums = RankSums::kLinked;
+  EXPECT_EQ(linked_bytes(plan.units, 2, linked, false), statistics) << "the link adds in place";
+}
+
+TEST(Budget, CopiesAddUpOnTheHostBesideADeviceWithMemoryOfItsOwn) {
+  const Plan plan;
+  Placement copies = plan.placement();
+  const std::int64_t once = staging_bytes(plan.units, plan.world, copies, false);
+  copies.copies = 2;
+  EXPECT_GT(staging_bytes(plan.units, plan.world, copies, false), once);
+  copies.apart = true;
+  EXPECT_EQ(staging_bytes(plan.units, plan.world, copies, false), once);
 }
 
 TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {

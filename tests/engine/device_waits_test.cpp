@@ -22,14 +22,13 @@
 namespace zero {
 namespace {
 
-constexpr int kWorld = 2;
-
 struct Program {
   std::string name;
   EngineOptions options;
   DType dtype = DType::kFloat32;
   int steps = 2;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
+  int world = 2;
   bool linked = false;     // devices exchange bytes without the host
   bool on_a_disk = false;  // its order of operations depends on when the disk answers
 };
@@ -119,6 +118,16 @@ std::vector<Program> programs(const std::string& folder) {
        .options = {.stage = 3, .accumulate = 2},
        .dtype = low,
        .linked = true},
+      {.name = "stage 1, linked, sums of the link", .options = {.stage = 1, .sums = RankSums::kLinked}, .linked = true},
+      {.name = "stage 3, linked, sums of the link, micro-batches",
+       .options = {.stage = 3, .accumulate = 2, .sums = RankSums::kLinked},
+       .dtype = low,
+       .linked = true},
+      {.name = "stage 1, two copies", .options = {.stage = 1, .group = 1}},
+      {.name = "stage 3, two copies of two ranks, micro-batches",
+       .options = {.stage = 3, .group = 2, .accumulate = 2},
+       .dtype = low,
+       .world = 4},
       {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
   };
 }
@@ -138,17 +147,21 @@ struct Outcome {
 Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, std::optional<std::uint64_t> late = {}) {
   const bool far_behind = !program.linked;
   RecordedDevice first({.on_race = OnRace::kList, .late = late, .dropped_wait = dropped, .far_behind = far_behind});
-  RecordedDevice second({.far_behind = far_behind});
+  std::vector<std::unique_ptr<RecordedDevice>> others;
+  for (int rank = 1; rank < program.world; ++rank)
+    others.push_back(std::make_unique<RecordedDevice>(RecordedDevice::Options{.far_behind = far_behind}));
   ThreadLink::Mail mail;
   ScriptedSteps steps{.steps = program.steps, .before = program.before};
-  steps.device = [&](int rank) -> Device* { return rank == 0 ? &first : &second; };
+  steps.device = [&](int rank) -> Device* {
+    return rank == 0 ? &first : others[static_cast<std::size_t>(rank) - 1].get();
+  };
   if (program.linked)
     steps.seams.open_link = [&mail](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
       return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
     };
   Outcome outcome;
   try {
-    outcome.run = scripted_run(kWorld, small_specs(program.dtype), program.options, steps);
+    outcome.run = scripted_run(program.world, small_specs(program.dtype), program.options, steps);
   } catch (const Error& error) {
     outcome.error = error.what();
   }

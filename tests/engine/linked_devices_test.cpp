@@ -37,7 +37,9 @@ ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const Eng
 
 void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
                            std::optional<std::uint64_t> late = {}) {
-  const ScriptedRun linked = run_linked(world, specs, options, late), host = scripted_run(world, specs, options, {});
+  EngineOptions ordered = options;
+  ordered.sums = RankSums::kOrdered;
+  const ScriptedRun linked = run_linked(world, specs, options, late), host = scripted_run(world, specs, ordered, {});
   EXPECT_EQ(linked, host) << options.stage;
   for (std::size_t rank = 0; rank < linked.reports.size(); ++rank) {
     EXPECT_EQ(linked.reports[rank].sent_bytes_per_step, host.reports[rank].sent_bytes_per_step) << options.stage;
@@ -72,6 +74,19 @@ TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {
       expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
 }
 
+// That link adds in rank order, too, and rounds once.
+TEST(LinkedDevices, SumsOfTheLinkGoWhereOrderedOnesGo) {
+  for (const int world : {1, 2, 3})
+    for (const EngineOptions& options : at_all_stages({.accumulate = 2, .sums = RankSums::kLinked}))
+      expect_bits_and_bytes(world, small_specs(), options);
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const EngineOptions& options : at_all_stages({.sums = RankSums::kLinked}))
+      expect_bits_and_bytes(2, small_specs(dtype), options, /*late=*/1);
+  EngineOptions away{.stage = 3, .sums = RankSums::kLinked};
+  away.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
+  expect_bits_and_bytes(2, small_specs(), away);
+}
+
 // One GPU is one rank of NCCL. More need more GPUs.
 TEST(LinkedDevices, OneRankOverNcclOnAGpuHasThem) {
   const char* const name = std::getenv("ZERO_TEST_DEVICE");
@@ -102,6 +117,12 @@ TEST(LinkedDevices, UnitsInMainMemoryAndCodedOnesAreRefused) {
   EngineOptions coded{.stage = 3};
   coded.wire.gather = WireCodec::kInt8;
   EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), coded); }), "comm.gather_wire");
+  const EngineOptions summed{.stage = 3, .sums = RankSums::kLinked};
+  EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), summed, {}); }),
+                  "zero.reduce = nccl: NCCL sums units that it moves between GPUs");
+  EngineOptions hashed = summed;
+  hashed.shards = Cut::kHash;
+  EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), hashed); }), "NCCL sums equal blocks");
 }
 
 }  // namespace

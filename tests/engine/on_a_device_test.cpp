@@ -106,6 +106,54 @@ TEST(OnADevice, StatesOnADiskHaveThem) {
   expect_host_bits(2, small_specs(DType::kBFloat16), options);
 }
 
+// Of groups of one and two ranks.
+TEST(OnADevice, CopiesOfTheModelHaveThem) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int group : {1, 2}) {
+      for (const EngineOptions& options : at_all_stages({.group = group, .clip = 0.5, .accumulate = 2})) {
+        EngineOptions once = options;
+        once.group = 0;
+        Devices devices(4);
+        const ScriptedRun copies = run_on(&devices, 4, small_specs(dtype), options);
+        EXPECT_EQ(copies, run_on(nullptr, 4, small_specs(dtype), once)) << options.stage << ", " << group;
+        const ScriptedRun host = run_on(nullptr, 4, small_specs(dtype), options);
+        for (std::size_t rank = 0; rank < 4; ++rank) {
+          EXPECT_EQ(copies.reports[rank].sent_bytes_per_step, host.reports[rank].sent_bytes_per_step);
+          EXPECT_EQ(copies.reports[rank].copies.sent_bytes_per_step, host.reports[rank].copies.sent_bytes_per_step);
+        }
+      }
+    }
+  }
+}
+
+TEST(OnADevice, CopiesOnLowerTiersCodedOrLateHaveThem) {
+  EngineOptions away{.stage = 3, .group = 2, .accumulate = 2};
+  away.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
+  expect_host_bits(4, small_specs(DType::kBFloat16), away);
+  for (const int group : {1, 2}) {
+    EngineOptions coded{.stage = 2, .group = group};
+    coded.wire.outer = WireCodec::kInt8;
+    expect_host_bits(4, small_specs(), coded);
+  }
+  const EngineOptions options{.stage = 3, .group = 2, .accumulate = 2};
+  const ScriptedRun expected = run_on(nullptr, 4, small_specs(), options);
+  for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+    Devices devices(4, {.late = seed, .far_behind = seed % 2 == 0});
+    EXPECT_EQ(run_on(&devices, 4, small_specs(), options), expected) << seed;
+  }
+}
+
+// Partial sums on their way between copies lie where they are made: not on the device.
+TEST(OnADevice, CopiesTakeTheirBlocksOfTheHost) {
+  const auto staged = [](Devices* devices, int world, int group) {
+    const EngineOptions options{.stage = 0, .group = group};
+    return run_on(devices, world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
+  };
+  Devices four(4), two(2);
+  EXPECT_EQ(staged(&four, 4, 2), staged(&two, 2, 0));
+  EXPECT_GT(staged(nullptr, 4, 2), staged(&two, 2, 0));
+}
+
 TEST(OnADevice, OtherRulesAverageAndDelayHaveThem) {
   expect_host_bits(2, small_specs(), {.stage = 3, .optimizer = SgdOptions{.momentum = 0.9}, .ema = 0.9});
   expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = AdamW8bitOptions{}});
@@ -324,7 +372,7 @@ TEST(OnADevice, SeveralCopiesAreRefusedByName) {
     }
     return text;
   };
-  EXPECT_CONTAINS(refused({.group = 1}), "zero.group");
+  EXPECT_CONTAINS(refused({.local = LocalSteps{}}), "sync.mode");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "zero/comm/device_link.h"
+#include "zero/comm/rank_sum.h"
 
 namespace zero {
 
@@ -39,6 +40,33 @@ class ThreadLink final : public DeviceLink {
       received.push_back({peer, block, in.size()});
     }
     return exchange(stream, sent, received);
+  }
+
+  // In rank order and fp32, rounded once: the bits of ordered sums, where these are rounded once.
+  State reduce_scatter(void* stream, const std::byte* in, std::byte* out, std::size_t numel, Element element) override {
+    const DType dtype = element == Element::kFloat32   ? DType::kFloat32
+                        : element == Element::kFloat16 ? DType::kFloat16
+                                                       : DType::kBFloat16;
+    const std::size_t bytes = numel * size_of(dtype);
+    std::vector<std::vector<std::byte>> blocks(static_cast<std::size_t>(world_), std::vector<std::byte>(bytes));
+    std::vector<const std::byte*> parts;
+    std::vector<Sent> sent;
+    std::vector<Received> received;
+    for (int peer = 0; peer < world_; ++peer) {
+      const std::byte* const theirs = in + static_cast<std::size_t>(peer) * bytes;
+      std::vector<std::byte>& block = blocks[static_cast<std::size_t>(peer)];
+      parts.push_back(block.data());
+      if (peer == rank_) {
+        block.assign(theirs, theirs + bytes);
+        continue;
+      }
+      sent.push_back({peer, theirs, bytes});
+      received.push_back({peer, block.data(), bytes});
+    }
+    const State state = exchange(stream, sent, received);
+    sum_ranks({.in = parts, .dtype = dtype, .out = out, .out_dtype = dtype, .numel = static_cast<std::int64_t>(numel)},
+              nullptr);
+    return state;
   }
 
   State exchange(void* /*stream*/, std::span<const Sent> sent, std::span<const Received> received) override {

@@ -28,6 +28,14 @@ TEST(PlanTable, RepeatedBlocksAreOneLine) {
   EXPECT_NE(table.find("28,736 parameters, stage 3 on 2 ranks"), std::string::npos) << table;
 }
 
+TEST(PlanTable, SumsByNcclAreNamed) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_EQ(one_line(plan_table(plan, std::array{3})).find("NCCL"), std::string::npos);
+  plan.options.sums = RankSums::kLinked;
+  EXPECT_NE(one_line(plan_table(plan, std::array{3})).find("sums NCCL adds gradients of ranks up"), std::string::npos);
+  EXPECT_EQ(json::parse(plan_json(plan, std::array{3}))["sums"], "nccl");
+}
+
 TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
   const auto all = plan_table(some_plan(4, 1), kAllStages);
   for (const char* row : {"\n stage 0", "\n>stage 1", "\n stage 2", "\n stage 3"})

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/comm/rank_sum.h"
+
 #include "tests/transport/device_ranks.h"
 
 namespace zero {
@@ -92,6 +94,47 @@ Reduced reduce_on(Communicator& comm, Device* device, const SumCase& the) {
   return {out, fmt::format("{:a}", stats.sum_squares.value()), stats.num_non_finite};
 }
 
+template <typename Element>
+Bytes added_by_ring(const std::vector<Bytes>& inputs, int owner, std::size_t numel) {
+  const auto world = static_cast<int>(inputs.size());
+  const auto element = [&](int rank, std::size_t i) {
+    Element value;
+    std::memcpy(&value, inputs[static_cast<std::size_t>(rank)].data() + i * sizeof value, sizeof value);
+    return to_float(value);
+  };
+  Bytes sum(numel * sizeof(Element));
+  for (std::size_t i = 0; i < numel; ++i) {
+    const std::size_t at = static_cast<std::size_t>(owner) * numel + i;
+    float value = element((owner + 1) % world, at);
+    for (int next = 2; next <= world; ++next)
+      value = to_float(rounded_to<Element>(value + element((owner + next) % world, at)));
+    const auto rounded = rounded_to<Element>(value);
+    std::memcpy(sum.data() + i * sizeof rounded, &rounded, sizeof rounded);
+  }
+  return sum;
+}
+
+// What reduce_on() gives where the fake NCCL adds.
+Reduced reduced_by_ring(int world, int rank, const SumCase& the) {
+  const auto all = static_cast<std::size_t>(9000 * world);
+  std::vector<Bytes> inputs;
+  for (int r = 0; r < world; ++r)
+    inputs.push_back(random_elements(the.dtype, all, 17U + static_cast<std::uint32_t>(r)));
+  const Bytes sum = the.dtype == DType::kFloat32 ? added_by_ring<float>(inputs, rank, 9000)
+                                                 : added_by_ring<BFloat16Bits>(inputs, rank, 9000);
+  Bytes out = random_elements(the.out_dtype, 9000, 5);
+  const std::byte* const in[] = {sum.data()};
+  ReduceStats stats;
+  sum_ranks({.in = in,
+             .dtype = the.dtype,
+             .out = out.data(),
+             .out_dtype = the.out_dtype,
+             .numel = 9000,
+             .accumulate = the.accumulate},
+            &stats);
+  return {out, fmt::format("{:a}", stats.sum_squares.value()), stats.num_non_finite};
+}
+
 class BetweenDevices : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(nccl_, nullptr) << "no fake NCCL beside the test"; }
@@ -118,6 +161,42 @@ TEST_F(BetweenDevices, SumsHaveTheBitsOfTheHost) {
           std::chrono::seconds(60), {.staging_bytes = 1}));
     }
   }
+}
+
+TEST_F(BetweenDevices, SumsOfTheLibraryAreInItsOrderAndNeedNoStaging) {
+  const std::vector<SumCase> cases{{},
+                                   {.accumulate = true},
+                                   {.dtype = DType::kBFloat16},
+                                   {.dtype = DType::kBFloat16, .out_dtype = DType::kBFloat16},
+                                   {.dtype = DType::kBFloat16, .accumulate = true}};
+  for (const int world : {1, 2, 3, 4}) {
+    for (const SumCase& the : cases) {
+      expect_all_well(ends_of_device_ranks(
+          world,
+          [&](DeviceRank& rank) {
+            EXPECT_EQ(reduce_on(rank.comm, &rank.gpu, the), reduced_by_ring(world, rank.world.rank(), the)) << world;
+            EXPECT_LE(rank.comm.held_bytes(), 16 << 10) << "statistics alone";
+            const auto own = static_cast<std::int64_t>(9000 * size_of(the.dtype));
+            EXPECT_EQ(rank.comm.traffic().sent_bytes, (world - 1) * own) << "as many as in rank order";
+            EXPECT_EQ(rank.comm.traffic().received_bytes, (world - 1) * own);
+          },
+          std::chrono::seconds(60), {.linked_sums = true}));
+    }
+  }
+}
+
+TEST_F(BetweenDevices, WhatIsHeldIsKnownBeforeThereIsAny) {
+  const std::vector<DeviceCommunicator::Options> all{
+      {}, {.staging_bytes = 1}, {.staging_bytes = 1 << 20, .ranks_of_a_kernel = 2}, {.linked_sums = true}};
+  for (const int world : {1, 2, 3}) {
+    for (const DeviceCommunicator::Options& options : all) {
+      expect_all_well(ends_of_device_ranks(
+          world,
+          [&](DeviceRank& rank) { EXPECT_EQ(rank.comm.held_bytes(), DeviceCommunicator::bytes_of(world, options)); },
+          std::chrono::seconds(60), options));
+    }
+  }
+  EXPECT_EQ(DeviceCommunicator::bytes_of(1, {}), 16 << 10) << "one rank receives nothing";
 }
 
 TEST_F(BetweenDevices, SumsOfUnequalBlocksHaveThem) {

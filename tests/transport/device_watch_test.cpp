@@ -33,6 +33,60 @@ Work gather(DeviceRank& rank, const Allocation& memory, std::size_t bytes = 64, 
   return rank.comm.all_gather(memory.bytes().first(bytes), memory.bytes().subspan(128, 2 * bytes), {.unit = unit});
 }
 
+// Of the library's own.
+Work sum(DeviceRank& rank, const Allocation& memory) {
+  return rank.comm.reduce_scatter({.in = memory.bytes().first(128), .out = memory.bytes().subspan(512, 64)},
+                                  {.unit = 5});
+}
+constexpr const char* kSum = "reduce_scatter #3 (unit 5, 128 bytes) between devices";
+
+TEST_F(DeviceWatch, ASumOfTheLibraryThatDoesNotComeEndsWithTheTimeout) {
+  for (const bool busy : {false, true}) {
+    nccl_->reset();
+    std::latch both(2);
+    const auto ends = ends_of_device_ranks(
+        2,
+        [&](DeviceRank& rank) {
+          const Allocation memory = rank.gpu.allocate(1024);
+          rank.world.barrier({}).wait();
+          rank.units.limit = kSoon;
+          (busy ? nccl_->busy : nccl_->stuck) = true;
+          const std::string error = message_of<CommError>([&] { sum(rank, memory).wait(); });
+          expect_says(error, {kSum, busy ? "nccl could not begin it within 0.5 s"
+                                         : "all ranks have begun it, and nccl has not done it within 0.5 s"});
+          join_all(rank.gpu);  // what was queued has ended
+          EXPECT_EQ(message_of<CommError>([&] { sum(rank, memory).wait(); }), error);
+          both.arrive_and_wait();
+        },
+        std::chrono::seconds(60), {.linked_sums = true});
+    for (const std::string& end : ends) EXPECT_EQ(end, "");
+  }
+}
+
+TEST_F(DeviceWatch, ASumOfTheLibraryThatFailsOrThatARankLeavesNamesWhoIsAtFault) {
+  for (const bool leaves : {false, true}) {
+    nccl_->reset();
+    const auto ends = ends_of_device_ranks(2,
+                                           [&](DeviceRank& rank) {
+                                             const Allocation memory = rank.gpu.allocate(1024);
+                                             rank.world.barrier({}).wait();
+                                             nccl_->stuck = true;
+                                             rank.world.barrier({}).wait();
+                                             Work work = sum(rank, memory);
+                                             if (leaves && rank.world.rank() == 0) throw Error("it leaves");
+                                             rank.world.barrier({}).wait();
+                                             if (!leaves) nccl_->failing = 0;
+                                             work.wait();
+                                           },
+                                           std::chrono::seconds(60), {.linked_sums = true});
+    if (leaves)
+      EXPECT_EQ(ends[0], "it leaves");
+    else
+      expect_says(ends[0], {kSum, "nccl: remote process exited or there was a network error"});
+    expect_says(ends[1], {"rank 0"});
+  }
+}
+
 TEST_F(DeviceWatch, RanksThatDoOtherThingsAreBothNamed) {
   for (const bool other_unit : {true, false}) {
     const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {

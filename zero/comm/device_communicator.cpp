@@ -62,14 +62,14 @@ DeviceCommunicator::DeviceCommunicator(Communicator& control, Device& device, st
                                        const Options& options)
     : control_(control),
       device_(device),
+      linked_sums_(options.linked_sums && link != nullptr),
       ranks_of_a_kernel_(options.ranks_of_a_kernel),
       num_exceptions_(std::uncaught_exceptions()),
-      staging_(link == nullptr
-                   ? Allocation()
-                   : device.allocate(static_cast<std::size_t>(staging_bytes(control.world(), options.staging_bytes)))),
+      staging_(link == nullptr ? Allocation()
+                               : device.allocate(static_cast<std::size_t>(staging_of(control.world(), options)))),
       link_(std::move(link)) {
   ZERO_CHECK(link_ != nullptr || world() == 1, "{} ranks on devices without a link", world());
-  prepare_sums();
+  prepare_sums(options);
   if (link_ != nullptr) connect();
 }
 

@@ -7,7 +7,9 @@
 //   follow(device, Lane::kCompute, Lane::kUp);
 //
 // A DeviceLink (NCCL) moves the bytes, all of them in the lane kGather. Sums are made on the device, in rank order and fp32, by the
-// kernel kRankSum in the lane kReduce: the bits are those of every other transport. Who calls orders lanes as for StagedCommunicator, but
+// kernel kRankSum in the lane kReduce: the bits are those of every other transport. With Options::linked_sums the link makes them, in
+// the inputs' type and an order of its own, of equal blocks alone: no staging is needed, this rank's block of the input is overwritten,
+// and the kernel casts it, and takes its statistics. Who calls orders lanes as for StagedCommunicator, but
 // that an output is written from the call on, not from wait():
 // - before the call, the lane of the input (a reduction's is kReduce, others' kDown) follows those that wrote it, and kUp follows
 //   those that used the output before;
@@ -21,7 +23,7 @@
 //
 // One rank needs no link: its gathers are copies on the device, its sums the kernel alone.
 //
-// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes()). drain() has
+// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes(), bytes_of()). drain() has
 // nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for
 // them. `control` and `device` outlive it, and it its works.
 #pragma once
@@ -45,7 +47,9 @@ namespace zero {
 class DeviceCommunicator final : public Communicator {
  public:
   struct Options {
-    std::int64_t staging_bytes = std::int64_t{64} << 20;
+    std::int64_t staging_bytes = std::int64_t{64}
+                                 << 20;  // wanted; the least that works where it is less. The same on all ranks
+    bool linked_sums = false;            // of all ranks alike
     int ranks_of_a_kernel =
         static_cast<int>(RankSumArguments::kMost);  // more are summed by several, one after the other
   };
@@ -84,8 +88,8 @@ class DeviceCommunicator final : public Communicator {
 
   // Local. Bytes of the device that this one holds.
   std::int64_t held_bytes() const;
-  // Local. Bytes of the device that the tiles of a communicator of `world` ranks take: what is wanted, or the least.
-  static std::int64_t staging_bytes(int world, std::int64_t wanted);
+  // Local. The same of `world` ranks with a link, before there is one.
+  static std::int64_t bytes_of(int world, const Options& options);
 
  private:
   class Queued;
@@ -119,9 +123,13 @@ class DeviceCommunicator final : public Communicator {
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   // ---- a sum, in tiles
-  void prepare_sums();
+  static std::int64_t staging_of(int world, const Options& options);  // bytes of both slots; 0: a sum needs none
+  static std::int64_t partial_of(int world, const Options& options);
+  void prepare_sums(const Options& options);
   void receive_tile(const Sum& sum, std::int64_t first, std::byte* slot);
   void sum_tile(const Sum& sum, std::int64_t first, const std::byte* slot);
+  void sum_in_tiles(const Sum& sum);
+  void sum_by_link(const Sum& sum);
   std::size_t take_stats();
   StatsLimbs* stats_at(std::size_t number, const Allocation& memory) const;
 
@@ -135,6 +143,7 @@ class DeviceCommunicator final : public Communicator {
 
   Communicator& control_;
   Device& device_;
+  const bool linked_sums_;
   const int ranks_of_a_kernel_;
   const int num_exceptions_;
   Allocation staging_;             // two slots

@@ -13,7 +13,7 @@
 
 namespace zero {
 
-constexpr int kDeviceLinkVersion = 1;
+constexpr int kDeviceLinkVersion = 2;
 
 class DeviceLink {
  public:
@@ -36,10 +36,17 @@ class DeviceLink {
   // Ends what is under way, also on the device.
   virtual ~DeviceLink() = default;
 
+  // What the library adds up.
+  enum class Element : std::uint8_t { kFloat32, kFloat16, kBFloat16 };
+
   // Each of these queues its work in `stream` and waits for no other rank. Addresses are the device's. All ranks make the same calls in
   // the same order; of exchange() those that have messages for each other.
   // Equal blocks; `in` may be its place in `out`.
   virtual State all_gather(void* stream, std::span<const std::byte> in, std::byte* out) = 0;
+  // Equal blocks of `numel` elements, of which each rank gets the sum of its own, in the library's order and with its rounding. `out` may
+  // be this rank's block of `in`; the other blocks stay as they are.
+  virtual State reduce_scatter(void* stream, const std::byte* in, std::byte* out, std::size_t numel,
+                               Element element) = 0;
   // Messages between the same two ranks match in order; no rank sends to itself.
   virtual State exchange(void* stream, std::span<const Sent> sent, std::span<const Received> received) = 0;
   virtual State state() = 0;

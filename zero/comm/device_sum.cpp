@@ -1,5 +1,7 @@
-// A sum over ranks on their devices: blocks arrive in tiles, in two slots of staging in turn, and are summed in rank order.
+// A sum over ranks on their devices: blocks arrive in tiles, in two slots of staging in turn, and are summed in rank order. Or
+// the link sums them.
 #include <algorithm>
+#include <array>
 
 #include "zero/base/check.h"
 #include "zero/comm/device_handshake.h"
@@ -11,11 +13,16 @@ constexpr std::size_t kMostSums = 64;      // under way, that have statistics
 constexpr std::size_t kStatsStride = 256;  // bytes of each
 static_assert(sizeof(StatsLimbs) <= kStatsStride);
 
+DeviceLink::Element element_of(DType dtype) {
+  if (dtype == DType::kFloat32) return DeviceLink::Element::kFloat32;
+  return dtype == DType::kBFloat16 ? DeviceLink::Element::kBFloat16 : DeviceLink::Element::kFloat16;
+}
+
 // Of one of two slots.
 std::int64_t slot_bytes(int world, std::int64_t wanted) {
   const std::int64_t others = std::max(world - 1, 1);
   const std::int64_t least = others * kStatsBlock * static_cast<std::int64_t>(sizeof(float));
-  return std::max(wanted / 2 / 256 * 256, least);
+  return std::max((wanted / 2 + 255) / 256 * 256, least);
 }
 
 }  // namespace
@@ -44,19 +51,27 @@ struct DeviceCommunicator::Sum {
   }
 };
 
-std::int64_t DeviceCommunicator::staging_bytes(int world, std::int64_t wanted) {
-  return 2 * slot_bytes(world, wanted);
+std::int64_t DeviceCommunicator::staging_of(int world, const Options& options) {
+  return options.linked_sums || world == 1 ? 0 : 2 * slot_bytes(world, options.staging_bytes);
+}
+
+// Of the most elements that a tile has.
+std::int64_t DeviceCommunicator::partial_of(int world, const Options& options) {
+  if (world <= options.ranks_of_a_kernel) return 0;
+  const auto others = static_cast<std::int64_t>(size_of(DType::kBFloat16)) * (world - 1);
+  return staging_of(world, options) / 2 / others * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t DeviceCommunicator::bytes_of(int world, const Options& options) {
+  return staging_of(world, options) + partial_of(world, options) + static_cast<std::int64_t>(kMostSums * kStatsStride);
 }
 
 std::int64_t DeviceCommunicator::held_bytes() const {
   return static_cast<std::int64_t>(staging_.size() + partial_.size() + stats_.size());
 }
 
-void DeviceCommunicator::prepare_sums() {
-  if (world() > ranks_of_a_kernel_) {
-    const std::size_t others = static_cast<std::size_t>(world() - 1) * size_of(DType::kBFloat16);
-    partial_ = device_.allocate(staging_.size() / 2 / others * sizeof(float));
-  }
+void DeviceCommunicator::prepare_sums(const Options& options) {
+  if (link_ != nullptr) partial_ = device_.allocate(static_cast<std::size_t>(partial_of(world(), options)));
   stats_ = device_.allocate(kMostSums * kStatsStride);
   stats_down_ = device_.allocate_pinned(kMostSums * kStatsStride);
   stats_taken_.assign(kMostSums, false);
@@ -86,15 +101,9 @@ void DeviceCommunicator::Handshake::take_stats(DeviceCommunicator& comm) const {
 Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
   request.check(world(), rank(), tag.blocks);
   ZERO_CHECK(request.onto.empty(), "a sum on a device begins with the first rank's");
+  ZERO_CHECK(!linked_sums_ || tag.blocks.equal(), "{} sums equal blocks", transport());
   auto handshake = shake_hands(Operation::kReduceScatter, tag, request.in.size());
   Sum sum{.request = request, .blocks = tag.blocks, .what = handshake->own, .world = world()};
-  const std::size_t slot = staging_.size() / 2;
-  const std::int64_t others = std::max(world() - 1, 1);
-  std::int64_t most = 0;
-  for (int r = 0; r < world(); ++r) most = std::max(most, sum.numel(r));
-  sum.tile =
-      link_ == nullptr ? most : static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
-
   follow(device_, Lane::kReduce, Lane::kUp);      // those that used the output
   follow(device_, Lane::kGather, Lane::kReduce);  // those that wrote the input
   handshake->stats = request.stats;
@@ -103,6 +112,22 @@ Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag ta
     sum.stats = stats_at(*handshake->stats_slot, stats_);
     device_.fill(Lane::kReduce, std::as_writable_bytes(std::span(sum.stats, 1)), std::byte{0});
   }
+  linked_sums_ ? sum_by_link(sum) : sum_in_tiles(sum);
+  if (handshake->stats_slot)
+    device_.copy(Lane::kReduce, std::as_writable_bytes(std::span(stats_at(*handshake->stats_slot, stats_down_), 1)),
+                 std::as_bytes(std::span(sum.stats, 1)));
+  const auto own = static_cast<std::size_t>(sum.numel(rank()) * sum.width());
+  count(request.in.size() - own, own * static_cast<std::size_t>(world() - 1), tag);
+  return queued(std::move(handshake), Lane::kReduce);
+}
+
+void DeviceCommunicator::sum_in_tiles(const Sum& whole) {
+  Sum sum = whole;
+  const std::size_t slot = staging_.size() / 2;
+  const std::int64_t others = std::max(world() - 1, 1);
+  std::int64_t most = 0;
+  for (int r = 0; r < world(); ++r) most = std::max(most, sum.numel(r));
+  sum.tile = world() == 1 ? most : static_cast<std::int64_t>(slot) / (others * sum.width()) / kStatsBlock * kStatsBlock;
   for (std::int64_t first = 0; first < most; first += sum.tile) {
     const std::size_t number = next_slot_++ % slot_free_.size();
     std::byte* const received = staging_.data() + number * slot;
@@ -112,12 +137,32 @@ Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag ta
     sum_tile(sum, first, received);
     slot_free_[number] = device_.mark(Lane::kReduce);
   }
-  if (handshake->stats_slot)
-    device_.copy(Lane::kReduce, std::as_writable_bytes(std::span(stats_at(*handshake->stats_slot, stats_down_), 1)),
-                 std::as_bytes(std::span(sum.stats, 1)));
-  const auto own = static_cast<std::size_t>(sum.numel(rank()) * sum.width());
-  count(request.in.size() - own, own * static_cast<std::size_t>(world() - 1), tag);
-  return queued(std::move(handshake), Lane::kReduce);
+}
+
+// Into this rank's block of the input, which is a sum of one term then.
+void DeviceCommunicator::sum_by_link(const Sum& whole) {
+  const ReduceScatter& request = whole.request;
+  Sum own = whole;
+  own.tile = whole.numel(rank());
+  if (own.tile == 0) return;  // equal blocks: of all ranks
+  const std::span<const std::byte> part = own.part(rank(), 0);
+  device_.touches(Lane::kGather, std::array{reads(request.in), changes(part)}, "reduce_scatter between devices");
+  settle(
+      link_->reduce_scatter(device_.native_queue(Lane::kGather), request.in.data(), const_cast<std::byte*>(part.data()),
+                            static_cast<std::size_t>(own.tile), element_of(request.dtype)),
+      whole.what);
+  follow(device_, Lane::kReduce, Lane::kGather);
+  RankSumArguments arguments{.num_in = 1,
+                             .dtype = request.dtype,
+                             .out_dtype = request.out_dtype,
+                             .accumulate = request.accumulate,
+                             .out = request.out.data(),
+                             .numel = own.tile,
+                             .stats = whole.stats};
+  arguments.in[0] = part.data();
+  std::vector<Access> accesses{reads(part), request.accumulate ? changes(request.out) : writes(request.out)};
+  if (whole.stats != nullptr) accesses.push_back(changes(std::span(whole.stats, 1)));
+  device_.run(Lane::kReduce, {kRankSum, std::as_bytes(std::span(&arguments, 1)), accesses});
 }
 
 // The others' parts, in rank order, one behind the other.

@@ -34,6 +34,8 @@ inline constexpr std::array<Choice<Order>, 2> kOrders{
     {{"shuffled", Order::kShuffled}, {"sequential", Order::kSequential}}};
 inline constexpr std::array<Choice<Reduce>, 3> kReduces{
     {{"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}}};
+inline constexpr std::array<Choice<RankSums>, 2> kRankSums{
+    {{"ordered", RankSums::kOrdered}, {"nccl", RankSums::kLinked}}};
 inline constexpr std::array<Choice<std::optional<Tier>>, 3> kActivationTiers{
     {{"none", std::nullopt}, {"host", Tier::kHost}, {"disk", Tier::kDisk}}};
 inline constexpr std::array<Choice<DType>, 3> kDTypes{

@@ -148,6 +148,7 @@ struct ZeroConfig {
   std::int64_t secondary_group = 0;
   std::string shards = "range";
   WeightsChoice shard_weights;
+  std::string reduce = "ordered";
   MemoryBudget device_memory, host_memory;
   std::vector<std::string> disk;  // folders
   MemoryBudget disk_memory;

@@ -37,6 +37,15 @@ void check_device(const LoadedConfig& loaded) {
   if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
            "use run.device cuda, or another transport");
+  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
+  if (zero.reduce == "nccl" && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
+    refuse(loaded, "zero.reduce",
+           fmt::format("NCCL sums units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
+                       loaded.config.run.device, comm.transport),
+           "use run.device cuda with comm.transport nccl, or leave it out");
+  if (zero.reduce == "nccl" && zero.shards != "range")
+    refuse(loaded, "zero.shards", "NCCL sums equal blocks (zero.reduce = \"nccl\"), and these are not",
+           "use range, or leave out zero.reduce");
   if (device->is_gpu()) require_works_on_gpu(loaded);
 }
 
@@ -44,8 +53,11 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
-  refuse_on_gpu(loaded, "zero.group", zero.group.ranks > 0, "several copies of the model do", "leave it 0");
   refuse_on_gpu(loaded, "zero.secondary_group", zero.secondary_group > 0, "keeping secondary parts does", "leave it 0");
+  if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
+    refuse(loaded, "zero.group",
+           "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
+           "leave it 0, or use comm.transport auto");
   refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
                 "use train.checkpoint_activations alone");
   const CommConfig& comm = loaded.config.comm;

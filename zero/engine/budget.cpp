@@ -10,6 +10,7 @@
 #include "zero/engine/factor_sums.h"
 #include "zero/engine/gradient_staging.h"
 #include "zero/engine/gradient_sum.h"
+#include "zero/engine/linked_staging.h"
 #include "zero/engine/matrix_directions.h"
 #include "zero/engine/outer_flight.h"
 #include "zero/engine/outer_sum.h"
@@ -52,8 +53,9 @@ std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Pla
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always =
       matrix_bytes(units, world) + factor_staging_bytes(units, world) + put_together_bytes(units, world, placement) +
-      GradientSum::blocks_of(units, world, placement, min_budget).bytes() + outer_bytes_of(units, world, placement) +
-      unit_wire_bytes(units, world, placement.wire, min_budget) + copies_wire_bytes(units, world, placement);
+      (placement.apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
+      outer_bytes_of(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget) +
+      copies_wire_bytes(units, world, placement) + linked_bytes(units, world, placement, min_budget);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
   std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
   for (const Unit& unit : units) {
@@ -129,6 +131,9 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
       cheaper.outer_fragments = placement.outer_fragments;
       cheaper.outer_overlap = placement.outer_overlap;
       cheaper.wire = placement.wire;
+      cheaper.linked = placement.linked;
+      cheaper.apart = placement.apart;
+      cheaper.sums = placement.sums;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);
       remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));

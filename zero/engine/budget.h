@@ -39,7 +39,7 @@ void require_disk(const OffloadOptions& options, std::int64_t bytes);
 std::int64_t secondary_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 // Bytes on the device that gathering and reducing take beside the states, with secondary parts; min_budget: one unit at a time.
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
-// Of these, reducing alone, updating matrices as wholes, and putting parameters of scattered units together.
+// Of these, reducing alone (also between linked devices), updating matrices as wholes, and putting parameters of scattered units together.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
 // Bytes on the host that tiles of what lies on disk take.
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,

@@ -12,6 +12,7 @@
 #include "zero/base/log.h"
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/linked_staging.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/lane_link.h"
@@ -149,7 +150,7 @@ EngineOptions checked(EngineOptions options, int world) {
 }
 
 // What a link between devices does not go with.
-void check_link(const Device& device, const Placement& placement) {
+void check_link(const Device& device, const EngineOptions& options, const Placement& placement) {
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };
@@ -159,14 +160,21 @@ void check_link(const Device& device, const Placement& placement) {
   if (wire.gather != WireCodec::kNone || wire.reduce != WireCodec::kNone)
     refuse("units that cross in fewer bytes (comm.gather_wire, comm.reduce_wire) are coded on the host",
            "use one of the two");
+  if (placement.copies > 1)
+    refuse("copies of the model (zero.group) add up their gradients on the host", "use one of the two");
+  if (options.sums == RankSums::kLinked && options.shards != Cut::kRange)
+    throw ConfigError("zero.shards", std::string(name_of(options.shards)),
+                      "NCCL sums equal blocks (zero.reduce = nccl), and these are not",
+                      "use range, or leave out zero.reduce");
 }
 
-// Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over.
-std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool coded,
-                                                 const EngineSeams& seams) {
+// Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over, but where its sums go on there.
+std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool on_host,
+                                                 const DeviceCommunicator::Options& options, const EngineSeams& seams) {
   if (device.host_readable()) return nullptr;
-  if (seams.open_link) return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device));
-  return units.world() == 1 && !coded ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
+  if (seams.open_link)
+    return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device), options);
+  return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
 // The rule has no code for a device, but for the host.
@@ -176,15 +184,19 @@ bool host_updates(const Device& device, const EngineOptions& options, const Upda
 }
 
 // What works on bytes of the device by the host's code so far.
-Device& checked(Device& device, const Placement& placement, bool linked) {
-  if (linked) check_link(device, placement);
+Device& checked(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
+  if (options.sums == RankSums::kLinked && !linked)
+    throw ConfigError("zero.reduce", "nccl",
+                      "NCCL sums units that it moves between GPUs, and here they cross another way",
+                      "use comm.transport nccl with run.device cuda, or leave it out");
+  if (linked) check_link(device, options, placement);
   if (device.host_readable()) return device;
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
     throw ConfigError(key, value,
                       fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
-  if (placement.copies > 1 || placement.merged_copies > 1) refuse("zero.group", "", "more than one copy of the model");
+  if (placement.merged_copies > 1) refuse("sync.mode", "local", "copies that train apart");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
   if (placement.secondary_group > 0)
     refuse("zero.secondary_group", fmt::format("{}", placement.secondary_group), "keeping secondary parts");
@@ -217,13 +229,20 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), placer.may_lie(),
+      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, placer.may_lie(),
                      seams.open_link != nullptr)),
-      linked(link_devices(comms.units, device, coded != nullptr, seams)),
+      linked(link_devices(comms.units, device, coded != nullptr || placer.placement().copies > 1,
+                          linked_options(units, comms.mesh.shard, placer.placement(), budget.is_min()), seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
       staged(device.host_readable() || linked != nullptr
                  ? nullptr
                  : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
+      host_sums(staged == nullptr || placer.placement().copies == 1
+                    ? nullptr
+                    : std::make_unique<GradientSum>(
+                          host_unit_comm(), over_copies(),
+                          GradientSum::blocks_of(units, comms.mesh.shard, placer.placement(), budget.is_min()), ledger,
+                          Tier::kHost)),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
@@ -247,6 +266,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   const auto update_meanwhile = [this] { return updater.pump_tile(); };
   if (linked != nullptr) linked->while_waiting(update_meanwhile);
   if (staged != nullptr) staged->while_waiting(update_meanwhile);
+  if (host_sums != nullptr)
+    staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
   for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
   if (host_updates(device, options, *rule) && comms.run.rank() == 0)
@@ -283,8 +304,13 @@ EngineParts::~EngineParts() {
   }
 }
 
-// Copies that train apart sum no gradients.
 GradientSum::Copies EngineParts::sum_over() const {
+  if (host_sums != nullptr) return {.most_begun = host_sums->most_begun()};
+  return over_copies();
+}
+
+// Copies that train apart sum no gradients.
+GradientSum::Copies EngineParts::over_copies() const {
   if (options.local) return {};
   if (copies != nullptr) return {.across = copies.get(), .coded = true};
   return {.across = comms.across};

@@ -55,8 +55,10 @@ struct EngineParts {
   const std::unique_ptr<DeviceCommunicator> linked;  // null where bytes of the device go through the host
   const Charge linked_staging;
   const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device, or devices are linked
-  const std::unique_ptr<DiskTier> disk;              // null where nothing lies there
-  const std::unique_ptr<Link> link;                  // null where none stands
+  const std::unique_ptr<GradientSum>
+      host_sums;                         // over copies, of what has come down; null where there are none, or no device
+  const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
+  const std::unique_ptr<Link> link;      // null where none stands
   ShardedState state;
   SecondaryParts secondary;
   Gatherer gatherer;
@@ -73,12 +75,15 @@ struct EngineParts {
   // Over which units are gathered and reduced.
   Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.units; }
   // A code depends on the step in which a collective begins.
-  Begin begin() const { return comms.units_apart() && coded == nullptr ? Begin::kWhenDown : Begin::kAtOnce; }
+  Begin begin() const {
+    return comms.units_apart() && coded == nullptr && copies == nullptr ? Begin::kWhenDown : Begin::kAtOnce;
+  }
   Communicator& device_comm(Communicator& of_host) {
     if (linked != nullptr) return *linked;
     return staged != nullptr ? *staged : of_host;
   }
   Communicator& unit_comm() { return device_comm(host_unit_comm()); }
+  GradientSum::Copies over_copies() const;
   GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();
 };

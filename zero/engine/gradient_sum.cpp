@@ -22,13 +22,13 @@ GradientSum::Blocks GradientSum::blocks_of(const std::vector<Unit>& units, int s
   return blocks;
 }
 
-GradientSum::GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger)
+GradientSum::GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger, Tier tier)
     : copy_(copy), copies_(copies), partial_(copies.across == nullptr ? 0 : blocks.count) {
   const std::int64_t bytes = blocks.numel * static_cast<std::int64_t>(sizeof(float));
   if (copies.across != nullptr) chain_.emplace(copy, *copies.across);
   for (Block& block : partial_) {
     block.memory = copy.allocate(static_cast<std::size_t>(bytes));
-    block.charge = Charge(ledger, Tier::kDevice, MemoryTag::kStaging, bytes);
+    block.charge = Charge(ledger, tier, MemoryTag::kStaging, bytes);
   }
 }
 

@@ -5,7 +5,8 @@
 //
 // Where the model is held once, it is a reduce_scatter. Where there are copies of it, partial sums pass from copy to copy
 // (zero/comm/copies_reduce.h), to the bits of a run without copies, or what crosses between copies is coded; each sum under
-// way then has a block for them. Works are waited for in the order in which they began.
+// way then has a block for them: in main memory, beside a device that the host cannot read. There StagedCommunicator sums
+// so what has come down, and the reducer's own sum knows of no copies. Works are waited for in the order in which they began.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,12 @@ namespace zero {
 
 class GradientSum {
  public:
-  // The ranks that hold the same shard in other copies; null where the model is held once. `coded`: what it sends is.
+  // The ranks that hold the same shard in other copies; null where the model is held once, or where the communicator of the
+  // copy sums over all copies itself. `coded`: what it sends is. `most_begun`: sums that may wait where `across` is null.
   struct Copies {
     Communicator* across = nullptr;
     bool coded = false;
+    std::size_t most_begun = std::numeric_limits<std::size_t>::max();
   };
   // Of `shard` ranks that hold the model once. `min_budget`: one sum at a time.
   struct Blocks {
@@ -37,14 +40,12 @@ class GradientSum {
   };
   static Blocks blocks_of(const std::vector<Unit>& units, int shard, const Placement& placement, bool min_budget);
 
-  // Charges `blocks` as staging.
-  GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger);
+  // Charges `blocks` as staging on `tier`, where the memory of `copy` lies.
+  GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger, Tier tier = Tier::kDevice);
 
   // Collective. At most most_begun() sums may be waiting to be waited for.
   [[nodiscard]] Work begin(const ReduceScatter& request, CommTag tag);
-  std::size_t most_begun() const {
-    return copies_.across == nullptr ? std::numeric_limits<std::size_t>::max() : partial_.size();
-  }
+  std::size_t most_begun() const { return copies_.across == nullptr ? copies_.most_begun : partial_.size(); }
 
  private:
   struct Block {

@@ -35,8 +35,9 @@ MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options,
 }
 
 void MachineBudgets::measure_memory() {
-  const auto measure = [this](std::int64_t free, int ranks) {
-    const std::int64_t mine = comm_ == nullptr ? kUnlimited : free / std::max(ranks, 1) / 5 * 4;
+  const bool is_here = comm_ != nullptr || device_is_apart();
+  const auto measure = [&](std::int64_t free, int ranks) {
+    const std::int64_t mine = is_here ? share_of_free(free, ranks) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
   free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);

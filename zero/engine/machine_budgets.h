@@ -12,7 +12,8 @@
 // budget is the machine's memory, of which the device takes nothing. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
 //
 // Without a communicator a process plans for the ranks of some machine: "auto" is then no limit, and a disk that is not
-// here has no limit either. Bytes are a rank's.
+// here has no limit either. Where seams tell a device's free memory the plan is for this machine, and that memory and the
+// machine's count as in a run. Bytes are a rank's.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,11 @@
 #include "zero/plan/step_model.h"
 
 namespace zero {
+
+// What "auto" gives each of the ranks that share `free_bytes` of a memory: a fifth is left to activations and others.
+constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks) {
+  return free_bytes / (ranks > 1 ? ranks : 1) / 5 * 4;
+}
 
 class MachineBudgets {
  public:

@@ -98,6 +98,7 @@ struct EngineOptions {
   double clip = 0;                // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once
   int accumulate = 1;             // micro-batches a step, each a forward and a backward pass
+  RankSums sums = RankSums::kOrdered;  // over ranks: in rank order and fp32, with the same bits over every transport
   // ZeRO-Offload's delayed parameter update: each gradient is applied while the next one is computed. The weights
   // differ from an exact run's.
   bool delayed_update = false;

@@ -42,6 +42,12 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   return true;
 }
 
+Placement on_its_device(Placement placement, const EngineSeams& seams) {
+  placement.linked = seams.open_link != nullptr;
+  placement.apart = seams.free_device_bytes != nullptr || (seams.device != nullptr && !seams.device->host_readable());
+  return placement;
+}
+
 }  // namespace
 
 bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world) {
@@ -63,6 +69,7 @@ Placement placement_of(const EngineOptions& options, const std::vector<Unit>& un
   placement.fp32_sums = keeps_fp32_sums(options);
   set_exchange(placement, mesh, options);
   placement.updated_elsewhere = options.updated_elsewhere;
+  placement.sums = options.sums;
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
@@ -73,7 +80,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
       options_(options),
       model_{.units = units,
              .world = mesh.shard,
-             .placement = placement_of(options, units, mesh),
+             .placement = on_its_device(placement_of(options, units, mesh), seams),
              .optimizer = spec_of(rule),
              .profile = seams.profile},
       budgets_(comm, options, is_ours(options), seams),
@@ -156,7 +163,8 @@ void Placer::choose() {
   // Room for units that stay gathered is worth more than room for states, if there is a choice.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
-    throw ConfigError("zero.device_memory", format_bytes(options_.device_memory.bytes),
+    const bool automatic = options_.device_memory.kind == MemoryBudget::Kind::kAuto;
+    throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(options_.device_memory.bytes),
                       fmt::format("a rank's states take {}; this budget has room for {} of them, and the host for {}",
                                   format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
                       "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");

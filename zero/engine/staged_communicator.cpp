@@ -57,7 +57,8 @@ StagedCommunicator::StagedCommunicator(Communicator& comm, Device& device, Ledge
       device_(device),
       begin_(begin),
       staging_([&device](std::size_t bytes) { return device.allocate_pinned(bytes); }, ledger, MemoryTag::kStaging,
-               Tier::kHost, [&comm] { comm.drain(); }, device) {}
+               Tier::kHost, [&comm] { comm.drain(); }, device),
+      sum_([&comm](const ReduceScatter& request, CommTag tag) { return comm.reduce_scatter(request, tag); }) {}
 
 StagedCommunicator::~StagedCommunicator() {
   if (std::uncaught_exceptions() > 0) return;
@@ -143,8 +144,7 @@ Work StagedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag ta
       request.accumulate ? bring_down(Lane::kReduce, request.out) : stage(request.out.size());
   staged.in = sent;
   staged.out = sum;
-  return queue(Lane::kReduce, {.made = sum, .to = request.out, .sent = sent},
-               [=, this] { return comm_.reduce_scatter(staged, tag); });
+  return queue(Lane::kReduce, {.made = sum, .to = request.out, .sent = sent}, [=, this] { return sum_(staged, tag); });
 }
 
 Allocation StagedCommunicator::allocate(std::size_t bytes, Written /*written*/) {

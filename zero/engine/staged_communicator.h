@@ -7,7 +7,8 @@
 //   follow(device, Lane::kCompute, Lane::kUp);                      // and the model for the copy up
 //
 // An input is copied down into pinned memory when its collective is called: a reduction's in kReduce, others in kDown.
-// An output is copied up in kUp, in wait(). Sums are made on the host between the two, with the bits that they have there.
+// An output is copied up in kUp, in wait(). Sums are made on the host between the two, with the bits that they have there;
+// over copies of the model, too, where sum_by() says how.
 // So any transport will do. Who calls orders these lanes:
 // - before the call, the lane of the input follows those that wrote it;
 // - before wait(), kUp follows the lanes that used the output before;
@@ -45,6 +46,10 @@ class StagedCommunicator final : public Communicator {
 
   // What the host does while an input comes down (join_working()). It uses no communicator.
   void while_waiting(std::function<bool()> work) { work_meanwhile_ = std::move(work); }
+  // How bytes that have come down are summed, in place of `comm`'s reduce_scatter(): in the order of calls. Works are waited for in
+  // that order, too.
+  using Sum = std::function<Work(const ReduceScatter&, CommTag)>;
+  void sum_by(Sum sum) { sum_ = std::move(sum); }
 
   int rank() const override { return comm_.rank(); }
   int world() const override { return comm_.world(); }
@@ -85,6 +90,7 @@ class StagedCommunicator final : public Communicator {
   BlockPool staging_;
   std::deque<Staged*> queued_;  // that have not begun, in the order of calls
   std::function<bool()> work_meanwhile_;
+  Sum sum_;
 };
 
 }  // namespace zero

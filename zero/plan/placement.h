@@ -21,6 +21,10 @@ namespace zero {
 // kAuto is kEach at every stage: no stage has other bits than the rest (docs/decisions/0018-one-order-of-sums.md).
 enum class Reduce : std::uint8_t { kAuto, kEach, kLast };
 
+// Who adds gradients of ranks up. kLinked: the library that moves units between devices (NCCL), in the gradients' type and an order of
+// its own. Bits then depend on that library, and on the number and the wiring of the devices.
+enum class RankSums : std::uint8_t { kOrdered, kLinked };
+
 // What a user asks for: where each state of every unit lies. `optimizer`: the moments, and the master copy where there
 // is one.
 struct StateFractions {
@@ -41,15 +45,18 @@ struct Placement {
   bool optimizer_sharded = false;  // moments, and the master copy where there is one
   bool reduce_each = false;        // with one micro-batch both are the same
   int accumulate = 1;
-  bool delayed_update = false;     // each gradient is held for one more step, and applied in that step
-  std::vector<UnitTiers> tiers;    // by unit; empty: everything on the device
-  bool fp32_sums = false;          // the sum of bf16 gradients stays in fp32, and is applied so
-  int copies = 1;                  // of the model (mesh.h), over which each gradient is summed
-  int merged_copies = 1;           // that train apart instead, and are merged by an outer step; 1: there are none
-  int outer_fragments = 1;         // with merged_copies: parts of the model that have outer steps at different times
-  bool outer_overlap = false;      // and the sums of one are on their way while the copies compute
-  WireCodecs wire;                 // of what crosses between ranks
-  int secondary_group = 0;         // ranks that keep all weights together within a step (secondary.h); 0: none do
+  bool delayed_update = false;   // each gradient is held for one more step, and applied in that step
+  std::vector<UnitTiers> tiers;  // by unit; empty: everything on the device
+  bool fp32_sums = false;        // the sum of bf16 gradients stays in fp32, and is applied so
+  int copies = 1;                // of the model (mesh.h), over which each gradient is summed
+  int merged_copies = 1;         // that train apart instead, and are merged by an outer step; 1: there are none
+  int outer_fragments = 1;       // with merged_copies: parts of the model that have outer steps at different times
+  bool outer_overlap = false;    // and the sums of one are on their way while the copies compute
+  WireCodecs wire;               // of what crosses between ranks
+  int secondary_group = 0;       // ranks that keep all weights together within a step (secondary.h); 0: none do
+  bool linked = false;           // units cross from device to device (NCCL), and sums take staging there
+  bool apart = false;            // the device has memory of its own: what copies add up lies in main memory
+  RankSums sums = RankSums::kOrdered;
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }

@@ -55,12 +55,13 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
   // A GPU's memory has nothing of the host's.
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
-  const std::int64_t host_states = on_gpu ? 0 : bytes_on(plan, world, placement, Tier::kHost);
-  const std::int64_t tiles = on_gpu ? 0 : tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1);
-  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + host_states,
-          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + tiles,
+  const std::int64_t host_states = bytes_on(plan, world, placement, Tier::kHost);
+  const std::int64_t tiles = tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1);
+  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + (on_gpu ? 0 : host_states),
+          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + (on_gpu ? 0 : tiles),
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk),
+          .host = on_gpu ? host_states + tiles : 0,
           .others_less = others_less(plan, world, placement)};
 }
 
@@ -76,9 +77,11 @@ MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int
                 .needed = machine.sharers() * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
                 .is_known = machine.why_free_not_known.empty(),
+                .host = machine.ranks * rank.host,
                 .disk = machine.ranks * in_files(std::max(rank.disk, movable_disk))};
   fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   if (!fit.is_known) return fit;
+  if (machine.has_known_gpu()) fit.host_lacks = std::max<std::int64_t>(fit.host - machine.host_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
     fit.lacks =
@@ -230,7 +233,9 @@ class Search {
 
 MemoryFit fit_of(const TrainingPlan& plan) {
   const MemoryNeed rank = need_of(plan, mesh_of(plan).shard, placement_of(plan), plan.machine->activation_bytes);
-  return fit_of(rank, *plan.machine, plan.movable_disk_bytes);
+  MemoryFit fit = fit_of(rank, *plan.machine, plan.movable_disk_bytes);
+  fit.refused = !plan.refused.empty();
+  return fit;
 }
 
 std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan) {

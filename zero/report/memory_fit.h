@@ -4,7 +4,7 @@
 //   fit.fits()                               // else fit.lacks bytes are missing
 //   for (const WayToFit& way : ways_to_fit(plan)) say(way.change, way.bytes);
 //
-// Device and host are both main memory here. What is counted is the least that works: one unit gathered at a time.
+// On a CPU device and host are both main memory. What is counted is the least that works: one unit gathered at a time.
 // Activations are an estimate (MetaMemory), and the program itself is not counted. Local; computed from shapes.
 #pragma once
 
@@ -29,19 +29,23 @@ struct PlannedMachine {
   // The same with [train] checkpoint_activations; 0: they are on, or this model has none.
   std::int64_t checkpointed_bytes = 0;
   std::int64_t disk_free_bytes = 0;  // of the folders for states, together
-  // Where the model computes on GPUs: memory is then that of one, and what lies on the host is not counted.
-  int ranks_on_gpu = 0;            // that share one; 0: the model computes in main memory
-  std::string gpu;                 // "cuda:0 NVIDIA H200"
-  std::string why_free_not_known;  // not empty: there is no such GPU here, and free_bytes is nothing
+  // Where the model computes on GPUs: free_bytes is then of the one with least of it, and what lies on the host is counted
+  // apart.
+  int ranks_on_gpu = 0;              // that share one; 0: the model computes in main memory
+  std::string gpu;                   // "cuda:0 NVIDIA H200"
+  std::int64_t host_free_bytes = 0;  // of the machine's main memory
+  std::string why_free_not_known;    // not empty: there is no such GPU here, and free_bytes is nothing
+  bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }
 };
 
 // Of one rank.
 struct MemoryNeed {
-  std::int64_t states = 0;   // on device and host
+  std::int64_t states = 0;   // on device and host; where the model computes on a GPU, there alone
   std::int64_t working = 0;  // gathered, reduced, a gradient on its way, and tiles of what lies on disk
   std::int64_t activations = 0;
   std::int64_t disk = 0;  // of states; no memory
+  std::int64_t host = 0;  // where the model computes on a GPU: states in main memory, and tiles for the disk
   // Of weighted shards this is the rank with the largest weight: bytes of states that the others hold less, together.
   std::int64_t others_less = 0;
   std::int64_t total() const { return states + working + activations; }
@@ -53,7 +57,10 @@ struct MemoryFit {
   std::int64_t free = 0;
   std::int64_t lacks = 0;  // 0: it fits
   bool is_known = true;    // false: not where it is to run
-  bool fits() const { return lacks == 0; }
+  bool refused = false;    // an engine would refuse it, whatever lacks
+  bool fits() const { return lacks == 0 && host_lacks == 0 && !refused; }
+  std::int64_t host = 0;        // of a machine's main memory, beside GPUs
+  std::int64_t host_lacks = 0;  // 0: it has room for that
   std::int64_t disk = 0;        // of a machine's files: states that lie there, and room for those that may move there
   std::int64_t disk_lacks = 0;  // 0: the disks have room for them
 };

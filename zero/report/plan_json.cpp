@@ -31,6 +31,12 @@ Json fit_json(const TrainingPlan& plan) {
       {"disk",
        {{"needed_bytes", fit.disk}, {"free_bytes", plan.machine->disk_free_bytes}, {"lacking_bytes", fit.disk_lacks}}},
       {"would_fit", Json::array()}};
+  if (plan.machine->ranks_on_gpu > 0) {
+    json["gpu"] = plan.machine->gpu;
+    json["host"] = {
+        {"needed_bytes", fit.host}, {"free_bytes", plan.machine->host_free_bytes}, {"lacking_bytes", fit.host_lacks}};
+  }
+  if (!plan.refused.empty()) json["refused"] = plan.refused;
   if (fit.fits()) return json;
   for (const WayToFit& way : ways_to_fit(plan))
     json["would_fit"].push_back({{"change", way.change}, {"needed_bytes", way.needed}, {"disk_bytes", way.disk}});
@@ -81,6 +87,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   const WireCodecs& wire = plan.options.wire;
   if (wire != WireCodecs{})
     json["wire"] = {{"gather", name_of(wire.gather)}, {"reduce", name_of(wire.reduce)}, {"outer", name_of(wire.outer)}};
+  if (plan.options.sums == RankSums::kLinked) json["sums"] = "nccl";
   if (wire.outer_topk > 0) json["wire"].update({{"outer", "topk"}, {"outer_topk", wire.outer_topk}});
   for (const Unit& unit : plan.units) {
     const std::int64_t whole = gathered_bytes(unit, mesh.shard);

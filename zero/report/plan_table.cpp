@@ -124,6 +124,12 @@ std::string beside_row(const TrainingPlan& plan) {
   return wrapped(row, 4);
 }
 
+// An error's text: its remedy begins a line.
+std::string in_one_line(std::string text) {
+  for (std::size_t at = text.find("\n  "); at != std::string::npos; at = text.find("\n  ")) text.replace(at, 3, "; ");
+  return text;
+}
+
 // "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
 std::string memory_rows(const TrainingPlan& plan) {
   if (!plan.machine) return "";
@@ -144,6 +150,9 @@ std::string memory_rows(const TrainingPlan& plan) {
   } else if (fit.fits()) {
     const int lower = lower_stage_that_fits(plan);
     verdict = lower < 0 ? "it fits" : fmt::format("it fits, and so does stage {}", lower);
+    if (rank.host > 0) verdict += fmt::format(", with {} a rank on the host", format_bytes(rank.host));
+  } else if (fit.lacks == 0) {
+    verdict = "it does not fit";
   } else {
     verdict = fmt::format("it does not fit, {} lack{}", format_bytes(fit.lacks),
                           fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
@@ -153,6 +162,13 @@ std::string memory_rows(const TrainingPlan& plan) {
         "", fmt::format("{} of {} {} {}, beside the program itself; {} are free {}: {}", format_count(sharers, "rank"),
                         of, sharers == 1 ? "needs" : "need", format_bytes(fit.needed), format_bytes(fit.free),
                         machine.ranks_on_gpu > 0 ? fmt::format("on {}", machine.gpu) : "here", verdict));
+  if (!plan.refused.empty()) rows += named_row("", "a run is refused: " + in_one_line(plan.refused));
+  if (fit.host > 0)
+    rows += named_row("host", fmt::format("{} of {} machine {} {} of its main memory for states; {} are free here: {}",
+                                          format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
+                                          machine.ranks == 1 ? "takes" : "take", format_bytes(fit.host),
+                                          format_bytes(machine.host_free_bytes),
+                                          fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack"));
   if (fit.disk > 0)
     rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there{}; {} are free: {}",
                                           format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
@@ -227,6 +243,14 @@ std::string wire_row(const TrainingPlan& plan) {
         fmt::format("{}of outer steps the {} largest of each {} elements; each copy keeps the rest for its next one",
                     coded.empty() ? "" : "; ", topk_of_block(kTopKBlock, wire.outer_topk), kTopKBlock);
   return coded.empty() ? "" : named_row("wire", coded);
+}
+
+std::string sums_row(const TrainingPlan& plan) {
+  if (plan.options.sums == RankSums::kOrdered) return "";
+  return named_row(
+      "sums",
+      "NCCL adds gradients of ranks up, in their own type and in its own order: bits depend on NCCL, and on the "
+      "number of ranks (zero.reduce)");
 }
 
 std::string flop_text(double flops) {
@@ -307,6 +331,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += secondary_row(plan);
   text += shards_rows(plan);
   text += wire_row(plan);
+  text += sums_row(plan);
   text += beside_row(plan);
   text += memory_rows(plan);
   text += matrices_row(plan);

@@ -32,6 +32,7 @@ struct TrainingPlan {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
   int world = 1;                 // ranks that hold the states
+  bool linked = false;           // units cross from GPU to GPU (comm.transport nccl)
   int workers = 0;               // ranks beside them, where those are servers
   EngineOptions options;         // stage, rule of reduction, optimizer: as the engine is to be told them
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: nothing leaves the device
@@ -42,6 +43,8 @@ struct TrainingPlan {
     std::int64_t host = 0;
   };
   std::optional<Beside> beside;
+  // Why an engine would refuse the plan on the machine for which it is: a ConfigError's text; empty: it would not.
+  std::string refused;
   // Of a rank's files, where states may move while the model trains: room for all that can lie there. 0: none move.
   std::int64_t movable_disk_bytes = 0;
   // Where it is to run, for whether it fits there (memory_fit.h); nothing where nobody asked.

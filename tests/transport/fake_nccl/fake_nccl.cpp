@@ -14,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include "zero/base/dtype.h"
+
 #include "tests/transport/fake_gpu.h"
 
 struct ncclComm;
@@ -62,6 +64,22 @@ struct ncclComm {
 };
 
 namespace {
+
+constexpr int kFloat32 = 7, kBFloat16 = 9, kSum = 0;
+
+float element_at(const char* data, std::size_t index, int type) {
+  if (type == kFloat32) return reinterpret_cast<const float*>(data)[index];
+  return zero::to_float(reinterpret_cast<const zero::BFloat16Bits*>(data)[index]);
+}
+void add_to(char* sum, const char* data, std::size_t numel, int type) {
+  for (std::size_t i = 0; i < numel; ++i) {
+    const float value = element_at(sum, i, type) + element_at(data, i, type);
+    if (type == kFloat32)
+      reinterpret_cast<float*>(sum)[i] = value;
+    else
+      reinterpret_cast<zero::BFloat16Bits*>(sum)[i] = zero::to_bfloat16(value);
+  }
+}
 
 // Goes on until both sides have come. `stuck`: as it was when the message was queued.
 std::function<bool()> piece_of(ncclComm* comm, int from, int to, const void* sent, void* received, std::size_t bytes) {
@@ -200,6 +218,32 @@ Result ncclRecv(void* data, std::size_t bytes, int, int peer, ncclComm* comm, vo
   group.messages.emplace_back(comm, static_cast<zero::FakeStream*>(stream),
                               piece_of(comm, peer, comm->rank, nullptr, data, bytes));
   return kSuccess;
+}
+// As along a ring: the rank after the block's owner begins, the owner adds last, and each sum is rounded to the elements' type.
+Result ncclReduceScatter(const void* in, void* out, std::size_t numel, int type, int operation, ncclComm* comm,
+                         void* stream) {
+  if (operation != kSum || (type != kFloat32 && type != kBFloat16)) return kInvalidArgument;
+  const std::size_t bytes = numel * (type == kFloat32 ? sizeof(float) : sizeof(zero::BFloat16Bits));
+  const auto* const blocks = static_cast<const char*>(in);
+  const int rank = comm->rank, ranks = comm->num_ranks;
+  const auto came = std::make_shared<std::vector<std::vector<char>>>();
+  std::vector<std::function<bool()>> pieces;
+  for (int i = 0; i + 1 < ranks; ++i) {
+    const int peer = (rank + 1 + i) % ranks;
+    came->emplace_back(bytes);
+    pieces.push_back(piece_of(comm, rank, peer, blocks + static_cast<std::size_t>(peer) * bytes, nullptr, bytes));
+    pieces.push_back(piece_of(comm, peer, rank, nullptr, came->back().data(), bytes));
+  }
+  auto* const lane = static_cast<zero::FakeStream*>(stream);
+  queue(lane, std::move(pieces));
+  lane->push([=, own = blocks + static_cast<std::size_t>(rank) * bytes, aborted = comm->aborted] {
+    if (*aborted) return true;
+    came->emplace_back(own, own + bytes);
+    for (std::size_t i = 1; i < came->size(); ++i) add_to(came->front().data(), (*came)[i].data(), numel, type);
+    std::memcpy(out, came->front().data(), bytes);
+    return true;
+  });
+  return result_of(*comm);
 }
 Result ncclAllGather(const void* in, void* out, std::size_t bytes, int, ncclComm* comm, void* stream) {
   std::vector<std::function<bool()>> pieces;

@@ -267,6 +267,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .clip = config.train.clip,
                         .reduce = value_of(kReduces, "train.reduce", config.train.reduce),
                         .accumulate = static_cast<int>(config.train.accumulate),
+                        .sums = value_of(kRankSums, "zero.reduce", config.zero.reduce),
                         .delayed_update = config.zero.delayed_update,
                         .ema = config.train.ema,
                         .dtype = dtype_of(config.train),

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <optional>
 
@@ -21,10 +20,8 @@
 #include "zero/cli/torch_verbs/planned_model.h"
 #include "zero/cli/torch_verbs/verbs.h"
 #include "zero/config/with_origins.h"
-#include "zero/engine/budget.h"
 #include "zero/engine/engine_seams.h"
 #include "zero/engine/matrix_directions.h"
-#include "zero/engine/placer.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
 #include "zero/memory/timed_calls.h"
@@ -33,6 +30,7 @@
 #include "zero/plan/schedule.h"
 #include "zero/report/cluster_plan.h"
 #include "zero/report/computation.h"
+#include "zero/report/placed_plan.h"
 #include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/run_time.h"
@@ -174,17 +172,6 @@ void require_here(const OffloadOptions& offload) {
   }
 }
 
-// "auto" is what will be free on the machines of the run: unknown here, so nothing is refused for it.
-Schedule schedule_of(const TrainingPlan& plan, const AttachOptions& attach, const Trace& trace) {
-  const Placement placement = placement_of(plan);
-  GatherBudget budget =
-      gather_budget(attach.device_memory, plan.units, mesh_of(plan).shard, placement, optimizer_spec(plan),
-                    plan.options.stage, std::numeric_limits<std::int64_t>::max());
-  budget.overlaps_updates =
-      overlaps_updates(placement, plan.units, mesh_of(plan).shard, optimizer_spec(plan), attach.offload);
-  return build_schedule(trace, plan.units, mesh_of(plan).shard, placement, budget);
-}
-
 // `steps`: of a run that is given its epochs.
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule,
                     std::optional<std::int64_t> steps, const std::optional<ClusterPlan>& cluster) {
@@ -228,35 +215,6 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
                         name_of(tier), format_bytes(cost.of(tier).written_bytes));
   }
   return text + schedule->moves;
-}
-
-bool may_leave_device(const AttachOptions& attach) {
-  const OffloadOptions& offload = attach.offload;
-  return !offload.fractions.on_device() || !offload.disk.empty() ||
-         offload.host_memory.kind == MemoryBudget::Kind::kBytes ||
-         attach.device_memory.kind == MemoryBudget::Kind::kBytes;
-}
-
-// What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. What is free
-// on this machine does not matter to a plan.
-// Returns how many tiles are worked on ahead.
-int require_room(const EngineOptions& options, const TrainingPlan& plan, const Placement& placement,
-                 const Placement& later) {
-  require_disk(options.offload,
-               state_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), Tier::kDisk).total());
-  return tiles_ahead(options.offload.host_memory, plan.units, mesh_of(plan).shard, placement, later,
-                     optimizer_spec(plan), std::numeric_limits<std::int64_t>::max());
-}
-
-// What a rank holds beside its states when it follows the schedule. `later`: where states may lie by then.
-TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
-                                   int depth) {
-  const std::int64_t staged =
-      staging_bytes(plan.units, mesh_of(plan).shard, schedule.placement, schedule.budget.is_min());
-  return {.device =
-              simulate(schedule, plan.units, mesh_of(plan).shard, optimizer_spec(plan)).gathered_peak_bytes + staged +
-              (schedule.budget.keeps_parts ? secondary_bytes(plan.units, mesh_of(plan).shard, schedule.placement) : 0),
-          .host = tile_bytes(plan.units, mesh_of(plan).shard, later, optimizer_spec(plan), depth)};
 }
 
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
@@ -330,20 +288,31 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   return "which may hold too little to be probed";
 }
 
-// Where states lie and what a step then takes.
-void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const AttachOptions& attach, const Task& task,
-                       const Trace& trace) {
-  const bool places = may_leave_device(attach);
-  const EngineOptions& options = plan.options;
-  if (!options.offload.fractions.on_device()) {  // what they ask for is known before anything is probed
-    const Placement placement = placement_of(options, plan.units, mesh_of(plan));
-    require_room(options, plan, placement, placement);
+// A run that would be refused for the memory of this machine is a plan that does not fit, as on a machine with less main
+// memory. A run that is to come is refused.
+void place_or_say_why_not(TrainingPlan& plan, EngineSeams known, const PlanRequest& request, const Trace& trace) {
+  const std::vector<UnitTiers> as_told = plan.tiers;
+  const bool from_run = plan.computation.from == ComputationFrom::kRun;
+  try {
+    place_as_run(plan, std::move(known), trace, {.step = plan.computation.step, .from_run = from_run});
+  } catch (const ConfigError& error) {
+    if (request.trains || !plan.machine->has_known_gpu() ||
+        plan.options.device_memory.kind != MemoryBudget::Kind::kAuto)
+      throw;
+    plan.tiers = as_told;
+    plan.beside.reset();
+    plan.movable_disk_bytes = 0;
+    plan.refused = error.what();
   }
+}
+
+// Where states lie and what a step then takes.
+void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Task& task, const Trace& trace) {
+  require_room_for_fractions(plan);       // before anything is probed
   const int ranks = plan.machine->ranks;  // of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
-  const auto rule = rule_of(attach);
   EngineSeams known{.activation_bytes = host_activation_bytes(request.loaded.config),
-                    .rates = rates_here(options, request.loaded.config, ranks, threads),
+                    .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
                     .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
@@ -351,26 +320,11 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Att
     known.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
   else
     known.rates.update_numel = with_matrices(known.rates.update_numel, plan, threads);
-  StepProfile step = plan.computation.step;
-  if (ran) known.profile = step;
-  // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
-  for (int round = 0; round < 2; ++round) {
-    const Placer placer(nullptr, mesh_of(plan), options, plan.units, *rule, known);
-    const int depth = require_room(options, plan, placer.placement(), placer.may_lie());
-    if (placer.movable())
-      plan.movable_disk_bytes =
-          state_bytes(plan.units, mesh_of(plan).shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();
-    if (places) {
-      plan.tiers = placer.placement().tiers;
-      const Schedule schedule = schedule_of(plan, attach, trace);
-      count_gathers(schedule, plan.units.size(), step);
-      plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
-    }
-    // A run places its states without knowing what it computes, and where they may move learns that.
-    if (ran || placer.movable()) known.profile = step;
-    plan.predicted = placer.predicted(placer.placement(), step);
-  }
-  plan.without_disk = why_without_disk(known.rates, plan);
+  if (ran) known.profile = plan.computation.step;
+  tell_device(plan, known);
+  const TierRates rates = known.rates;
+  place_or_say_why_not(plan, std::move(known), request, trace);
+  plan.without_disk = why_without_disk(rates, plan);
 }
 
 // Of a worker, whose states others update.
@@ -436,11 +390,12 @@ int print_plan(const PlanRequest& request) {
   auto [shape, task, plan] = planned_model(request, attach);
   plan.options.local_world = plan.machine->ranks;
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
+  plan.linked = on_gpu && config.comm.transport == "nccl";
   if (on_gpu) refuse_profile_of_gpu(request.profile);
-  const Trace trace = may_leave_device(attach) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
-  if (plan.workers == 0) place_and_predict(plan, request, attach, *task, trace);
+  const Trace trace = may_leave_device(plan) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
+  if (plan.workers == 0) place_and_predict(plan, request, *task, trace);
   if (on_gpu) leave_out_time(plan);
-  const Schedule schedule = schedule_of(plan, attach, trace);
+  const Schedule schedule = schedule_of(plan, trace);
   constexpr std::array kStages{0, 1, 2, 3};
   std::optional<PrintedSchedule> printed;
   if (request.schedule)

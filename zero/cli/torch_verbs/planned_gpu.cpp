@@ -1,6 +1,7 @@
 #include "zero/cli/torch_verbs/planned_gpu.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,17 +17,24 @@ void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machin
   if (trains) static_cast<void>(RunDevices(loaded));
   const GpusHere here = find_gpus(/*memory=*/true);
   if (device->is_auto() && (here.gpus.empty() || !try_torch_cuda().empty())) return;
-  const auto number = static_cast<std::size_t>(device->gpu.value_or(0));
   const int gpus = std::max(static_cast<int>(here.gpus.size()), 1);
   machine.ranks_on_gpu = device->gpu ? machine.ranks : (machine.ranks + gpus - 1) / gpus;
-  machine.free_bytes = 0;
+  machine.host_free_bytes = std::exchange(machine.free_bytes, 0);
   if (here.gpus.empty()) {
     machine.why_free_not_known = here.reason;
-  } else if (number >= here.gpus.size() || here.gpus[number].free_bytes < 0) {
-    machine.why_free_not_known = fmt::format("there is no cuda:{} here whose driver tells of it", number);
-  } else {
-    machine.gpu = fmt::format("cuda:{} {}", number, here.gpus[number].name);
-    machine.free_bytes = here.gpus[number].free_bytes;
+    return;
+  }
+  // A run's ranks agree on the least that any of them has free.
+  const int first = device->gpu.value_or(0), last = device->gpu.value_or(std::min(machine.ranks, gpus) - 1);
+  for (int number = first; number <= last; ++number) {
+    const Gpu gpu = number < gpus ? here.gpus[static_cast<std::size_t>(number)] : Gpu{};
+    if (gpu.free_bytes < 0) {
+      machine.why_free_not_known = fmt::format("there is no cuda:{} here whose driver tells of it", number);
+      return;
+    }
+    if (!machine.gpu.empty() && gpu.free_bytes >= machine.free_bytes) continue;
+    machine.gpu = fmt::format("cuda:{} {}", number, gpu.name);
+    machine.free_bytes = gpu.free_bytes;
   }
 }
 

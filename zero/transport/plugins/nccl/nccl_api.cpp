@@ -32,6 +32,7 @@ bool find_all(void* library, NcclApi& nccl, std::string& missing) {
   find(library, "ncclGetErrorString", nccl.error_string, missing);
   find(library, "ncclGetLastError", nccl.last_error, missing);
   find(library, "ncclAllGather", nccl.all_gather, missing);
+  find(library, "ncclReduceScatter", nccl.reduce_scatter, missing);
   find(library, "ncclSend", nccl.send, missing);
   find(library, "ncclRecv", nccl.receive, missing);
   find(library, "ncclGroupStart", nccl.group_start, missing);

@@ -18,7 +18,9 @@ struct ncclComm;
 using Comm = ncclComm*;
 using Result = int;
 constexpr Result kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6, kInProgress = 7;
-constexpr int kUint8 = 1;
+// ncclDataType_t and ncclRedOp_t.
+constexpr int kUint8 = 1, kFloat16 = 6, kFloat32 = 7, kBFloat16 = 9;
+constexpr int kSum = 0;
 
 struct UniqueId {
   char internal[128];
@@ -45,6 +47,7 @@ struct NcclApi {
   const char* (*error_string)(Result) = nullptr;
   const char* (*last_error)(Comm) = nullptr;
   Result (*all_gather)(const void*, void*, std::size_t, int, Comm, void*) = nullptr;
+  Result (*reduce_scatter)(const void*, void*, std::size_t, int, int, Comm, void*) = nullptr;
   Result (*send)(const void*, std::size_t, int, int, Comm, void*) = nullptr;
   Result (*receive)(void*, std::size_t, int, int, Comm, void*) = nullptr;
   Result (*group_start)() = nullptr;

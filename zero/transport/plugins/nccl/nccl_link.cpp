@@ -41,6 +41,18 @@ bool is_refusal(Result result) {
   return result == zero_nccl::kInvalidUsage || result == zero_nccl::kInvalidArgument;
 }
 
+int type_of(DeviceLink::Element element) {
+  switch (element) {
+    case DeviceLink::Element::kFloat16:
+      return zero_nccl::kFloat16;
+    case DeviceLink::Element::kBFloat16:
+      return zero_nccl::kBFloat16;
+    case DeviceLink::Element::kFloat32:
+      break;
+  }
+  return zero_nccl::kFloat32;
+}
+
 class NcclLink final : public DeviceLink {
  public:
   NcclLink(const NcclApi& nccl, zero_nccl::Comm comm) : nccl_(nccl), comm_(comm) {}
@@ -51,6 +63,11 @@ class NcclLink final : public DeviceLink {
   State all_gather(void* stream, std::span<const std::byte> in, std::byte* out) override {
     if (comm_ == nullptr) return State::kFailed;
     return after(nccl_.all_gather(in.data(), out, in.size(), zero_nccl::kUint8, comm_, stream));
+  }
+
+  State reduce_scatter(void* stream, const std::byte* in, std::byte* out, std::size_t numel, Element element) override {
+    if (comm_ == nullptr) return State::kFailed;
+    return after(nccl_.reduce_scatter(in, out, numel, type_of(element), zero_nccl::kSum, comm_, stream));
   }
 
   State exchange(void* stream, std::span<const Sent> sent, std::span<const Received> received) override {
