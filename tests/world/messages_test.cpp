@@ -10,6 +10,7 @@
 #include "pattern.h"
 #include "suite.h"
 #include "tests/expect_contains.h"
+#include "tests/unclaimed_port.h"
 
 namespace zero {
 namespace {
@@ -104,16 +105,17 @@ TEST_F(Messages, ARankThatNeverComesIsNamed) {
         return error.what();
       }
     };
-    EXPECT_CONTAINS(connect("alone", 29876), "rank 1: opening gloo: did not arrive within 300 ms");
+    EXPECT_CONTAINS(connect("alone", unclaimed_port()), "rank 1: opening gloo: did not arrive within 300 ms");
   });
   EXPECT_EQ(ends[0], "");
 }
 
 TEST_F(Messages, TwoRunsAtOnePortAreToldApart) {
-  const auto connect = [](int rank, const char* run_id) -> std::string {
+  const int port = unclaimed_port();
+  const auto connect = [&](int rank, const char* run_id) -> std::string {
     try {
       RankEnvironment ranks{.rank = rank, .world = 2, .local_rank = rank, .local_world = 2, .run_id = run_id};
-      ranks.master_port = 29877;
+      ranks.master_port = port;
       open_transport("gloo", ranks, milliseconds(1500));
       return "";
     } catch (const Error& error) {
@@ -122,11 +124,11 @@ TEST_F(Messages, TwoRunsAtOnePortAreToldApart) {
   };
   std::string host, again;
   std::jthread first([&] { host = connect(0, "one"); });
-  EXPECT_CONTAINS(connect(1, "two"), "another run ('one') meets at 127.0.0.1:29877");
+  EXPECT_CONTAINS(connect(1, "two"), fmt::format("another run ('one') meets at 127.0.0.1:{}", port));
   std::jthread second([&] { again = connect(0, "two"); });
   second.join();
   first.join();
-  EXPECT_CONTAINS(again, "port 29877 of rank 0: Address already in use");
+  EXPECT_CONTAINS(again, fmt::format("port {} of rank 0: Address already in use", port));
   EXPECT_CONTAINS(host, "rank 1: opening gloo: did not arrive");
 }
 
