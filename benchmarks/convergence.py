@@ -26,12 +26,18 @@ def local(steps):
     return {"sync.mode": "local", "sync.local_steps": steps}
 
 
+def damped(*steps):
+    """With half the outer momentum: what few rounds have is not multiplied by ten."""
+    return {f"local, {n} steps, outer_momentum 0.5": local(n) | {"sync.outer_momentum": 0.5} for n in steps}
+
+
 INT8 = {"comm.reduce_wire": "int8"}
-TEXT_ROWS = {"sync": {}, "sums in int8": INT8, "local, 10 steps": local(10), "local, 50 steps": local(50)}
+TEXT_ROWS = {"sync": {}, "sums in int8": INT8, "local, 10 steps": local(10), "local, 50 steps": local(50), **damped(10, 50)}
 TASKS = {  # example: (steps, what is compared, rows)
     "shakespeare": (800, "val_loss", TEXT_ROWS),
     "shakespeare_lstm": (800, "val_loss", TEXT_ROWS),
-    "mnist_cnn": (1250, "val_accuracy", {"sync": {}, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)}),
+    "mnist_cnn": (1250, "val_accuracy",
+                  {"sync": {}, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)} | damped(50, 200)),
 }
 
 
@@ -39,6 +45,7 @@ def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--seeds", default="1,2,3")
     a.add_argument("--only", default="", help="tasks whose names contain this")
+    a.add_argument("--rows", default="", help="rows whose names contain one of these, divided by ;")
     a.add_argument("--steps", type=int, help="of each run, in place of a task's own")
     a.add_argument("--zero", default=find_zero())
     return a.parse_args()
@@ -67,14 +74,17 @@ def main():
     seeds = [int(seed) for seed in args.seeds.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         for task, (steps, measure, rows) in TASKS.items():
-            if args.only not in task:
+            if args.only not in task or (args.only in TASKS and args.only != task):
                 continue
             table, plain = [], None
             for name, keys in rows.items():
+                if args.rows and not any(part in name for part in args.rows.split(";")):
+                    continue
                 found = [learned(args, task, keys, seed, Path(folder)) for seed in seeds]
                 value = statistics.median(found)
-                plain = value if plain is None else plain
-                table.append([name, *(f"{one:.4f}" for one in found), f"{value:.4f}", beside(measure, value, plain)])
+                plain = value if name == "sync" else plain
+                compared = "" if plain is None else beside(measure, value, plain)
+                table.append([name, *(f"{one:.4f}" for one in found), f"{value:.4f}", compared])
                 print(f"{task}, {name}: {', '.join(f'{one:.4f}' for one in found)}", file=sys.stderr, flush=True)
             print(f"{task}, {args.steps or steps} steps, {measure}\n")
             print_table(["", *(f"seed {seed}" for seed in seeds), "median", "beside sync"], table)

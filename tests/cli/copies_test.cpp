@@ -113,6 +113,18 @@ TEST_F(Groups, AreAllRanksWhereAMachineHasNoRoomOrOneRank) {
       << small.output;
 }
 
+// A sum passes from copy to copy, which with many of them takes longer than gathers from all ranks.
+TEST_F(Groups, AreAllRanksWhereTheChainOfCopiesIsLong) {
+  const auto plan = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml --train.batch 1 " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return one_line(ran.output);
+  };
+  EXPECT_TRUE(says(plan("-n 8 --machines 2"), "the 4 ranks of each machine hold the model once"));
+  const std::string many = plan("-n 256 --machines 64");
+  EXPECT_TRUE(says(many, "all 256 ranks hold the model once: sums along the chain of 64 copies would take")) << many;
+}
+
 // Machines that a launcher tells of, on this one.
 class GroupsOfMachines : public Groups {
  protected:

@@ -185,6 +185,15 @@ TEST(FitToWorld, OnlyWorkersTakeSamples) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 5); }), "sync.servers = 5"));
 }
 
+TEST(FitToWorld, ServersAndWorkersAreAsManyAsASetOfRanksHolds) {
+  LoadedConfig loaded;
+  loaded.config.sync.servers = 8;
+  EXPECT_NO_THROW(fit_to_world(loaded, 64));
+  const std::string refusal = message_of<ConfigError>([&] { fit_to_world(loaded, 65); });
+  EXPECT_TRUE(says(refusal, "sync.servers = 8: servers and workers are 65 ranks, more than can be")) << refusal;
+  EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
+}
+
 TEST(FitToWorld, NamedWeightsAreOneForEachRankThatHoldsTheModelOnce) {
   const auto fitted = [](std::vector<std::int64_t> weights, std::int64_t group, std::int64_t world) {
     LoadedConfig loaded;

@@ -287,6 +287,13 @@ TEST(ClusterPlan, ServersAreTriedOverSeveralMachinesAndTheirCostIsSaid) {
   EXPECT_CONTAINS(table, "servers over several machines exchange messages");
 }
 
+TEST(ClusterPlan, ServersForMoreRanksThanTheyCanHaveAreSaidNotToBeTried) {
+  Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e9};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
+  EXPECT_EQ(served(plan, SyncMode::kAsync), nullptr);
+  EXPECT_CONTAINS(one_line(cluster_table(plan)), "servers were not tried: a run with them has at most 64 ranks");
+}
+
 TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {
   const Cluster cluster{
       .hosts = 1250, .ranks = 8, .network = 12.5e9, .within = 5e10, .latency = 2e-5, .memory = 80LL << 30};

@@ -14,6 +14,7 @@
 #include "zero/plan/mesh.h"
 #include "zero/plan/secondary.h"
 #include "zero/plan/weighted_cut.h"
+#include "zero/rendezvous/rank_set.h"
 
 namespace zero {
 namespace {
@@ -131,6 +132,10 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                       fmt::format("of {} no rank is left for a worker", format_count(world, "rank")),
                       world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
                                 : std::string("start more ranks (-n), or use sync.mode sync without servers"));
+  if (servers > 0 && world > kMaxBoardRanks)
+    throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
+                      fmt::format("servers and workers are {}, more than can be", format_count(world, "rank")),
+                      fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
   world -= servers;  // those that compute
   const bool waits_for_some = loaded.config.sync.mode == "sync" && servers > 0;
   if (const std::int64_t quorum = loaded.config.sync.quorum; waits_for_some && quorum > world)

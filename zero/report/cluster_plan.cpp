@@ -362,6 +362,8 @@ std::string best_rows(const ClusterPlan& plan) {
                                 way.seconds / best.seconds, cost_of(way, plan)),
                     4);
   }
+  if (plan.cluster.world() > kMaxBoardRanks)
+    rows += wrapped(fmt::format("  servers were not tried: a run with them has at most {} ranks", kMaxBoardRanks), 4);
   const bool planned = plan.planned >= 0 && plan.ways[static_cast<std::size_t>(plan.planned)].sync.has_servers();
   if (plan.cluster.hosts > 1 && (servers_gain || planned))
     rows += wrapped(
@@ -388,6 +390,10 @@ std::string best_rows(const ClusterPlan& plan) {
 }
 
 }  // namespace
+
+double exchange_seconds(const TrainingPlan& plan, const Cluster& cluster) {
+  return way_of(plan, cluster, 0).exchange_seconds;
+}
 
 ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double computation) {
   ClusterPlan found{.cluster = cluster, .computation = computation};

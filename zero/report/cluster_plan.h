@@ -11,7 +11,7 @@
 // ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
 // of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
 //
-// Ways with servers are tried up to the ranks that servers can have. Where the plan has no codecs of its own, the best way and
+// Ways with servers are tried up to the ranks that servers can have, and a line says where there are more. Where the plan has no codecs of its own, the best way and
 // the one with local steps are tried with codecs, too (WireCodecs): of what crosses between copies, or else of all that
 // crosses. Bytes are counted, and not what coding takes a processor.
 //
@@ -62,6 +62,9 @@ struct ClusterPlan {
 
 // `computation`: seconds of a step's passes and update on a rank of speed 1.
 ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double computation);
+
+// Of the exchange in a step of this plan alone, as if nothing hid it.
+double exchange_seconds(const TrainingPlan& plan, const Cluster& cluster);
 
 std::string cluster_table(const ClusterPlan& plan);
 nlohmann::ordered_json cluster_json(const ClusterPlan& plan);

@@ -1,6 +1,7 @@
 #include "zero/cli/torch_verbs/host_group.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "zero/cli/torch_verbs/planned_model.h"
 #include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
+#include "zero/report/cluster_plan.h"
 #include "zero/report/memory_fit.h"
 #include "zero/report/training_plan.h"
 
@@ -40,12 +42,17 @@ struct Room {
   bool is_there = false;
 };
 
+// The training with the model once in `group` ranks.
+TrainingPlan plan_with(const PlanRequest& request, int group, int ranks_of_host) {
+  AttachOptions attach = attach_options(request.loaded.config, ranks_of_host);
+  attach.group = group;
+  return planned_model(request, attach).plan;
+}
+
 // For the states of the whole model on the ranks of one machine, and what they need beside them.
 Room room_for(const PlanRequest& request, int ranks_of_host) {
   const Config& config = request.loaded.config;
-  AttachOptions attach = attach_options(config, ranks_of_host);
-  attach.group = ranks_of_host;
-  TrainingPlan plan = planned_model(request, attach).plan;
+  TrainingPlan plan = plan_with(request, ranks_of_host, ranks_of_host);
   if (request.cluster && request.cluster->memory > 0)
     plan.machine->free_bytes = request.cluster->memory * ranks_of_host;
   const MemoryFit fit = fit_of(plan);
@@ -56,7 +63,20 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   return room;
 }
 
-HostGroup choice(int world, int ranks_of_host, const Room& room) {
+// Time of a step's exchange with copies on the machines' ranks, over that of all ranks, in thousandths: sums pass along a chain
+// of copies. By the cluster's links, or as if the network were all that takes time: then its speed does not matter.
+std::int64_t copies_take(const PlanRequest& request, int ranks_of_host) {
+  const Cluster machines{.hosts = static_cast<int>(request.machines), .ranks = ranks_of_host, .network = 1e9};
+  const Cluster& cluster = request.cluster ? *request.cluster : machines;
+  const double copies = exchange_seconds(plan_with(request, ranks_of_host, ranks_of_host), cluster),
+               all = exchange_seconds(plan_with(request, 0, ranks_of_host), cluster);
+  return all > 0 ? std::llround(1000 * copies / all) : 0;
+}
+
+HostGroup choice(int world, int ranks_of_host, std::int64_t copies_take, const Room& room) {
+  if (copies_take > 1000)
+    return of_all(world, fmt::format("sums along the chain of {} copies would take {:.2f} of the time",
+                                     world / ranks_of_host, static_cast<double>(copies_take) / 1000));
   if (!room.is_there)
     return of_all(world, fmt::format("those of one machine would need {} there, and have {}", format_bytes(room.needed),
                                      format_bytes(room.free)));
@@ -84,7 +104,7 @@ HostGroup planned_group(const PlanRequest& request) {
   if (request.machines == 1 || !is_open(config, on_cpu)) return {};
   const int world = static_cast<int>(request.world), ranks = world / static_cast<int>(request.machines);
   if (const std::string why = why_all(config, ranks); !why.empty()) return of_all(world, why);
-  return choice(world, ranks, room_for(request, ranks));
+  return choice(world, ranks, copies_take(request, ranks), room_for(request, ranks));
 }
 
 HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank, const std::string& device) {
@@ -104,7 +124,8 @@ HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank,
   room.needed = all_gather_value(world.communicator(), room.needed)[most];
   room.free = all_gather_value(world.communicator(), room.free)[most];
   room.is_there = lacks[most] == 0;
-  return choice(world.size(), ranks, room);
+  const std::int64_t slower = all_reduce_max(world.communicator(), copies_take(request, ranks));
+  return choice(world.size(), ranks, slower, room);
 }
 
 }  // namespace zero::cli

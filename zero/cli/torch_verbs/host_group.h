@@ -5,8 +5,8 @@
 //   job.group_line = group.line;      // "zero.group auto: the 4 ranks of each machine hold the model once"
 //
 // Gathers then stay within a machine, and only gradients cross. All ranks hold it once where that cannot be, or would be
-// worse: machines have one rank or unequal numbers, a machine has no room for the states, or codecs are to make fewer bytes
-// of what crosses between all of them. Nothing is chosen, and no line is there, on one machine, at stage 0, with servers,
+// worse: machines have one rank or unequal numbers, a machine has no room for the states, sums along the chain of copies would
+// take longer (many machines), or codecs are to make fewer bytes of what crosses between all of them. Nothing is chosen, and no line is there, on one machine, at stage 0, with servers,
 // where copies train apart, and on GPUs. Bits do not depend on it.
 #pragma once
 

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""What a model has learned from gradients of older weights: momentum SGD with eight workers, over several seeds.
+
+    python3 benchmarks/old_gradients.py                     # seeds 1, 2 and 3
+    python3 benchmarks/old_gradients.py --seeds 1 --steps 300
+
+The perceptron of examples/mnist_mlp with SGD of learning rate 0.05 and momentum 0.9. Rows: two ranks that wait for each other,
+and eight workers of one server whose gradients are some seven updates old, counted with lr / (1 + age) (sync.stale_lr 1, the
+default) and in full (0); each without and with clipping. A cell is the validation accuracy after the last step.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from training_run import ROOT, find_zero, print_table
+
+KEYS = {"optimizer.name": "sgd", "optimizer.lr": 0.05, "optimizer.momentum": 0.9, "optimizer.weight_decay": 0, "schedule.name": "constant",
+        "train.eval_every": 0, "train.sample": 0, "run.threads": 1, "checkpoint.every": 0}
+SERVED = {"sync.mode": "async", "sync.staleness": 8}
+ROWS = {  # name: (ranks, keys)
+    "two ranks, no servers": (2, {}),
+    "eight workers, sync.stale_lr 1": (9, SERVED),
+    "eight workers, sync.stale_lr 0": (9, {**SERVED, "sync.stale_lr": 0}),
+}
+
+
+def arguments():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--seeds", default="1,2,3")
+    a.add_argument("--steps", type=int, default=600)
+    a.add_argument("--zero", default=find_zero())
+    return a.parse_args()
+
+
+def trained(args, ranks, keys, seed, folder):
+    run = folder / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    settings = {**KEYS, **keys, "train.steps": args.steps, "train.seed": seed, "run.dir": run}
+    command = [args.zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", str(ranks), "--overwrite",
+               *(f"--{k}={v}" for k, v in settings.items())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"old_gradients.py: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
+    return json.loads((run / "report.json").read_text())
+
+
+def main():
+    args = arguments()
+    seeds = [int(seed) for seed in args.seeds.split(",")]
+    table = []
+    with tempfile.TemporaryDirectory() as folder:
+        for clip in (0, 1):
+            for name, (ranks, keys) in ROWS.items():
+                reports = [trained(args, ranks, {**keys, "train.clip": clip}, seed, Path(folder)) for seed in seeds]
+                found = [100 * report["val_accuracy"] for report in reports]
+                ages = [report["served"]["mean_age"] for report in reports if "served" in report]
+                age = f"{statistics.median(ages):.1f}" if ages else ""
+                table.append([name, str(clip) if clip else "none", age, *(f"{one:.2f} %" for one in found), f"{statistics.median(found):.2f} %"])
+                print(" | ".join(map(str, table[-1])), file=sys.stderr, flush=True)
+    print_table(["", "train.clip", "mean age", *(f"seed {seed}" for seed in seeds), "median"], table)
+
+
+if __name__ == "__main__":
+    main()
