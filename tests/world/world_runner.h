@@ -9,7 +9,7 @@
 // An end is "" for a rank that returned, what() of what it threw, "failed expectations" (which the rank has printed),
 // or "signal 9". Ranks of in_process, and of recorded (in_process behind a RecordedCommunicator), are threads; all
 // others are forked, and killed when the first of them has been gone for longer than the patience: a test that hangs
-// fails.
+// fails. Where not all of these have met within the timeout, they are started anew: their body has not run.
 #pragma once
 
 #include <chrono>
