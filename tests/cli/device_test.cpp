@@ -128,5 +128,25 @@ TEST_F(DeviceOfARun, APlanForALoneRankOnAGpuCountsNoGatheredUnits) {
   EXPECT_EQ(working("--zero.stage 3 --run.device cuda"), working("--zero.stage 0 --run.device cuda"));
 }
 
+TEST_F(DeviceOfARun, APlanCountsOffloadedActivationsWhereTheyLie) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const auto memory = [this](const std::string& offloaded) {
+    const std::string flags = "plan c.toml --json --run.device cuda --train.checkpoint_activations true ";
+    const Ran plan = zero(flags + "--model.layers 12 --zero.disk disk --train.offload_activations " + offloaded);
+    EXPECT_EQ(plan.status, 0) << plan.errors;
+    return nlohmann::json::parse(plan.output, nullptr, false)["memory"];
+  };
+  std::filesystem::create_directory(folder().path() / "disk");
+  constexpr std::int64_t kInput = 2 * 16 * 8 * 4, kBlock = 4096;  // which a copy on its way takes
+  const auto of_rank = [](const auto& json) { return json["rank"]["activation_bytes"].template get<std::int64_t>(); };
+  const auto on_host = [](const auto& json) { return json["host"]["needed_bytes"].template get<std::int64_t>(); };
+  const auto stay = memory("none"), host = memory("host"), disk = memory("disk");
+  EXPECT_EQ(of_rank(host), of_rank(stay) - 11 * kInput + 4 * kBlock) << "the input in use, and four blocks";
+  EXPECT_EQ(on_host(host), on_host(stay) + 12 * kInput);
+  EXPECT_EQ(of_rank(disk), of_rank(stay) - 11 * kInput + kBlock);
+  EXPECT_EQ(on_host(disk), on_host(stay) + 4 * kBlock);
+}
+
 }  // namespace
 }  // namespace zero

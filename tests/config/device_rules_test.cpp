@@ -103,7 +103,6 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
       {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
       {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
       {"zero.secondary_group = 2", [](Config& config) { config.zero.secondary_group = 2; }},
-      {"train.offload_activations = \"host\"", [](Config& config) { config.train.offload_activations = "host"; }},
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
   };
   for (const NotOnGpu& what : all) {
@@ -121,6 +120,11 @@ TEST(DeviceRules, EveryOptimizerWorksThereWithItsStateOnAnyTierAtEveryStage) {
       config.zero.optimizer.host = 1;
       config.zero.stage = stage;
     })) << stage;
+}
+
+TEST(DeviceRules, ActivationsMayGoToTheHostAndToADisk) {
+  for (const char* tier : {"host", "disk"})
+    EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.train.offload_activations = tier; })) << tier;
 }
 
 TEST(DeviceRules, TheyAreAmongTheRulesOfEveryConfiguration) {

@@ -1,14 +1,20 @@
 // A module on a device that the host cannot read: the ways of an engine with a GPU, over main memory.
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
 #include "zero/device/host_device.h"
+#include "zero/torch/activation_store_shared.h"
+#include "zero/torch/checkpoint.h"
 
 #include "../expect_contains.h"
 #include "../forwarded_device.h"
 #include "../message_of.h"
+#include "../temporary_folder.h"
 #include "subjects.h"
 
 namespace zero {
@@ -43,6 +49,71 @@ TEST(ModuleOnADevice, TrainsWithTheBitsOfTheHost) {
       EXPECT_TRUE(same_bits(here.given_back, there.given_back)) << tests::placement_of(stage);
     }
   }
+}
+
+// Blocks with activation checkpoints, whose inputs go to `tier`; absent: they stay.
+tests::MakeSubject checkpointed(std::optional<Tier> tier, const TemporaryFolder& folder,
+                                std::vector<std::shared_ptr<ActivationStore>>& stores) {
+  return [=, &folder, &stores] {
+    auto net = std::make_shared<tests::TiedNet>();
+    const ActivationOffloadOptions options{.tier = tier.value_or(Tier::kHost), .disk = {folder.path()}};
+    const auto store = tier ? std::make_shared<ActivationStore>(options) : nullptr;
+    if (store) stores.push_back(store);
+    const auto loss = [net, store](int step, int micro, int rank) {
+      const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
+      torch::Tensor x = net->table(tokens);
+      for (int turn = 0; turn < 4; ++turn) {
+        for (std::size_t i = 0; i < net->blocks->size(); ++i) {
+          const auto run = [&net = *net, i](const std::vector<torch::Tensor>& in) {
+            return net.block(i).forward(in[0]) * in[1];
+          };
+          x = checkpoint(run, {x, net->scale}, store ? store->checkpoint_options() : CheckpointOptions{});
+        }
+      }
+      return tests::next_token_loss(torch::matmul(x, net->table->weight.t()), tokens);
+    };
+    return tests::Subject{net, loss, store};
+  };
+}
+
+TEST(ModuleOnADevice, OffloadsActivationsWithTheBitsOfThoseThatStay) {
+  const TemporaryFolder folder;
+  FarMemory far;
+  std::vector<std::shared_ptr<ActivationStore>> stores;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const AttachOptions& stage : all_stages({.accumulate = 2, .dtype = dtype})) {
+      const RunResult stay = train(2, 2, stage, checkpointed({}, folder, stores), 1e-2, {.device = &far});
+      for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+        stores.clear();
+        const RunResult leave = train(2, 2, stage, checkpointed(tier, folder, stores), 1e-2, {.device = &far});
+        EXPECT_EQ(leave.loss_bits, stay.loss_bits) << tests::placement_of(stage);
+        EXPECT_EQ(leave.grad_norms, stay.grad_norms) << tests::placement_of(stage);
+        EXPECT_TRUE(same_bits(leave.parameters, stay.parameters)) << tests::placement_of(stage);
+        for (const std::shared_ptr<ActivationStore>& store : stores) {
+          const ActivationReport report = store->report();
+          EXPECT_GT(report.activation_offload.link.down_bytes, 0);
+          EXPECT_GT(report.activation_offload.link.up_bytes, 0);
+          EXPECT_EQ(report.activation_offload.bytes, 0) << "all came back";
+          EXPECT_GT(report.peak_device[MemoryTag::kStaging], 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(ModuleOnADevice, AStoreThatOutlivesTheEngineKeepsItsDevice) {
+  std::unique_ptr<ActivationStore> store = std::make_unique<ActivationStore>(ActivationOffloadOptions{});
+  const torch::Tensor x = torch::ones({100}).requires_grad_();
+  torch::Tensor y;
+  {
+    auto far = std::make_shared<FarMemory>();
+    store->shared().come_from(far);
+    y = checkpoint([](const std::vector<torch::Tensor>& in) { return in[0].exp(); }, {x * 2},
+                   store->checkpoint_options());
+    store.reset();
+  }
+  y.sum().backward();
+  EXPECT_EQ(x.grad()[0].item<double>(), 2 * torch::full({}, 2.0F).exp().item<double>());
 }
 
 TEST(ModuleOnADevice, AModuleThatLiesElsewhereIsRefusedByName) {

@@ -13,15 +13,18 @@
 #include <torch/torch.h>
 
 #include "zero/torch/attach_seams.h"
+#include "zero/torch/engine_control.h"
 #include "zero/zero.h"
 
 namespace zero::tests {
 
 using LossFunction = std::function<torch::Tensor(int step, int micro, int rank)>;
-// Builds a module and the function that computes its loss on (step, micro-batch, rank)'s data.
+// Builds a module and the function that computes its loss on (step, micro-batch, rank)'s data; where that offloads
+// activations, their store.
 struct Subject {
   std::shared_ptr<torch::nn::Module> module;
   LossFunction loss;
+  std::shared_ptr<ActivationStore> activations{};
 };
 using MakeSubject = std::function<Subject()>;
 
@@ -70,6 +73,7 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
     Subject& subject = subjects[rank];
     {
       Attachment engine = attach(tensors_of(*subject.module), ranks, options, seams);
+      if (subject.activations) engine.control().share_link(*subject.activations);
       for (int step = 0; step < num_steps; ++step) {
         for (int micro = 0; micro < options.accumulate; ++micro) {
           torch::Tensor loss = subject.loss(step, micro, ranks.rank()) / options.accumulate;

@@ -227,6 +227,21 @@ TEST(Job, ActivationsOffloadedToTheHostAreTakenOffItsBudget) {
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000);
 }
 
+TEST(Job, ActivationsOfAGpuTakeBlocksOfItsBudget) {
+  Config config = offloading_config("host");
+  config.run.device = "cuda";
+  config.zero.device_memory = bytes(90'000);
+  config.zero.host_memory = bytes(100'000);
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 3 * 12'288) << "three inputs of three pages";
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 2 * 32 * 40 * 4);
+  EXPECT_EQ(activation_need(config).device, 3 * 12'288);
+  config.train.offload_activations = "disk";
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 12'288) << "one, on its way to the host";
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 12'288);
+  config.zero.device_memory = bytes(12'287);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { attach_options(config, 1); }), "zero.device_memory"));
+}
+
 TEST(Job, ActivationsOffloadedToDiskAreTakenOffItsBudget) {
   Config config = offloading_config("disk");
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;

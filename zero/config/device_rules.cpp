@@ -50,7 +50,7 @@ void check_device(const LoadedConfig& loaded) {
 }
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
-  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   refuse_on_gpu(loaded, "zero.secondary_group", zero.secondary_group > 0, "keeping secondary parts does", "leave it 0");
@@ -58,8 +58,6 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
     refuse(loaded, "zero.group",
            "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
            "leave it 0, or use comm.transport auto");
-  refuse_on_gpu(loaded, "train.offload_activations", train.offload_activations != "none", "to offload activations does",
-                "use train.checkpoint_activations alone");
   const CommConfig& comm = loaded.config.comm;
   for (const auto& [name, codec] :
        {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})

@@ -23,7 +23,8 @@ struct DiskSeam;
 class LinkClock;
 
 struct EngineSeams {
-  std::int64_t activation_bytes = 0;  // of a rank's activations on the host, where host_memory is kAuto
+  std::int64_t activation_bytes = 0;         // of a rank's activations on the host, where host_memory is kAuto
+  std::int64_t device_activation_bytes = 0;  // of its blocks for activations on their way from the device and back
   // What this machine gives a rank, where that is known from before; without update_numel it is probed, where it is
   // needed for a choice or, with `probes`, always.
   TierRates rates{};

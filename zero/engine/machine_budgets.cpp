@@ -93,7 +93,8 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   // Where device and host are both main memory, what the host may take is not free for the device.
   const std::int64_t host =
       is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
-  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) - working - 2 * largest;
+  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) -
+                   seams_.device_activation_bytes - working - 2 * largest;
   return budgets;
 }
 
@@ -113,6 +114,7 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
   std::int64_t beside = held.host + seams_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to
+  beside += seams_.device_activation_bytes;
   const std::int64_t free = free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;

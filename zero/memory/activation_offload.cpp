@@ -1,7 +1,7 @@
 #include "zero/memory/activation_offload.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,8 +9,10 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/device/host_device.h"
 #include "zero/memory/block_cutter.h"
-#include "zero/memory/host_memory.h"
+#include "zero/memory/chained_transfer.h"
+#include "zero/memory/lane_link.h"
 #include "zero/memory/paced_link.h"
 
 namespace zero {
@@ -33,27 +35,47 @@ std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, L
                                         MemoryTag::kActivation, std::move(seam), options.most_bytes);
 }
 
+BlockPool::Allocator memory_of(Device& device, Tier tier) {
+  return [&device, tier](std::size_t bytes) {
+    return tier == Tier::kDevice ? device.allocate(bytes) : device.allocate_pinned(bytes);
+  };
+}
+
 }  // namespace
 
 ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& options, std::int64_t count,
                                               std::int64_t bytes) {
   const std::int64_t blocks =
       std::min(count, static_cast<std::int64_t>(ActivationOffload::kBlocks)) * whole_pages(bytes);
-  if (options.tier == Tier::kDisk) return {.host = blocks, .disk = count * whole_pages(bytes)};
-  return {.device = options.link_bytes_per_second > 0 ? blocks : 0, .host = count * bytes};
+  if (options.tier == Tier::kDisk)
+    return {.device = options.from_device && count > 0 ? whole_pages(bytes) : 0,
+            .host = blocks,
+            .disk = count * whole_pages(bytes)};
+  return {.device = options.link_bytes_per_second > 0 || options.from_device ? blocks : 0, .host = count * bytes};
 }
 
 // What is near on its way from the host is on the device; on its way from the disk, on the host.
 ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& ledger, DiskSeam seam)
     : ledger_(ledger),
+      device_(&HostDevice::instance()),
       most_bytes_(options.most_bytes),
       expected_bytes_(options.expected_bytes),
-      homes_(allocate_host, ledger, MemoryTag::kActivation, Tier::kHost),
-      blocks_(BlockCutter(allocate_host), ledger, MemoryTag::kStaging,
+      homes_(memory_of(*device_, Tier::kHost), ledger, MemoryTag::kActivation, Tier::kHost),
+      blocks_(BlockCutter(memory_of(*device_, Tier::kHost)), ledger, MemoryTag::kStaging,
               options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
+      stages_(memory_of(*device_, Tier::kDevice), ledger, MemoryTag::kStaging),
       places_(make_places(options, ledger, std::move(seam))),
       link_(options.link_bytes_per_second > 0 ? std::make_unique<PacedLink>(options.link_bytes_per_second) : nullptr) {
   ZERO_CHECK(options.tier != Tier::kDevice, "offloaded where it was");
+}
+
+ActivationOffload::~ActivationOffload() {
+  if (!device_is_apart()) return;
+  try {
+    for (const Lane lane : {Lane::kCompute, Lane::kUp, Lane::kDown}) device_->join(device_->mark(lane));
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "the device failed while it had offloaded activations: {}", error.what());
+  }
 }
 
 void ActivationOffload::open() {
@@ -61,16 +83,33 @@ void ActivationOffload::open() {
 }
 
 void ActivationOffload::record(Timeline* timeline) {
+  timeline_ = timeline;
   if (places_) places_->record(timeline);
 }
 
+void ActivationOffload::come_from(Device& device) {
+  ZERO_CHECK(next_ == 0, "activations of another device are offloaded already");
+  if (device.host_readable()) return;
+  device_ = &device;
+  const auto pool = [&](BlockPool::Allocator allocate, MemoryTag tag, Tier tier) {
+    return BlockPool(std::move(allocate), ledger_, tag, tier, {}, device);
+  };
+  homes_ = pool(memory_of(device, Tier::kHost), MemoryTag::kActivation, Tier::kHost);
+  blocks_ = on_disk() ? pool(BlockCutter(memory_of(device, Tier::kHost)), MemoryTag::kStaging, Tier::kHost)
+                      : pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
+  stages_ = pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
+  // Who comes before whom is said where a copy is queued.
+  link_ = std::make_unique<LaneLink>(device, LaneLink::Earlier{.up = {}, .down = {}}, timeline_);
+}
+
 void ActivationOffload::share_link(const Link& link) {
-  if (link_ != nullptr) link_ = link.beside();
+  if (link_ != nullptr && !device_is_apart()) link_ = link.beside();
 }
 
 ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> bytes) {
   ZERO_CHECK(!bytes.empty(), "nothing to offload");
   return io_.run([&] {
+    notice_done();
     Offloaded offloaded{.bytes = static_cast<std::int64_t>(bytes.size())};
     on_disk() ? write(offloaded, bytes) : copy_to_host(offloaded, bytes);
     if (offloaded.block != nullptr) near_.push_back(next_);
@@ -92,7 +131,16 @@ void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
 // The pool keeps what was in use at once and no more, so that another size lets go of memory that nobody needs.
 void ActivationOffload::copy_to_host(Offloaded& offloaded, std::span<const std::byte> from) {
   require_room_on_host(offloaded.bytes);
-  offloaded.home = homes_.acquire(offloaded.bytes, std::max(peak_bytes_, bytes_ + offloaded.bytes));
+  const std::int64_t limit = std::max(peak_bytes_, bytes_ + offloaded.bytes);
+  if (device_is_apart()) {
+    make_room();
+    offloaded.block = blocks_.acquire(whole_pages(offloaded.bytes), 0, Lane::kCompute);
+    offloaded.home = homes_.acquire(offloaded.bytes, limit, Lane::kDown);
+    under_way_.push_back(bring_down(offloaded, offloaded.home, offloaded.block, from));
+    offloaded.of_home = offloaded.of_block = used_in(*device_, Lane::kDown);
+    return;
+  }
+  offloaded.home = homes_.acquire(offloaded.bytes, limit);
   // The device's memory would be in use until it has crossed: as many are under way as there are blocks.
   const auto earlier = offloaded_.find(next_ - static_cast<Handle>(kBlocks));
   if (earlier != offloaded_.end()) earlier->second.link_transfer.wait();
@@ -104,15 +152,47 @@ void ActivationOffload::write(Offloaded& offloaded, std::span<const std::byte> f
   offloaded.place = places_->take(offloaded.bytes);
   const std::int64_t bytes = whole_pages(offloaded.bytes);
   offloaded.block = blocks_.acquire(bytes, 0);
+  const auto write = [this, place = offloaded.place, block = span_of(offloaded.block, bytes)] {
+    tell_host_touches(reads(block), "an activation goes to the disk");
+    return place.tier->write(place.offset, block);
+  };
+  if (device_is_apart()) {
+    std::byte* const stage = stages_.acquire(bytes, 0, Lane::kCompute);
+    Transfer down = bring_down(offloaded, offloaded.block, stage, from);
+    offloaded.of_block = used_in(*device_, Lane::kDown);
+    stages_.release(stage, offloaded.of_block);
+    offloaded.moving = chain(std::move(down), write);
+    return;
+  }
   copy_down(offloaded, offloaded.block, from);
-  offloaded.moving = offloaded.place.tier->write(offloaded.place.offset, span_of(offloaded.block, bytes));
+  offloaded.moving = write();
+}
+
+// What the operators make next in `from` goes beside what is on its way from the block.
+Transfer ActivationOffload::bring_down(Offloaded& offloaded, std::byte* to, std::byte* block,
+                                       std::span<const std::byte> from) {
+  device_->copy(Lane::kCompute, span_of(block, offloaded.bytes), from);
+  follow(*device_, Lane::kDown, Lane::kCompute);
+  return link_->down(span_of(to, offloaded.bytes), span_of(block, offloaded.bytes));
+}
+
+void ActivationOffload::tell_host_touches(const Access& access, std::string_view who) {
+  if (device_is_apart()) device_->host_touches({&access, 1}, who);
+}
+
+// No thread watches lanes: a write to disk begins when its bytes are seen on the host.
+void ActivationOffload::notice_done() {
+  if (!device_is_apart()) return;
+  while (!under_way_.empty() && under_way_.front().done()) under_way_.pop_front();
+  if (!on_disk()) return;
+  for (const Handle handle : near_) static_cast<void>(offloaded_.at(handle).moving.done());
 }
 
 void ActivationOffload::copy_down(Offloaded& offloaded, std::byte* to, std::span<const std::byte> from) {
   if (link_ != nullptr) {
     offloaded.link_transfer = link_->down(span_of(to, offloaded.bytes), from);
   } else {
-    std::memcpy(to, from.data(), from.size());
+    device_->copy(Lane::kCompute, span_of(to, offloaded.bytes), from);
   }
 }
 
@@ -124,9 +204,10 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
     const auto bytes = static_cast<std::int64_t>(into.size());
     ZERO_CHECK(bytes == offloaded.bytes, "{} bytes were offloaded, and {} are asked for", offloaded.bytes, bytes);
     if (!on_disk() && link_ == nullptr) {
-      std::memcpy(into.data(), offloaded.home, into.size());
+      device_->copy(Lane::kCompute, into, span_of(offloaded.home, bytes));
       return;
     }
+    notice_done();
     if (offloaded.block == nullptr) fetch(handle, offloaded);
     offloaded.link_transfer.wait();
     // A block that is being written has the bytes; one that is being filled will.
@@ -134,16 +215,35 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
     offloaded.arriving = false;
     const bool uses_link_now = on_disk() && link_ != nullptr;
     Transfer up;
-    if (uses_link_now) {
+    if (device_is_apart()) {
+      bring_by_lanes(offloaded, into);
+    } else if (uses_link_now) {
       up = link_->up(into, span_of(offloaded.block, bytes));
     } else {
-      std::memcpy(into.data(), offloaded.block, into.size());
+      device_->copy(Lane::kCompute, into, span_of(offloaded.block, bytes));
     }
     std::erase(near_, handle);
     near_.push_front(handle);
     fetch_before(handle);
     up.wait();
   });
+}
+
+// A block that is still on its way down counts as used until it has come there: then it may be filled anew behind kCompute
+// alone.
+void ActivationOffload::bring_by_lanes(Offloaded& offloaded, std::span<std::byte> into) {
+  const std::span<std::byte> block = span_of(offloaded.block, offloaded.bytes);
+  if (!on_disk()) {
+    follow(*device_, Lane::kCompute, offloaded.of_block);
+    device_->copy(Lane::kCompute, into, block);
+    offloaded.of_block = used_in(*device_, Lane::kCompute);
+    return;
+  }
+  follow(*device_, Lane::kUp, offloaded.of_block);
+  follow(*device_, Lane::kUp, Lane::kCompute);
+  under_way_.push_back(link_->up(into, block));
+  offloaded.of_block = used_in(*device_, Lane::kUp);
+  follow(*device_, Lane::kCompute, offloaded.of_block);
 }
 
 void ActivationOffload::fetch_before(Handle handle) {
@@ -160,9 +260,20 @@ void ActivationOffload::fetch(Handle handle, Offloaded& offloaded) {
   make_room();
   offloaded.link_transfer.wait();
   const std::int64_t bytes = whole_pages(offloaded.bytes);
+  if (device_is_apart() && !on_disk()) {
+    offloaded.block = blocks_.acquire(bytes, 0, Lane::kUp);
+    near_.push_back(handle);
+    follow(*device_, Lane::kUp, offloaded.of_home);
+    under_way_.push_back(
+        link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes)));
+    offloaded.of_home = offloaded.of_block = used_in(*device_, Lane::kUp);
+    return;
+  }
   offloaded.block = blocks_.acquire(bytes, 0);
+  offloaded.of_block = {};
   near_.push_back(handle);
   offloaded.arriving = true;
+  if (on_disk()) tell_host_touches(writes(span_of(offloaded.block, bytes)), "an activation comes from the disk");
   offloaded.moving =
       on_disk() ? offloaded.place.tier->read(offloaded.place.offset, span_of(offloaded.block, bytes))
                 : link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes));
@@ -175,7 +286,7 @@ void ActivationOffload::make_room() {
     oldest.moving.wait();
     near_.pop_front();
     oldest.arriving = false;
-    blocks_.release(std::exchange(oldest.block, nullptr));
+    blocks_.release(std::exchange(oldest.block, nullptr), oldest.of_block);
   }
 }
 
@@ -192,13 +303,13 @@ void ActivationOffload::forget(Handle handle) {
   };
   try {
     io_.failed() ? wait() : io_.run(wait);
-  } catch (const IoError& error) {
+  } catch (const Error& error) {  // a device's, too: destructors come here
     ZERO_LOG(error, "transfer of an offloaded activation that is needed no more: {}", error.what());
   }
   // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
   if (io_.failed()) return;
-  if (offloaded.block != nullptr) blocks_.release(offloaded.block);
-  if (offloaded.home != nullptr) homes_.release(offloaded.home);
+  if (offloaded.block != nullptr) blocks_.release(offloaded.block, offloaded.of_block);
+  if (offloaded.home != nullptr) homes_.release(offloaded.home, offloaded.of_home);
   if (offloaded.place.tier != nullptr) places_->give_back(offloaded.place);
 }
 

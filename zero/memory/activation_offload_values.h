@@ -15,6 +15,7 @@ struct ActivationOffloadOptions {
   std::vector<std::string> disk;     // folders, one a disk; for kDisk
   bool checksums = false;            // bytes that return from disk are verified
   double link_bytes_per_second = 0;  // of a link (`zero.link_bandwidth`); 0: there is none
+  bool from_device = false;          // they lie on a device that the host cannot read: see activation_offload_need()
   std::int64_t most_bytes = 0;       // that offloaded activations may take on their tier; 0: no limit
   std::int64_t expected_bytes = 0;   // that they will take there, if that is known: open() makes room for them on disk
 };

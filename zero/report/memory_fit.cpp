@@ -61,7 +61,7 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
           .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + (on_gpu ? 0 : tiles),
           .activations = activations,
           .disk = bytes_on(plan, world, placement, Tier::kDisk),
-          .host = on_gpu ? host_states + tiles : 0,
+          .host = on_gpu ? host_states + tiles + plan.machine->host_activation_bytes : 0,
           .others_less = others_less(plan, world, placement)};
 }
 

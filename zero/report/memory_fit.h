@@ -31,10 +31,11 @@ struct PlannedMachine {
   std::int64_t disk_free_bytes = 0;  // of the folders for states, together
   // Where the model computes on GPUs: free_bytes is then of the one with least of it, and what lies on the host is counted
   // apart.
-  int ranks_on_gpu = 0;              // that share one; 0: the model computes in main memory
-  std::string gpu;                   // "cuda:0 NVIDIA H200"
-  std::int64_t host_free_bytes = 0;  // of the machine's main memory
-  std::string why_free_not_known;    // not empty: there is no such GPU here, and free_bytes is nothing
+  int ranks_on_gpu = 0;                    // that share one; 0: the model computes in main memory
+  std::string gpu;                         // "cuda:0 NVIDIA H200"
+  std::int64_t host_free_bytes = 0;        // of the machine's main memory
+  std::int64_t host_activation_bytes = 0;  // of a rank's activations that are offloaded there
+  std::string why_free_not_known;          // not empty: there is no such GPU here, and free_bytes is nothing
   bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }
 };
@@ -45,7 +46,8 @@ struct MemoryNeed {
   std::int64_t working = 0;  // gathered, reduced, a gradient on its way, and tiles of what lies on disk
   std::int64_t activations = 0;
   std::int64_t disk = 0;  // of states; no memory
-  std::int64_t host = 0;  // where the model computes on a GPU: states in main memory, and tiles for the disk
+  std::int64_t host =
+      0;  // where the model computes on a GPU: states in main memory, tiles for the disk, and activations
   // Of weighted shards this is the rank with the largest weight: bytes of states that the others hold less, together.
   std::int64_t others_less = 0;
   std::int64_t total() const { return states + working + activations; }

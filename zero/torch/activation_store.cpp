@@ -18,8 +18,8 @@ namespace zero {
 
 namespace {
 
-bool can_leave(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.numel() > 0 && !tensor.is_quantized() &&
+bool can_leave(const at::Tensor& tensor, c10::Device place) {
+  return tensor.device() == place && tensor.layout() == at::kStrided && tensor.numel() > 0 && !tensor.is_quantized() &&
          !tensor.is_conj() && !tensor.is_neg() && !tensor.key_set().has(kParameterKey);
 }
 
@@ -41,7 +41,7 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
   }
 
   void call_pack_hook(const at::Tensor& tensor) override {
-    if (!can_leave(tensor)) {
+    if (!can_leave(tensor, shared_->place)) {
       kept_ = tensor;
       kept_version_ = tensor._version();
       return;
@@ -56,7 +56,7 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
 
   at::Tensor call_unpack_hook() override {
     if (!handle_) return unchanged();
-    at::Tensor tensor = at::empty_strided(sizes_, strides_, at::TensorOptions(type_));
+    at::Tensor tensor = at::empty_strided(sizes_, strides_, at::TensorOptions(type_).device(shared_->place));
     const std::lock_guard lock(shared_->mutex);
     shared_->activation_offload.bring(*handle_,
                                       {static_cast<std::byte*>(tensor.mutable_data_ptr()), spanned_bytes(tensor)});

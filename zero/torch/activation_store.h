@@ -8,8 +8,12 @@
 // the same bytes with the same strides, so losses and gradients are those of a run without a store. Backward may go
 // through a retained graph again; a dropped graph gives back its memory and its places on disk.
 //
-// Not offloaded: tensors without memory of their own (meta, parameters of an attached module), on another device, or
-// not strided. A write into such a tensor between the passes is a ConfigError in backward.
+// On a GPU: engine.control().share_link(store) before the first forward pass, which names the engine's device to the store.
+// Inputs then go to pinned memory of the host, and come back, beside what operators do; nothing waits for that but the
+// operators that use them, and where a disk is behind the host, the host.
+//
+// Not offloaded: tensors without memory of their own (meta, parameters of an attached module), on another device than the
+// engine's, or not strided. A write into such a tensor between the passes is a ConfigError in backward.
 //
 // Errors of the disk (IoError) come out of the forward or the backward pass, and end the run. The store has a ledger of
 // its own: report() has its bytes by tier. Its budget is ActivationOffloadOptions::most_bytes; the budgets of attach()

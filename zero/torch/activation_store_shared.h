@@ -5,12 +5,16 @@
 // Whoever works with it holds the mutex. Local.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <utility>
+
+#include <c10/core/Device.h>
 
 #include "zero/memory/activation_offload.h"
 #include "zero/memory/ledger.h"
 #include "zero/torch/activation_store.h"
+#include "zero/torch/torch_device.h"
 
 namespace zero {
 
@@ -19,8 +23,17 @@ struct ActivationStore::Shared {
   Shared(ActivationOffloadOptions options, const DiskSeam& seam)
       : activation_offload(std::move(options), ledger, seam) {}
 
+  // Before the first is offloaded.
+  void come_from(std::shared_ptr<Device> from) {
+    activation_offload.come_from(*from);
+    place = place_of(*from);
+    device = std::move(from);
+  }
+
   std::mutex mutex;
   Ledger ledger;
+  c10::Device place = c10::Device(c10::DeviceType::CPU);  // of activations that are offloaded
+  std::shared_ptr<Device> device;                         // null: main memory
   ActivationOffload activation_offload;
 };
 

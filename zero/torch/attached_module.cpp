@@ -39,9 +39,9 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : own_device_(seams.device == nullptr ? open_device(place_of(model)) : nullptr),
-      device_(own_device_ != nullptr ? *own_device_ : *seams.device),
-      parameters_(attached_parameters(model, world.communicator(), options, *this, device_)),
+    : device_(seams.device == nullptr ? std::shared_ptr<Device>(open_device(place_of(model)))
+                                      : std::shared_ptr<Device>(std::shared_ptr<void>(), seams.device)),
+      parameters_(attached_parameters(model, world.communicator(), options, *this, *device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {
@@ -53,17 +53,17 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.weights = nullptr;
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
-  adopt_stream(device_);
+  adopt_stream(*device_);
   EngineSeams on_device = seams;
-  on_device.device = &device_;
-  if (!on_device.free_device_bytes && free_bytes_of(device_))
-    on_device.free_device_bytes = [this] { return free_bytes_of(device_).value_or(0); };
+  on_device.device = device_.get();
+  if (!on_device.free_device_bytes && free_bytes_of(*device_))
+    on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
   engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
-  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, place_of(device_), role_.server());
+  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, place_of(*device_), role_.server());
   if (role_.is_worker()) awaits_load_ = false;  // the servers' weights come before the first use
   const bool has_values = !awaits_load_ && !role_.is_worker();
   if (source && has_values) load_from_source(*engine_, source);
@@ -71,7 +71,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
   }
-  buffers_ = first_buffers(model.buffers, dtype, place_of(device_), role_.comm_of_buffers());
+  buffers_ = first_buffers(model.buffers, dtype, place_of(*device_), role_.comm_of_buffers());
   if (!awaits_load_) engine_->settle();
 }
 

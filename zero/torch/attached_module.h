@@ -55,6 +55,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   const AttachedParameters& parameters() const { return parameters_; }
   Engine& engine() const { return *engine_; }
   AttachedRole& role() { return role_; }
+  // Where the model computes. Kept by whoever may be left when this is gone.
+  const std::shared_ptr<Device>& device() const { return device_; }
   OpenScopes& scopes() { return *scopes_; }
 
  private:
@@ -62,8 +64,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void end();
   void give_back_all();
 
-  std::unique_ptr<Device> own_device_;  // null: somebody else's
-  Device& device_;
+  std::shared_ptr<Device> device_;  // that of a runner is the runner's
   AttachedParameters parameters_;
   AttachedRole role_;
   NamedBuffers buffers_;  // each tensor once

@@ -40,11 +40,11 @@ const Schedule& EngineControl::schedule() const {
   return attached_.engine().schedule();
 }
 void EngineControl::share_link(ActivationStore& activations) const {
-  const Link* link = attached_.engine().resources().link;
-  if (link == nullptr) return;
   ActivationStore::Shared& shared = activations.shared();
   const std::lock_guard lock(shared.mutex);
-  shared.activation_offload.share_link(*link);
+  shared.come_from(attached_.device());
+  const Link* link = attached_.engine().resources().link;
+  if (link != nullptr) shared.activation_offload.share_link(*link);
 }
 
 }  // namespace zero

@@ -57,8 +57,8 @@ class EngineControl {
   PhaseSeconds take_phase_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const Schedule& schedule() const;  // the one in force; without entries before the first step is done
-  // To be called before the first offload: activations and states take turns on the link between device and host.
-  // Without a link nothing happens.
+  // To be called before the first offload: activations are those of the engine's device, and they and states take turns on
+  // the link between device and host. Where the device is main memory and there is no link, nothing happens.
   void share_link(ActivationStore& activations) const;
 
  private:

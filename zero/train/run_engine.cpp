@@ -18,6 +18,7 @@ namespace {
 EngineSeams known_before(const TrainJob& job, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
   EngineSeams known{.activation_bytes = job.host_activation_bytes,
+                    .device_activation_bytes = job.device_activation_bytes,
                     .probes = !offload.disk.empty() || !offload.fractions.on_device()};
   if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   known.rates.link_up = known.rates.link_down = offload.link_bytes_per_second;

@@ -45,9 +45,10 @@ struct TrainJob {
   std::string
       group_line;  // why so many ranks hold the model once, where that was chosen for the run; empty: it was not
   std::int64_t host_activation_bytes =
-      0;                       // of a rank's offloaded activations, where attach.offload.host_memory is kAuto
-  std::string device = "cpu";  // of this rank: "cpu", "cuda:1"
-  int ranks_on_device = 1;     // ranks of this machine that share it
+      0;  // of a rank's offloaded activations, where attach.offload.host_memory is kAuto
+  std::int64_t device_activation_bytes = 0;  // of their blocks on the device
+  std::string device = "cpu";                // of this rank: "cpu", "cuda:1"
+  int ranks_on_device = 1;                   // ranks of this machine that share it
   std::filesystem::path run_dir;
   bool overwrite = false;
   std::filesystem::path replay;   // a run with servers, whose order of events this one repeats; empty: none

@@ -23,7 +23,12 @@ namespace {
 template <typename Body>
 TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
   const auto fail = [&](std::string_view said) {
-    const EngineReport report = run.engine->report();
+    EngineReport report = run.engine->report();
+    if (const ActivationStore* activations = run.task->activations()) {
+      const MemoryCount blocks = activations->report().peak_device;
+      for (const MemoryTag tag : kAllMemoryTags) report.peak_memory[tag] += blocks[tag];
+      report.peak_memory_bytes += blocks.total();
+    }
     const std::int64_t torch = seams.held_by_torch ? seams.held_by_torch() : held_by_torch(place_of(*run.device));
     const ConfigError error = device_memory_error({.device = std::string(run.device->name()),
                                                    .held = report.peak_memory,

@@ -14,7 +14,10 @@
 #include "zero/base/machine.h"
 #include "zero/config/choices.h"
 #include "zero/data/open_data.h"
+#include "zero/device/device_name.h"
+#include "zero/device/open_device.h"
 #include "zero/optim/rule_registry.h"
+#include "zero/torch/torch_device.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
@@ -82,6 +85,14 @@ OffloadOptions offload_options(const ZeroConfig& zero) {
           .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
 }
 
+// Where "auto" is a GPU, this machine has one.
+bool computes_on_gpu(const Config& config) {
+  const std::optional<DeviceName> device = device_name(config.run.device);
+  if (!device || !device->is_auto()) return device && device->is_gpu();
+  const GpusHere here = find_gpus(/*memory=*/false);
+  return !here.gpus.empty() && try_torch_cuda().empty();
+}
+
 std::optional<ActivationOffloadOptions> activation_offload_options(const Config& config) {
   const std::optional<Tier> tier =
       value_of(kActivationTiers, "train.offload_activations", config.train.offload_activations);
@@ -89,7 +100,8 @@ std::optional<ActivationOffloadOptions> activation_offload_options(const Config&
   return ActivationOffloadOptions{.tier = *tier,
                                   .disk = config.zero.disk,
                                   .checksums = config.zero.checksums,
-                                  .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes)};
+                                  .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes),
+                                  .from_device = computes_on_gpu(config)};
 }
 
 // What offloaded activations take of each budget.
@@ -112,7 +124,7 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
 // The one place where offloaded activations are taken off budgets: what attach() is told is left for states. What a
 // budget of none would mean to it is "what it needs", so that a byte stays.
 void take_off_activations(AttachOptions& options, const Config& config) {
-  const ActivationOffloadNeed need = need_of(config, model_options(config));
+  const ActivationOffloadNeed need = activation_need(config);
   const auto take = [&](std::string_view key, std::int64_t& budget, std::int64_t bytes) {
     require(key, budget, bytes, config);
     budget = std::max<std::int64_t>(budget - bytes, 1);
@@ -283,7 +295,11 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
 
 std::int64_t host_activation_bytes(const Config& config) {
   if (config.zero.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
-  return need_of(config, model_options(config)).host;
+  return activation_need(config).host;
+}
+
+ActivationOffloadNeed activation_need(const Config& config) {
+  return need_of(config, model_options(config));
 }
 
 TrainJob make_job(const Config& config, int local_ranks) {
@@ -311,6 +327,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .health = health_options(config.health),
           .attach = attach_options(config, local_ranks),
           .host_activation_bytes = host_activation_bytes(config),
+          .device_activation_bytes = activation_need(config).device,
           .run_dir = config.run.dir,
           .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),

@@ -13,6 +13,7 @@
 #include "zero/config/load.h"
 #include "zero/config/resolved.h"
 #include "zero/data/dataset.h"
+#include "zero/memory/activation_offload_values.h"
 #include "zero/torch/attach.h"
 #include "zero/train/model_options.h"
 #include "zero/train/train_job.h"
@@ -27,6 +28,8 @@ DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
 // Of a rank's offloaded activations, where no budget in bytes is theirs, too.
 std::int64_t host_activation_bytes(const Config& config);
+// The same on each tier, whatever the budgets are: on the device blocks, through which they come and go.
+ActivationOffloadNeed activation_need(const Config& config);
 
 // Samples of one pass over the training data; absent where the data is not here.
 std::optional<std::int64_t> samples_of_pass(const Config& config);

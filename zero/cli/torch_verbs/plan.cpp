@@ -95,6 +95,7 @@ std::int64_t kept_bytes(const ModelOptions& model, SampleShape shape, std::int64
 struct ActivationBytes {
   std::int64_t kept = 0;
   std::int64_t checkpointed = 0;  // with activation checkpoints; 0: this model has no blocks
+  std::int64_t in_use = 0;        // of these, where the inputs of blocks lie elsewhere
 };
 ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std::int64_t batch,
                                const AttachOptions& attach) {
@@ -114,7 +115,9 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
   const std::int64_t one = kept(1, false), block = kept(2, false) - one;
   const std::int64_t one_input = kept(1, true), input = kept(2, true) - one_input;
   // One block at a time is computed again.
-  return {.kept = one + (layers - 1) * block, .checkpointed = one_input + (layers - 1) * input + block};
+  return {.kept = one + (layers - 1) * block,
+          .checkpointed = one_input + (layers - 1) * input + block,
+          .in_use = one_input + block};
 }
 
 // The folders are here: require_here().
@@ -136,6 +139,11 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
                          .disk_free_bytes = room_of(attach.offload)};
   look_at_gpu(request.loaded, request.trains, machine);
+  const Config& config = request.loaded.config;
+  if (machine.ranks_on_gpu == 0 || !computes_again || config.train.offload_activations == "none") return machine;
+  const ActivationOffloadNeed need = activation_need(config);
+  machine.activation_bytes = activations.in_use + need.device;
+  machine.host_activation_bytes = need.host;
   return machine;
 }
 
@@ -312,6 +320,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   const int ranks = plan.machine->ranks;  // of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
   EngineSeams known{.activation_bytes = host_activation_bytes(request.loaded.config),
+                    .device_activation_bytes = activation_need(request.loaded.config).device,
                     .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
                     .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);
