@@ -113,16 +113,20 @@ TEST(Cuts, HaveThemWhereCopiesTrainApart) {
 }
 
 TEST(Cuts, SendWhatIsPlannedAndHoldNoMoreThanTheBudget) {
-  for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
-    EngineOptions options{.shards = shards};
+  for (const auto& [shards, optimizer] : {std::pair<Cut, OptimizerOptions>{Cut::kWhole, AdamWOptions{}},
+                                          {Cut::kHash, AdamWOptions{}},
+                                          {Cut::kWhole, MuonOptions{}}}) {
+    EngineOptions options{.shards = shards, .optimizer = optimizer};
     const auto units = units_of(block_specs(DType::kBFloat16), 3, options);
     std::int64_t gathered = 0, largest = 0;
     for (const Unit& unit : units) {
       gathered += gathered_bytes(unit, 3);
       largest = std::max(largest, gathered_bytes(unit, 3));
     }
-    const std::int64_t state = state_bytes(units, 3, place(3, Reduce::kAuto, 1), spec_of(*rule_of(options))).total();
-    options.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = state + 3 * largest + gathered / 2};
+    const Placement placement = place(3, Reduce::kAuto, 1);
+    const std::int64_t state = state_bytes(units, 3, placement, spec_of(*rule_of(options))).total();
+    options.device_memory = {.kind = MemoryBudget::Kind::kBytes,
+                             .bytes = state + 3 * largest + gathered / 2 + matrix_bytes(units, 3, placement)};
     for (const EngineReport& report : cut_run(3, block_specs(DType::kBFloat16), options).reports) {
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
       EXPECT_LE(report.peak_memory_bytes, options.device_memory.bytes) << name_of(shards);
@@ -192,6 +196,64 @@ std::string refusal(const EngineOptions& options) {
 TEST(Cuts, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal({.stage = 2, .shards = Cut::kHash}), "use zero.stage 3"));
   EXPECT_TRUE(says(refusal({.shards = Cut::kHash, .optimizer = MuonOptions{}}), "use whole"));
+}
+
+// Three matrices in a unit: on two ranks an equal range ends within the second.
+std::vector<ParamSpec> three_matrices() {
+  return {{.name = "wte", .shape = {700}, .own_unit = true},
+          {.name = "h.0.a", .shape = {60, 32}},
+          {.name = "h.0.b", .shape = {60, 32}},
+          {.name = "h.0.c", .shape = {60, 32}}};
+}
+
+TEST(Cuts, OfWholeMatricesSendWithMuonWhatAdamWSendsAndHaveTheBitsOfRanges) {
+  const EngineOptions muon{.optimizer = MuonOptions{}, .clip = 0.5};
+  const auto run = [](EngineOptions options, int stage, const OptimizerOptions& optimizer, Cut shards) {
+    options.stage = stage;
+    options.optimizer = optimizer;
+    return scripted_run(2, three_matrices(), cut(options, shards), {});
+  };
+  const ScriptedRun expected = run(muon, 3, MuonOptions{}, Cut::kRange);
+  for (const int stage : {0, 1, 2, 3}) {
+    const ScriptedRun whole = run(muon, stage, MuonOptions{}, Cut::kWhole);
+    EXPECT_EQ(whole, expected) << stage;
+    const ScriptedRun adamw = run(muon, stage, AdamWOptions{}, Cut::kWhole);
+    const ScriptedRun ranges = run(muon, stage, MuonOptions{}, Cut::kRange);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const EngineReport& report = whole.reports[rank];
+      EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << stage;
+      // Beside it AdamW sends an embedding that is padded to its full size for each rank; Muon's lies in ranges.
+      const std::int64_t passes = stage == 3 ? 3 : 2, padding = passes * 4 * (704 - 352);
+      EXPECT_LE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding * 2 / 3) << stage;
+      EXPECT_GE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding) << stage;
+      if (stage == 1) {  // from stage 2 on reductions stage more than updates
+        EXPECT_LT(report.peak_memory[MemoryTag::kStaging], ranges.reports[rank].peak_memory[MemoryTag::kStaging])
+            << "two of three matrices";
+      }
+    }
+  }
+}
+
+TEST(Cuts, OfWholeMatricesLeaveOtherUnitsInRanges) {
+  const auto units = units_of(three_matrices(), 2, {.shards = Cut::kWhole, .optimizer = MuonOptions{}});
+  ASSERT_EQ(units.size(), 2U);
+  EXPECT_TRUE(units[0].owned.empty());
+  EXPECT_EQ(shard_numel(units[0], 2), 352);
+  EXPECT_EQ(shard_numel(units[1], 2), 2 * 60 * 32);
+  EXPECT_FALSE(units_of(three_matrices(), 2, {.shards = Cut::kWhole})[0].owned.empty()) << "AdamW has no matrices";
+}
+
+TEST(Cuts, HoldTheDirectionsOfAShardWhereItsMatricesAreWhole) {
+  constexpr std::int64_t kMatrix = 60 * 32;
+  const Placement sharded = place(1, Reduce::kAuto, 1), replicated = place(0, Reduce::kAuto, 1);
+  EngineOptions options{.optimizer = MuonOptions{}};
+  const auto ranges = units_of(three_matrices(), 2, options);
+  options.shards = Cut::kWhole;
+  const auto whole = units_of(three_matrices(), 2, options);
+  const std::int64_t workspace = matrix_bytes(ranges, 2, sharded) - 4 * 3 * kMatrix;
+  EXPECT_GT(workspace, 0);
+  EXPECT_EQ(matrix_bytes(whole, 2, sharded), 4 * 2 * kMatrix + workspace);
+  EXPECT_EQ(matrix_bytes(whole, 2, replicated), 4 * 4 * kMatrix + workspace) << "each rank directs all of them";
 }
 
 TEST(Cuts, GiveOneRankEachMatrixOfMuon) {

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/plan/cut.h"
 #include "zero/plan/partition.h"
+#include "zero/plan/weighted_cut.h"
 
 #include "../fp32_states.h"
 #include "gpt_like.h"
@@ -207,6 +209,25 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
     EXPECT_DOUBLE_EQ(update_sent_formula_bytes(units[0], 2, placement), static_cast<double>(directions)) << stage;
   }
   EXPECT_DOUBLE_EQ(state_formula_bytes(1000, 4, 1, DType::kFloat32, spec, /*matrices=*/true), 1000 * (8 + 4.0 / 4));
+}
+
+// Two matrices alike: two ranks in equal ranges have one each, three cut both.
+TEST(Estimate, DirectionsAreSentWhereAShardEndsWithinAMatrixAlone) {
+  const auto units = make_units({{.name = "h.0.a", .shape = {64, 64}}, {.name = "h.0.b", .shape = {64, 64}}}, {}, 1,
+                                {.is_matrix = [](const ParamSpec&) { return true; }});
+  for (const int stage : {1, 2, 3}) {
+    const Placement placement = place(stage, Reduce::kAuto, 1);
+    EXPECT_FALSE(gathers_directions(units[0], 2, placement));
+    EXPECT_EQ(update_sent_bytes(units[0], 2, placement), 0) << stage;
+    EXPECT_EQ(update_sent_formula_bytes(units[0], 2, placement), 0) << stage;
+    EXPECT_TRUE(gathers_directions(units[0], 3, placement));
+    EXPECT_EQ(update_sent_bytes(units[0], 3, placement), 2 * 4 * 2736) << stage;
+    const auto whole = cut_units(units, Cut::kWhole, 3);
+    EXPECT_EQ(update_sent_bytes(whole[0], 3, placement), 0) << stage;
+    EXPECT_EQ(update_sent_bytes(weighted_units(units, std::vector<double>{1, 1}, 0)[0], 2, placement), 0) << stage;
+    EXPECT_GT(update_sent_bytes(weighted_units(units, std::vector<double>{2, 1}, 0)[0], 2, placement), 0) << stage;
+  }
+  EXPECT_FALSE(gathers_directions(units[0], 3, place(0, Reduce::kAuto, 1))) << "every rank directs everything";
 }
 
 // Every rank holds a float of each row and each column, whatever the stage, and a step sends an exact sum and a double of each.

@@ -52,7 +52,8 @@ std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Pla
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always =
-      matrix_bytes(units, world) + factor_staging_bytes(units, world) + put_together_bytes(units, world, placement) +
+      matrix_bytes(units, world, placement) + factor_staging_bytes(units, world) +
+      put_together_bytes(units, world, placement) +
       (placement.apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
       outer_bytes_of(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget) +
       copies_wire_bytes(units, world, placement) + linked_bytes(units, world, placement, min_budget);

@@ -6,6 +6,7 @@
 #include "zero/engine/unit_blocks.h"
 #include "zero/memory/host_memory.h"
 #include "zero/optim/newton_schulz.h"
+#include "zero/plan/estimate.h"
 
 namespace zero {
 namespace {
@@ -32,7 +33,9 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
       rule_(rule),
       comm_(comm),
       ledger_(ledger),
-      directions_(floats(state.device(), padded_numel(state.unit(unit), state.world()), ledger)) {}
+      gathers_(gathers_directions(state.unit(unit), state.world(), state.placement())),
+      held_(gathers_ ? Shard{0, padded_numel(state.unit(unit), state.world())} : state.update_range(unit)),
+      directions_(floats(state.device(), held_.numel, ledger)) {}
 
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
@@ -48,21 +51,23 @@ void MatrixDirections::gather() {
 }
 
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
-  if (state_.placement().optimizer_sharded && state_.world() > 1) gather();
+  if (gathers_) gather();
   const Unit& unit = state_.unit(unit_);
   const Buffer workspace = floats(state_.device(), workspace_numel(unit), ledger_);
   for (const Slice& slice : unit.slices) {
     if (!present[static_cast<std::size_t>(slice.param)]) continue;
     if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;
-    rule_.complete(whole() + slice.offset, {slice.rows, slice.columns()}, workspace.as<float>(), team);
+    rule_.complete(at(slice.offset), {slice.rows, slice.columns()}, workspace.as<float>(), team);
   }
 }
 
-std::int64_t matrix_bytes(const std::vector<Unit>& units, int world) {
+std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t most = 0;
   for (const Unit& unit : units) {
-    if (unit.whole_matrices())
-      most = std::max(most, (padded_numel(unit, world) + workspace_numel(unit)) * kElementBytes);
+    if (!unit.whole_matrices()) continue;
+    const bool of_shard = placement.optimizer_sharded && !gathers_directions(unit, world, placement);
+    const std::int64_t directions = of_shard ? shard_numel(unit, world) : padded_numel(unit, world);
+    most = std::max(most, (directions + workspace_numel(unit)) * kElementBytes);
   }
   return most;
 }

@@ -1,13 +1,16 @@
-// MatrixDirections: the directions of a unit of matrices, whole, while their update lasts (MatrixRule).
+// MatrixDirections: the directions of those matrices of a unit that this rank updates, whole, while their update lasts
+// (MatrixRule).
 //
 //   MatrixDirections directions(state, unit, rule.matrices(), comm, ledger);
 //   directions.shard()                     // element 0 of this rank's update range: its directions are written there
-//   directions.complete(present, team);    // Collective: those of all ranks come, and each matrix that this rank updates is
-//                                          // completed
+//   directions.complete(present, team);    // Collective: those of all ranks come where shards cut matrices
+//                                          // (gathers_directions() in zero/plan/estimate.h), and each matrix that this
+//                                          // rank updates is completed
 //
-// Where the optimizer's states are whole, this rank directs everything, and nothing comes. Every rank completes all
-// matrices of which it updates a part: a matrix that several shards cut is completed as often, with the same bits. The
-// memory is the host's, and staging in the ledger from construction to destruction. matrix_bytes() says how much it is at most.
+// Where the optimizer's states are whole, this rank directs everything; where each matrix has one owner, all of its own.
+// Then nothing comes, and only what this rank directs is held. Every rank completes all matrices of which it updates a part:
+// a matrix that several shards cut is completed as often, with the same bits. The memory is the host's, and staging in the
+// ledger from construction to destruction. matrix_bytes() says how much it is at most.
 #pragma once
 
 #include <functional>
@@ -26,12 +29,12 @@ class MatrixDirections {
   // Local.
   MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm, Ledger& ledger);
 
-  float* shard() const { return whole() + state_.update_range(unit_).offset; }
+  float* shard() const { return at(state_.update_range(unit_).offset); }
   // `present`: by parameter; matrices without a gradient are passed over.
   void complete(const std::vector<bool>& present, ThreadTeam& team);
 
  private:
-  float* whole() const { return reinterpret_cast<float*>(directions_.data()); }
+  float* at(std::int64_t offset) const { return reinterpret_cast<float*>(directions_.data()) + offset - held_.offset; }
   void gather();
 
   const ShardedState& state_;
@@ -39,12 +42,15 @@ class MatrixDirections {
   const MatrixRule& rule_;
   Communicator& comm_;
   Ledger& ledger_;
-  Buffer directions_;  // of the padded flat range
+  bool gathers_;
+  Shard
+      held_;  // of the flat range: all of it with the padding where directions are gathered, else what this rank updates
+  Buffer directions_;
 };
 
 // Bytes that the directions of a unit take with the workspace of its largest matrix, of the unit with most; 0 where no
 // unit is of matrices.
-std::int64_t matrix_bytes(const std::vector<Unit>& units, int world);
+std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // What it costs a step to complete matrices, on the rank where it costs most; `cost`: of one matrix, in any unit.
 double matrix_cost(const std::vector<Unit>& units, int world, const Placement& placement,

@@ -195,7 +195,11 @@ std::vector<Unit> cut_units(std::vector<Unit> units, Cut cut, int owners) {
   ZERO_CHECK(cut != Cut::kWeighted, "a weighted cut has weights");
   std::vector<std::int64_t> of_model(static_cast<std::size_t>(owners), 0);
   const Ring ring(owners);
-  for (Unit& unit : units) lay_out(unit, cut == Cut::kWhole ? whole_ranges(unit, of_model) : ring.ranges_of(unit));
+  const bool matrices_alone = cut == Cut::kWhole && std::ranges::any_of(units, &Unit::whole_matrices);
+  for (Unit& unit : units) {
+    if (matrices_alone && !unit.whole_matrices()) continue;
+    lay_out(unit, cut == Cut::kWhole ? whole_ranges(unit, of_model) : ring.ranges_of(unit));
+  }
   return units;
 }
 

@@ -9,6 +9,8 @@
 //
 // kWhole: parameters whole. Of each unit the largest first, each to the owner that has the least of this unit, and among
 // those to the one with the least of the model. No owner has more of a unit than an equal share and the largest parameter.
+// Where matrices are updated as wholes (Unit::whole_matrices()), units of others stay equal ranges: nobody needs those whole,
+// and an embedding that is a unit of its own would be padded to its full size for every owner.
 // kHash: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350), of blocks of 4,096
 // elements (hash_block()). Owners stand at 128 points each of a ring. A block goes to the next owner on the ring that has
 // less than 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1) of the

@@ -83,9 +83,13 @@ std::int64_t part_sent_bytes(const std::vector<Unit>& units, int world, const Pl
   return bytes;
 }
 
+bool gathers_directions(const Unit& unit, int world, const Placement& placement) {
+  return placement.optimizer_sharded && unit.whole_matrices() && !has_whole_slices(unit, world);
+}
+
 std::int64_t update_sent_bytes(const Unit& unit, int world, const Placement& placement) {
   if (unit.factored) return factor_sent_bytes(unit, world);
-  if (!placement.optimizer_sharded || !unit.whole_matrices()) return 0;
+  if (!gathers_directions(unit, world, placement)) return 0;
   return (world - 1) * shard_numel(unit, world) * static_cast<std::int64_t>(sizeof(float));
 }
 
@@ -93,7 +97,7 @@ double update_sent_formula_bytes(const Unit& unit, int world, const Placement& p
   std::int64_t bytes = 0;
   if (unit.factored) {
     bytes = factor_numel(unit) * kFactorSumBytes;
-  } else if (placement.optimizer_sharded && unit.whole_matrices()) {
+  } else if (gathers_directions(unit, world, placement)) {
     bytes = used_numel(unit) * static_cast<std::int64_t>(sizeof(float));
   }
   return static_cast<double>(bytes) * (world - 1) / world;

@@ -73,10 +73,13 @@ double sent_formula_bytes(std::int64_t numel, int world, const Placement& placem
 // of S ranks and b bytes an element (4, or a codec's), as often as gradients are reduced.
 double sent_between_copies_formula_bytes(std::int64_t numel, int shard, const Placement& placement);
 
+// Whether ranks gather the directions of a unit in its update: of matrices that are updated as wholes, where the optimizer's
+// states are sharded and a shard ends within a matrix. Where each matrix has one owner, that rank directs all of it.
+bool gathers_directions(const Unit& unit, int world, const Placement& placement);
+
 // What a rank sends for the update of a unit of matrices in a step; 0 of other units. Of matrices that are updated as wholes
-// their directions, which all ranks gather in fp32 where the optimizer's states are sharded; of factored ones the sums of
-// squares of rows and columns. And as the formula, of P parameters in matrices with F rows and columns: 4P(N-1)/N bytes, or
-// 200F(N-1)/N.
+// their directions in fp32, where they are gathered; of factored ones the sums of squares of rows and columns. And as the
+// formula, of P parameters in matrices with F rows and columns: 4P(N-1)/N bytes, or 200F(N-1)/N.
 std::int64_t update_sent_bytes(const Unit& unit, int world, const Placement& placement);
 double update_sent_formula_bytes(const Unit& unit, int world, const Placement& placement);
 

@@ -89,6 +89,19 @@ inline std::span<const Slice> owned_in(const Unit& unit, const Shard& range) {
   return {first, last};
 }
 
+// Whether no shard ends within a slice, so that one rank has each of the unit's parameters whole.
+inline bool has_whole_slices(const Unit& unit, int world) {
+  return std::ranges::all_of(owned_slices(unit), [&](const Slice& slice) {
+    if (slice.numel == 0) return true;
+    if (unit.bounds.empty()) {
+      const std::int64_t shard = shard_numel(unit, world);
+      return slice.offset / shard == (slice.offset + slice.numel - 1) / shard;
+    }
+    return std::ranges::none_of(
+        unit.bounds, [&](std::int64_t bound) { return slice.offset < bound && bound < slice.offset + slice.numel; });
+  });
+}
+
 // Calls use(offset, whole, numel) for stretches of a range that lie together in the flat range, at `offset`, and where the
 // parameters are whole, at `whole`: all of the range but padding.
 template <typename Use>
