@@ -1,17 +1,26 @@
 // `zero launch` on two machines, of which a rank is killed, and then a launcher with its rank: as when a machine is lost and
 // comes back. Two network namespaces stand for the machines.
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "struck_run_test.h"
 #include "tests/environment_variable.h"
 #include "tests/hosts.h"
+#include "tests/tier.h"
 
 namespace zero {
 namespace {
 
-class TwoHostsFaults : public StruckRunTest {
+// Of training; their bits do not depend on when something happens.
+struct HostsMode {
+  const char* name;
+  std::vector<std::string> flags;
+};
+
+class TwoHostsFaults : public StruckRunTest, public testing::WithParamInterface<HostsMode> {
  protected:
   void SetUp() override {
     if (!ZERO_CAN_TRAIN || !ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no libtorch, or no plug-in gloo";
@@ -19,7 +28,8 @@ class TwoHostsFaults : public StruckRunTest {
     if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
 
-  std::vector<std::string> training(const std::string& run, const std::vector<std::string>& flags) const {
+  std::vector<std::string> training(const std::string& run, std::vector<std::string> flags) const {
+    flags.insert(flags.end(), GetParam().flags.begin(), GetParam().flags.end());
     return train(run, flags,
                  {{"data.validation", "0"},
                   {"train.steps", "40"},
@@ -58,7 +68,7 @@ class TwoHostsFaults : public StruckRunTest {
   std::optional<Hosts> hosts_;
 };
 
-TEST_F(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {
+TEST_P(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}), "undisturbed");
   WatchedCommand first(launcher(0)), second(launcher(1));
   ASSERT_TRUE(first.wait_for("\nstep 8/")) << first.text() << second.text();
@@ -77,6 +87,18 @@ TEST_F(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {
   EXPECT_EQ(weights_of("run"), undisturbed.weights) << first.text();
   for (WatchedCommand* const command : {&first, &anew}) expect_nothing_left(*command);
 }
+
+std::vector<HostsMode> hosts_modes() {
+  std::vector<HostsMode> modes{{"sync", {}}};
+  if (in_full_tier())
+    modes.insert(modes.end(), {{"copies", {"--zero.group", "1"}},
+                               {"local", {"--sync.mode", "local", "--sync.local_steps", "4"}},
+                               {"stale", {"--sync.mode", "stale", "--sync.staleness", "1"}}});
+  return modes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TwoHostsFaults, testing::ValuesIn(hosts_modes()),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace zero

@@ -22,6 +22,8 @@ constexpr int kWorld = 4, kMbits = 50;
 struct Spread {
   const char* transport;
   int hosts;
+  const char* mode = "";  // of training; empty: every gradient, summed over all ranks
+  const char* flags = "";
   int ranks_of_each() const { return kWorld / hosts; }
 };
 
@@ -51,12 +53,12 @@ class HostsBits : public testing::TestWithParam<Spread> {
   }
   std::string launcher(int host) const {
     return fmt::format(
-        "'{0}' launch --nnodes {1} --node-rank {2} --master-addr {3} -n {4} --backend gloo -- '{0}' train c.toml",
-        built::kCommand, GetParam().hosts, host, Hosts::address(0), GetParam().ranks_of_each());
+        "'{0}' launch --nnodes {1} --node-rank {2} --master-addr {3} -n {4} --backend gloo -- '{0}' train c.toml {5}",
+        built::kCommand, GetParam().hosts, host, Hosts::address(0), GetParam().ranks_of_each(), GetParam().flags);
   }
   std::string mpirun_line() const {
-    return fmt::format("{} {} '{}' train c.toml", mpirun(), hosts_.mpirun_flags(GetParam().ranks_of_each()),
-                       built::kCommand);
+    return fmt::format("{} {} '{}' train c.toml {}", mpirun(), hosts_.mpirun_flags(GetParam().ranks_of_each()),
+                       built::kCommand, GetParam().flags);
   }
 
   // No object where the run failed, which it says.
@@ -89,13 +91,15 @@ std::int64_t crossing(const Json& report, const Spread& spread, int host) {
 }
 
 TEST_P(HostsBits, AreThoseOfOneHost) {
-  const Json one = process_report(kWorld, "shared_memory", ""), several = report_of_all_hosts();
+  const Json one = process_report(kWorld, "shared_memory", GetParam().flags), several = report_of_all_hosts();
   ASSERT_TRUE(one.is_object() && several.is_object());
-  EXPECT_EQ(several.at("world"), kWorld);
+  EXPECT_EQ(several.at("world"), one.at("world"));
   EXPECT_EQ(several.at("transport"), GetParam().transport);
   EXPECT_EQ(several.at("loss_bits"), one.at("loss_bits"));
   EXPECT_EQ(several.at("grad_norms"), one.at("grad_norms"));
   EXPECT_EQ(several.at("parameters_sha256"), one.at("parameters_sha256"));
+
+  if (*GetParam().mode != 0) return;
 
   // A host of several ranks holds the model once (zero.group = "auto").
   const int copies = several.contains("copies") ? several.at("copies").at("number").get<int>() : 1;
@@ -111,15 +115,24 @@ TEST_P(HostsBits, AreThoseOfOneHost) {
   }
 }
 
-// Each transport and each number of hosts once; all pairs in the full tier.
+// Each transport and each number of hosts once; all pairs, and other modes of training, in the full tier.
 std::vector<Spread> spreads() {
   std::vector<Spread> spreads{{"gloo", 4}, {"mpi", 2}};
-  if (in_full_tier()) spreads.insert(spreads.end(), {{"gloo", 2}, {"mpi", 4}});
+  if (!in_full_tier()) return spreads;
+  spreads.insert(spreads.end(), {{"gloo", 2}, {"mpi", 4}});
+  constexpr const char* kStale = "--sync.mode stale --sync.staleness 1";
+  constexpr const char* kLocal = "--zero.group 2 --sync.mode local --sync.local_steps 2";
+  for (const char* const transport : {"gloo", "mpi"})
+    spreads.insert(spreads.end(), {{transport, 2, "_stale", kStale},
+                                   {transport, 2, "_local", kLocal},
+                                   {transport, 2, "_hash", "--zero.shards hash"},
+                                   {transport, 4, "_int8", "--comm.reduce_wire int8"},
+                                   {transport, 2, "_secondary", "--zero.secondary_group 2 --zero.device_memory min"}});
   return spreads;
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HostsBits, testing::ValuesIn(spreads()), [](const auto& tested) {
-  return fmt::format("{}Hosts_{}", tested.param.hosts, tested.param.transport);
+  return fmt::format("{}Hosts_{}{}", tested.param.hosts, tested.param.transport, tested.param.mode);
 });
 
 }  // namespace
