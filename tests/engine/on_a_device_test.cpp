@@ -73,6 +73,29 @@ TEST(OnADevice, LowPrecisionAndMicroBatchesHaveThem) {
       expect_host_bits(2, small_specs(dtype), options);
 }
 
+// As attach() lays units out for a device, and for the host.
+TEST(OnADevice, ParametersThatBeginElsewhereHaveThem) {
+  Sweep sweep(/*one_in=*/3);
+  for (const int world : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const OptimizerOptions& rule : {OptimizerOptions(AdamWOptions{}), OptimizerOptions(AdafactorOptions{})}) {
+        std::vector<EngineOptions> all = at_all_stages({.optimizer = rule, .clip = 0.5, .accumulate = 2});
+        EngineOptions cut{.stage = 3, .shards = Cut::kWhole, .optimizer = rule};
+        all.push_back(cut);
+        for (EngineOptions options : all) {
+          if (!sweep.takes_next()) continue;
+          const ScriptedRun on_host = run_on(nullptr, world, small_specs(dtype), options);
+          options.align_bytes = kGpuAlignBytes;
+          Devices devices(world);
+          const ScriptedRun on_device = run_on(&devices, world, small_specs(dtype), options);
+          EXPECT_EQ(on_device.weights, on_host.weights) << options.stage << ", " << world;
+          EXPECT_EQ(on_device.norms, on_host.norms) << options.stage << ", " << world;
+        }
+      }
+    }
+  }
+}
+
 TEST(OnADevice, StatesOnTheHostHaveThem) {
   EngineOptions options{.stage = 3};
   options.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};

@@ -9,6 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/plan/partition.h"
 
 #include "gpt_like.h"
 
@@ -58,6 +59,28 @@ TEST(Unit, TiedParametersArePlannedOnce) {
   std::int64_t wanted = 0;
   for (const ParamSpec& spec : specs) wanted += spec.numel();
   EXPECT_EQ(total, wanted);
+}
+
+TEST(Unit, ParametersAndShardsBeginWhereTheDeviceWantsThem) {
+  for (const std::int64_t align : {kHostAlignBytes, kGpuAlignBytes}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      const std::vector<ParamSpec> specs{param("h.0.w", {7, 5}, dtype), param("h.0.b", {3}, dtype),
+                                         param("h.0.c", {3}, dtype), param("h.1.w", {1}, dtype)};
+      const auto size = static_cast<std::int64_t>(size_of(dtype));
+      for (const std::int64_t grain : {1, 256}) {
+        for (const Unit& unit : make_units(specs, {}, grain, {}, align)) {
+          std::int64_t end = 0;
+          for (const Slice& slice : unit.slices) {
+            EXPECT_EQ(slice.offset * size % align, 0);
+            EXPECT_EQ(slice.offset % grain, 0);
+            EXPECT_LT(slice.offset - end, std::max(align / size, grain)) << "no more of a gap than that takes";
+            end = slice.offset + slice.numel;
+          }
+          for (const int world : {1, 2, 3, 7}) EXPECT_EQ(shard_numel(unit, world) * size % align, 0);
+        }
+      }
+    }
+  }
 }
 
 TEST(Unit, FrozenParametersFormUnitsOfTheirOwn) {

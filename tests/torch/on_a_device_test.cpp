@@ -116,6 +116,73 @@ TEST(ModuleOnADevice, AStoreThatOutlivesTheEngineKeepsItsDevice) {
   EXPECT_EQ(x.grad()[0].item<double>(), 2 * torch::full({}, 2.0F).exp().item<double>());
 }
 
+TEST(ModuleOnADevice, OperatorsFindParametersAt256BytesAtEveryStage) {
+  FarMemory far;
+  for (const int world : {1, 2, 3}) {
+    for (const AttachOptions& stage : all_stages({.dtype = DType::kBFloat16})) {
+      tests::on_every_rank(world, [&](World& ranks) {
+        const tests::Subject subject = tied_net();
+        Attachment engine = attach(tensors_of(*subject.module), ranks, stage, {.device = &far});
+        for (int step = 0; step < 2; ++step) {
+          engine.scaled(subject.loss(step, 0, ranks.rank())).backward();
+          engine.step(1e-2);
+          const auto scope = engine.gathered(*subject.module);
+          for (const auto& parameter : subject.module->named_parameters())
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parameter.value().const_data_ptr()) % 256, 0U)
+                << parameter.key() << ", " << tests::placement_of(stage) << ", " << world;
+        }
+      });
+    }
+  }
+}
+
+// Parameters lie elsewhere in their units there: a checkpoint knows them by their names.
+TEST(ModuleOnADevice, ACheckpointGoesOnWhereParametersLieElsewhere) {
+  FarMemory far;
+  const TemporaryFolder folder;
+  const auto path = [&folder](bool on_device, int stage, int world) {
+    return folder.path() / (std::string(on_device ? "device" : "host") + std::to_string(stage) + std::to_string(world));
+  };
+  using Values = std::vector<torch::Tensor>;
+  // Trains two steps, or loads, and then two more; the weights at the end.
+  const auto run = [&](bool on_device, int world, int stage, const std::filesystem::path& from,
+                       const std::filesystem::path& to) {
+    Values weights;
+    tests::on_every_rank(world, [&](World& ranks) {
+      torch::manual_seed(3);
+      const tests::Subject subject = tied_net();
+      const EngineSeams seams{.device = on_device ? &far : nullptr};
+      AttachOptions options{.stage = stage, .dtype = DType::kBFloat16, .awaits_load = !from.empty()};
+      Attachment engine = attach(tensors_of(*subject.module), ranks, options, seams);
+      const auto train = [&](int first) {
+        for (int step = first; step < first + 2; ++step) {
+          engine.scaled(subject.loss(step, 0, 0)).backward();
+          engine.step(1e-2);
+        }
+      };
+      if (from.empty())
+        train(0);
+      else
+        engine.load(from);
+      if (!to.empty()) engine.save(to);
+      train(2);
+      engine.for_each_parameter(
+          [&](const std::string&, const torch::Tensor& value) {
+            if (ranks.rank() == 0) weights.push_back(value.clone());
+          },
+          /*full_precision=*/true);
+    });
+    return weights;
+  };
+  for (const int stage : {1, 3}) {
+    for (const bool first_on_device : {false, true}) {
+      const std::filesystem::path saved = path(first_on_device, stage, 2);
+      const Values whole = run(first_on_device, 2, stage, {}, saved);
+      EXPECT_TRUE(same_bits(run(!first_on_device, 2, stage, saved, {}), whole)) << stage << first_on_device;
+    }
+  }
+}
+
 TEST(ModuleOnADevice, AModuleThatLiesElsewhereIsRefusedByName) {
   FarMemory gpu("cuda:0");
   EXPECT_CONTAINS(message_of<ConfigError>([&] { train(1, 1, {}, tied_net, 1e-2, {.device = &gpu}); }),

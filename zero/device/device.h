@@ -41,6 +41,10 @@ class Device {
   // Memory of the host that copies cross fastest (on CUDA: pinned), zeroed, page-aligned.
   [[nodiscard]] virtual Allocation allocate_pinned(std::size_t bytes) = 0;
 
+  // Operators find each parameter at a multiple of this many bytes, whatever else differs between two runs: a library chooses
+  // kernels, and with them bits, by the alignment that it finds (cuBLASLt: up to 256).
+  std::int64_t align_bytes() const { return host_readable() ? 64 : 256; }
+
   // Which one it is among those of all machines, for ranks to compare: two that share a device have the same text. Empty: it
   // cannot say.
   virtual std::string_view identity() const { return {}; }

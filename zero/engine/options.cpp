@@ -100,7 +100,8 @@ void require_cut(const EngineOptions& options, const UpdateRule& rule) {
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
   const auto rule = rule_of(options);
   require_cut(options, *rule);
-  std::vector<Unit> units = make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options));
+  std::vector<Unit> units =
+      make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options), options.align_bytes);
   if (options.local) require_fragments(units, *options.local);
   if (options.shards == Cut::kRange) return units;
   const int owners = mesh_of(world, options).shard;

@@ -92,6 +92,8 @@ struct EngineOptions {
   // Codecs of gathered parameters (stage 3: each shard stays exact with its owner), of gradients on their way into a sum
   // over the ranks that hold the model once, and of outer steps. Operators outside training gather exact parameters.
   WireCodecs wire;
+  // Parameters and shards begin at multiples of this many bytes; attach() fills it in, as the device wants it.
+  std::int64_t align_bytes = kHostAlignBytes;
   // Of a worker, whose states servers update; attach() fills it in.
   bool updated_elsewhere = false;
   OptimizerOptions optimizer = AdamWOptions{};

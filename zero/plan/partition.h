@@ -1,7 +1,7 @@
 // Shard: one rank's part of a unit. shard_of() alone computes where it begins.
 //
-//   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to 64 bytes
-//                                                                  and to the unit's grain
+//   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to the
+//                                                                  unit's alignment and grain
 //
 // Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n
 // and the padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by

@@ -48,7 +48,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }  // namespace
 
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain, const MatrixChoice& is_matrix) {
+                             std::int64_t grain, const MatrixChoice& is_matrix, std::int64_t align_bytes) {
   for (const auto& prefix : prefixes) {
     const bool matched =
         std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
@@ -82,6 +82,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                        .repeated = name != spec.name && ends_in_number(name),
                        .fills_with = blocks.try_emplace(name, entry->second).first->second,
                        .grain = spec.trainable ? grain : 1,
+                       .align_bytes = align_bytes,
                        .factored = matrix && is_matrix.factored});
     }
     Unit& unit = units[static_cast<std::size_t>(entry->second)];

@@ -4,7 +4,7 @@
 //   units[2].name == "transformer.h.0"
 //
 // Invariants: every parameter lies in exactly one unit, in one slice; a unit holds one dtype, and either trainable or
-// frozen parameters; slices are in registration order and start at multiples of 64 bytes and of the unit's grain; empty
+// frozen parameters; slices are in registration order and start at multiples of Unit::align_bytes and of the unit's grain; empty
 // parameters have empty slices; matrices that are updated as wholes, or of which the optimizer keeps states of rows and
 // columns (it factors them), are in units without other parameters. Units are ordered by their first parameter, so
 // gradients arrive in about the reversed order of units.
@@ -32,6 +32,11 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
+// Parameters begin at multiples of so many bytes where operators run on the CPU: a line of its cache.
+inline constexpr std::int64_t kHostAlignBytes = 64;
+// Where they run on a GPU: docs/decisions/0058.
+inline constexpr std::int64_t kGpuAlignBytes = 256;
+
 struct Unit {
   int index = 0;
   std::string name;
@@ -42,6 +47,8 @@ struct Unit {
   bool repeated = false;
   int fills_with = 0;      // the first unit of the same block: one that holds several dtypes is several units
   std::int64_t grain = 1;  // of the optimizer's states (OptimizerSpec): a power of two
+  std::int64_t align_bytes =
+      kHostAlignBytes;  // of parameters and shards, as the device's operators want it: a power of two
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // of the flat range: the slices and the gaps between them
   // Of a unit that is cut by other rules than into equal ranges (zero/plan/cut.h): its slices as the shards have them, in
@@ -67,18 +74,19 @@ struct MatrixChoice {
   bool operator()(const ParamSpec& spec) const { return is_matrix && is_matrix(spec); }
 };
 
-// Slices and shards start at multiples of this many elements: 64 bytes, or the grain where that is more. So no term of a
+// Slices and shards start at multiples of this many elements: align_bytes, or the grain where that is more. So no term of a
 // norm (kSumBlock in zero/base/exact_sum.h) has elements of two parameters, or of two ranks.
 inline std::int64_t alignment_numel(const Unit& unit) {
-  return std::max(64 / static_cast<std::int64_t>(size_of(unit.dtype)), unit.grain);
+  return std::max(unit.align_bytes / static_cast<std::int64_t>(size_of(unit.dtype)), unit.grain);
 }
 
 // `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a
 // unit for each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child). Throws
 // ConfigError under "units" for a prefix that matches no parameter. `grain`: of units that are trained.
-// Trained parameters alone are asked about.
+// Trained parameters alone are asked about. `align_bytes`: of all units.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
-                             std::int64_t grain = 1, const MatrixChoice& is_matrix = {});
+                             std::int64_t grain = 1, const MatrixChoice& is_matrix = {},
+                             std::int64_t align_bytes = kHostAlignBytes);
 
 // For each parameter, the unit and the position of its slice there.
 struct SliceAddress {

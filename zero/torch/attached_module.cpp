@@ -22,6 +22,11 @@ std::string place_of(const ModelTensors& model) {
   return "cpu";
 }
 
+const AttachOptions& aligned(AttachOptions& options, const Device& device) {
+  options.align_bytes = device.align_bytes();
+  return options;
+}
+
 AttachedParameters attached_parameters(const ModelTensors& model, const Communicator& run, const AttachOptions& options,
                                        ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
@@ -41,7 +46,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
     : device_(seams.device == nullptr ? std::shared_ptr<Device>(open_device(place_of(model)))
                                       : std::shared_ptr<Device>(std::shared_ptr<void>(), seams.device)),
-      parameters_(attached_parameters(model, world.communicator(), options, *this, *device_)),
+      parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {

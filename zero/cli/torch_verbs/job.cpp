@@ -275,6 +275,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
                         .local = local_steps(config.sync),
                         .sync = sync_plan(config.sync),
                         .wire = wire_of(config.comm),
+                        .align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes,
                         .optimizer = optimizer_options(config.optimizer.name, config.optimizer),
                         .clip = config.train.clip,
                         .reduce = value_of(kReduces, "train.reduce", config.train.reduce),

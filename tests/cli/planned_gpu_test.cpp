@@ -1,0 +1,143 @@
+// `zero plan` for a GPU that is here, from its driver to the last line: on a libcudart without a GPU (tests/cuda/fake_cudart).
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/file.h"
+#include "zero/device/open_device.h"
+
+#include "../expect_contains.h"
+#include "../one_line.h"
+#include "../this_build.h"
+#include "command.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kModel = R"([model]
+layers = 4
+width = 64
+heads = 2
+context = 16
+[data]
+path = "input.txt"
+[train]
+steps = 3
+batch = 2
+[run]
+dir = "run"
+threads = 1
+)";
+constexpr std::int64_t kMiB = 1 << 20;
+
+std::filesystem::path beside_this_test(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+// The command's libraries, with a plug-in that asks the fake libcudart: under a name of its own, since a libtorch for GPUs brings
+// its own libcudart.so.13, which the loader would give to the plug-in, too.
+class PlannedGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path fake = beside_this_test("fake_cudart/libcudart.so.13");
+    if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+    if (cuda_plugin().empty() || !std::filesystem::exists(fake))
+      GTEST_SKIP() << "this build has no plug-in for GPUs, or no fake libcudart";
+    if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+    std::filesystem::create_directory(libraries());
+    const std::filesystem::path plugin = cuda_plugin();
+    for (const auto& library : std::filesystem::directory_iterator(plugin.parent_path()))
+      if (library.path().filename() != plugin.filename())
+        std::filesystem::create_symlink(library.path(), libraries() / library.path().filename());
+    copy_renamed(plugin, plugin.filename().string());
+    copy_renamed(fake, kRenamed);
+    folder_.write("c.toml", kModel);
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "a line of text\n";
+    folder_.write("input.txt", text);
+  }
+  // Two GPUs, each with so many bytes free.
+  Ran plan(std::int64_t free_bytes, const std::string& flags) const {
+    const std::string before = "LD_LIBRARY_PATH=\"" + libraries().string() + ":$LD_LIBRARY_PATH\"";
+    return folder_.zero("plan c.toml " + flags,
+                        before + " FAKE_CUDA_DEVICES=2 FAKE_CUDA_FREE=" + std::to_string(free_bytes));
+  }
+  Json memory(std::int64_t free_bytes, const std::string& flags) const {
+    const Ran ran = plan(free_bytes, "--json " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return Json::parse(ran.output, nullptr, false)["memory"];
+  }
+
+ private:
+  static constexpr const char* kName = "libcudart.so.13";
+  static constexpr const char* kRenamed = "libcudart.so.00";  // as long
+
+  std::filesystem::path libraries() const { return folder_.path() / "lib"; }
+  void copy_renamed(const std::filesystem::path& from, const std::string& to) const {
+    std::string bytes = read_file(from);
+    for (std::size_t at = bytes.find(kName); at != std::string::npos; at = bytes.find(kName, at))
+      bytes.replace(at, std::string(kName).size(), kRenamed);
+    folder_.write("lib/" + to, bytes);
+  }
+
+  Folder folder_;
+};
+
+std::int64_t bytes(const Json& json, const char* part, const char* key) {
+  return json[part][key].get<std::int64_t>();
+}
+
+TEST_F(PlannedGpu, HasRoomForStatesOrTheHostHasThem) {
+  const Json plenty = memory(64 * kMiB, "--run.device cuda"), little = memory(3 * kMiB, "--run.device cuda");
+  EXPECT_EQ(plenty["gpu"], "cuda:0 Fake GPU 0");
+  EXPECT_EQ(plenty["free_bytes"], 64 * kMiB);
+  EXPECT_EQ(plenty["fits"], true);
+  EXPECT_EQ(bytes(plenty, "host", "needed_bytes"), 0);
+  EXPECT_EQ(little["free_bytes"], 3 * kMiB);
+  EXPECT_GT(bytes(little, "host", "needed_bytes"), 0) << "as a run would place them";
+  EXPECT_LE(bytes(little, "rank", "states_bytes"), 3 * kMiB * 4 / 5);
+  EXPECT_EQ(bytes(little, "rank", "states_bytes") + bytes(little, "host", "needed_bytes"),
+            bytes(plenty, "rank", "states_bytes"));
+}
+
+TEST_F(PlannedGpu, IsSharedByTheRanksThatHaveNoneOfTheirOwn) {
+  const Json three = memory(64 * kMiB, "--run.device cuda --world 3");
+  EXPECT_EQ(three["needed_bytes"].get<std::int64_t>(), 2 * bytes(three, "rank", "total_bytes"));
+  const Json second = memory(64 * kMiB, "--run.device cuda:1 --world 3");
+  EXPECT_EQ(second["gpu"], "cuda:1 Fake GPU 1");
+  EXPECT_EQ(second["needed_bytes"].get<std::int64_t>(), 3 * bytes(second, "rank", "total_bytes"));
+}
+
+TEST_F(PlannedGpu, ThatIsNotAmongThemIsNotJudged) {
+  EXPECT_EQ(memory(64 * kMiB, "--run.device cuda:2")["fits"], nullptr);
+  EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "there is no cuda:2 here");
+}
+
+TEST_F(PlannedGpu, IsNamedWithItsFreeMemory) {
+  const Ran ran = plan(64 * kMiB, "--run.device cuda");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(one_line(ran.output), "cuda:0 Fake GPU 0");
+  EXPECT_CONTAINS(one_line(ran.output), "64.0 MiB");
+}
+
+TEST_F(PlannedGpu, HoldsInputsOfBlocksNoLongerWhereTheyAreOffloaded) {
+  const std::string flags = "--run.device cuda --model.layers 12 --train.checkpoint_activations true ";
+  const Json stay = memory(64 * kMiB, flags), leave = memory(64 * kMiB, flags + "--train.offload_activations host");
+  constexpr std::int64_t kInput = std::int64_t{2} * 16 * 64 * 4;
+  EXPECT_EQ(bytes(leave, "rank", "activation_bytes"), bytes(stay, "rank", "activation_bytes") - (11 - 4) * kInput);
+  EXPECT_EQ(bytes(leave, "host", "needed_bytes"), bytes(stay, "host", "needed_bytes") + 12 * kInput);
+}
+
+TEST_F(PlannedGpu, IsNotThePlanOfARunWhoseLibtorchHasNoCuda) {
+  const Ran ran = plan(64 * kMiB, "--run.device auto");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_EQ(ran.output.find("Fake GPU"), std::string::npos) << "libtorch is the CPU's: so is the run";
+}
+
+}  // namespace
+}  // namespace zero
