@@ -70,6 +70,16 @@ def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, c
     return folder
 
 
+# What of each chart and timeline lies outside its own drawing.
+OUTSIDE = """all(".plot svg").flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text, circle")].filter((node) => {
+    const box = node.getBoundingClientRect();
+    return box.left < frame.left || box.right > frame.right || box.top < frame.top || box.bottom > frame.bottom;
+  }).map((node) => `${svg.getAttribute("aria-label").slice(0, 40)}: ${node.textContent || node.tagName} at ${node.getAttribute("x") || node.getAttribute("cx")}`);
+})"""
+
+
 class Page(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -175,12 +185,65 @@ class Page(unittest.TestCase):
             self.assertGreaterEqual(right - left, 10)
 
     def test_a_point_at_the_edge_of_a_chart_is_drawn_whole(self):
-        found = self.look([write_run(self.root / "edge", 100, 0.1, 3)], """
+        found = self.look([write_run(self.root / f"edge{i}", 100, 0.1, 3) for i in range(6)], """
             const chart = view.charts.find((chart) => chart.title === "Perplexity").root, clip = chart.querySelector("clipPath rect");
             found.clip = [0, Number(clip.getAttribute("width"))].map((x) => x + Number(clip.getAttribute("x")));
             found.points = all(".chart circle").map((point) => [Number(point.getAttribute("cx")), Number(point.getAttribute("r"))]);""")
         for x, r in found["points"]:
             self.assertTrue(found["clip"][0] <= x - r and x + r <= found["clip"][1], found)
+
+    def of_large_numbers(self, name):
+        """A run of a million rows a second, that ends with a checkpoint."""
+        run = write_run(self.root / name, 200, 0.1, 1, True)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "loss" in line and "event" not in line:
+                line.update(rows_per_second=2.5e6 + 1e4 * line["step"], val_loss_ema=2.5, val_perplexity_ema=12.2, wide=7.5e8, **{
+                    "phase_seconds": {"forward": 0.03, "backward": 0.05, "update": 0.02}})
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for step in (199, 200):
+            folder = run / f"checkpoints/step-{step:08}"
+            folder.mkdir(parents=True)
+            (folder / "manifest.json").write_text("{}")
+        return run
+
+    def test_labels_and_glyphs_lie_within_their_chart(self):
+        runs = [self.of_large_numbers(name) for name in ("one", "other")]
+        for flags in ((), ("--window-size=420,900",)):
+            found = self.look(runs, f"""
+                const rows = view.charts.find((chart) => chart.title === "Rows a second").root;
+                found.labels = [...rows.querySelectorAll("text")].map((node) => node.textContent);
+                found.glyphs = rows.querySelectorAll(".glyph").length;
+                found.ends = rows.querySelectorAll(".mark").length;
+                found.outside = {OUTSIDE};
+                change("#axis", "tokens", "change");
+                found.outsideByTokens = {OUTSIDE};
+                change("#log", true, "change");
+                found.outsideOfLog = {OUTSIDE};""", *flags)
+            self.assertEqual((found["outside"], found["outsideByTokens"], found["outsideOfLog"]), ([], [], []))
+            self.assertIn("4,000,000", found["labels"])
+            self.assertEqual((found["ends"], found["glyphs"]), (2 * 3, 2 * 3))  # a skipped step and two checkpoints, of each run
+
+    def test_a_name_looks_the_same_in_all_charts(self):
+        runs = [self.of_large_numbers(name) for name in ("one", "other")]
+        looks = """
+            const seen = new Map(), see = (name, look) => seen.set(name, new Set([...(seen.get(name) || []), look]));
+            for (const s of view.charts.flatMap((chart) => chart.series)) if (s.label) see(`${s.label} of ${s.run.name}`, `${s.color} ${s.dash}`);
+            found.looks = [...seen].map(([name, looks]) => [name, [...looks]]);
+            const colors = new Map(), color = (name, value) => colors.set(name, new Set([...(colors.get(name) || []), value]));
+            for (const node of all(".legend span")) {
+              const own = node.querySelector(".swatch"), line = node.querySelector("line");
+              if (own) color(node.textContent, own.style.background);
+              else if (line) color(node.textContent, line.style.stroke);
+            }
+            found.colors = [...colors].map(([name, values]) => [name, [...values]]);"""
+        for shown in (runs[:1], runs):
+            found = self.look(shown, looks)
+            names = dict(found["looks"])
+            self.assertIn("validation, averaged weights of one", names)
+            for name, values in [*names.items(), *found["colors"]]:
+                self.assertEqual(len(values), 1, (name, values))
+        self.assertIn("parameter", dict(self.look(runs[:1], looks)["colors"]))
 
     def test_a_legend_names_what_a_timeline_shows(self):
         found = self.look(self.two(), """found.names = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]

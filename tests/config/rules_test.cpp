@@ -90,7 +90,7 @@ TEST(Rules, AModelHasItsOwnKeys) {
   EXPECT_TRUE(says(refusal("data.words", "100"), "leave it out, or use data.kind tsv or word_order"));
   EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist or images"));
   EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
-  EXPECT_EQ(refusal("model.kv_heads", "0"), "") << "a resolved configuration says each default";
+  EXPECT_TRUE(says(refusal("model.kv_heads", "0"), "no such key")) << "a default says nothing of it either";
 }
 
 LoadedConfig of_file_and_command_line(const std::string& toml, const std::string& key = "",
@@ -137,6 +137,35 @@ TEST(Rules, TheFileOfARunWhoseRuleWasOverruledIsReadLikeAnyOther) {
   const std::string toml = "[optimizer]\nname = \"muon\"\nmomentum = 0.5\n";
   const Config run = of_file_and_command_line(toml, "optimizer.name", "lion").config;
   EXPECT_EQ(load_config({.text = resolved_toml(run), .text_name = "config.toml", .check_files = false}).config, run);
+}
+
+TEST(Rules, AScheduleAndATypeHaveTheirOwnKeys) {
+  const auto refusal = [](const std::string& toml) {
+    return message_of<ConfigError>([&] { of_file_and_command_line(toml); });
+  };
+  EXPECT_EQ(refusal("[schedule]\nname = \"linear\"\npower = 2.0\n"),
+            "c.toml:3: schedule.power = 2.0: schedule.name = \"linear\" has no such key\n"
+            "  leave it out, or use schedule.name polynomial; \"linear\" has warmup and min_lr");
+  EXPECT_CONTAINS(refusal("[schedule]\nname = \"polynomial\"\ndecay = 5\n"), "use schedule.name wsd");
+  EXPECT_EQ(refusal("[train]\nloss_scale = 128.0\n"),
+            "c.toml:2: train.loss_scale = 128.0: train.dtype = \"fp32\" has no such key\n"
+            "  leave it out, or use train.dtype fp16");
+  EXPECT_NO_THROW(of_file_and_command_line("[schedule]\nname = \"polynomial\"\npower = 3.0\n"));
+  EXPECT_NO_THROW(of_file_and_command_line("[schedule]\nname = \"wsd\"\ndecay = 5\n"));
+  EXPECT_NO_THROW(of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n"));
+  const auto bf16 = of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n", "train.dtype", "bf16");
+  EXPECT_EQ(bf16.config.train.loss_scale, LossScaleChoice{}) << "the file's scale is the overruled type's";
+}
+
+TEST(Rules, OnlyTheFileOfARunNamesDefaultsThatNothingReads) {
+  const std::string run = resolved_toml(of_file_and_command_line("[model]\nname = \"lstm\"\n").config);
+  EXPECT_NO_THROW(of_file_and_command_line(run)) << "it has every key";
+  EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.name", "sgd"));
+  EXPECT_NO_THROW(of_file_and_command_line(run, "model.name", "gpt2")) << "keys of lstm are taken away, others left";
+  const std::string refused = "model.name = \"lstm\" has no such key";
+  EXPECT_CONTAINS(message_of<ConfigError>([&] { of_file_and_command_line(run, "model.heads", "4"); }), refused);
+  EXPECT_CONTAINS(message_of<ConfigError>([] { of_file_and_command_line("[model]\nname = \"lstm\"\nheads = 4\n"); }),
+                  refused);
 }
 
 TEST(Rules, WhatARunRecordedIsReadWithKeysThatNothingReads) {

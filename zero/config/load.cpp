@@ -7,6 +7,7 @@
 
 #include "zero/base/error.h"
 #include "zero/config/option.h"
+#include "zero/config/read_keys.h"
 #include "zero/config/rules.h"
 #include "zero/config/suggest.h"
 #include "zero/config/toml_source.h"
@@ -71,13 +72,14 @@ LoadedConfig load_config(const ConfigRequest& request) {
   }
   apply_environment(loaded, request.environment);
   for (const auto& setting : request.overrides) apply(loaded, setting);
+  const bool of_a_run = is_file_of_a_run(loaded);
   settle_defaults(loaded);
   // Here, so that the files that a pattern found stand in the run's config.toml, and ranks that found others do not start.
   auto& data = loaded.config.data;
   data.path = with_patterns_expanded(data.path);
   data.validation.path = with_patterns_expanded(data.validation.path);
   check_rules(loaded);
-  if (!request.recorded) check_keys_are_read(loaded);
+  if (!request.recorded) check_keys_are_read(loaded, of_a_run);
   if (request.check_files) check_files(loaded);
   return loaded;
 }

@@ -17,6 +17,7 @@
 #include "zero/config/device_rules.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
+#include "zero/config/read_keys.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
@@ -30,13 +31,6 @@ namespace fs = std::filesystem;
   const auto origin = loaded.origins.find(name);
   throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
-}
-
-// The command line wins over the environment, that over the file.
-int rank_of(const LoadedConfig& loaded, std::string_view name) {
-  const auto origin = loaded.origins.find(name);
-  if (origin == loaded.origins.end()) return -1;
-  return origin->second == "command line" ? 2 : origin->second.starts_with("ZERO_") ? 1 : 0;
 }
 
 std::string divisors_of(std::int64_t number) {
@@ -56,38 +50,6 @@ void check_heads(const LoadedConfig& loaded) {
   if (row.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
     refuse(loaded, "model.kv_heads", fmt::format("does not divide model.heads = {}", model.heads),
            fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
-}
-
-// A key that says what another may be, so that some keys are read with one of its values and not with another.
-struct Chooser {
-  std::string_view name;
-  bool (*reads)(const Config& config, std::string_view key);
-  std::string (*values_that_read)(std::string_view key);  // "sgd or muon"
-};
-
-bool kind_reads(std::string_view kind, std::string_view key) {
-  const auto kinds = kinds_that_take(key);
-  return kinds.empty() || std::ranges::find(kinds, kind) != kinds.end();
-}
-
-constexpr std::array kChoosers{
-    Chooser{"model.name",
-            [](const Config& config, std::string_view key) { return model_row(config.model.name).takes(key); },
-            models_that_take},
-    Chooser{"data.kind", [](const Config& config, std::string_view key) { return kind_reads(config.data.kind, key); },
-            [](std::string_view key) { return one_of(kinds_that_take(key)); }},
-    Chooser{"optimizer.name",
-            [](const Config& config, std::string_view key) { return rule_row(config.optimizer.name).reads(key); },
-            rules_that_read}};
-
-// "lr, betas and eps": the keys of the chooser's section that are read with its value.
-std::string keys_read(const Config& config, const Chooser& chooser) {
-  const std::string_view section = find_option(chooser.name)->section();
-  std::vector<std::string_view> keys;
-  for (const Option& option : options())
-    if (option.section() == section && option.name != chooser.name && chooser.reads(config, option.name))
-      keys.push_back(option.key());
-  return all_of(keys);
 }
 
 void check_model_fits_data(const LoadedConfig& loaded) {
@@ -486,22 +448,6 @@ void settle_length(LoadedConfig& loaded) {
   }
 }
 
-// What a file says of the model, the kind of data or the rule that it names is no slip where the command line names
-// another: those keys have their defaults again, so that the run's config.toml can be read like any other file.
-void settle_overruled(LoadedConfig& loaded) {
-  const Config defaults;
-  for (const Option& option : options()) {
-    const bool overruled = is_given(loaded, option.name) && std::ranges::any_of(kChoosers, [&](const Chooser& chooser) {
-                             return !chooser.reads(loaded.config, option.name) &&
-                                    rank_of(loaded, option.name) < rank_of(loaded, chooser.name);
-                           });
-    if (!overruled) continue;
-    const Value usual = get_option(defaults, option);
-    set_option(loaded.config, option, {std::string(option.name), usual, to_toml(usual), "", /*bare=*/false});
-    loaded.origins.erase(loaded.origins.find(option.name));
-  }
-}
-
 // What the chosen rule usually has of a key that is not given.
 void settle_optimizer(LoadedConfig& loaded) {
   for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
@@ -528,22 +474,6 @@ void settle_defaults(LoadedConfig& loaded) {
     config.sync.servers = 0;  // of a file, whose mode is overruled
   // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
   if (config.train.reduce == "auto") config.train.reduce = "each";
-}
-
-// It would change nothing. A resolved configuration has every key, with its default where nobody gave it.
-void check_keys_are_read(const LoadedConfig& loaded) {
-  const Config defaults;
-  for (const auto& [name, origin] : loaded.origins) {
-    const Option& option = *find_option(name);
-    if (to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option))) continue;
-    for (const Chooser& chooser : kChoosers) {
-      if (chooser.reads(loaded.config, name)) continue;
-      const std::string chosen = to_toml(get_option(loaded.config, *find_option(chooser.name)));
-      refuse(loaded, name, fmt::format("{} = {} has no such key", chooser.name, chosen),
-             fmt::format("leave it out, or use {} {}; {} has {}", chooser.name, chooser.values_that_read(name), chosen,
-                         keys_read(loaded.config, chooser)));
-    }
-  }
 }
 
 void check_rules(const LoadedConfig& loaded) {

@@ -11,9 +11,6 @@ namespace zero {
 // too.
 void settle_defaults(LoadedConfig& loaded);
 
-// A key that the chosen model, kind of data or update rule does not read, and that has another value than its default.
-void check_keys_are_read(const LoadedConfig& loaded);
-
 // Rules on values alone.
 void check_rules(const LoadedConfig& loaded);
 

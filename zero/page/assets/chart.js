@@ -4,8 +4,10 @@
 const kGlyphs = {skipped: "✕", rewound: "↶", stopped: "■", pause: "‖", checkpoint: "◆"};
 const kDashes = ["", "6 4", "2 3", "8 3 2 3"];
 const kChartHeight = 230;
-const kDot = 4;  // the most that a point reaches beyond its place
+const kDot = 7;  // the most that a point reaches beyond its place
 const kGlyphWidth = 11;
+const kMostGlyphs = 4;  // beside each other for one place
+const kLeft = 54, kToAxis = 6;  // what labels of an axis have; more where one needs it
 
 // Where x belongs in an ascending list: how many are less.
 function placeOf(list, x) {
@@ -52,6 +54,23 @@ function logTicks(low, high) {
   return within.length < 2 ? ticks(low, high, 4) : within.filter((_, i) => i % thin === 0);
 }
 
+// Glyphs of events that are close stand beside each other, none beyond `right`; where there are too many the lines tell them.
+function placedGlyphs(marks, right) {
+  const placed = [];
+  let free = -Infinity;
+  for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
+    const x = Math.max(mark.x, free);
+    if (x >= mark.x + kMostGlyphs * kGlyphWidth) continue;
+    placed.push({mark, x});
+    free = x + kGlyphWidth;
+  }
+  for (let last = right, i = placed.length - 1; i >= 0; --i) {
+    placed[i].x = Math.min(placed[i].x, last);
+    last = placed[i].x - kGlyphWidth;
+  }
+  return placed;
+}
+
 class Chart {
   // series: {run, label, color, dash, points: [steps, values], dots}; view: how all charts are drawn, with redraw().
   constructor(title, unit, series, view) {
@@ -86,7 +105,7 @@ class Chart {
 
   draw() {
     const {view, unit} = this, lines = this.lines();
-    const width = Math.max(260, this.plot.clientWidth), box = {left: 54, right: width - 10, top: 22, bottom: kChartHeight - 22};
+    const width = Math.max(260, this.plot.clientWidth), box = {left: kLeft, right: width - 10, top: 22, bottom: kChartHeight - 22};
     if (lines.length === 0) {
       this.plot.replaceChildren(element("p", {}, "Nothing to show here."));
       return;
@@ -100,25 +119,28 @@ class Chart {
     if (y0 === y1) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
     const scale = scaleOf(unit, y1), flat = view.log ? Math.log10 : (v) => v;
     const pad = (flat(y1) - flat(y0)) * 0.05, low = y0 === 0 ? 0 : flat(y0) - pad, high = flat(y1) + pad;
+    const back = view.log ? (v) => 10 ** v : (v) => v;
+    const [bottom, top] = [back(low) / scale.by, back(high) / scale.by];
+    const yTicks = view.log ? logTicks(bottom, top) : ticks(bottom, top, 4);
+    box.left = Math.max(kLeft, ...[scale.unit, ...yTicks.map((tick) => digits(tick))].map((text) => Math.ceil(labelWidth(text)) + kToAxis + 2));
     const X = (x) => box.left + (x - x0) / (x1 - x0) * (box.right - box.left);
     const Y = (y) => box.bottom - (flat(y) - low) / (high - low) * (box.bottom - box.top);
     const clip = `clip-${this.title.replace(/\W/g, "-")}`;
     const svg = element("svg", {viewBox: `0 0 ${width} ${kChartHeight}`, role: "img", "aria-label": this.inWords(lines)},
       element("clipPath", {id: clip}, element("rect", {x: box.left - kDot, y: 0, width: box.right - box.left + 2 * kDot, height: box.bottom + kDot})));
 
-    const back = view.log ? (v) => 10 ** v : (v) => v;
-    const [bottom, top] = [back(low) / scale.by, back(high) / scale.by];
-    for (const tick of view.log ? logTicks(bottom, top) : ticks(bottom, top, 4)) {
+    for (const tick of yTicks) {
       const y = Y(tick * scale.by);
       svg.append(element("line", {class: "grid-line", x1: box.left, x2: box.right, y1: y, y2: y}),
-        element("text", {x: box.left - 6, y: y + 4, "text-anchor": "end"}, digits(tick)));
+        element("text", {x: box.left - kToAxis, y: y + 4, "text-anchor": "end"}, digits(tick)));
     }
-    if (scale.unit) svg.append(element("text", {x: box.left - 6, y: 10, "text-anchor": "end"}, scale.unit));
+    if (scale.unit) svg.append(element("text", {x: box.left - kToAxis, y: 10, "text-anchor": "end"}, scale.unit));
     const xScale = scaleOf(view.axis === "time" ? "seconds" : "", x1);
     const xTicks = ticks(x0 / xScale.by, x1 / xScale.by, Math.max(2, Math.floor(width / 110)));
-    for (const tick of xTicks)
-      svg.append(element("text", {x: X(tick * xScale.by), y: kChartHeight - 6, "text-anchor": X(tick * xScale.by) > width - 24 ? "end" : "middle"},
-        digits(tick) + (xScale.unit ? " " + xScale.unit : "")));
+    for (const tick of xTicks) {
+      const text = digits(tick) + (xScale.unit ? " " + xScale.unit : ""), half = labelWidth(text) / 2 + 1;
+      svg.append(element("text", {x: Math.min(X(tick * xScale.by), width - half), y: kChartHeight - 6, "text-anchor": "middle"}, text));
+    }
 
     const drawn = element("g", {"clip-path": `url(#${clip})`});
     const path = (line, values) => line.xs.map((x, i) => `${i ? "L" : "M"}${X(x).toFixed(1)} ${Y(values[i]).toFixed(1)}`).join("");
@@ -131,18 +153,12 @@ class Chart {
       if (line.shown !== line.raw && view.smooth > 0 && !line.dots) drawn.append(element("path", {class: "curve raw", style, d: path(line, line.raw)}));
       drawn.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": dash, "stroke-dashoffset": -turn * piece}));
       if (line.dots && line.xs.length < 200)
-        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: 2.6 + 1.4 * (alike.length - 1 - turn), style: `fill: ${line.color}`}));
+        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: Math.min(kDot, 2.6 + 1.4 * (alike.length - 1 - turn)), style: `fill: ${line.color}`}));
     });
     const marks = view.events ? this.marks(lines, X, [x0, x1]) : [];
-    // Glyphs of events that are close stand beside each other; where there are too many the lines tell them.
-    let free = -Infinity;
-    for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
-      svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}));
-      const x = Math.max(mark.x, free);
-      if (x > mark.x + 2 * kGlyphWidth) continue;
+    for (const mark of marks) svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}));
+    for (const {mark, x} of placedGlyphs(marks, box.right))
       svg.append(element("text", {class: "glyph", "text-anchor": "middle", x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
-      free = x + kGlyphWidth;
-    }
     svg.append(drawn);
     this.plot.replaceChildren(svg);
     this.listen(svg, lines, marks, {width, box, X, xAt: (px) => x0 + (px - box.left) / (box.right - box.left) * (x1 - x0)});

@@ -42,9 +42,22 @@ function element(tag, attributes = {}, ...children) {
 }
 
 const colorOf = (number) => `var(--color-${number % 7})`;
+// These names have one colour wherever they stand: in charts, bars and timelines.
+const kTagColors = {parameter: colorOf(0), gradient: colorOf(1), master: colorOf(6), moment: colorOf(2),
+  gathered: colorOf(5), staging: colorOf(4), activation: colorOf(3), secondary: "var(--soft)"};
+const kPhaseColors = {forward: colorOf(0), backward: colorOf(1), update: colorOf(4), gather: colorOf(5), reduce: colorOf(2), wait: "var(--wait)"};
+const kNamedColors = {total: "var(--text)", ...kTagColors, ...kPhaseColors};
+
 const swatch = (color) => element("span", {class: "swatch", style: `background: ${color}`});
 const legend = (entries) => element("div", {class: "legend"},
   ...entries.map(([name, color]) => element("span", {}, swatch(color), name)));
+
+// How wide a label of a chart is, in its pixels; page.css has the size.
+const kPen = document.createElement("canvas").getContext("2d");
+function labelWidth(text) {
+  kPen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  return kPen.measureText(text).width;
+}
 
 // A box that follows the pointer within `host`.
 class Tip {

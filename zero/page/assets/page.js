@@ -5,10 +5,11 @@
 function ofRanks(key) { return [...Array(8).keys()].map((rank) => [`ranks.${key}.${rank}`, `rank ${rank}`]); }
 
 // curves: [name, label, how]. `needs`: a chart where one of these is there. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
+// `first`: the first curve looks like that one of other charts, so that a name looks the same in all of them.
 const kCharts = [
   {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"], ["val_loss_ema", "validation, averaged weights", "dots"]]},
   {title: "Accuracy", unit: "percent", curves: [["accuracy", "accuracy", "dots"], ["val_accuracy", "validation", "dots"], ["val_accuracy_ema", "validation, averaged weights", "dots"]]},
-  {title: "Perplexity", curves: [["val_perplexity", "validation", "dots"], ["val_perplexity_ema", "validation, averaged weights", "dots"]]},
+  {title: "Perplexity", first: 1, curves: [["val_perplexity", "validation", "dots"], ["val_perplexity_ema", "validation, averaged weights", "dots"]]},
   {title: "Learning rate", curves: [["lr"]]},
   {title: "Gradient norm", curves: [["grad_norm"]]},
   {title: "Tokens a second", unit: "rate", curves: [["tokens_per_second"]]},
@@ -50,20 +51,20 @@ const view = {
   },
 };
 
-function seriesOf(curves, split) {
+function seriesOf(curves, split, first = 0) {
   const single = view.runs.length === 1;
   return curves.flatMap(([name, label, how], i) => view.runs.filter((run) => run.curves[name]).map((run) => ({
-    run, label, points: run.curves[name], dots: how === "dots",
-    color: single ? colorOf(i) : run.color, dash: single && split ? kDashes[i > 6 ? 1 : 0] : kDashes[i % 4]})));
+    run, label, points: run.curves[name], dots: how === "dots", color: single ? kNamedColors[label] || colorOf(first + i) : run.color,
+    dash: single && split ? kDashes[i > 6 && !kNamedColors[label] ? 1 : 0] : kDashes[(first + i) % 4]})));
 }
 
 function allCharts() {
   const single = view.runs.length === 1, known = new Set(kNoCharts), charts = [];
-  for (const {title, unit, curves, split, total, needs} of kCharts) {
+  for (const {title, unit, curves, split, first, total, needs} of kCharts) {
     curves.forEach(([name]) => known.add(name));
     if (needs && !needs.some((name) => view.runs.some((run) => run.curves[name]))) continue;
     const wanted = single || !split ? curves : total ? [total] : [];
-    const series = seriesOf(wanted, split);
+    const series = seriesOf(wanted, split, first);
     if (series.length > 0) charts.push(new Chart(title, unit || "", series, view));
   }
   // What is logged beside.

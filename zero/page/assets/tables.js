@@ -37,9 +37,6 @@ function figureCards(figures) {
     element("div", {class: "card"}, element("b", {}, figure.texts[0]), element("span", {}, figure.label))));
 }
 
-const kTagColors = {parameter: colorOf(0), gradient: colorOf(1), master: colorOf(6), moment: colorOf(2),
-  gathered: colorOf(5), staging: colorOf(4), activation: colorOf(3)};
-
 // The colour of a run says nothing where there is one, and a tag or a phase has the same.
 const labelOf = (runs, run, text) => (runs.length > 1 ? [swatch(run.color), `${run.name}, ${text}`] : text);
 
@@ -70,7 +67,7 @@ function rankTables(runs) {
   }));
 }
 
-const kPhaseColors = {forward: colorOf(0), backward: colorOf(1), update: colorOf(4), "the rest": "var(--wait)"};
+const kBarColors = {forward: kPhaseColors.forward, backward: kPhaseColors.backward, update: kPhaseColors.update, "the rest": kPhaseColors.wait};
 
 function phaseBars(runs) {
   const rows = [];
@@ -82,7 +79,7 @@ function phaseBars(runs) {
         parts: [["forward", times.forward], ["backward", times.backward], ["update", times.update], ["the rest", rest]],
         text: say(times.total, "seconds") + (times.bound ? `, bound by ${times.bound}` : times.exposed > 0 ? `, waits ${say(times.exposed, "seconds")}` : "")});
     }
-  return rows.length === 0 ? null : element("div", {}, legend(Object.entries(kPhaseColors)), bars(rows, "seconds", kPhaseColors));
+  return rows.length === 0 ? null : element("div", {}, legend(Object.entries(kBarColors)), bars(rows, "seconds", kBarColors));
 }
 
 function configuration(data) {

@@ -2,8 +2,9 @@
 // What each rank did in one step: a row for each of compute, gather, reduce, update, disk and link.
 
 const kRowHeight = 18;
-const kActivityColors = [["forward", colorOf(0)], ["backward", colorOf(1)], ["step", colorOf(3)], ["wait", "var(--wait)"],
-  ["gather", colorOf(5)], ["reduce", colorOf(2)], ["update", colorOf(4)], ["read, up", colorOf(6)], ["write, down", "var(--text)"]];
+const phase = (name) => [name, kPhaseColors[name]];
+const kActivityColors = [...["forward", "backward"].map(phase), ["step", colorOf(3)],
+  ...["wait", "gather", "reduce", "update"].map(phase), ["read, up", colorOf(6)], ["write, down", "var(--text)"]];
 
 const activityOf = (name) => kActivityColors.find(([words]) => words.split(", ").includes(name.split(" ")[0]));
 
