@@ -93,6 +93,17 @@ TEST(DeviceRules, CopiesOfTheModelAddUpTheirGradientsOnTheHost) {
   expect_says(refusal_on("cuda", copies_over("nccl")), {"zero.group = 2", "on the host", "comm.transport auto"});
 }
 
+TEST(DeviceRules, SecondaryPartsCrossTheHost) {
+  const auto parts_over = [](const std::string& transport) {
+    return [=](Config& config) {
+      config.zero.secondary_group = 2;
+      config.comm.transport = transport;
+    };
+  };
+  for (const char* transport : {"auto", "gloo", "mpi"}) EXPECT_TRUE(works_on("cuda", parts_over(transport)));
+  expect_says(refusal_on("cuda", parts_over("nccl")), {"zero.secondary_group = 2", "the host", "comm.transport auto"});
+}
+
 struct NotOnGpu {
   const char* key;
   Change change;
@@ -102,7 +113,6 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
   const NotOnGpu all[] = {
       {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
       {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
-      {"zero.secondary_group = 2", [](Config& config) { config.zero.secondary_group = 2; }},
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
   };
   for (const NotOnGpu& what : all) {

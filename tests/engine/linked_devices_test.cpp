@@ -123,6 +123,8 @@ TEST(LinkedDevices, UnitsInMainMemoryAndCodedOnesAreRefused) {
   EngineOptions hashed = summed;
   hashed.shards = Cut::kHash;
   EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), hashed); }), "NCCL sums equal blocks");
+  const EngineOptions parts{.stage = 3, .secondary_group = 2};
+  EXPECT_CONTAINS(refused([&] { run_linked(4, small_specs(), parts); }), "zero.secondary_group");
 }
 
 }  // namespace

@@ -129,6 +129,29 @@ TEST(OnADevice, StatesOnADiskHaveThem) {
   expect_host_bits(2, small_specs(DType::kBFloat16), options);
 }
 
+TEST(OnADevice, SecondaryPartsHaveThem) {
+  Sweep sweep(/*one_in=*/2);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Cut cut : {Cut::kRange, Cut::kHash}) {
+      for (const bool on_host : {false, true}) {
+        EngineOptions options{.stage = 3, .secondary_group = 2, .shards = cut, .accumulate = 2};
+        options.device_memory = MemoryBudget::parse("min");  // each unit is gathered again in every pass
+        if (on_host) options.offload.fractions = {.parameter = {.host = 1}, .optimizer = {.host = 0.5}};
+        if (!sweep.takes_next()) continue;
+        const ScriptedRun expected = run_on(nullptr, 4, small_specs(dtype), options);
+        for (const std::uint64_t seed : {1U, 2U}) {
+          Devices devices(4, {.late = seed, .far_behind = seed == 2});
+          const ScriptedRun seen = run_on(&devices, 4, small_specs(dtype), options);
+          EXPECT_EQ(seen, expected) << on_host;
+          const SecondaryReport here = seen.reports[0].secondary, there = expected.reports[0].secondary;
+          EXPECT_GT(seen.reports[0].peak_memory[MemoryTag::kSecondary], 0);
+          EXPECT_EQ(here.sent_between_groups, there.sent_between_groups);
+        }
+      }
+    }
+  }
+}
+
 // Of groups of one and two ranks.
 TEST(OnADevice, CopiesOfTheModelHaveThem) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {

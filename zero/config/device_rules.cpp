@@ -53,10 +53,13 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
   refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
-  refuse_on_gpu(loaded, "zero.secondary_group", zero.secondary_group > 0, "keeping secondary parts does", "leave it 0");
   if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.group",
            "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
+           "leave it 0, or use comm.transport auto");
+  if (zero.secondary_group > 0 && loaded.config.comm.transport == "nccl")
+    refuse(loaded, "zero.secondary_group",
+           "secondary parts of weights cross the host, and comm.transport nccl does not come by it",
            "leave it 0, or use comm.transport auto");
   const CommConfig& comm = loaded.config.comm;
   for (const auto& [name, codec] :

@@ -162,6 +162,8 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
            "use one of the two");
   if (placement.copies > 1)
     refuse("copies of the model (zero.group) add up their gradients on the host", "use one of the two");
+  if (placement.secondary_group > 0)
+    refuse("secondary parts of weights (zero.secondary_group) cross the host", "use one of the two");
   if (options.sums == RankSums::kLinked && options.shards != Cut::kRange)
     throw ConfigError("zero.shards", std::string(name_of(options.shards)),
                       "NCCL sums equal blocks (zero.reduce = nccl), and these are not",
@@ -198,8 +200,6 @@ Device& checked(Device& device, const EngineOptions& options, const Placement& p
   };
   if (placement.merged_copies > 1) refuse("sync.mode", "local", "copies that train apart");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
-  if (placement.secondary_group > 0)
-    refuse("zero.secondary_group", fmt::format("{}", placement.secondary_group), "keeping secondary parts");
   return device;
 }
 
@@ -237,6 +237,9 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       staged(device.host_readable() || linked != nullptr
                  ? nullptr
                  : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
+      staged_parts(staged == nullptr || comms.secondary == nullptr || !budget.keeps_parts
+                       ? nullptr
+                       : std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown)),
       host_sums(staged == nullptr || placer.placement().copies == 1
                     ? nullptr
                     : std::make_unique<GradientSum>(
@@ -254,7 +257,11 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .host_updates = host_updates(device, options, *rule),
              .movable = placer.movable()}),
-      secondary(state, budget.keeps_parts ? comms.secondary : nullptr, ledger),
+      secondary(state,
+                staged_parts != nullptr ? staged_parts.get()
+                : budget.keeps_parts    ? comms.secondary
+                                        : nullptr,
+                ledger),
       gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger),
@@ -266,6 +273,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   const auto update_meanwhile = [this] { return updater.pump_tile(); };
   if (linked != nullptr) linked->while_waiting(update_meanwhile);
   if (staged != nullptr) staged->while_waiting(update_meanwhile);
+  if (staged_parts != nullptr) staged_parts->while_waiting(update_meanwhile);
   if (host_sums != nullptr)
     staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
   for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
@@ -296,6 +304,7 @@ double EngineParts::waited_seconds() const {
 EngineParts::~EngineParts() {
   if (linked != nullptr) linked->while_waiting({});
   if (staged != nullptr) staged->while_waiting({});
+  if (staged_parts != nullptr) staged_parts->while_waiting({});
   if (linked != nullptr) linked->close();  // else a lane may wait for a rank that does not come
   try {
     join_all(device);

@@ -55,6 +55,7 @@ struct EngineParts {
   const std::unique_ptr<DeviceCommunicator> linked;  // null where bytes of the device go through the host
   const Charge linked_staging;
   const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device, or devices are linked
+  const std::unique_ptr<StagedCommunicator> staged_parts;  // the same of secondary parts; null: none are kept
   const std::unique_ptr<GradientSum>
       host_sums;                         // over copies, of what has come down; null where there are none, or no device
   const std::unique_ptr<DiskTier> disk;  // null where nothing lies there

@@ -105,19 +105,21 @@ void Gatherer::ensure(int unit) {
   const TimedSpan waiting(timeline_, Activity::kWaitGather, unit);
   begin(unit);
   const PhaseTimer::Span span(timer_);
-  arrive(unit);
+  const Lane last = arrive(unit);
   if (state_.unit(unit).scattered) put_together(unit);
-  follow(state_.device(), Lane::kCompute, state_.unit(unit).scattered ? Lane::kGather : Lane::kUp);
+  follow(state_.device(), Lane::kCompute, state_.unit(unit).scattered ? Lane::kGather : last);
   ready_[index] = true;
   observer_.bind(unit, data_[index]);
 }
 
-void Gatherer::arrive(int unit) {
+// The last lane that uses the block: it comes after all others that do.
+Lane Gatherer::arrive(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   pending_[index].wait();
   spans_[index].end();
-  if (keeps_[index]) parts_.keep(unit, data_[index]);
+  const bool kept = keeps_[index] && parts_.keep(unit, data_[index]);
   keeps_[index] = false;
+  return kept ? Lane::kGather : Lane::kUp;
 }
 
 // Peers may still read this rank's shard in the block of the gather, so the parameters get a block of their own.
@@ -135,9 +137,9 @@ void Gatherer::release(int unit) {
   if (!resident_.holds(unit)) return;
   ZERO_CHECK(!uses_.is_pinned(unit), "unit {} is released while an operator uses it", state_.unit(unit).name);
   // A gather that was begun must be finished: the peers count on this rank's part of it.
-  if (!ready_[index]) arrive(unit);
+  const Lane last = ready_[index] ? Lane::kCompute : arrive(unit);
   observer_.bind(unit, nullptr);
-  blocks_.release(data_[index], used_in(state_.device(), ready_[index] ? Lane::kCompute : Lane::kUp));
+  blocks_.release(data_[index], used_in(state_.device(), last));
   data_[index] = nullptr;
   ready_[index] = false;
   resident_.remove(unit);

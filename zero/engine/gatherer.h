@@ -17,7 +17,8 @@
 // On a device that the host cannot read, and no more than that:
 // - the shard comes down behind its update (kUpdate), or behind its own way up, where it comes from another tier;
 // - the unit goes up behind the last use of its block (GatherBlocks), and behind its update: the host has seen the shard down;
-// - the lane kCompute, in which operators use it, comes after its way up (and the copy into the order of parameters).
+// - the lane kCompute, in which operators use it, comes after its way up (and the copy into the order of parameters, or of a
+//   part that is kept).
 #pragma once
 
 #include <deque>
@@ -91,7 +92,7 @@ class Gatherer {
  private:
   void begin_parts(int unit);
   void begin_shards(int unit);
-  void arrive(int unit);
+  Lane arrive(int unit);
   void put_together(int unit);
   CommTag tag_of(int unit) const;
   std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span);

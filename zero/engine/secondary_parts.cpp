@@ -23,14 +23,15 @@ std::span<std::byte> SecondaryParts::part(int unit) const {
   return {window_.data() + places_[index], sizes_[index]};
 }
 
-void SecondaryParts::keep(int unit, const std::byte* whole) {
-  if (aside_ || current_.empty()) return;
+bool SecondaryParts::keep(int unit, const std::byte* whole) {
+  if (aside_ || current_.empty()) return false;
   group_->drain();
   const std::span<std::byte> own = part(unit);
   const std::byte* const from = whole + static_cast<std::size_t>(group_->rank()) * own.size();
   follow(state_->device(), Lane::kGather, Lane::kUp);
   state_->device().copy(Lane::kGather, own, {from, own.size()});
   current_[static_cast<std::size_t>(unit)] = true;
+  return true;
 }
 
 void SecondaryParts::outdate() {
@@ -43,6 +44,7 @@ void SecondaryParts::outdate(int unit) {
 
 Work SecondaryParts::gather(int unit, std::span<std::byte> whole) {
   ZERO_CHECK(current(unit), "no part of unit {} is current", state_->unit(unit).name);
+  follow(state_->device(), Lane::kDown, Lane::kGather);
   return group_->all_gather(part(unit), whole, {.unit = unit});
 }
 

@@ -5,9 +5,12 @@
 //   parts.gather(u, block).wait();               // Collective over the secondary group: the same bytes
 //   parts.outdate();                             // weights change
 //
-// For devices that the host can read. All parts lie in one window that peers read, taken when an engine is made and charged as
-// MemoryTag::kSecondary. Parts are in the order of shards. All ranks call keep(), outdate() and gather() alike, so that each
-// knows what its peers have.
+// All parts lie in one window that peers read, taken when an engine is made and charged as MemoryTag::kSecondary. Parts are in
+// the order of shards. All ranks call keep(), outdate() and gather() alike, so that each knows what its peers have.
+//
+// On a device that the host cannot read the window is its memory, and `group` stages what crosses (StagedCommunicator): a part is
+// copied in kGather, behind the way up of what was gathered, and comes down for a gather behind that copy. The one before it has
+// been gathered: the host has seen that.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +35,9 @@ class SecondaryParts {
 
   // Local, all of these. No-ops where none are kept; a unit has no part that is current then.
   bool current(int unit) const { return !aside_ && !current_.empty() && current_[static_cast<std::size_t>(unit)]; }
-  // `whole`: the unit's padded range, shard after shard. Waits until peers have read the part before it.
-  void keep(int unit, const std::byte* whole);
+  // `whole`: the unit's padded range, shard after shard. Waits until peers have read the part before it. True: kGather reads
+  // `whole`.
+  bool keep(int unit, const std::byte* whole);
   void outdate();
   void outdate(int unit);
 
