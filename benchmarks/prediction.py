@@ -146,7 +146,8 @@ def compare_muon(args):
     ratios = []
     for layers, width in MUON:
         keys = {"model.layers": layers, "model.width": width, "model.heads": 4, "model.context": 64, "model.vocab": 256,
-                "train.steps": args.steps, "train.batch": 2, "zero.stage": 1, "optimizer.name": "muon"}
+                "train.steps": args.steps, "train.batch": 2, "zero.stage": 1, "optimizer.name": "muon",
+                "zero.shards": args.shards}
         pairs = []
         with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:
             for _ in range(args.repeat):
@@ -168,6 +169,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--random", type=int, default=0, help="measure so many random placements instead")
     parser.add_argument("--muon", action="store_true", help="compare updates by Muon instead")
+    parser.add_argument("--shards", default="range", help="with --muon: zero.shards, for example whole")
     parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states off the device")
     parser.add_argument("--host", type=float, default=0.1, help="with --random: the fraction that the host may hold")
     parser.add_argument("--repeat", type=int, default=3, help="times everything is measured")

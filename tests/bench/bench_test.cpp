@@ -28,6 +28,24 @@ TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
+TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARunAndWithAnAverage) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    for (const char* name : {"adamw", "lamb", "adafactor", "adamw8bit"}) {
+      const auto json = bench("optimizer --mib 1 --name " + std::string(name) + " --dtype " + dtype);
+      EXPECT_EQ(json["dtype"], dtype) << name;
+      EXPECT_GT(json["ratio_median"].get<double>(), 0) << name;
+    }
+  }
+  const auto averaged = bench("optimizer --mib 1 --dtype bf16 --ema 0.999");
+  EXPECT_EQ(averaged["ema"], 0.999);
+  EXPECT_GT(averaged["probe_best_s"].get<double>(), 0);
+  const Folder folder;
+  EXPECT_EQ(folder.zero("bench optimizer --name adafactor --ema 0.999").status, 2);
+  EXPECT_EQ(folder.zero("bench optimizer --ema 1").status, 2);
+  EXPECT_EQ(folder.zero("bench optimizer --dtype int8").status, 2);
+  EXPECT_EQ(folder.zero("bench optimizer --device cuda --dtype bf16").status, 2);
+}
+
 TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {
   const Folder folder;
   const Ran ran = folder.zero("bench optimizer --mib 4 --device cuda:7");

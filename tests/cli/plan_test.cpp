@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "../tier.h"
 #include "tests/one_line.h"
 #include "training_test.h"
 
@@ -55,6 +56,47 @@ TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
   const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
   EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";
+}
+
+TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
+  const auto dry_run = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("train c.toml -n 2 --dry-run --json --run.dir there " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return nlohmann::json::parse(ran.output, nullptr, false);
+  };
+  const nlohmann::json plan = dry_run("--data.validation 0.5 --train.eval_every 2 --train.accumulate 3"),
+                       run = plan["run"];
+  const auto number = [](const nlohmann::json& of, const char* name) { return of[name].get<double>(); };
+  EXPECT_EQ(run["steps"], 5);
+  EXPECT_EQ(run["evaluations"], 3) << "after steps 2 and 4, and at the end";
+  const nlohmann::json& micro_batch = run["micro_batch"];
+  EXPECT_GE(micro_batch["passes"], 1);
+  EXPECT_GT(number(micro_batch, "forward_seconds"), 0);
+  EXPECT_GE(number(run, "step_seconds"),
+            3 * (number(micro_batch, "forward_seconds") + number(micro_batch, "backward_seconds")));
+  EXPECT_GE(number(run, "step_seconds"), plan["predicted"]["seconds"].get<double>());
+  EXPECT_GE(number(run, "seconds"), number(run, "least_seconds"));
+  EXPECT_DOUBLE_EQ(number(run, "seconds"), 5 * number(run, "step_seconds") + number(run, "evaluation_seconds"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "there"));
+  const std::string served = dry_run("--sync.mode stale")["run"]["why_unknown"];
+  EXPECT_TRUE(served.starts_with("how long workers wait")) << served;
+  EXPECT_EQ(folder_.zero("train c.toml --json").status, 2) << "a run's numbers are in its folder";
+}
+
+// An order of magnitude is what a dry run is asked for; the steps are counted from the log, as the run's start is not.
+TEST_F(Plan, OfADryRunSaysTheTimeOfARunWithinAFactorOfTwo) {
+  if (!in_full_tier()) GTEST_SKIP() << "250 steps of training: ZERO_TEST_TIER=full";
+  std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
+                                            folder_.path() / "examples");
+  const std::string train = "train examples/mnist_cnn/mnist_cnn.toml -n 1 --train.epochs 1 --run.dir cnn ";
+  const Ran dry = folder_.zero(train + "--dry-run --json");
+  ASSERT_EQ(dry.status, 0) << dry.errors;
+  const double expected = nlohmann::json::parse(dry.output)["run"]["step_seconds"];
+  const Ran ran = folder_.zero(train);
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  const double took = nlohmann::json::parse(folder_.read("cnn/report.json"))["step_s_median"];
+  EXPECT_GT(expected, took / 2);
+  EXPECT_LT(expected, took * 2);
 }
 
 TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {

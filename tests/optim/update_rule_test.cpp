@@ -267,6 +267,38 @@ class KeepsStates final : public UpdateRule {
   std::size_t count_;
 };
 
+// A rule of states that are told to it, without factors() and matrices().
+class Keeps final : public UpdateRule {
+ public:
+  explicit Keeps(StateSpec state) : state_(std::move(state)) {}
+  std::string_view name() const override { return "keeps"; }
+  std::vector<StateSpec> states() const override { return {state_}; }
+  void update(const UpdateSpan&, const UpdateScalars&) const override {}
+
+ private:
+  StateSpec state_;
+};
+
+TEST(UpdateRule, OfAUserIsRefusedWithStatesThatNobodyWouldKeep) {
+  const auto refusal = [](StateSpec state) {
+    return message_of<ConfigError>(
+        [&] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<Keeps>(std::move(state))}); });
+  };
+  EXPECT_TRUE(says(refusal({.name = "a", .dtype = DType::kBFloat16}), "its state a is not fp32"));
+  EXPECT_TRUE(says(refusal({.name = "a", .per = StatePer::kRow}), "it has no factors()"));
+  EXPECT_TRUE(says(refusal({.name = "a", .of = StateOf::kMatrices}), "neither matrices() nor factors()"));
+  EXPECT_TRUE(says(refusal({.name = "a", .outer = true}), "of an outer step"));
+  const auto coded = make_update_rule(
+      OwnRuleOptions{.rule = std::make_shared<Keeps>(StateSpec{.name = "a", .code = StateCode::kSigned8})});
+  EXPECT_EQ(spec_of(*coded).grain(), kCodeBlock);
+  for (const OptimizerOptions& options : default_options()) {
+    const auto own = make_update_rule(OwnRuleOptions{.rule = make_update_rule(options)});
+    const auto named = make_update_rule(options);
+    EXPECT_EQ(own->states(), named->states()) << name_of(options);
+    EXPECT_EQ(needs_of(*own), needs_of(*named)) << name_of(options);
+  }
+}
+
 TEST(UpdateRule, OfAUserKeepsFourStatesAtMostAndWhatWrapsItThreeMore) {
   const auto own = [](std::size_t count) { return OwnRuleOptions{.rule = std::make_shared<KeepsStates>(count)}; };
   EXPECT_TRUE(

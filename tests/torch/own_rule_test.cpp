@@ -58,6 +58,23 @@ TEST(OwnRule, HasTheSameBitsAtEveryStageAndOnEveryTier) {
   }
 }
 
+// A rule that a user hands over, with states of matrices, of rows and columns, or in 8 bits: as the same rule by its name.
+TEST(OwnRule, OfMatricesRowsOrCodesHasTheBitsOfTheSameRuleByItsName) {
+  const std::vector<OptimizerOptions> named{Muon{.lr = 0.02, .weight_decay = 0}, Adafactor{.lr = 0.02},
+                                            AdamW8bit{.lr = 0.02, .weight_decay = 0}};
+  for (const OptimizerOptions& optimizer : named) {
+    const OptimizerOptions own =
+        OwnRule{.rule = std::shared_ptr<const UpdateRule>(make_update_rule(optimizer)), .lr = 0.02};
+    for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}}) {
+      const auto run = [&](const OptimizerOptions& options) {
+        return tests::train(world, 4, {.stage = stage, .optimizer = options, .clip = 0.5}, tests::tied_net);
+      };
+      EXPECT_TRUE(tests::same_bits(run(own).parameters, run(optimizer).parameters))
+          << name_of(optimizer) << ", stage " << stage;
+    }
+  }
+}
+
 TEST(OwnRule, NamesItsStatesAndGivesTheLearningRate) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;

@@ -103,15 +103,16 @@ void require_device(const Config& config, std::optional<int> num_ranks) {
 }
 
 // What `zero plan` says, and whether files are there.
-int plan_only(LoadedConfig loaded, int num_ranks) {
+int plan_only(LoadedConfig loaded, int num_ranks, bool json) {
   fit_to_world(loaded, num_ranks);
   const Config& config = loaded.config;
-  fmt::print(
-      "dry run: {} on {}, {} a step, into {}\n",
-      config.train.epochs > 0 ? format_count(config.train.epochs, "epoch") : format_count(config.train.steps, "step"),
-      format_count(num_ranks, "rank"), format_count(config.train.global_batch, "sample"), config.run.dir);
+  if (!json)
+    fmt::print(
+        "dry run: {} on {}, {} a step, into {}\n",
+        config.train.epochs > 0 ? format_count(config.train.epochs, "epoch") : format_count(config.train.steps, "step"),
+        format_count(num_ranks, "rank"), format_count(config.train.global_batch, "sample"), config.run.dir);
   return open_torch_verbs().plan(
-      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = false, .profile = "", .trains = true});
+      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = json, .profile = "", .trains = true});
 }
 
 }  // namespace
@@ -129,7 +130,12 @@ int run_train(Arguments arguments) {
   app.add_option("--replay", replay,
                  "folder of a run with servers: take its gradients in the order of then, for the same bits");
   bool dry_run = false;
-  app.add_flag("--dry-run", dry_run, "check everything, print the plan, and stop: nothing is trained or written");
+  app.add_flag(
+      "--dry-run", dry_run,
+      "check everything, time the passes of a micro-batch, print the plan and how long the run takes, and stop: "
+      "nothing is written");
+  bool json = false;
+  app.add_flag("--json", json, "with --dry-run: print the plan and the time as JSON")->needs("--dry-run");
   RankFlags ranks;
   add_rank_flags(app, ranks);
   ConfigArguments config(app);
@@ -150,7 +156,7 @@ int run_train(Arguments arguments) {
                        .ranks = ranks,
                        .in_process_ranks = {}};
   require_device(request.loaded.config, num_ranks);
-  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1));
+  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json);
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank

@@ -198,6 +198,8 @@ Device& checked(Device& device, const EngineOptions& options, const Placement& p
                       fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
+  if (std::holds_alternative<OwnRuleOptions>(options.optimizer) && rule_of(options)->factors() != nullptr)
+    refuse("optimizer.rule", name_of(options.optimizer), "a rule of one's own with states of rows and columns");
   if (placement.merged_copies > 1) refuse("sync.mode", "local", "copies that train apart");
   if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
   return device;

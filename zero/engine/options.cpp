@@ -23,9 +23,19 @@ bool is_hidden_matrix(const ParamSpec& spec) {
   return std::ranges::find(kHeads, module.substr(module.rfind('.') + 1)) == kHeads.end();  // npos + 1 is 0
 }
 
+namespace {
+
+// A rule that a user wrote has no row.
+RuleNeeds needs_of(const OptimizerOptions& options) {
+  if (const RuleRow* const row = row_of(options)) return row->needs;
+  const UpdateRule* const own = std::get<OwnRuleOptions>(options).rule.get();
+  return own == nullptr ? RuleNeeds::kElements : needs_of(*own);
+}
+
+}  // namespace
+
 MatrixChoice matrices_of(const EngineOptions& options) {
-  const RuleRow* const row = row_of(options.optimizer);
-  const RuleNeeds needs = row == nullptr ? RuleNeeds::kElements : row->needs;
+  const RuleNeeds needs = needs_of(options.optimizer);
   if (needs == RuleNeeds::kRowsAndColumns)
     return {.is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; }, .factored = true};
   if (needs != RuleNeeds::kMatrices) return {};

@@ -1,5 +1,5 @@
 // OwnRuleOptions: a rule that the user wrote, in a program of the user's own. It has no row and no keys: no configuration
-// chooses it.
+// chooses it. It may be a MatrixRule or a FactorRule, too; the latter not on a device that the host cannot read.
 //
 //   .optimizer = OwnRule{.rule = std::make_shared<MyRule>(), .lr = 1e-2}
 //
@@ -21,8 +21,8 @@ struct OwnRuleOptions {
 
 using OwnRule = OwnRuleOptions;
 
-// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, or states that are
-// not fp32 values of each element.
+// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, states neither of fp32
+// nor in 8 bits, or states of rows, columns or matrices that it has no factors() or matrices() for.
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
 
 }  // namespace zero

@@ -73,7 +73,7 @@ class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
-  // At most kMostOwnStates. Adam has two, Lion one, SGD none or one. Of a rule that a user writes they are fp32. A FactorRule
+  // At most kMostOwnStates. Adam has two, Lion one, SGD none or one. Of a rule that a user writes they are fp32 or in 8 bits. A FactorRule
   // has one for each row and one for each column of a matrix among them (StatePer); no others have such.
   virtual std::vector<StateSpec> states() const = 0;
   // How many sums over a whole parameter update() wants: most rules none, LAMB two.

@@ -202,14 +202,6 @@ bool is_there(const DataFiles& files) {
   });
 }
 
-std::optional<Corpus> corpus_here(const Config& config) {
-  DataOptions data = data_options(config);
-  data.context = sample_context(model_options(config), config.data.context);
-  if (!is_there(config.data.path)) return std::nullopt;
-  const DescriptorLimit descriptors;
-  return open_data(data);
-}
-
 }  // namespace
 
 ModelOptions model_options(const Config& config) {
@@ -335,6 +327,14 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .config_hash = config_hash(config),
           .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps},
           .tensorboard = config.run.tensorboard};
+}
+
+std::optional<Corpus> corpus_here(const Config& config) {
+  DataOptions data = data_options(config);
+  data.context = sample_context(model_options(config), config.data.context);
+  if (!is_there(config.data.path)) return std::nullopt;
+  const DescriptorLimit descriptors;
+  return open_data(data);
 }
 
 std::optional<std::int64_t> samples_of_pass(const Config& config) {

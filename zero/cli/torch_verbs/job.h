@@ -13,6 +13,7 @@
 #include "zero/config/load.h"
 #include "zero/config/resolved.h"
 #include "zero/data/dataset.h"
+#include "zero/data/open_data.h"
 #include "zero/memory/activation_offload_values.h"
 #include "zero/torch/attach.h"
 #include "zero/train/model_options.h"
@@ -31,6 +32,8 @@ std::int64_t host_activation_bytes(const Config& config);
 // The same on each tier, whatever the budgets are: on the device blocks, through which they come and go.
 ActivationOffloadNeed activation_need(const Config& config);
 
+// The data as a run opens it; absent where it is not here.
+std::optional<Corpus> corpus_here(const Config& config);
 // Samples of one pass over the training data; absent where the data is not here.
 std::optional<std::int64_t> samples_of_pass(const Config& config);
 // The same of the validation data: 0 where nothing is held out.

@@ -14,6 +14,7 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/cli/torch_verbs/dry_run.h"
 #include "zero/cli/torch_verbs/host_group.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/planned_gpu.h"
@@ -24,6 +25,7 @@
 #include "zero/engine/matrix_directions.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/memory/disk_room.h"
+#include "zero/memory/host_memory.h"
 #include "zero/memory/timed_calls.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
@@ -33,8 +35,8 @@
 #include "zero/report/placed_plan.h"
 #include "zero/report/plan_json.h"
 #include "zero/report/plan_table.h"
-#include "zero/report/run_time.h"
 #include "zero/report/wrapped.h"
+#include "zero/torch/large_blocks.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
 #include "zero/train/machine_peak.h"
@@ -182,11 +184,13 @@ void require_here(const OffloadOptions& offload) {
 
 // `steps`: of a run that is given its epochs.
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule,
-                    std::optional<std::int64_t> steps, const std::optional<ClusterPlan>& cluster) {
-  if (schedule == nullptr && !steps && !cluster) return plan_json(plan, stages);
+                    std::optional<std::int64_t> steps, const std::optional<ClusterPlan>& cluster,
+                    const std::optional<DryRun>& dry_run) {
+  if (schedule == nullptr && !steps && !cluster && !dry_run) return plan_json(plan, stages);
   auto json = nlohmann::ordered_json::parse(plan_json(plan, stages));
   if (steps) json["steps"] = *steps;
   if (cluster) json["cluster"] = cluster_json(*cluster);
+  if (dry_run) json["run"] = dry_run_json(*dry_run);
   if (schedule == nullptr) return json.dump(1) + "\n";
   const ScheduleCost& cost = schedule->cost;
   json["schedule"] = {{"num_gathers", cost.num_gathers},
@@ -355,23 +359,6 @@ double computation_on(const Cluster& cluster, const TrainingPlan& plan, const Pl
   return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
 }
 
-// Seconds of the run from its first step to its end, or why they are not known.
-std::string whole_run_time(const TrainingPlan& plan, const Config& config, std::optional<std::int64_t> steps,
-                           std::int64_t world) {
-  if (plan.workers > 0) return "not known in all: how long workers wait for servers is not predicted";
-  if (!plan.predicted) return "not known in all: no step is predicted";
-  if (!plan.without_disk.empty()) return fmt::format("not known in all: the disk's rate is not, {}", plan.without_disk);
-  const TrainConfig& train = config.train;
-  const std::int64_t samples = samples_of_validation(config).value_or(0);
-  const std::int64_t together = train.batch * world;
-  return run_time_text({.steps = steps.value_or(train.steps),
-                        .step_seconds = plan.predicted->total(),
-                        .batch_seconds = plan.computation.step.forward_seconds / static_cast<double>(train.accumulate),
-                        .eval_every = train.eval_every,
-                        .eval_batches = train.eval_batches,
-                        .split_batches = (samples + together - 1) / together});
-}
-
 void refuse_profile_of_gpu(const std::string& profile) {
   if (profile.empty()) return;
   throw ConfigError("--profile", profile,
@@ -414,14 +401,16 @@ int print_plan(const PlanRequest& request) {
   std::optional<ClusterPlan> cluster;
   if (request.cluster)
     cluster = plan_on(plan, *request.cluster, computation_on(*request.cluster, plan, request, *task));
+  std::optional<DryRun> dry_run;
+  if (request.trains) dry_run = dry_run_of(plan, config, steps);
   if (request.json) {
-    std::cout << as_json(plan, kStages, shown, steps, cluster);
+    std::cout << as_json(plan, kStages, shown, steps, cluster, dry_run);
     return 0;
   }
   std::cout << as_text(plan, kStages, shown);
   if (!group.line.empty()) std::cout << "\n" << wrapped(group.line, 2);
   if (cluster) std::cout << "\n" << cluster_table(*cluster);
-  if (request.trains) std::cout << "\ntime: " << whole_run_time(plan, config, steps, request.world) << '\n';
+  if (dry_run) std::cout << "\n" << dry_run_text(*dry_run);
   if (steps)
     std::cout << fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(*steps),
                              config.train.epochs);
@@ -431,6 +420,10 @@ int print_plan(const PlanRequest& request) {
 }  // namespace
 
 int plan_verb(const PlanRequest& request) {
+  if (request.trains) {  // passes are tried in the memory that a run gives them
+    keep_heap();
+    keep_large_blocks();
+  }
   return with_origins(request.loaded.origins, [&] { return print_plan(request); });
 }
 
