@@ -1,5 +1,6 @@
 // `zero plan` for a GPU that is here, from its driver to the last line: on a libcudart without a GPU (tests/cuda/fake_cudart).
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -35,8 +36,10 @@ threads = 1
 )";
 constexpr std::int64_t kMiB = 1 << 20;
 
-std::filesystem::path beside_this_test(const char* name) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+// A build with the plug-in: another one's, where ZERO_TEST_CUDA_BUILD names it, else this test's own.
+std::filesystem::path cuda_build() {
+  if (const char* const named = std::getenv("ZERO_TEST_CUDA_BUILD")) return std::filesystem::absolute(named);
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
 }
 
 // The command's libraries, with a plug-in that asks the fake libcudart: under a name of its own, since a libtorch for GPUs brings
@@ -44,14 +47,15 @@ std::filesystem::path beside_this_test(const char* name) {
 class PlannedGpu : public testing::Test {
  protected:
   void SetUp() override {
-    const std::filesystem::path fake = beside_this_test("fake_cudart/libcudart.so.13");
+    const std::filesystem::path fake = cuda_build() / "tests/fake_cudart/libcudart.so.13",
+                                plugin = cuda_build() / "lib/libzero_device_cuda.so",
+                                own = std::filesystem::path(built::kCommand).parent_path() / "../lib";
     if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
-    if (cuda_plugin().empty() || !std::filesystem::exists(fake))
-      GTEST_SKIP() << "this build has no plug-in for GPUs, or no fake libcudart";
+    if (!std::filesystem::exists(plugin) || !std::filesystem::exists(fake))
+      GTEST_SKIP() << "no plug-in for GPUs, or no fake libcudart: ZERO_TEST_CUDA_BUILD names a build that has them";
     if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
     std::filesystem::create_directory(libraries());
-    const std::filesystem::path plugin = cuda_plugin();
-    for (const auto& library : std::filesystem::directory_iterator(plugin.parent_path()))
+    for (const auto& library : std::filesystem::directory_iterator(std::filesystem::canonical(own)))
       if (library.path().filename() != plugin.filename())
         std::filesystem::create_symlink(library.path(), libraries() / library.path().filename());
     copy_renamed(plugin, plugin.filename().string());
