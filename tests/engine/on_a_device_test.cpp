@@ -369,6 +369,7 @@ TEST(OnADevice, ARuleOfOnesOwnUpdatesOnTheHost) {
 
 TEST(OnADevice, MuonUpdatesOnTheHost) {
   expect_host_bits_of_host_updates({.optimizer = MuonOptions{.weight_decay = 0.1}});
+  expect_host_bits_of_host_updates({.optimizer = OwnRule{.rule = make_update_rule(MuonOptions{}), .lr = 1e-3}});
 }
 
 TEST(OnADevice, OptimizerStateOnTheHostBelowStageThreeHasThem) {
@@ -407,7 +408,7 @@ TEST(OnADevice, HostUpdatesThatAreLateHaveThem) {
   }
 }
 
-TEST(OnADevice, SeveralCopiesAreRefusedByName) {
+TEST(OnADevice, CopiesApartAndOnesOwnRulesOfRowsAndColumnsAreRefusedByName) {
   const auto refused = [](const EngineOptions& options) {
     Devices devices(2);
     std::string text;
@@ -419,6 +420,8 @@ TEST(OnADevice, SeveralCopiesAreRefusedByName) {
     return text;
   };
   EXPECT_CONTAINS(refused({.local = LocalSteps{}}), "sync.mode");
+  EXPECT_CONTAINS(refused({.optimizer = OwnRule{.rule = make_update_rule(AdafactorOptions{})}}),
+                  "optimizer.rule = adafactor");
 }
 
 }  // namespace
