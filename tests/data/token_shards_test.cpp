@@ -1,11 +1,19 @@
 #include "zero/data/token_shards.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "zero/base/error.h"
 #include "zero/data/token_dataset.h"
@@ -13,6 +21,7 @@
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -56,6 +65,46 @@ TEST(TokenShards, AreOneStreamInTheOrderOfTheFiles) {
   EXPECT_TRUE(shards.place(8).path.ends_with("shard2"));
   EXPECT_EQ(shards.place(8).position, 4);
   EXPECT_THROW(shards.read(7, middle), InternalError);
+}
+
+// In a process of its own, which has addresses left for a sixth of the shards: it can neither hold nor map them.
+TEST(TokenShards, MayBeLargerThanTheMemoryOfAProcess) {
+  if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
+  constexpr std::int64_t kShards = 3, kShardTokens = 16 << 20, kTokens = kShards * kShardTokens, kContext = 1 << 16;
+  constexpr rlim_t kLeft = 16 << 20;
+  static_assert(kTokens * 2 >= 6 * std::int64_t{kLeft});
+  const TemporaryFolder folder;
+  DataFiles files;  // holes, but for the last token of each
+  for (std::int64_t i = 0; i < kShards; ++i) {
+    const auto path = folder.write(fmt::format("shard{}", i), "");
+    std::filesystem::resize_file(path, (kShardTokens - 1) * 2);
+    std::ofstream(path, std::ios::binary | std::ios::app) << narrow(1, 7 + i);
+    files.paths.push_back(path.string());
+  }
+  const auto said = [&]() -> std::string {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t limit = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kLeft;
+    const rlimit less{limit, limit};
+    if (setrlimit(RLIMIT_AS, &less) != 0) return "no limit";
+    if (::mmap(nullptr, kTokens * 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) return "all fits";
+    const TokenDataset data(TokenShards(files, TokenKind::kTokens, "data.path"), 0, kTokens, kContext);
+    std::int64_t targets = 0, sum = 0;
+    Batch batch;
+    for (std::int64_t i = 0; i < data.pass_size(); ++i) {
+      const std::vector<std::int64_t> sample{data.pass_sample(i)};
+      targets += data.fill(sample, batch);
+      for (const std::int64_t target : std::get<std::vector<std::int64_t>>(batch.target.values))
+        if (target != kIgnoredTarget) sum += target;
+    }
+    return fmt::format("{} classes, {} targets, sum {}", data.shape().classes, targets, sum);
+  };
+  EXPECT_EXIT(
+      {
+        std::cerr << said();
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), fmt::format("10 classes, {} targets, sum 24", kTokens - 1));
 }
 
 // Wherever a stream is cut into files, the samples are those of the whole, in each order and in a pass.
