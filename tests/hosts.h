@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class Hosts {
     if (guard_ != nullptr) pclose(guard_);
   }
 
+  int count() const { return num_hosts_; }
   bool are_there() const { return made_.status == 0; }
   std::string why_not() const { return "network namespaces are not to be had here: " + made_.text; }
 
@@ -55,6 +57,13 @@ class Hosts {
   // Two words that begin a command of that host, whose process then is the command's.
   std::string on(int host) const { return fmt::format("{} {}", path_of("on"), host); }
   std::vector<std::string> words_on(int host) const { return {path_of("on"), std::to_string(host)}; }
+  // Processes of the host that have not ended.
+  std::vector<pid_t> processes(int host) const {
+    std::istringstream text(end_of_command("ip netns pids " + space_of(host)).text);
+    std::vector<pid_t> pids;
+    for (pid_t pid = 0; text >> pid;) pids.push_back(pid);
+    return pids;
+  }
   // Of mpirun on host 0: so many ranks on each host. A script stands for ssh.
   std::string mpirun_flags(int ranks_of_each) const {
     std::string addresses;

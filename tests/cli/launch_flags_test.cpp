@@ -101,6 +101,10 @@ TEST(LaunchFlags, RanksThatMayFailAreTheLast) {
   EXPECT_EQ(parse({"--nnodes", "2", "-n", "2", "--node-rank", "1", "--master-addr", "h", "--spared-from", "2", "x"})
                 .spared_from,
             2);
+  EXPECT_EQ(parse({"--nnodes", "3", "-n", "1", "--node-rank", "1", "--master-addr", "h", "--spared-from", "2", "x"})
+                .spared_from,
+            2)
+      << "ranks of two machines, of which none may fail";
 }
 
 TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {

@@ -150,8 +150,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadLaunch{"--spared-from -1 -n 2 echo", "allowed: 1 to 1"},
         BadLaunch{"--spared-from 1 echo", "there is one rank alone"},
         BadLaunch{"--spared-from 1 --max-restarts 1 --min-ranks 1 -n 2 echo", "--min-ranks leaves a rank out"},
-        BadLaunch{"--spared-from 2 -n 1 --nnodes 3 --node-rank 0 --master-addr h echo",
-                  "are to be on machine 0, which has 1 rank"},
         BadLaunch{"--spared-from 4 -n 2 --nnodes 2 --node-rank 0 --master-addr h echo", "allowed: 1 to 3"},
         BadLaunch{"--spared-from 1 -n 1 --nnodes 2 --node-rank 0 --master-addr h echo", "ZERO_TOKEN: is not set"},
         BadLaunch{"--spared-from 1 -n 1 --nnodes 2 --node-rank 1 --master-addr h --master-port 65535 echo",

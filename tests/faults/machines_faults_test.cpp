@@ -1,12 +1,8 @@
-// `zero launch --spared-from` on two machines: workers of the second are killed, and start again alone; where the server dies,
-// all do. Two network namespaces stand for the machines.
-#include <optional>
-
+// `zero launch --spared-from` on several machines: workers are killed, and start again alone; where a server dies, all do.
+// Network namespaces stand for the machines.
 #include <fmt/format.h>
 
-#include "struck_run_test.h"
-#include "tests/environment_variable.h"
-#include "tests/hosts.h"
+#include "hosts_fault_test.h"
 #include "tests/occurrences.h"
 #include "tests/tier.h"
 
@@ -15,14 +11,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-class MachinesFaults : public StruckRunTest {
+class MachinesFaults : public HostsFaultTest {
  protected:
-  void SetUp() override {
-    if (!ZERO_CAN_TRAIN || !ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no libtorch, or no plug-in gloo";
-    hosts_.emplace(2);
-    if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
-  }
-
   std::vector<std::string> training(const std::string& run, const std::vector<std::string>& flags,
                                     const std::vector<std::string>& more = {}, int steps = 300) const {
     return train(run, flags,
@@ -31,30 +21,18 @@ class MachinesFaults : public StruckRunTest {
                   {"checkpoint.every", "0"},
                   {"run.threads", "1"},
                   {"sync.mode", "async"},
+                  {"sync.servers", std::to_string(servers_)},
                   {"sync.staleness", "2"}},
                  more);
   }
-  // Rank 0 is the server.
-  std::vector<std::string> launcher(int host, const std::string& run, int ranks_of_each, int steps = 300) const {
-    std::vector<std::string> words = hosts_->words_on(host);
-    const std::vector<std::string> flags{built::kCommand,
-                                         "launch",
-                                         "--nnodes",
-                                         "2",
-                                         "--node-rank",
-                                         std::to_string(host),
-                                         "--master-addr",
-                                         Hosts::address(0),
-                                         "-n",
-                                         std::to_string(ranks_of_each),
-                                         "--max-restarts",
-                                         "9",
-                                         "--spared-from",
-                                         "1",
-                                         "--"};
-    const std::vector<std::string> program = training(run, {}, {"--comm.transport", "gloo"}, steps);
-    for (const auto& part : {flags, program}) words.insert(words.end(), part.begin(), part.end());
-    return words;
+  // The first ranks are servers.
+  std::vector<std::string> launcher(int host, const std::string& run, int ranks_of_each, int steps = 300,
+                                    const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> keys{"--comm.transport", "gloo"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return launch_on(
+        host, {"-n", std::to_string(ranks_of_each), "--max-restarts", "9", "--spared-from", std::to_string(servers_)},
+        training(run, {}, keys, steps));
   }
 
   void expect_same_bits(const std::string& run, const std::string& expected) const {
@@ -80,9 +58,8 @@ class MachinesFaults : public StruckRunTest {
     return is_there();
   }
 
-  const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"};
   const EnvironmentVariable level_{"ZERO_LOG_LEVEL", "warn"};
-  std::optional<Hosts> hosts_;
+  int servers_ = 1;
 };
 
 constexpr const char* kStartsAlone = "starting it again alone";
@@ -170,6 +147,84 @@ TEST_F(MachinesFaults, WhenTheSecondLauncherIsKilledItsWorkersAreLostAndTheOther
   EXPECT_EQ(first.finish(), 0) << first.text();
   EXPECT_SAYS(first, fmt::format("machine 1: its launcher (at {}) is gone, and its ranks with it", Hosts::address(1)));
   for (WatchedCommand* const command : {&first, &second}) expect_nothing_left(*command);
+}
+
+// Ranks 0, 1 and 2 are servers; 3 is a worker beside one of them, 4 and 5 are workers of a machine without.
+TEST_F(MachinesFaults, WithServersOnTwoMachinesWorkersOfTwoComeBackAndTheLogIsReplayedToTheBit) {
+  constexpr int kSteps = 400;
+  make_hosts(3);
+  if (IsSkipped()) return;
+  servers_ = 3;
+  WatchedCommand first(launcher(0, "run", 2, kSteps)), second(launcher(1, "run", 2, kSteps)),
+      third(launcher(2, "run", 2, kSteps));
+  ASSERT_TRUE(first.wait_for("step 10/")) << first.text() << second.text() << third.text();
+  const pid_t other = third.wait_for_rank(4);
+  strike(second.wait_for_rank(3), SIGKILL);
+  strike(third.wait_for_rank(5), SIGKILL);
+  for (const char* const lost : {"rank 3 (worker 0) is lost", "rank 5 (worker 2) is lost"})
+    ASSERT_TRUE(first.wait_for(lost)) << first.text();
+  // It waits, so that the run is not over before they are back.
+  strike(other, SIGSTOP);
+  for (const char* const back :
+       {"rank 3 (worker 0) is back in a new process", "rank 5 (worker 2) is back in a new process"})
+    ASSERT_TRUE(first.wait_for(back)) << first.text() << second.text() << third.text();
+  strike(other, SIGCONT);
+  WatchedCommand* const commands[] = {&first, &second, &third};
+  for (WatchedCommand* const command : commands) EXPECT_EQ(command->finish(), 0) << command->text();
+  EXPECT_SAYS(second, "rank 3 failed with signal 9 (SIGKILL): starting it again alone");
+  EXPECT_SAYS(third, "rank 5 failed with signal 9 (SIGKILL): starting it again alone");
+  EXPECT_SAYS(first, "rank 5 on machine 2 failed with signal 9 (SIGKILL): starting it again alone");
+  for (WatchedCommand* const command : commands) {
+    EXPECT_EQ(occurrences(kStartsAll, command->text()), 0) << command->text();
+    expect_nothing_left(*command);
+  }
+
+  const nlohmann::json report = report_of("run");
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.at("served").at("replaced"), 2);
+  run_whole(training("again", {"-n", "6"}, {"--comm.transport", "gloo", "--replay", folder_ / "run"}, kSteps));
+  expect_same_bits("again", "run");
+}
+
+// Rank 3 is the only worker, so that an undisturbed run has always the same bits.
+TEST_F(MachinesFaults, AServerOfEitherMachineThatDiesStartsAllAgainFromTheCheckpoint) {
+  servers_ = 3;
+  run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
+  const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    const int victim = 2 - round % 3;  // of the second machine, then of the first
+    SCOPED_TRACE(fmt::format("round {}, server {}", round, victim));
+    const std::string run = fmt::format("run-{}", round);
+    const std::vector<std::string> saving{"--checkpoint.every", "20"};
+    WatchedCommand first(launcher(0, run, 2, 300, saving)), second(launcher(1, run, 2, 300, saving));
+    ASSERT_TRUE(first.wait_for("step 30/")) << first.text() << second.text();
+    strike((victim == 2 ? second : first).wait_for_rank(victim), SIGKILL);
+    EXPECT_EQ(first.finish(), 0) << first.text();
+    EXPECT_EQ(second.finish(), 0) << second.text();
+    for (WatchedCommand* const command : {&first, &second}) {
+      EXPECT_SAYS(*command, fmt::format("rank {} of 4 failed with signal 9 (SIGKILL)", victim));
+      EXPECT_SAYS(*command, kStartsAll);
+      expect_nothing_left(*command);
+    }
+    EXPECT_SAYS(first, "continuing after step ");
+    expect_same_bits(run, "whole");
+  }
+}
+
+TEST_F(MachinesFaults, ALauncherWithAServerThatIsKilledIsNamedAndGivenAgainAllStartAgain) {
+  servers_ = 3;
+  run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
+  WatchedCommand first(launcher(0, "run", 2)), second(launcher(1, "run", 2));
+  ASSERT_TRUE(first.wait_for("step 10/")) << first.text() << second.text();
+  second.send(SIGKILL);
+  EXPECT_EQ(second.finish(), 128 + SIGKILL);
+  ASSERT_TRUE(first.wait_for(kStartsAll)) << first.text();
+  EXPECT_SAYS(first, fmt::format("machine 1: its launcher (at {}) is gone, and its ranks with it", Hosts::address(1)));
+  WatchedCommand anew(launcher(1, "run", 2));
+  EXPECT_EQ(first.finish(), 0) << first.text();
+  EXPECT_EQ(anew.finish(), 0) << anew.text();
+  expect_same_bits("run", "whole");
+  for (WatchedCommand* const command : {&first, &second, &anew}) expect_nothing_left(*command);
 }
 
 }  // namespace

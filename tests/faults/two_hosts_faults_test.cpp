@@ -1,14 +1,11 @@
 // `zero launch` on two machines, of which a rank is killed, and then a launcher with its rank: as when a machine is lost and
 // comes back. Two network namespaces stand for the machines.
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "struck_run_test.h"
-#include "tests/environment_variable.h"
-#include "tests/hosts.h"
+#include "hosts_fault_test.h"
 #include "tests/tier.h"
 
 namespace zero {
@@ -20,14 +17,8 @@ struct HostsMode {
   std::vector<std::string> flags;
 };
 
-class TwoHostsFaults : public StruckRunTest, public testing::WithParamInterface<HostsMode> {
+class TwoHostsFaults : public HostsFaultTest, public testing::WithParamInterface<HostsMode> {
  protected:
-  void SetUp() override {
-    if (!ZERO_CAN_TRAIN || !ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no libtorch, or no plug-in gloo";
-    hosts_.emplace(2);
-    if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
-  }
-
   std::vector<std::string> training(const std::string& run, std::vector<std::string> flags) const {
     flags.insert(flags.end(), GetParam().flags.begin(), GetParam().flags.end());
     return train(run, flags,
@@ -38,34 +29,14 @@ class TwoHostsFaults : public StruckRunTest, public testing::WithParamInterface<
                   {"comm.transport", "gloo"},
                   {"run.threads", "1"}});
   }
-  // Of a machine, as the guide says it.
   std::vector<std::string> launcher(int host) const {
-    std::vector<std::string> words = hosts_->words_on(host);
-    const std::vector<std::string> flags{built::kCommand,
-                                         "launch",
-                                         "--nnodes",
-                                         "2",
-                                         "--node-rank",
-                                         std::to_string(host),
-                                         "--master-addr",
-                                         Hosts::address(0),
-                                         "-n",
-                                         "1",
-                                         "--max-restarts",
-                                         "3",
-                                         "--"};
-    const std::vector<std::string> program = training("run", {});
-    for (const auto& part : {flags, program}) words.insert(words.end(), part.begin(), part.end());
-    return words;
+    return launch_on(host, {"-n", "1", "--max-restarts", "3"}, training("run", {}));
   }
   // A step of the ranks that were started again so many times.
   static bool goes_on(WatchedCommand& first, int restarts) {
     const std::string line = fmt::format("starting all ranks again ({} of 3)", restarts);
     return first.wait_for(line) && first.wait_for("\nstep ", first.text().find(line));
   }
-
-  const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"};
-  std::optional<Hosts> hosts_;
 };
 
 TEST_P(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {

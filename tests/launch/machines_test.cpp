@@ -1,4 +1,5 @@
-// Launchers of two machines whose workers may be lost. Both are of this machine; rank 0 is the server, the others workers.
+// Launchers of several machines whose workers may be lost. All are of this machine; the first ranks are servers, the others
+// workers.
 #include <chrono>
 #include <utility>
 
@@ -44,6 +45,13 @@ class Machines : public ::testing::Test {
     options.master_port = port_;
     options.spared_from = 1;
     options.max_restarts = max_restarts;
+    return options;
+  }
+  // Of three: servers on the first two, and a worker.
+  LaunchOptions of_three(int number, int max_restarts, const std::string& text) const {
+    LaunchOptions options = machine(number, max_restarts, text);
+    options.nodes = 3;
+    options.spared_from = 2;
     return options;
   }
   static std::string await(const std::string& file) {
@@ -207,6 +215,100 @@ TEST_F(Machines, WhenTheFirstLauncherIsGivenAgainAllStartAgain) {
   const Outcome worker = second.finish();
   EXPECT_EQ(worker.status, 0) << worker.errors;
   EXPECT_CONTAINS(worker.output, "again\n");
+}
+
+constexpr const char* kDiesOnce =
+    "if [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; echo replacement $ZERO_REPLACEMENT; : > back";
+
+TEST_F(Machines, WithServersOnTwoAWorkerOfTheThirdIsStartedAgainAlone) {
+  const std::string server = await("back") + "echo server";
+  Launched first(of_three(0, 2, server)), second(of_three(1, 2, server)), third(of_three(2, 2, kDiesOnce));
+  const Outcome worker = third.finish(), other = second.finish(), leader = first.finish();
+  for (const Outcome& outcome : {worker, other, leader}) EXPECT_EQ(outcome.status, 0) << outcome.errors;
+  EXPECT_EQ(worker.output, "replacement 1\n");
+  EXPECT_CONTAINS(worker.errors, "rank 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(leader.errors, "rank 2 on machine 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2");
+  EXPECT_EQ(occurrences(kAgainAll, leader.errors + other.errors + worker.errors), 0);
+}
+
+TEST_F(Machines, AWorkerBesideAServerOfTheSecondIsStartedAgainAlone) {
+  const auto options = [&](int number) {
+    LaunchOptions out =
+        machine(number, 2, fmt::format("if [ $RANK -lt 3 ]; then {}exit; fi; {}", await("back"), kDiesOnce));
+    out.ranks = 2;
+    out.spared_from = 3;
+    return out;
+  };
+  Launched first(options(0)), second(options(1));
+  const Outcome worker = second.finish(), server = first.finish();
+  EXPECT_EQ(server.status, 0) << server.errors;
+  EXPECT_EQ(worker.status, 0) << worker.errors;
+  EXPECT_CONTAINS(worker.errors, "rank 3 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
+  EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
+}
+
+TEST_F(Machines, AllRanksStartAgainWhenAServerOfTheSecondDies) {
+  const std::string again = "if [ $ZERO_GENERATION = 1 ]; then echo again; exit; fi; ";
+  Launched first(of_three(0, 2, again + "sleep 100"));
+  Launched second(of_three(1, 2, again + await("here") + "kill -9 $$"));
+  Launched third(of_three(2, 2, again + ": > here; sleep 100"));
+  const Outcome worker = third.finish(), dead = second.finish(), leader = first.finish();
+  for (const Outcome& outcome : {worker, dead, leader}) {
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "again\n");
+    EXPECT_CONTAINS(outcome.errors, "rank 1 of 3 failed with signal 9 (SIGKILL)");
+    EXPECT_CONTAINS(outcome.errors, "starting all ranks again (1 of 2)");
+  }
+}
+
+TEST_F(Machines, AWorkerThatEndsWithAServerOfAnotherMachineIsNotStartedAgainAlone) {
+  const std::string again = "if [ $ZERO_GENERATION = 1 ]; then echo again; exit; fi; ";
+  Launched first(of_three(0, 2, again + "sleep 100"));
+  LaunchOptions patient = of_three(1, 2, again + await("here") + ": > go; kill -9 $$");
+  patient.witness =
+      milliseconds(20'000);  // however slow this machine is, the server's end is seen before it is said to live
+  Launched second(patient);
+  Launched third(of_three(2, 2, again + ": > here; " + await("go") + "exit 3"));
+  const Outcome worker = third.finish(), dead = second.finish(), leader = first.finish();
+  std::string errors;
+  for (const Outcome& outcome : {worker, dead, leader}) {
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "again\n");
+    errors += outcome.errors;
+  }
+  EXPECT_EQ(occurrences(kAgainAlone, errors), 0) << errors;
+}
+
+TEST_F(Machines, WhenALauncherWithAServerIsKilledItIsNamedAndAllStartAgain) {
+  const std::string again = "if [ $ZERO_GENERATION = 1 ]; then " + await("back") + "echo again; exit; fi; ";
+  const std::string server = "if [ -e killed ]; then : > back; echo again; exit; fi; echo here; sleep 100";
+  Launched first(of_three(0, 1, again + "sleep 100")), second(of_three(1, 1, server));
+  Launched third(of_three(2, 1, again + "echo here; sleep 100"));
+  ASSERT_TRUE(second.wait_for("here") && third.wait_for("here"));
+  second.send(SIGKILL);
+  EXPECT_TRUE(third.wait_for_error("starting all ranks again (1 of 1)"));
+  make("killed");
+  Launched anew(of_three(1, 1, server));
+  const Outcome worker = third.finish(), back = anew.finish(), leader = first.finish();
+  for (const Outcome& outcome : {worker, back, leader}) {
+    EXPECT_EQ(outcome.status, 0) << outcome.errors;
+    EXPECT_CONTAINS(outcome.output, "again\n");
+  }
+  EXPECT_CONTAINS(leader.errors, "machine 1: its launcher (at 127.0.0.1) is gone, and its ranks with it");
+}
+
+TEST_F(Machines, ALauncherWithAServerThatDoesNotAnswerIsNamed) {
+  LaunchOptions impatient = of_three(0, 0, "sleep 100");
+  impatient.answer = milliseconds(1000);
+  Launched first(impatient), second(of_three(1, 0, "echo here; sleep 100"));
+  Launched third(of_three(2, 0, "echo here; " + await("stopped") + "exit 7"));
+  ASSERT_TRUE(second.wait_for("here") && third.wait_for("here"));
+  second.send(SIGSTOP);
+  make("stopped");
+  const Outcome worker = third.finish(), leader = first.finish();
+  EXPECT_EQ(leader.status, 3);
+  EXPECT_EQ(worker.status, 3);
+  EXPECT_CONTAINS(leader.errors, "machine 1: its launcher (at 127.0.0.1) did not answer within 0.5 s");
 }
 
 TEST_F(Machines, AFirstLauncherThatDoesNotAnswerIsNamed) {

@@ -179,10 +179,6 @@ void check_spared_from(const Flags& flags, const LaunchOptions& options) {
   if (flags.min_ranks > 0)
     refuse("--min-ranks leaves a rank out, and this starts it again alone", "give one of the two");
   to_int("--spared-from", text, 1, world - 1);
-  if (*flags.spared_from > options.ranks)
-    refuse(fmt::format("the ranks before it, which all others need, are to be on machine 0, which has {}",
-                       format_count(options.ranks, "rank")),
-           "start more ranks on each machine, or have fewer servers");
 }
 
 std::vector<int> filter(const Flags& flags, int ranks) {

@@ -8,8 +8,8 @@
 // When one fails, or cannot be started, the others are ended. One that may fail (options.spared_from) is started again
 // alone while identity.most_replacements allows it and ranks that may not fail are there; a line says so. A replacement
 // that is left when those have ended is ended, too. On several machines the launcher of machine 0 decides about such ranks
-// (machine_messages.h): elsewhere run() returns when all ranks have ended and it has said that the attempt is over, or it is
-// gone. Invariants: when run() returns or throws, no rank is left; show() alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local; run() once.
+// (machine_messages.h), and the attempt fails there when a launcher is gone whose ranks may not fail. Elsewhere run() returns
+// when all ranks have ended and it has said that the attempt is over, or it is gone. Invariants: when run() returns or throws, no rank is left; show() alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local; run() once.
 #pragma once
 
 #include <chrono>
@@ -94,7 +94,11 @@ class Attempt {
   // Several machines (attempt_machines.cpp).
   void hear_machines();
   void hear_members();
+  void ask_about(MachineMessage lost);
+  void answer_questions();
+  void note_failure(RankEnd end);
   void hear_leader();
+  void answer_checks();
   void end_for_leader();
   bool awaits_leader() const;
   bool awaits_members() const;
@@ -124,9 +128,12 @@ class Attempt {
   std::map<std::size_t, Clock::time_point> started_at_, replacement_due_;  // by local rank
   std::map<std::size_t, int> numbers_;  // of the processes that replaced a rank's first, by local rank
   struct Question {
-    Clock::time_point due;
+    int number = 0;
+    Clock::time_point due, until;  // the answer; launchers that have ranks that may not fail are waited for
     MachineMessage asked;
+    std::vector<int> awaited{};  // machines
   };
+  int num_questions_ = 0;
   std::vector<Question> questions_;        // on machine 0
   std::vector<RankEnd> failed_elsewhere_;  // on machine 0
   struct Asked {
@@ -134,6 +141,11 @@ class Attempt {
     std::string how;  // the rank has ended
   };
   std::map<std::size_t, Asked> asked_;  // on another machine, by local rank
+  struct Check {
+    Clock::time_point due;
+    int number = 0;
+  };
+  std::vector<Check> checks_;           // on another machine
   std::optional<MachineMessage> over_;  // on another machine
   int stop_signal_ = 0;
   bool told_to_end_ = false;                    // after a failure

@@ -45,8 +45,10 @@ struct LaunchOptions {
   // is to be said of it, in whole lines; an Error it throws is said, too.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
   // Ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts are
-  // left, such a rank is started again alone. Those before it are all on machine 0.
+  // left, such a rank is started again alone.
   int spared_from = -1;
+  // Whether a rank of that machine may not fail.
+  bool is_needed(int machine) const { return spared_from < 0 || machine * ranks < spared_from; }
   bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank
@@ -59,7 +61,7 @@ struct LaunchOptions {
   // has.
   std::chrono::milliseconds farewell{5000};
   // Where ranks of several machines may fail (spared_from): how long to look for the launcher of machine 0, and how long
-  // it may take to answer (machine_messages.h).
+  // it may take to answer, for half of which it may wait for others (machine_messages.h).
   std::chrono::milliseconds patience{60'000};
   std::chrono::milliseconds answer{30'000};
 };

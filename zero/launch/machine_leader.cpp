@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "zero/base/error.h"
+#include "zero/base/exit_status.h"
 #include "zero/rendezvous/tcp_sockets.h"
 
 namespace zero {
@@ -42,6 +44,7 @@ void MachineLeader::begin(int generation, int left) {
   generation_ = generation;
   left_ = left;
   began_.clear();
+  dropped_.clear();
   for (Client& client : clients_)
     if (client.machine >= 0) begin_on(client);
   drop_gone();
@@ -80,6 +83,7 @@ std::vector<MachineMessage> MachineLeader::hear() {
     if (client.machine < 0 && Clock::now() > client.until) client.gone = true;
   }
   drop_gone();
+  std::ranges::move(std::exchange(dropped_, {}), std::back_inserter(heard));
   return heard;
 }
 
@@ -124,12 +128,13 @@ bool MachineLeader::take(Client& client, const meeting::Message& message, std::v
   said->machine = client.machine;
   const bool of_now = client.takes_part && said->generation == generation_;
   switch (said->kind) {
-    case Says::kLost:
-    case Says::kFailed:
-      if (of_now && goes_on_) heard.push_back(std::move(*said));
-      return true;
     case Says::kEnded:
       if (of_now) client.takes_part = false;
+      [[fallthrough]];
+    case Says::kLost:
+    case Says::kAlive:
+    case Says::kFailed:
+      if (of_now && goes_on_) heard.push_back(std::move(*said));
       return true;
     default:
       return false;
@@ -167,17 +172,36 @@ bool MachineLeader::tell(Client& client, MachineMessage message) {
   return send_now(client.socket.get(), meeting::to_bytes(to_message(message)));
 }
 
-void MachineLeader::answer(int machine, MachineMessage message) {
+void MachineLeader::say(int machine, MachineMessage message) {
   const auto client = std::ranges::find(clients_, machine, &Client::machine);
   if (client != clients_.end() && !tell(*client, std::move(message))) client->gone = true;
   drop_gone();
 }
 
+bool MachineLeader::takes_part(int machine) const {
+  const auto client = std::ranges::find(clients_, machine, &Client::machine);
+  return client != clients_.end() && client->takes_part;
+}
+
+void MachineLeader::give_up(int machine, std::chrono::milliseconds waited) {
+  const auto client = std::ranges::find(clients_, machine, &Client::machine);
+  if (client == clients_.end()) return;
+  client->gone = true;
+  client->how = fmt::format("did not answer within {:.3g} s: it is taken for lost",
+                            std::chrono::duration<double>(waited).count());
+  drop_gone();
+}
+
 void MachineLeader::drop_gone() {
-  for (const Client& client : clients_)
-    if (client.gone && client.machine >= 0 && goes_on_)
-      news_ += fmt::format("zero launch: machine {}: its launcher (at {}) is gone{}\n", client.machine, client.address,
-                           client.takes_part ? ", and its ranks with it" : "");
+  for (const Client& client : clients_) {
+    if (!client.gone || client.machine < 0 || !goes_on_) continue;
+    const std::string line = fmt::format("machine {}: its launcher (at {}) {}{}", client.machine, client.address,
+                                         client.how, client.takes_part ? ", and its ranks with it" : "");
+    news_ += fmt::format("zero launch: {}\n", line);
+    if (client.takes_part)
+      dropped_.push_back(
+          {.kind = Says::kEnded, .machine = client.machine, .status = kRankFailedStatus, .text = line + "\n"});
+  }
   std::erase_if(clients_, [](const Client& client) { return client.gone; });
 }
 

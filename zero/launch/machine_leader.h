@@ -4,7 +4,7 @@
 //   leader.begin(/*generation=*/0, /*left=*/3);
 //   while (the attempt goes on) {
 //     poll(leader.watched());
-//     for (const MachineMessage& asked : leader.hear()) leader.answer(asked.machine, {.kind = Kind::kAgain, ...});
+//     for (const MachineMessage& asked : leader.hear()) leader.say(asked.machine, {.kind = Kind::kAgain, ...});
 //   }
 //   leader.end({.kind = Kind::kOver, .status = MachineMessage::kAllAgain}, 10s);
 //
@@ -35,11 +35,16 @@ class MachineLeader {
   // To be polled; `due()`: but not for longer than until then.
   std::vector<pollfd> watched() const;
   std::optional<std::chrono::steady_clock::time_point> due() const;
-  // What launchers of this attempt have said by now: kLost and kFailed. Waits for nobody.
+  // What launchers of this attempt have said by now: kLost, kAlive, kFailed, kEnded. Of one that is gone before it has said
+  // kEnded: kEnded with a status, and a line that names it. Waits for nobody.
   std::vector<MachineMessage> hear();
   // Of launchers that came or left since the last call, and of strangers: whole lines.
   std::string news();
-  void answer(int machine, MachineMessage message);
+  void say(int machine, MachineMessage message);
+  // Whether its ranks have begun, and have not all ended.
+  bool takes_part(int machine) const;
+  // It did not answer: it is gone.
+  void give_up(int machine, std::chrono::milliseconds waited);
   // Tells the outcome of the attempt. If another attempt follows: waits until the ranks of all are gone. A launcher that does
   // not say so in time is dropped.
   void end(MachineMessage over, std::chrono::milliseconds limit);
@@ -56,6 +61,7 @@ class MachineLeader {
     int machine = -1;         // not yet known
     bool takes_part = false;  // its ranks have begun, and have not all ended
     bool gone = false;
+    std::string how = "is gone";
   };
 
   void accept_clients();
@@ -74,6 +80,7 @@ class MachineLeader {
   bool goes_on_ = false;
   int generation_ = 0, left_ = 0;
   std::set<int> began_;  // machines that took part in the attempt
+  std::vector<MachineMessage> dropped_;
   std::string news_;
   int num_refused_ = 0;
 };

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-constexpr const char* kFormat = "launcher 1";
+constexpr const char* kFormat = "launcher 2";
 constexpr int kLastPort = 65535;
 constexpr std::size_t kMostText = std::size_t{64} << 10;
 

@@ -1,8 +1,9 @@
 // MachineMessage: what the launchers of several machines say to each other, where ranks of other machines may be lost.
 //
 // A launcher that has workers alone cannot tell whether one of them failed by itself, or because a server died. The
-// launcher of machine 0 can: it has all ranks that may not fail. So it leads, the others ask it, and all restarts are
-// counted there. An attempt is a start of all ranks; its number is their generation.
+// launcher of machine 0 can: it has the first ranks that may not fail, and asks the launchers that have more of them. So it
+// leads, the others ask it, and all restarts are counted there. An attempt is a start of all ranks; its number is their
+// generation.
 //
 //   another launcher              launcher of machine 0
 //   kJoin      ->                                       its number, and the options that both must have alike
@@ -10,20 +11,24 @@
 //                              <- kWait                 this machine has begun the attempt already: it takes part in the next
 //                              <- kBegin                its generation; restarts that are left. Now it starts its ranks
 //   kLost      ->                                       a rank that may fail has
+//                              <- kCheck                asked of each launcher that has ranks that may not: do they live?
+//   kAlive     ->                                       they do, or have done their part. If one is dead, kFailed was said
 //                              <- kAgain                start it again alone, after a pause; or
 //                              <- kNoMore               no restarts are left: the others go on without it
-//   kFailed    ->                                       a failure that ends the attempt, of whichever rank: a refused
-//                                                       configuration, or no process was to be had
+//   kFailed    ->                                       a failure that ends the attempt: of a rank that may not fail, or of
+//                                                       whichever rank a refused configuration, or no process was to be had
 //                              <- kOver                 the attempt is over: with a status the launch ends, without one all
 //                                                       ranks start again. Whatever was asked is not answered any more
 //   kEnded     ->                                       all ranks have ended. When all say so the next attempt begins
 //
-// An answer to kLost waits a moment (LaunchOptions::witness): a server whose death the worker saw first is known to be dead
-// by then. If it is not, the attempt ends after the replacement has begun, which ends with the others: a restart is lost.
+// An answer to kLost, and one to kCheck, waits a moment (LaunchOptions::witness): a server whose death the worker saw first
+// is known to be dead by then. If it is not, the attempt ends after the replacement has begun, which ends with the others: a
+// restart is lost.
 //
-// One that hangs up, or falls silent for half a minute, is gone. If another launcher is gone, so are its ranks: the others
-// go on without them, and in the next attempt it may be there again. If machine 0's is gone, the attempt has failed: the others
-// end their ranks and join again, as often as they may restart, each time for up to LaunchOptions::patience.
+// One that hangs up, or falls silent for half a minute, or is asked and does not answer for half of LaunchOptions::answer, is
+// gone. If another launcher is gone, so are its ranks. Where one of them may not fail, the attempt has failed; else the others
+// go on without them. In the next attempt the launcher may be there again. If machine 0's is gone, the attempt has failed: the
+// others end their ranks and join again, as often as they may restart, each time for up to LaunchOptions::patience.
 //
 // They meet at the port behind the master's, and prove to each other that they have the job's token (ZERO_TOKEN).
 #pragma once
@@ -38,18 +43,19 @@
 namespace zero {
 
 struct MachineMessage {
-  enum class Kind { kJoin, kRefused, kWait, kBegin, kLost, kAgain, kNoMore, kFailed, kOver, kEnded };
+  enum class Kind { kJoin, kRefused, kWait, kBegin, kLost, kCheck, kAlive, kAgain, kNoMore, kFailed, kOver, kEnded };
   static constexpr int kAllAgain = -1;  // a status
 
   Kind kind = Kind::kJoin;
   int generation = 0;
-  int machine = 0;         // kJoin; else as the reader knows it
-  int rank = -1;           // kLost, kAgain, kNoMore, kFailed
-  std::int64_t ms = 0;     // kLost: how long the process lived; kAgain: the pause
-  int number = 0;          // kAgain: of the process, after the rank's first
+  int machine = 0;      // kJoin; else as the reader knows it
+  int rank = -1;        // kLost, kAgain, kNoMore, kFailed
+  std::int64_t ms = 0;  // kLost: how long the process lived; kAgain: the pause
+  int number = 0;  // kAgain: of the process, after the rank's first; kCheck, kAlive: of the question; kFailed: a signal
   int used = 0, left = 0;  // kBegin, kAgain, kOver: restarts
-  int status = kAllAgain;  // kFailed, kOver
-  std::string text{};      // kLost: how it ended; kJoin: options; kRefused, kWait, kFailed, kOver: lines for the user
+  int status = kAllAgain;  // kFailed, kOver; kEnded: 0 where all that may not fail ended with 0
+  std::string
+      text{};  // kLost: how it ended; kJoin: options; kRefused, kWait, kFailed, kOver, kEnded: lines for the user
 };
 
 meeting::Message to_message(const MachineMessage& message);

@@ -170,6 +170,14 @@ MachineMessage outcome_of(const std::optional<int>& status, const Attempt& attem
           .text = text.substr(0, text.find('\n') + 1)};
 }
 
+// What another machine tells machine 0 of its end.
+MachineMessage end_of(const Attempt& attempt, int machine) {
+  const bool stopped = attempt.stop_signal() != 0;
+  return {.kind = MachineMessage::Kind::kEnded,
+          .status = attempt.all_ended_well() ? 0 : kRankFailedStatus,
+          .text = stopped ? fmt::format("machine {}: its launcher was told to stop\n", machine) : ""};
+}
+
 // Nobody leads. As end_or_next().
 std::optional<int> end_or_look_again(const std::string& lost, const LaunchOptions& asked, RestartPolicy& policy,
                                      std::string& said) {
@@ -266,7 +274,7 @@ int launch(const LaunchOptions& asked) {
     attempt.run(identity);
     policy.count_replacements(attempt.num_replacements());
     const std::string told = told_of_failure(options, memory.kept(), attempt, generation);
-    if (member) member->say({.kind = MachineMessage::Kind::kEnded});
+    if (member) member->say(end_of(attempt, asked.node_rank));
     const std::optional<int> status = member ? end_or_follow(attempt, *member, asked, policy, told)
                                              : end_or_next(attempt, memory.kept(), asked, options, policy, told);
     if (leader) {
