@@ -106,6 +106,17 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
   EXPECT_EQ(other.status, 2);
   EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
+  // Another worker's push in its place, with the sum of the line that was.
+  std::string log = folder_.read("recorded/pushes.log");
+  const std::size_t line = log.find("\npush ") + 1, worker = line + std::string("push ").size();
+  log[worker] = log[worker] == '0' ? '1' : '0';
+  folder_.write("recorded/pushes.log", log);
+  const Ran changed = folder_.zero("train c.toml --run.dir changed --replay recorded " + async);
+  EXPECT_EQ(changed.status, 2) << changed.output;
+  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 2: it is not as it was written");
+  EXPECT_CONTAINS(changed.errors, "give the folder of a run as `zero train` left it");
+  for (const char* refused : {"other", "changed"})
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
 }
 
 TEST_F(Served, BytesAreThoseOfTheFormula) {

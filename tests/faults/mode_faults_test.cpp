@@ -1,50 +1,77 @@
-// Kills and pauses at random moments in every mode of training: none hangs, none leaves anything behind, and a mode whose
-// bits do not depend on time ends with the weights of a run that was left alone. ZERO_MODE_STRIKES sets how often in each
-// mode (two modes once without it, all modes 25 times in the full tier: docs/reliability.md).
+// Kills and pauses at random moments in every mode of training: none hangs, none leaves anything behind, and none loses more
+// than it says. A mode whose bits do not depend on time ends with the weights of a run that was left alone; of the others
+// the gradients add up, and a run that was stopped for a while, or had a worker replaced, is replayed to the bit.
+// ZERO_MODE_STRIKES sets how often in each mode (two modes once without it, all modes 25 times in the full tier:
+// docs/reliability.md).
 #include <algorithm>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "../tier.h"
+#include "restarts.h"
+#include "served_log.h"
 #include "struck_run_test.h"
+#include "tests/json_lines.h"
 
 namespace zero {
 namespace {
 
 constexpr int kWorld = 4;
+constexpr std::int64_t kMemoryEvery = 5;  // of the modes that keep copies in memory
+
+enum class Promise {
+  kBits,       // those of a run that was left alone
+  kGradients,  // each that a worker pushed is applied
+  kQuorum,     // as many gradients an update as the quorum says
+  kSamples,    // as many a step as without shares
+};
 
 struct Mode {
   const char* name;
   std::vector<std::string> keys;
-  bool is_timeless;  // its bits do not depend on which rank is late
+  Promise promise;
 };
 
 void PrintTo(const Mode& mode, std::ostream* out) {
   *out << mode.name;
 }
 
+// The first two are those of a sample.
 std::vector<Mode> modes() {
-  std::vector<Mode> all{
-      {"stale", {"--sync.mode", "stale", "--sync.staleness", "1"}, true},
-      {"local", {"--sync.mode", "local", "--sync.local_steps", "7", "--zero.group", "2"}, true},
-      {"groups", {"--zero.group", "2"}, true},
-      {"hash", {"--zero.shards", "hash", "--train.clip", "0"}, true},
-      {"weighted", {"--zero.shards", "weighted", "--zero.shard_weights", "[5,1,2,4]"}, true},
-      {"measured_weights", {"--zero.shards", "weighted", "--checkpoint.memory_every", "5"}, true},
-      {"codecs", {"--comm.gather_wire", "int8", "--comm.reduce_wire", "int8"}, true},
-      {"async", {"--sync.mode", "async", "--sync.staleness", "2", "--checkpoint.memory_every", "5"}, false},
-      {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, false},
-      {"shares", {"--train.share", "auto"}, false},
+  using enum Promise;
+  const std::vector<std::string> local{"--sync.mode", "local", "--sync.local_steps", "7", "--zero.group", "2"};
+  const std::vector<std::string> in_memory{"--checkpoint.memory_every", fmt::format("{}", kMemoryEvery)};
+  const auto with = [](std::vector<std::string> keys, const std::vector<std::string>& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
   };
-  const std::vector<std::string> over_gloo{"--comm.transport", "gloo"};
+  std::vector<Mode> all{
+      {"local", local, kBits},
+      {"async", with({"--sync.mode", "async", "--sync.staleness", "2"}, in_memory), kGradients},
+      {"stale", {"--sync.mode", "stale", "--sync.staleness", "1"}, kBits},
+      {"fragments", with(local, {"--sync.fragments", "2", "--sync.overlap", "2"}), kBits},
+      {"topk", with(local, {"--comm.outer_wire", "topk"}), kBits},
+      {"groups", {"--zero.group", "2"}, kBits},
+      {"secondary", {"--zero.secondary_group", "2"}, kBits},
+      {"hash", {"--zero.shards", "hash", "--train.clip", "0"}, kBits},
+      {"whole", {"--zero.shards", "whole"}, kBits},
+      {"weighted", {"--zero.shards", "weighted", "--zero.shard_weights", "[5,1,2,4]"}, kBits},
+      {"measured_weights", with({"--zero.shards", "weighted"}, in_memory), kBits},
+      {"codecs", {"--comm.gather_wire", "int8", "--comm.reduce_wire", "int8"}, kBits},
+      {"hashed_servers", {"--sync.mode", "stale", "--sync.servers", "2", "--zero.shards", "hash"}, kBits},
+      {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, kQuorum},
+      {"shares", {"--train.share", "auto"}, kSamples},
+  };
   for (const char* name : {"stale", "async"}) {
     if (!ZERO_HAS_GLOO) break;
     Mode mode = *std::ranges::find(all, std::string_view(name), &Mode::name);
-    mode.name = mode.is_timeless ? "stale_over_gloo" : "async_over_gloo";
-    mode.keys.insert(mode.keys.end(), over_gloo.begin(), over_gloo.end());
+    mode.name = mode.promise == kBits ? "stale_over_gloo" : "async_over_gloo";
+    mode.keys = with(mode.keys, {"--comm.transport", "gloo"});
     all.push_back(std::move(mode));
   }
   if (!in_full_tier()) all.resize(2);
@@ -53,30 +80,76 @@ std::vector<Mode> modes() {
 
 class ModeFaults : public StruckRunTest, public testing::WithParamInterface<Mode> {
  protected:
-  std::vector<std::string> command_of(const std::string& run) const {
+  std::vector<std::string> command_of(const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> keys = GetParam().keys;
+    keys.insert(keys.end(), more.begin(), more.end());
     return train(run, {"-n", std::to_string(kWorld)},
                  {{"data.validation", "0"},
-                  {"train.steps", std::to_string(steps_)},
+                  {"train.steps", fmt::format("{}", kSteps)},
                   {"train.log_every", "1"},
-                  {"checkpoint.every", std::to_string(steps_ / 10)},
+                  {"checkpoint.every", fmt::format("{}", kEvery)},
                   {"run.max_restarts", "20"},
                   {"run.threads", "1"}},
-                 GetParam().keys);
+                 keys);
   }
 
-  const std::size_t steps_ = in_full_tier() ? 300 : 90;
+  std::string text_in(const std::string& run, const std::string& name) const {
+    std::ifstream file(folder_ / run / name);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  // `text`: all that was printed. Ranks that go on after the launcher's death have no copies in its memory.
+  static void expect_few_steps_repeated(const std::string& text, bool launcher_died) {
+    const auto& keys = GetParam().keys;
+    const bool in_memory = !launcher_died && std::ranges::find(keys, "--checkpoint.memory_every") != keys.end();
+    for (const Restart& restart : restarts_in(text)) {
+      EXPECT_GE(restart.from, restart.on_disk) << "a checkpoint was whole, and not taken\n" << text;
+      // A save to disk may still go on when the next is due, and is waited for then.
+      EXPECT_LE(restart.repeated(), in_memory ? kMemoryEvery : 2 * kEvery) << text;
+    }
+  }
+
+  // Each step is there once, with all of its samples.
+  void expect_steps_told(const std::string& run, const nlohmann::json& report) const {
+    std::int64_t step = 0;
+    double samples = 0;
+    for (const nlohmann::json& line : json_lines(text_in(run, "metrics.jsonl"))) {
+      if (!line.contains("loss")) continue;
+      EXPECT_EQ(line.at("step"), ++step);
+      if (step == 1) samples = line.at("samples").get<double>();
+      EXPECT_EQ(line.at("samples").get<double>(), static_cast<double>(step) * samples) << step;
+    }
+    EXPECT_EQ(step, kSteps);
+    EXPECT_EQ(report.value("losses", std::vector<double>()).size(), static_cast<std::size_t>(kSteps));
+  }
+
+  void expect_replay(const std::string& run, const nlohmann::json& report) const {
+    const std::string again = run + "-again";
+    WatchedCommand command(command_of(again, {"--replay", folder_ / run}));
+    EXPECT_EQ(command.finish(), 0) << command.text();
+    const nlohmann::json replayed = report_of(again);
+    ASSERT_TRUE(replayed.is_object()) << command.text();
+    EXPECT_EQ(replayed.at("loss_bits"), report.at("loss_bits"));
+    EXPECT_EQ(replayed.at("parameters_sha256"), report.at("parameters_sha256"));
+    std::filesystem::remove_all(folder_ / again);
+  }
+
+  static inline const std::int64_t kSteps = in_full_tier() ? 300 : 90, kEvery = kSteps / 10;
 };
 INSTANTIATE_TEST_SUITE_P(Each, ModeFaults, testing::ValuesIn(modes()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST_P(ModeFaults, StruckAtAnyMomentARunEndsAsItSays) {
+  const Promise promise = GetParam().promise;
+  const bool has_replay = promise == Promise::kGradients || promise == Promise::kQuorum;
   const Undisturbed undisturbed = leave_alone(command_of("undisturbed"), "undisturbed");
   const int wanted = num_trials("ZERO_MODE_STRIKES", 1, 25);
-  int hits = 0, kills = 0, of_launchers = 0;
+  int hits = 0, kills = 0, of_launchers = 0, replays = 0;
   for (int trial = 0; hits < wanted && !HasFailure(); ++trial) {
     ASSERT_LT(trial, 3 * wanted + 10) << "most strikes come too late";
     const int any = any_rank(kWorld + 1), victim = any == kWorld ? kLauncher : any;
-    const int signal = trial % 3 == 2 ? SIGSTOP : SIGKILL;
+    // One in three is a pause: what can be replayed begins with it.
+    const int signal = trial % 3 == (has_replay ? 0 : 2) ? SIGSTOP : SIGKILL;
     SCOPED_TRACE(fmt::format("trial {}, {} to {}", trial, signal == SIGKILL ? "SIGKILL" : "SIGSTOP",
                              victim == kLauncher ? "the launcher" : fmt::format("rank {}", victim)));
     const std::string run = fmt::format("run-{}", trial);
@@ -85,26 +158,42 @@ TEST_P(ModeFaults, StruckAtAnyMomentARunEndsAsItSays) {
                         any_moment(std::chrono::milliseconds(500)));
     hits += strike.hit() ? 1 : 0;
     kills += strike.hit() && signal == SIGKILL ? 1 : 0;
-    if (strike.hit() && victim == kLauncher && signal == SIGKILL) {
+    std::string before;
+    const bool launcher_died = strike.hit() && victim == kLauncher && signal == SIGKILL;
+    if (launcher_died) {
       ++of_launchers;
       expect_nothing_left(*command);
+      before = command->text();
       command = std::make_unique<WatchedCommand>(command_of(run));
     }
     EXPECT_EQ(command->finish(), 0) << command->text();
     expect_nothing_left(*command);
+    const std::string text = before + command->text();
     const nlohmann::json report = report_of(run);
-    ASSERT_TRUE(report.is_object()) << command->text();
-    const auto losses = report.value("losses", std::vector<double>());
-    EXPECT_EQ(losses.size(), steps_) << command->text();
+    ASSERT_TRUE(report.is_object()) << text;
+    expect_few_steps_repeated(text, launcher_died);
+    expect_steps_told(run, report);
+    const auto losses = report.at("losses").get<std::vector<double>>();
     EXPECT_LT(losses.back(), losses.front() - 0.5) << "nothing was learned";
-    if (GetParam().is_timeless) {
-      EXPECT_EQ(weights_of(run), undisturbed.weights) << command->text();
+    if (promise == Promise::kBits) {
+      EXPECT_EQ(weights_of(run), undisturbed.weights) << text;
+    }
+    if (has_replay) {
+      const ServedLog log(folder_ / run / "pushes.log", kWorld - 1);
+      promise == Promise::kGradients ? log.expect_each_gradient_counted(report, kSteps)
+                                     : log.expect_quorum_counted(report, kSteps, 2);
+      if (log.is_whole() && (signal == SIGSTOP || report.at("served").at("replaced") > 0)) {
+        ++replays;
+        expect_replay(run, report);
+      }
+      if (HasFailure()) std::cout << text << text_in(run, "pushes.log");
     }
     expect_no_half_file(run);
     std::filesystem::remove_all(folder_ / run);
   }
-  std::cout << fmt::format("{}: {} strikes, {} of them kills, {} of the launcher; none hung, nothing was left\n",
-                           GetParam().name, hits, kills, of_launchers);
+  std::cout << fmt::format(
+      "{}: {} strikes, {} of them kills, {} of the launcher, {} runs replayed; none hung, nothing was left\n",
+      GetParam().name, hits, kills, of_launchers, replays);
 }
 
 }  // namespace

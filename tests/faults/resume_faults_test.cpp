@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "../tier.h"
+#include "restarts.h"
+#include "served_log.h"
 #include "struck_run_test.h"
 
 namespace zero {
@@ -157,21 +159,47 @@ TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
   EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
 }
 
-TEST_F(ResumeFaults, AServerThatIsKilledCostsTheStepsSinceTheCopyThatTheLauncherKept) {
-  const std::vector<std::string> served{"--sync.mode",      "stale", "--sync.servers",     "2",
-                                        "--sync.staleness", "1",     "--checkpoint.every", "0"};
-  WatchedCommand undisturbed(four_ranks("undisturbed", served));
+// A server of two is killed after step 20, and the launcher keeps every third step. `more` in common.
+class KilledServer : public ResumeFaults {
+ protected:
+  static constexpr std::int64_t kMemoryEvery = 3;
+
+  std::vector<std::string> served(const std::string& run, std::vector<std::string> more, bool in_memory = true) const {
+    more.insert(more.end(), {"--sync.servers", "2", "--sync.staleness", "1", "--checkpoint.every", "0"});
+    if (in_memory) more.insert(more.end(), {"--checkpoint.memory_every", fmt::format("{}", kMemoryEvery)});
+    return four_ranks(run, more);
+  }
+
+  void expect_few_steps_lost(const std::vector<std::string>& mode) {
+    const auto killed = struck("killed", served("killed", mode), [](WatchedCommand& started) {
+      return kill_at(started, "\nstep 20/", 1, "starting all ranks again");
+    });
+    WatchedCommand& command = *killed;
+    EXPECT_EQ(command.finish(), 0) << command.text();
+    EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 2 ranks");
+    const std::vector<Restart> restarts = restarts_in(command.text());
+    ASSERT_EQ(restarts.size(), 1U) << command.text();
+    EXPECT_GE(restarts[0].from, 18) << command.text();  // which was kept before step 20 was told
+    EXPECT_EQ(restarts[0].from % kMemoryEvery, 0);
+    EXPECT_LE(restarts[0].repeated(), kMemoryEvery) << command.text();
+    EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
+  }
+};
+
+TEST_F(KilledServer, CostsTheStepsSinceTheCopyThatTheLauncherKept) {
+  const std::vector<std::string> stale{"--sync.mode", "stale"};
+  WatchedCommand undisturbed(served("undisturbed", stale, false));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  std::vector<std::string> with_copies = served;
-  with_copies.insert(with_copies.end(), {"--checkpoint.memory_every", "3"});
-  const auto killed = struck("killed", four_ranks("killed", with_copies), [](WatchedCommand& started) {
-    return kill_at(started, "\nstep 20/", 1, "starting all ranks again");
-  });
-  WatchedCommand& command = *killed;
-  EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 2 ranks");
-  EXPECT_EQ(weights_of("killed"), weights_of("undisturbed")) << command.text();
-  EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
+  expect_few_steps_lost(stale);
+  EXPECT_EQ(weights_of("killed"), weights_of("undisturbed"));
+}
+
+TEST_F(KilledServer, OfAnAsynchronousRunCostsNoMore) {
+  expect_few_steps_lost({"--sync.mode", "async"});
+  const nlohmann::json report = report_of("killed");
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.at("losses").size(), 45U);
+  ServedLog(folder_ / "killed/pushes.log", 2).expect_each_gradient_counted(report, 45);
 }
 
 TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {

@@ -7,9 +7,11 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/checkpoint/same_outcome.h"
+#include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/model_kind.h"
+#include "zero/train/push_log.h"
 
 namespace zero {
 namespace {
@@ -28,7 +30,35 @@ bool as_first_sees(Communicator& comm, bool mine) {
   return all_gather_value(comm, mine ? 1 : 0).front() == 1;
 }
 
+// Of the recorded run: its log is whole, and it had this configuration.
+void require_recorded(const TrainJob& job) {
+  const RunFiles recorded(job.replay);
+  PushLog::read(recorded.pushes);
+  auto before = keys_of_configuration(read_file(recorded.config)), now = keys_of_configuration(job.config_text);
+  for (const std::string key : {"run.dir", "run.max_restarts"}) {  // a replay needs no restarts
+    before.erase(key);
+    now.erase(key);
+  }
+  if (before == now) return;
+  throw ConfigError(
+      "--replay", job.replay.string(),
+      fmt::format("it is a run of another configuration:{}", changed_keys(read_file(recorded.config), job.config_text)),
+      "use its own config.toml");
+}
+
 }  // namespace
+
+void require_replay(const TrainJob& job, Communicator& run) {
+  if (!job.attach.sync.has_servers()) {
+    if (job.replay.empty()) return;
+    throw ConfigError("--replay", job.replay.string(), "only a run with servers depends on the order of its events",
+                      "leave it out: another has the same bits anyway");
+  }
+  if (is_replacement(run)) return;
+  require_on_first(run, [&job] {
+    if (!job.replay.empty()) require_recorded(job);
+  });
+}
 
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm) {
   std::optional<RunLock> lock;
@@ -73,6 +103,9 @@ void RunOpening::require_same_model() const {
 }
 
 void RunOpening::require_may_start(const std::function<void(const std::string&)>& say) const {
+  if (!job_.replay.empty() && resumes_)
+    throw ConfigError("--replay", job_.replay.string(), "this run goes on from a checkpoint",
+                      "replay into another run.dir, or with --overwrite");
   if (resumes_) {
     require_same_model();
   } else {

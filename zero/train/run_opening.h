@@ -23,6 +23,11 @@
 
 namespace zero {
 
+// Whether the run of `--replay` can be replayed. Rank 0 reads it, before anything is begun, and all ranks of `run`, workers too,
+// refuse alike: one that only saw the others end would leave a flight record in the folder. Collective where there are
+// servers, but not of a replacement. Throws ConfigError under "--replay".
+void require_replay(const TrainJob& job, Communicator& run);
+
 // On rank 0, as long as the result lives; on the others empty. Where another run goes on there, every rank throws.
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm);
 

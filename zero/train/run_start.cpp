@@ -14,7 +14,6 @@
 #include "zero/report/same_configuration.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/operator_trial.h"
-#include "zero/train/push_log.h"
 #include "zero/train/run_engine.h"
 #include "zero/train/weights.h"
 
@@ -26,31 +25,6 @@ void require_own_generators(const TrainJob& job, World& world) {
   throw ConfigError("model.dropout", fmt::format("{}", job.model.dropout),
                     "in_process ranks are threads that share one random generator",
                     "use comm.transport shared_memory, or dropout 0");
-}
-
-// Read before anything is begun; on rank 0 it is read again for the run.
-void require_replay(Run& run, const RunOpening& opening) {
-  const TrainJob& job = run.job;
-  if (job.replay.empty()) return;
-  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
-    throw ConfigError("--replay", job.replay.string(), reason, remedy);
-  };
-  if (!job.attach.sync.has_servers())
-    refuse("only a run with servers depends on the order of its events",
-           "leave it out: another has the same bits anyway");
-  if (opening.resumes())
-    refuse("this run goes on from a checkpoint", "replay into another run.dir, or with --overwrite");
-  const RunFiles recorded(job.replay);
-  PushLog::read(recorded.pushes);
-  auto before = keys_of_configuration(read_file(recorded.config)), now = keys_of_configuration(job.config_text);
-  for (const std::string key : {"run.dir", "run.max_restarts"}) {  // a replay needs no restarts
-    before.erase(key);
-    now.erase(key);
-  }
-  if (before != now)
-    refuse(fmt::format("it is a run of another configuration:{}",
-                       changed_keys(read_file(recorded.config), job.config_text)),
-           "use its own config.toml");
 }
 
 // What says how many tokens the model has, for a message.
@@ -134,7 +108,6 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   const int num_holders = run.comm().world();
   require_own_generators(job, run.world);
   require_possible(job.health, job.checkpoint.on());
-  require_replay(run, opening);
   opening.require_may_start([&run](const std::string& line) { run.say(line); });
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");

@@ -54,6 +54,7 @@ TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
 TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams) {
   const SyncPlan& sync = job.attach.sync;
   require_possible(sync, world.size());
+  require_replay(job, world.communicator());
   if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
   std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
   Run run(job, world, output, seams);

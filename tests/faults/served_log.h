@@ -1,0 +1,113 @@
+// What pushes.log says that servers got from their workers, since the run was begun or last resumed; and whether its report
+// agrees: no gradient is lost, but for those that a dead worker or a quorum leaves out, and none counts twice.
+//
+//   const ServedLog log(folder / "run/pushes.log", 3);
+//   log.expect_each_gradient_counted(report, 300);           // sync.mode async
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace zero {
+
+class ServedLog {
+ public:
+  ServedLog(const std::string& path, std::size_t workers) {
+    std::ifstream lines(path);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string what;
+      std::int64_t first = 0, clock = 0;
+      words >> what >> first;
+      if (what == "begin" || what == "resumed") {
+        is_whole_ = what == "begin";
+        begun_ = first;
+        returned_ = 0;
+        workers_.assign(workers, {.next = first});
+        continue;
+      }
+      words >> clock;
+      const bool is_known = !words.fail() && static_cast<std::size_t>(first) < workers_.size();
+      EXPECT_TRUE(is_known) << line;
+      if (!is_known) return;
+      event(what, workers_[static_cast<std::size_t>(first)], clock);
+    }
+    EXPECT_FALSE(workers_.empty()) << path;
+  }
+
+  // It has all events of the run, so that the run can be replayed.
+  bool is_whole() const { return is_whole_; }
+
+  // sync.mode async: each worker has pushed each clock, but for those between its death and its return.
+  void expect_each_gradient_counted(const nlohmann::json& report, std::int64_t steps) const {
+    const nlohmann::json& served = report.at("served");
+    std::int64_t updates = 0;
+    std::vector<std::int64_t> pushes;
+    for (const Worker& worker : workers_) {
+      EXPECT_EQ(worker.passed_over, 0) << "clocks of a worker that had not died";
+      if (worker.is_here) {
+        EXPECT_EQ(worker.next, steps) << "its clocks to the end";
+      }
+      pushes.push_back(worker.pushes);
+      updates += worker.pushes;
+    }
+    EXPECT_EQ(served.at("gradients_of_workers"), nlohmann::json(pushes));
+    EXPECT_EQ(served.at("updates"), updates);
+    EXPECT_EQ(served.at("dropped"), 0);
+    EXPECT_EQ(served.at("replaced"), returned_);
+  }
+
+  // A quorum: `quorum` gradients an update, and an update a step. A worker's last one may be there when the run ends.
+  void expect_quorum_counted(const nlohmann::json& report, std::int64_t steps, std::int64_t quorum) const {
+    const nlohmann::json& served = report.at("served");
+    const auto counted = served.at("gradients_of_workers").get<std::vector<std::int64_t>>();
+    ASSERT_EQ(counted.size(), workers_.size());
+    std::int64_t pushes = 0;
+    for (std::size_t worker = 0; worker < counted.size(); ++worker) {
+      EXPECT_LE(counted[worker], workers_[worker].pushes) << "worker " << worker;
+      pushes += workers_[worker].pushes;
+    }
+    const auto applied = std::accumulate(counted.begin(), counted.end(), std::int64_t{0});
+    EXPECT_EQ(served.at("updates"), steps - begun_);
+    EXPECT_EQ(applied, quorum * (steps - begun_));
+    const std::int64_t told = applied + served.at("dropped").get<std::int64_t>();
+    EXPECT_LE(told, pushes);
+    EXPECT_GE(told + std::ssize(workers_), pushes);
+    EXPECT_EQ(served.at("replaced"), returned_);
+  }
+
+ private:
+  struct Worker {
+    std::int64_t next = 0;  // clock of which a gradient should come
+    std::int64_t pushes = 0, passed_over = 0;
+    bool is_here = true;
+  };
+
+  void event(const std::string& what, Worker& worker, std::int64_t clock) {
+    EXPECT_GE(clock, worker.next) << "a clock that had been pushed";
+    if (what == "leave") worker.is_here = false;
+    if (what == "return") {
+      worker.is_here = true;
+      worker.next = clock;
+      ++returned_;
+    }
+    if (what != "push") return;
+    EXPECT_TRUE(worker.is_here);
+    worker.passed_over += clock - worker.next;
+    worker.next = clock + 1;
+    ++worker.pushes;
+  }
+
+  std::vector<Worker> workers_;
+  std::int64_t begun_ = 0, returned_ = 0;
+  bool is_whole_ = false;
+};
+
+}  // namespace zero
