@@ -1,0 +1,67 @@
+// Keys of distributed training that contradict each other, or the ranks: each is refused with status 2 before anything starts,
+// by its name, with what to write instead, and nothing is written. What else servers refuse: served_test.cpp.
+#include <filesystem>
+#include <string>
+
+#include "tests/expect_contains.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+class DistributedInput : public TrainingTest {
+ protected:
+  DistributedInput() : TrainingTest(small_gpt("[train]\nsteps = 4\nbatch = 4\n[run]\nthreads = 1\n")) {}
+  void expect_refused(const std::string& flags, const std::string& reason, const std::string& remedy) const {
+    SCOPED_TRACE(flags);
+    for (const char* const verb : {"train c.toml --run.dir run ", "plan c.toml --run.dir run "}) {
+      const Ran ran = folder_.zero(verb + flags, "timeout 60");
+      EXPECT_EQ(ran.status, 2) << verb << ran.output;
+      EXPECT_CONTAINS(ran.errors, reason);
+      EXPECT_CONTAINS(ran.errors, remedy);
+      EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << verb;
+    }
+  }
+};
+
+TEST_F(DistributedInput, ASecondaryGroupThatDoesNotDivideTheRanksOrIsOfNoUseIsRefused) {
+  const char* const divides = "use a number from 2 that divides them and is smaller, or leave it out";
+  expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
+  expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
+  expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once", divides);
+  expect_refused("-n 4 --zero.secondary_group -2", "zero.secondary_group", "");
+  expect_refused("-n 4 --zero.secondary_group two", "zero.secondary_group", "");
+  expect_refused("-n 4 --zero.secondary_group 1", "zero.secondary_group = 1", "use zero.stage 2, or 2 or more ranks");
+  expect_refused("-n 4 --zero.stage 2 --zero.secondary_group 2", "zero.secondary_group = 2: at stage 2",
+                 "use zero.stage 3, which gathers them; or leave it out");
+  expect_refused("-n 4 --sync.servers 1 --zero.secondary_group 2", "workers read weights from servers",
+                 "leave it out, or use no servers (sync.servers)");
+}
+
+TEST_F(DistributedInput, AGroupThatDoesNotDivideTheRanksIsRefused) {
+  expect_refused("-n 4 --zero.group 3", "zero.group = 3: 4 ranks cannot be divided into groups of this size",
+                 "use 0 (all ranks hold the model once), or one of 1, 2, 4");
+}
+
+TEST_F(DistributedInput, SharesThatDoNotSumToTheMicroBatchAreRefused) {
+  expect_refused("-n 2 --train.share=[4,5]", "train.share = [4, 5]: they sum to 9",
+                 "use \"auto\", or shares as [4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)");
+}
+
+TEST_F(DistributedInput, MoreServersThanRanksAndAQuorumAboveTheWorkersAreRefused) {
+  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker", "");
+  expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers", "");
+  expect_refused("-n 3 --sync.servers 1 --sync.staleness 1", "with sync.mode sync no gradient is stale",
+                 "use sync.mode stale or async");
+}
+
+TEST_F(DistributedInput, AClusterWithoutALinkIsRefused) {
+  folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nflops = 1e12\n");
+  const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_CONTAINS(ran.errors, "cluster.toml = no cluster.network: 2 machines exchange over a link");
+  EXPECT_CONTAINS(ran.errors, "network = \"1.25GB\"");
+}
+
+}  // namespace
+}  // namespace zero
