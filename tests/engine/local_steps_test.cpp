@@ -83,6 +83,25 @@ TEST(LocalSteps, AveragedAfterEachStepOfSgdAreGradientsThatAreSummed) {
   }
 }
 
+// Copies that are alike part from their anchor by the same, and so by the mean: without a momentum an outer step of 1 takes
+// each to where it is, and the run is that of one copy, which synchronizes at each step.
+TEST(LocalSteps, OfCopiesThatAreAlikeAreThoseOfOneCopy) {
+  constexpr int kSteps = 6;
+  for (const int stage : {0, 3}) {
+    for (const auto& [copies, group] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
+      const std::vector<double> one = apart_values(train_apart(group, small_specs(), {.stage = stage}, kSteps).own[0]);
+      on_ranks(copies * group, [&, copies = copies, group = group](Communicator& comm) {
+        const LocalSteps local{.steps = 3, .outer_lr = 1, .outer_momentum = 0};
+        ScriptedModel model(comm, small_specs(), {.stage = stage, .group = group, .local = local});
+        model.compute_as(comm.rank() % group);
+        for (int step = 0; step < kSteps; ++step) EXPECT_EQ(model.train(step).merged, step % 3 == 2);
+        expect_apart_near(apart_bits(model), one, 1e-6,
+                          fmt::format("{} copies of {} ranks, stage {}, rank {}", copies, group, stage, comm.rank()));
+      });
+    }
+  }
+}
+
 TEST(LocalSteps, HaveTheSameBitsAtEveryStage) {
   Sweep sweep(2);
   for (const auto& [world, group] : {std::pair{2, 0}, {3, 1}, {4, 2}, {6, 2}}) {
