@@ -125,6 +125,21 @@ TEST_F(Plan, MomentsInEightBitsTakeAQuarterOfAdamWs) {
   EXPECT_EQ(on_host, on_device * 64) << "codes there, scales here";
 }
 
+TEST_F(Plan, SaysThatStatesOnDiskAreReadTwiceWhereARuleMakesTwoPasses) {
+  const std::string flags =
+      "plan c.toml -n 2 --zero.stage 3 --zero.parameter '{disk = 1}' --zero.optimizer '{disk = 1}' --zero.disk disk ";
+  for (const char* rule : {"lamb", "adafactor"}) {
+    const Ran ran = folder_.zero(flags + "--optimizer.name " + rule);
+    ASSERT_EQ(ran.status, 0) << ran.errors;
+    EXPECT_NE(one_line(ran.output).find(std::string("passes ") + rule + " makes 2 passes"), std::string::npos)
+        << ran.output;
+    EXPECT_NE(one_line(ran.output).find(" of master copies and moments on disk are read 2 times a step"),
+              std::string::npos)
+        << ran.output;
+  }
+  EXPECT_EQ(folder_.zero(flags).output.find("passes"), std::string::npos);
+}
+
 TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
   // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
   const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;

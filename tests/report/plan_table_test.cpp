@@ -140,6 +140,25 @@ TEST(PlanTable, CodecsAreNamed) {
             std::string::npos);
 }
 
+TEST(PlanTable, ARuleOfTwoPassesSaysWhatIsReadTwice) {
+  TrainingPlan plan = some_plan(2, 3);
+  EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one";
+  plan.options.optimizer = LambOptions{};
+  const std::string two = "passes lamb makes 2 passes over what it updates: its sums over whole parameters come first";
+  const std::string resident = one_line(plan_table(plan, std::array{3}));
+  EXPECT_NE(resident.find(two), std::string::npos) << resident;
+  EXPECT_EQ(resident.find("are read"), std::string::npos);
+  Placement placement = placement_of(plan);
+  spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.disk = 1}});
+  plan.tiers = placement.tiers;
+  const std::string on_disk = one_line(plan_table(plan, std::array{3}));
+  constexpr std::int64_t kMoments = 2 * 4 * kPlanParameters / 2;  // two of a rank's half of the parameters
+  EXPECT_NE(on_disk.find(two + "; the " + format_bytes(kMoments) +
+                         " of master copies and moments on disk are read 2 times a step"),
+            std::string::npos)
+      << on_disk;
+}
+
 TEST(PlanTable, NoLineIsWiderThanATerminal) {
   TrainingPlan plan = some_plan(1024, 2);
   plan.specs.clear();

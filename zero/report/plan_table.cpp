@@ -268,6 +268,25 @@ std::string matrices_row(const TrainingPlan& plan) {
                                name_of(plan.options.optimizer), flop_text(flops)));
 }
 
+// A rule that needs sums over a whole parameter reads all of it once for these, and again to update it.
+std::string passes_row(const TrainingPlan& plan) {
+  const OptimizerSpec spec = optimizer_spec(plan);
+  if (spec.num_reads == 1) return "";
+  std::string text = fmt::format("{} makes {} passes over what it updates: its sums over whole parameters come first",
+                                 name_of(plan.options.optimizer), spec.num_reads);
+  if (std::ranges::any_of(plan.units, &Unit::factored))
+    text += ", and before these it reads gradients of matrices for their rows and columns";
+  const bool own_masters = std::ranges::all_of(plan.units, [](const Unit& u) { return u.dtype == DType::kFloat32; });
+  for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+    const StateBytes held = state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), spec, tier);
+    const std::int64_t bytes = held.master + held.moment + (own_masters ? held.parameter : 0);
+    if (bytes > 0)
+      text += fmt::format("; the {} of master copies and moments on {} are read {} times a step", format_bytes(bytes),
+                          name_of(tier), spec.num_reads);
+  }
+  return named_row("passes", text);
+}
+
 std::string computation_text(const Computation& computation, int world) {
   switch (computation.from) {
     case ComputationFrom::kNowhere:
@@ -335,6 +354,7 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   text += beside_row(plan);
   text += memory_rows(plan);
   text += matrices_row(plan);
+  text += passes_row(plan);
   text += predicted_rows(plan);
   text += reduce_row(plan, stages);
   if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())
