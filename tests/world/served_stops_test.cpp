@@ -1,13 +1,16 @@
 // Workers that are processes and are stopped (SIGSTOP) while they read weights or in the middle of a push: servers go on with
-// the others, and when such a worker goes on, it is taken back.
+// the others, and when such a worker goes on, it is taken back. Where others may not pass it by more than a staleness, the bits
+// are those of a run in which nobody stopped.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -69,15 +72,40 @@ std::vector<ParamSpec> read_in_place() {
 
 constexpr std::int64_t kClocks = 24, kUntil = 16;
 
-// Worker 0 goes beyond clock 3 when worker 2 has been stopped, wakes it in clock kUntil, and ends when it was taken back.
-void live(Communicator& comm, const EngineOptions& options, Within within, StopNotes& notes) {
+struct ServedMode {
+  std::string name;
+  EngineOptions options;
+  std::int64_t until;       // clock in which worker 0 wakes the stopped one
+  std::int64_t last_clock;  // that the stopped worker comes to at least
+};
+
+const ServedMode kAsyncStops{
+    "async", {.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}}, kUntil, kClocks - 1};
+const ServedMode kQuorumStops{"quorum", {.sync = {.servers = 2, .quorum = 2}}, kUntil, kUntil};
+
+// Worker 2 pushes clock 1, and stops in clock 2: nobody gets further than that clock and the staleness.
+ServedMode stale_stops(int staleness) {
+  return {
+      "stale", {.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = staleness}}, 2 + staleness, kClocks - 1};
+}
+
+// Worker 0 goes beyond clock 3 when worker 2 has been stopped, wakes it in clock `until`, and ends when it was taken back.
+// Without `within` nobody stops. The bits of the head.
+std::vector<std::uint32_t> live(Communicator& comm, const ServedMode& mode, std::optional<Within> within,
+                                StopNotes& notes) {
+  const EngineOptions& options = mode.options;
   if (options.sync.is_server(comm.rank())) {
     TrainedBits bits;
-    return serve(comm, options, read_in_place(), {.clocks = kClocks}, bits);
+    serve(comm, options, read_in_place(), {.clocks = kClocks}, bits);
+    return bits.weights;
   }
-  comm.arrivals()->may_be_lost();
+  if (options.sync.mode != SyncMode::kStale) comm.arrivals()->may_be_lost();
   TrainedClocks run{.clocks = kClocks};
-  StopsWithin stopping(comm, within, 3, [&] {
+  if (!within) {
+    work(comm, options, read_in_place(), run);
+    return {};
+  }
+  StopsWithin stopping(comm, *within, 3, [&] {
     notes.stopped_process = getpid();
     kill(getpid(), SIGSTOP);
   });
@@ -90,22 +118,13 @@ void live(Communicator& comm, const EngineOptions& options, Within within, StopN
     const bool woken = notes.ahead > 0;
     while (!woken && clock >= 3 && (notes.stopped_process == 0 || !is_stopped(notes.stopped_process))) usleep(1000);
     while (woken && clock >= kClocks - 1 && notes.last_clock < kUntil) usleep(1000);
-    if (woken || clock < kUntil) return;
+    if (woken || clock < mode.until) return;
     notes.ahead = clock;
     kill(notes.stopped_process, SIGCONT);
   };
   work(options.sync.worker_of(comm.rank()) == 2 ? stopping : comm, options, read_in_place(), run);
+  return {};
 }
-
-struct ServedMode {
-  std::string name;
-  EngineOptions options;
-  std::int64_t last_clock;  // that the stopped worker comes to at least
-};
-
-const ServedMode kAsyncStops{
-    "async", {.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}}, kClocks - 1};
-const ServedMode kQuorumStops{"quorum", {.sync = {.servers = 2, .quorum = 2}}, kUntil};
 
 World world_of(const ServedMode& mode, const std::string& transport) {
   return {.transport = transport,
@@ -115,7 +134,7 @@ World world_of(const ServedMode& mode, const std::string& transport) {
 }
 
 void expect_gone_on(const StopNotes& notes, const ServedMode& mode) {
-  EXPECT_GE(notes.ahead, kUntil) << "the others did not wait for it";
+  EXPECT_GE(notes.ahead, mode.until) << "the others did not wait for it";
   EXPECT_GE(notes.last_clock, mode.last_clock) << "it was taken back";
 }
 
@@ -126,9 +145,23 @@ class ServedStops : public ::testing::TestWithParam<std::string> {
       SCOPED_TRACE(name_of(within));
       const TemporaryFolder folder;
       const SharedNotes notes(folder / "notes");
-      expect_world(world_of(mode, GetParam()), [&](Communicator& comm) { live(comm, mode.options, within, *notes); });
+      expect_world(world_of(mode, GetParam()), [&](Communicator& comm) { live(comm, mode, within, *notes); });
       expect_gone_on(*notes, mode);
     }
+  }
+
+  // Of the head, which leaves them in a file.
+  std::string bits_of(const ServedMode& mode, std::optional<Within> within) {
+    const TemporaryFolder folder;
+    const SharedNotes notes(folder / "notes");
+    expect_world(world_of(mode, GetParam()), [&](Communicator& comm) {
+      const std::vector<std::uint32_t> bits = live(comm, mode, within, *notes);
+      if (bits.empty()) return;
+      std::ofstream(folder / "bits", std::ios::binary)
+          .write(reinterpret_cast<const char*>(bits.data()), static_cast<std::streamsize>(4 * bits.size()));
+    });
+    if (within) expect_gone_on(*notes, mode);
+    return read_file(folder / "bits");
   }
 };
 
@@ -150,6 +183,17 @@ TEST_P(ServedStops, AnAsynchronousRunGoesOnBesideAStoppedProcess) {
 
 TEST_P(ServedStops, AQuorumGoesOnBesideAStoppedProcess) {
   expect_goes_on(kQuorumStops);
+}
+
+TEST_P(ServedStops, AStaleRunHasTheBitsOfOneInWhichNobodyStopped) {
+  for (const int staleness : in_full_tier() ? std::vector{1, 2, 3} : std::vector{2}) {
+    const ServedMode mode = stale_stops(staleness);
+    const std::string undisturbed = bits_of(mode, {});
+    for (const Within within : {Within::kWeights, Within::kPush}) {
+      SCOPED_TRACE(fmt::format("staleness {}, {}", staleness, name_of(within)));
+      EXPECT_TRUE(bits_of(mode, within) == undisturbed);
+    }
+  }
 }
 
 // ---- over MPI, whose ranks mpirun starts ------------------------------------------------------------------------------
@@ -184,7 +228,7 @@ TEST(MpiServedStopsRank, LivesBesideAStoppedProcess) {
   const ServedMode& mode = mode_name == kAsyncStops.name ? kAsyncStops : kQuorumStops;
   const SharedNotes notes(path);
   expect_world(world_of(mode, launched_transport()), [&](Communicator& comm) {
-    live(comm, mode.options, within == "push" ? Within::kPush : Within::kWeights, *notes);
+    live(comm, mode, within == "push" ? Within::kPush : Within::kWeights, *notes);
   });
 }
 
