@@ -38,13 +38,13 @@ TEST(MachineMessage, OfAnotherVersionOrOfSomethingElseIsNone) {
     return to_machine_message(
         {.operation = meeting::Operation::kSet, .key = key, .value = {value.begin(), value.end()}});
   };
-  EXPECT_TRUE(text("launcher 1", "0 0 0 0 0 0 0 0 0\n"));
-  EXPECT_FALSE(text("launcher 2", "0 0 0 0 0 0 0 0 0\n"));
-  EXPECT_FALSE(text("launcher 1", "99 0 0 0 0 0 0 0 0\n"));
-  EXPECT_FALSE(text("launcher 1", "-1 0 0 0 0 0 0 0 0\n"));
-  EXPECT_FALSE(text("launcher 1", "0 0 0 0 0 0 0 0\n"));
-  EXPECT_FALSE(text("launcher 1", "0 0 0 0 0 0 0 0 0"));
-  EXPECT_FALSE(text("launcher 1", ""));
+  EXPECT_TRUE(text("launcher 2", "0 0 0 0 0 0 0 0 0\n"));
+  EXPECT_FALSE(text("launcher 1", "0 0 0 0 0 0 0 0 0\n"));
+  EXPECT_FALSE(text("launcher 2", "99 0 0 0 0 0 0 0 0\n"));
+  EXPECT_FALSE(text("launcher 2", "-1 0 0 0 0 0 0 0 0\n"));
+  EXPECT_FALSE(text("launcher 2", "0 0 0 0 0 0 0 0\n"));
+  EXPECT_FALSE(text("launcher 2", "0 0 0 0 0 0 0 0 0"));
+  EXPECT_FALSE(text("launcher 2", ""));
   meeting::Message other = to_message({});
   other.operation = meeting::Operation::kGet;
   EXPECT_FALSE(to_machine_message(other));

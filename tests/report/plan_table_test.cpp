@@ -152,8 +152,9 @@ TEST(PlanTable, ARuleOfTwoPassesSaysWhatIsReadTwice) {
   spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.disk = 1}});
   plan.tiers = placement.tiers;
   const std::string on_disk = one_line(plan_table(plan, std::array{3}));
-  constexpr std::int64_t kMoments = 2 * 4 * kPlanParameters / 2;  // two of a rank's half of the parameters
-  EXPECT_NE(on_disk.find(two + "; the " + format_bytes(kMoments) +
+  const std::int64_t moments = state_bytes(plan.units, 2, placement_of(plan), optimizer_spec(plan), Tier::kDisk).moment;
+  EXPECT_GE(moments, 2 * 4 * kPlanParameters / 2) << "two of a rank's half of the parameters, in whole pages";
+  EXPECT_NE(on_disk.find(two + "; the " + format_bytes(moments) +
                          " of master copies and moments on disk are read 2 times a step"),
             std::string::npos)
       << on_disk;
