@@ -232,15 +232,6 @@ Mistakes of_configuration() {
       {"TomlThatIsNoneNamesLineAndColumn", "bad.toml", {"bad.toml:1:", "not TOML"}, "[train\nsteps = 5\n"},
       {"AMissingConfiguration", "none.toml", {"none.toml", "No such file"}},
       {"AFolderAsConfiguration", "held", {"held", "a folder"}},
-      {"SharesThatDoNotSumToTheBatch",
-       "c.toml -n 2 --train.share=[3,2]",
-       {"train.share = [3, 2]", "they sum to 5", "use \"auto\", or shares as [2, 2]: they sum to 4"}},
-      {"ASecondaryGroupThatDoesNotDivideTheRanks",
-       "c.toml -n 4 --zero.secondary_group 3",
-       {"zero.secondary_group = 3", "4 ranks hold the model once", "use a number from 2 that divides them"}},
-      {"ASecondaryGroupOfAllRanks",
-       "c.toml -n 4 --zero.secondary_group 4",
-       {"zero.secondary_group = 4", "4 ranks hold the model once", "is smaller, or leave it out"}},
       {"ABatchThatDoesNotGiveTheGlobalBatch",
        "c.toml --train.global_batch 12 --train.accumulate 2 -n 2",
        {"train.global_batch = 12", "train.batch 2 x train.accumulate 2 x world 2 = 8"}},
@@ -469,19 +460,6 @@ TEST_F(PreparedFolderTest, RanksThatDisagreeAllNameTheRankAndItsKeys) {
       EXPECT_NE(said.find(part), std::string::npos) << said;
     EXPECT_LE(count_lines(said), kScreen);
   }
-  EXPECT_TRUE(folder.state() == before) << "files were changed";
-}
-
-TEST_F(PreparedFolderTest, AClusterFileWithoutALinkIsToldWhatToWrite) {
-  const PreparedFolder folder;
-  folder.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\n");
-  const auto before = folder.state();
-  const Ran ran = folder.zero("plan c.toml --cluster cluster.toml");
-  EXPECT_EQ(ran.status, 2) << ran.output;
-  for (const char* part :
-       {"cluster.toml", "no cluster.network", "2 machines exchange over a link", "such as network = \"1.25GB\""})
-    EXPECT_NE(ran.errors.find(part), std::string::npos) << ran.errors;
-  EXPECT_LE(count_lines(ran.errors + ran.output), kScreen);
   EXPECT_TRUE(folder.state() == before) << "files were changed";
 }
 
