@@ -145,7 +145,7 @@ TEST(Cluster, AMachineSendsMoreOfWhatItOwnsMoreOf) {
   EXPECT_DOUBLE_EQ(exchange.within, 2 * (model * 3 / 8) + model * 3 / 8);
 }
 
-TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAloneAndTwoAreUnderWayAtATime) {
+TEST(Cluster, TheFirstPieceOfASumPassesTheChainOfCopiesAloneAndTwoUnitsAreUnderWayAtATime) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
   const auto unit = static_cast<double>(crossing_bytes(some_units()[0], {}));
@@ -153,12 +153,28 @@ TEST(Cluster, TheFirstUnitPassesTheChainOfCopiesAloneAndTwoAreUnderWayAtATime) {
     return exchange_of_step(some_units(), copies, placement, cluster).delay;
   };
   EXPECT_DOUBLE_EQ(delay(mesh_of(2, 1), {.hosts = 2, .ranks = 1, .network = unit}), 1)
-      << "the last unit comes down alone";
+      << "the last unit, which is one piece, comes down alone";
   EXPECT_DOUBLE_EQ(delay(mesh_of(3, 1), {.hosts = 3, .ranks = 1, .network = unit}), 3);
   // Six passages, of which the bytes have one; each unit takes three where its bytes take two.
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit}), 5 + 3);
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 1, .ranks = 4, .within = unit}), 5 + 3);
-  EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 5 + 3 + 3 + 6);
+  EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 5 + 12 + 6)
+      << "up and down again a unit takes 6, and waits for 6 messages";
+}
+
+// What fills the chain is a piece: of 32, as large units have, a 32nd of the unit. Up to 24 pieces are under way.
+TEST(Cluster, LargeUnitsPassTheChainOfCopiesInTheTimeOfTheirBytes) {
+  const std::vector<Unit> units = make_units({{.name = "h.0.weight", .shape = {1024, 1024}}}, {});
+  const auto unit = static_cast<double>(crossing_bytes(units[0], {}));
+  const auto seconds = [&](int copies) {
+    const Mesh mesh = mesh_of(copies, 1);
+    const Cluster cluster{.hosts = copies, .ranks = 1, .network = unit};
+    return seconds_of(exchange_of_step(units, mesh, placement_of(0, mesh), cluster), cluster);
+  };
+  EXPECT_DOUBLE_EQ(seconds(2), 1 + 1.0 / 32);
+  EXPECT_DOUBLE_EQ(seconds(4), 2 + 5.0 / 32);
+  EXPECT_DOUBLE_EQ(seconds(25), 2 + 47.0 / 32) << "24 passages up and as many down, of which 24 pieces are under way";
+  EXPECT_DOUBLE_EQ(seconds(49), 4 + 95.0 / 32);
 }
 
 TEST(Cluster, TenThousandRanksArePlannedAsWell) {
@@ -166,7 +182,7 @@ TEST(Cluster, TenThousandRanksArePlannedAsWell) {
   const Mesh mesh = mesh_of(10'000, 8);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
   EXPECT_GT(exchange.leaving, 0);
-  EXPECT_EQ(exchange.delay, 3 + 2 * 1249) << "the units one after the other, up and down through all copies";
+  EXPECT_EQ(exchange.delay, 2 * 1249 + 3 * 1249) << "up and down through all copies, two units at a time";
   const auto weighted = weighted_units(some_units(), std::vector<double>(10'000, 1.0), 0);
   const Mesh one = mesh_of(10'000, 0);
   EXPECT_GT(exchange_of_step(weighted, one, placement_of(3, one), cluster).leaving, 0);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "zero/comm/coded_communicator.h"
 #include "zero/comm/collectives.h"
@@ -71,7 +72,7 @@ TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
       const Grid grid = open_grid(world, shard);
-      for (const std::size_t numel : {0, 1, 17, 4097, in_full_tier() ? 150001 : 20011}) {
+      for (const std::size_t numel : {0, 1, 17, 4097, in_full_tier() ? 700001 : 50011}) {
         for (const Case& c : kCases) {
           const auto in = pattern_values(numel * shard, c.dtype, world.rank());
           auto out =
@@ -166,12 +167,12 @@ TEST_P(CopiesReduce, InBlocksTheSumIsOfTheCopiesSumsAndCodedItIsTheSameForAllCop
   });
 }
 
-// Several under way, waited for in the order in which they began.
+// Several under way, each of several pieces, waited for in the order in which they began.
 TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
       const Grid grid = open_grid(world, shard);
-      constexpr std::size_t kNumel = 5000;
+      constexpr std::size_t kNumel = 50000;
       std::vector<std::vector<float>> in, out, partial;
       std::vector<Work> works;
       for (int unit = 0; unit < 8; ++unit) {
@@ -191,6 +192,27 @@ TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
       for (int unit = 0; unit < 8; ++unit)
         EXPECT_EQ(out[unit], std::vector<float>(kNumel, static_cast<float>(n * unit + n * (n - 1) / 2)));
     }
+  });
+}
+
+// The rank with the smaller block has nothing of the last pieces.
+TEST_P(CopiesReduce, BlocksMayDiffer) {
+  expect_world(world(), [](Communicator& world) {
+    if (world.world() % 2 != 0) return;
+    const Grid grid = open_grid(world, 2);
+    const std::vector<std::int64_t> bounds{0, 50000, 60000};
+    const std::size_t numel = grid.copy->rank() == 0 ? 50000 : 10000;
+    std::vector<float> in(60000), out(numel), partial(numel);
+    std::iota(in.begin(), in.end(), static_cast<float>(world.rank()));
+    SumOverCopies sums(*grid.copy, *grid.across);
+    sums.begin({.in = std::as_bytes(std::span(in)), .out = std::as_writable_bytes(std::span(out))}, partial,
+               {.unit = 0, .blocks = {bounds, sizeof(float)}})
+        .wait();
+    grid.copy->drain();
+    const int n = world.world();
+    const std::size_t first = grid.copy->rank() == 0 ? 0 : 50000;
+    for (std::size_t i = 0; i < numel; ++i)
+      ASSERT_EQ(out[i], static_cast<float>(n * static_cast<int>(first + i) + n * (n - 1) / 2)) << i;
   });
 }
 

@@ -247,7 +247,7 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
              out.size(), world());
   const Signature own = next(Operation::kAllToAll, in.size(), tag);
   Post& mine = posts_.collective(own, in, peers_);
-  count(in.size() - bytes, bytes * (world() - 1), tag);
+  count(tag.blocks.size_of_others(rank(), world(), in.size()), bytes * (world() - 1), tag);
   return make_work([=, this, &mine] {
     const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
     if (bytes > 0) copy(block(rank()), in.data() + begin);
@@ -268,7 +268,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
   const std::size_t begin = tag.blocks.offset(rank(), world(), request.in.size());
   const Signature own = next(Operation::kReduceScatter, request.in.size(), tag);
   Post& mine = posts_.collective(own, request.in, peers_);
-  count(request.in.size() - bytes, bytes * (world() - 1), tag);
+  count(tag.blocks.size_of_others(rank(), world(), request.in.size()), bytes * (world() - 1), tag);
   auto ready = [=, this] { return posted(peers_, own) == peers_; };
   auto reduce = [=, this] {
     await_all(own);

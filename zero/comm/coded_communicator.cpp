@@ -136,8 +136,10 @@ class CodedCommunicator::Gather final : public Exchange {
 class CodedCommunicator::Sum final : public Exchange {
  public:
   Sum(CodedCommunicator& comm, const ReduceScatter& request, std::uint64_t key, CommTag tag)
-      : Exchange(comm, comm.codecs_.reduce,
-                 static_cast<std::int64_t>(request.in.size() / size_of(request.dtype)) / comm.world(), tag),
+      : Exchange(
+            comm, comm.codecs_.reduce,
+            static_cast<std::int64_t>(tag.blocks.size(0, comm.world(), request.in.size()) / size_of(request.dtype)),
+            tag),
         request_(request),
         key_(key) {}
 
@@ -146,13 +148,15 @@ class CodedCommunicator::Sum final : public Exchange {
   std::int64_t& counted() override { return comm_.sent_.sums; }
   void fill(std::int64_t first, std::int64_t numel, std::byte* wire) override {
     for (int r = 0; r < world_; ++r, wire += coded_bytes(numel)) {
-      const std::int64_t at = r * numel_ + first;
-      const std::byte* const from = request_.in.data() + at * static_cast<std::int64_t>(size_of(request_.dtype));
+      const auto width = static_cast<std::int64_t>(size_of(request_.dtype));
+      const std::int64_t at =
+          static_cast<std::int64_t>(tag_.blocks.offset(r, world_, request_.in.size())) / width + first;
+      const std::byte* const from = request_.in.data() + at * width;
       encode_for_wire(codec_, {from, request_.dtype, numel}, {key_, at}, wire);
     }
   }
   Work send(std::span<const std::byte> wire, std::span<std::byte> into) override {
-    return comm_.inner_.all_to_all(wire, into, tag_);
+    return comm_.inner_.all_to_all(wire, into, {.unit = tag_.unit, .control = tag_.control});
   }
   // By blocks of statistics, which stay in cache. The sum begins with what it is to begin with, and is then as any other.
   void empty(std::int64_t first, std::int64_t numel) override {

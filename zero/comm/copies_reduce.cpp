@@ -6,16 +6,16 @@
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"
+#include "zero/plan/copy_pieces.h"
 
 namespace zero {
 namespace {
 
-// What `total` holds becomes the request's sum, with its statistics.
-void put_total(std::span<const float> total, const ReduceScatter& request) {
-  if (request.stats != nullptr) *request.stats = {};
+// What `total` holds becomes the request's sum, from byte `first` of its output on. Adds its statistics to the request's.
+void add_total(std::span<const float> total, const ReduceScatter& request, std::size_t first = 0) {
   const std::byte* const in[] = {reinterpret_cast<const std::byte*>(total.data())};
   sum_ranks({.in = in,
-             .out = request.out.data(),
+             .out = request.out.data() + first,
              .out_dtype = request.out_dtype,
              .numel = std::ssize(total),
              .accumulate = request.accumulate},
@@ -42,7 +42,8 @@ class ReduceInBlocks final : public Work::Operation {
     across_.reduce_scatter({.in = all, .out = mine}, between).wait();
     across_.drain();  // the others' blocks come in place of what they read
     across_.all_gather(mine, all, between).wait();
-    put_total(shard(), request_);
+    if (request_.stats != nullptr) *request_.stats = {};
+    add_total(shard(), request_);
     across_.drain();
   }
 
@@ -70,68 +71,167 @@ Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, cons
 
 // ---- the chain ----------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Of the pieces that come next: receives from below, for messages that wait for the news that they are expected, and sums
+// within the copy.
+constexpr int kMostExpected = 8, kMostSums = 2;
+static_assert(copy_piece_numel(1) % kStatsBlock == 0);
+
+}  // namespace
+
+// A sum that is under way. Its pieces go up in their order, after those of sums that began earlier, and so come down.
 class SumOverCopies::Chained final : public Work::Operation {
  public:
   Chained(SumOverCopies& chain, const ReduceScatter& request, std::span<float> partial, CommTag tag)
       : chain_(chain), across_(chain.across_), request_(request), partial_(partial), tag_(tag) {
-    if (!is_first()) from_below_ = across_.receive(block(), across_.rank() - 1, tag);
-    ReduceScatter own{.in = request.in, .dtype = request.dtype, .out = block()};
-    if (!is_first()) own.onto = block();
-    sum_ = chain.copy_.reduce_scatter(own, tag);
+    std::size_t largest = 0;  // block of a rank of the copy: each of them passes as many pieces
+    for (int rank = 0; rank < chain.copy_.world(); ++rank)
+      largest =
+          std::max(largest, tag.blocks.size(rank, chain.copy_.world(), request.in.size()) / size_of(request.dtype));
+    piece_ = static_cast<std::size_t>(copy_piece_numel(static_cast<std::int64_t>(largest)));
+    num_pieces_ = std::max<std::size_t>(1, (largest + piece_ - 1) / piece_);
+    if (request.stats != nullptr) *request.stats = {};
     chain_.under_way_.push_back(this);
   }
   ~Chained() override { std::erase(chain_.under_way_, this); }
   Chained(const Chained&) = delete;
   Chained& operator=(const Chained&) = delete;
 
-  void wait() override {
-    ZERO_CHECK(chain_.under_way_.front() == this, "a sum over copies is waited for before one that began earlier");
-    pass_up();
-    if (!is_last()) {
-      across_.drain();  // the total comes into the same block
-      Work total = across_.receive(block(), across_.rank() + 1, tag_);
-      // One sum ahead and no more: drain() waits until those above have read what was passed up, each in its turn.
-      if (chain_.under_way_.size() > 1) chain_.under_way_[1]->pass_up();
-      total.wait();
-    }
-    if (!is_first()) across_.send(block(), across_.rank() - 1, tag_).wait();
-    put_total(partial_, request_);
-    if (!is_first()) across_.drain();
+  void wait() override { chain_.wait(*this); }
+
+  bool is_up() const { return num_up_ == num_pieces_; }
+  bool is_down() const { return num_down_ == num_pieces_; }
+  int num_expected() const { return static_cast<int>(from_below_.size()); }
+  int num_summing() const { return static_cast<int>(sums_.size()); }
+
+  // Each of the next piece; false where there is none.
+  bool expect_next() {
+    const std::size_t next = num_up_ + from_below_.size();
+    if (next == num_pieces_) return false;
+    from_below_.push_back(piece(next).empty() ? Work() : across_.receive(bytes(next), across_.rank() - 1, tag_));
+    return true;
+  }
+  bool sum_next() {
+    const std::size_t next = num_up_ + sums_.size();
+    if (next == num_pieces_) return false;
+    ReduceScatter own{.in = request_.in, .dtype = request_.dtype, .out = bytes(next)};
+    if (!chain_.is_first()) own.onto = bytes(next);
+    CommTag tag = tag_;
+    tag.blocks = tag_.blocks.part(next * piece_, piece_, size_of(request_.dtype));
+    sums_.push_back(chain_.copy_.reduce_scatter(own, tag));
+    return true;
   }
 
-  // The sum of the copies up to this one is complete, and on its way to the next.
+  // The sum of the copies up to this one is complete, of one piece, and on its way to the next copy. That of the last copy
+  // is the total.
   void pass_up() {
-    if (std::exchange(is_passed_up_, true)) return;
-    from_below_.wait();
-    sum_.wait();
-    if (!is_last()) across_.send(block(), across_.rank() + 1, tag_).wait();
+    if (!chain_.is_first()) take(from_below_).wait();
+    take(sums_).wait();
+    const std::size_t number = num_up_++;
+    if (chain_.is_last()) {
+      put_total(number);
+      return;
+    }
+    const std::span<std::byte> block = bytes(number);
+    to_above_.push_back(block.empty() ? Work() : across_.send(block, across_.rank() + 1, tag_));
+    // Into the same memory: a total comes only when the copy above has read all of the piece.
+    totals_.push_back(block.empty() ? Work() : across_.receive(block, across_.rank() + 1, tag_));
   }
 
-  bool is_first() const { return across_.rank() == 0; }
+  void come_down() {
+    take(totals_).wait();
+    take(to_above_).wait();
+    put_total(num_down_);
+  }
 
  private:
-  bool is_last() const { return across_.rank() + 1 == across_.world(); }
-  std::span<std::byte> block() const { return std::as_writable_bytes(partial_); }
+  static Work take(std::deque<Work>& works) {
+    Work first = std::move(works.front());
+    works.pop_front();
+    return first;
+  }
+
+  std::span<float> piece(std::size_t number) const {
+    const std::size_t begin = std::min(number * piece_, partial_.size());
+    return partial_.subspan(begin, std::min(piece_, partial_.size() - begin));
+  }
+  std::span<std::byte> bytes(std::size_t number) const { return std::as_writable_bytes(piece(number)); }
+
+  // The total of a piece is there, for this copy and those below.
+  void put_total(std::size_t number) {
+    const std::span<float> total = piece(number);
+    if (!chain_.is_first() && !total.empty()) across_.send(bytes(number), across_.rank() - 1, tag_).wait();
+    const std::size_t width = size_of(request_.out_dtype);
+    add_total(total, request_, static_cast<std::size_t>(total.data() - partial_.data()) * width);
+    ++num_down_;
+  }
 
   SumOverCopies& chain_;
   Communicator& across_;
   ReduceScatter request_;
   std::span<float> partial_;
   CommTag tag_;
-  Work from_below_, sum_;
-  bool is_passed_up_ = false;
+  std::size_t piece_ = 0, num_pieces_ = 0;  // elements of a piece, and the pieces of the largest block
+  std::size_t num_up_ = 0, num_down_ = 0;
+  std::deque<Work> from_below_, sums_;  // of the pieces that go up next
+  std::deque<Work> to_above_, totals_;  // of the pieces that come down next
 };
 
-SumOverCopies::SumOverCopies(Communicator& copy, Communicator& across) : copy_(copy), across_(across) {}
+SumOverCopies::SumOverCopies(Communicator& copy, Communicator& across) : copy_(copy), across_(across) {
+  // So many that the first total is there when the next piece has gone up. The first copy waits for nobody below.
+  const int above = across.world() - 1 - across.rank();
+  most_ahead_ = is_first() ? kMostPiecesAhead : std::min(2 * above + 1, kMostPiecesAhead);
+}
+
+// In the order of the sums: the other side counts messages, and ranks of a copy their collectives.
+void SumOverCopies::look_ahead() {
+  int expected = 0, summing = 0;
+  for (const Chained* sum : under_way_) {
+    expected += sum->num_expected();
+    summing += sum->num_summing();
+  }
+  for (Chained* sum : under_way_) {
+    while (!is_first() && expected < kMostExpected && sum->expect_next()) ++expected;
+    while (summing < kMostSums && sum->sum_next()) ++summing;
+  }
+}
+
+// The next piece of all sums; false where there is none.
+bool SumOverCopies::pass_up() {
+  const auto next = std::ranges::find_if(under_way_, [](const Chained* sum) { return !sum->is_up(); });
+  if (next == under_way_.end()) return false;
+  look_ahead();
+  (*next)->pass_up();
+  ahead_ += is_last() ? 0 : 1;
+  return true;
+}
+
+void SumOverCopies::wait(Chained& sum) {
+  ZERO_CHECK(under_way_.front() == &sum, "a sum over copies is waited for before one that began earlier");
+  while (!sum.is_down()) {
+    while (ahead_ < most_ahead_ && !sum.is_down() && pass_up()) {
+    }
+    if (sum.is_down()) break;
+    sum.come_down();
+    --ahead_;
+  }
+  if (!is_first()) across_.drain();
+}
 
 Work SumOverCopies::begin(const ReduceScatter& request, std::span<float> partial, CommTag tag) {
   request.check(copy_.world(), copy_.rank(), tag.blocks);
   ZERO_CHECK(partial.size() * size_of(request.out_dtype) == request.out.size(),
              "a block of {} elements is summed in {}", request.out.size() / size_of(request.out_dtype), partial.size());
   if (across_.world() == 1) return copy_.reduce_scatter(request, tag);
-  // The first copy waits for nobody below: its sum travels while this rank computes.
-  if (under_way_.size() == 1 && under_way_[0]->is_first()) under_way_[0]->pass_up();
-  return Work(std::make_unique<Chained>(*this, request, partial, tag));
+  // The first copy's pieces travel while this rank computes.
+  if (is_first() && under_way_.size() == 1) {
+    while (ahead_ < most_ahead_ && pass_up()) {
+    }
+  }
+  auto sum = std::make_unique<Chained>(*this, request, partial, tag);
+  look_ahead();
+  return Work(std::move(sum));
 }
 
 }  // namespace zero

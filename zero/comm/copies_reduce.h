@@ -8,9 +8,10 @@
 // over all ranks of the run, in the order of ranks, to the bit what a reduce_scatter of the world with the same blocks
 // gives: in[0] + in[1] + ... in fp32. Partial sums go from copy to copy in that order, and the total comes back.
 //
-// A rank sends its copy (S-1)/S of `in`, and the copies beside its own one fp32 block each. The first copy waits
-// for the last: R - 1 blocks there and R - 1 back. While a total comes down, the partial sum of the next unit goes up, so
-// that both directions of a link are in use where two sums are under way.
+// A rank sends its copy (S-1)/S of `in`, and the copies beside its own one fp32 block each. A block travels in pieces: while a copy
+// adds its ranks to one, the next comes from below and the totals of earlier ones from above, so that both directions of all
+// links are in use at once. A sum takes the time of its block, and of 2 (R - 1) pieces that fill the chain; where another
+// sum has begun, its first pieces follow the last ones.
 #pragma once
 
 #include <deque>
@@ -32,9 +33,17 @@ class SumOverCopies {
  private:
   class Chained;
 
+  bool is_first() const { return across_.rank() == 0; }
+  bool is_last() const { return across_.rank() + 1 == across_.world(); }
+  void look_ahead();
+  bool pass_up();
+  void wait(Chained& sum);
+
   Communicator& copy_;
   Communicator& across_;
   std::deque<Chained*> under_way_;
+  int most_ahead_;  // pieces that this copy may have passed up, and whose totals it has not waited for
+  int ahead_ = 0;   // of these, as many there are
 };
 
 // The same where `across` codes what crosses (zero/comm/coded_communicator.h), so that partial sums would be rounded again

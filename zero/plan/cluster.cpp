@@ -1,9 +1,11 @@
 #include "zero/plan/cluster.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "zero/plan/copy_pieces.h"
 #include "zero/plan/estimate.h"
 #include "zero/plan/partition.h"
 #include "zero/plan/weighted_cut.h"
@@ -182,19 +184,26 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   // On the way from the first copy to the last: borders between machines, and copies.
   const int borders = std::min(mesh.copies, cluster.hosts) - 1;
   const int passages = mesh.copies - 1;
-  const Exchange between = along.exchange(calls.reductions + 2.0 * borders);
+  const Exchange between = along.exchange(2.0 * borders);
   exchange += between;
-  // Of one unit, from a copy to the next: over a network, by all pairs of ranks on two sides of a border between machines.
-  const double unit = crossing / std::max(1, calls.reductions);
+  // Of one piece of a unit, from a copy to the next: over a network, by all pairs of ranks on two sides of a border between
+  // machines.
+  const double reductions = std::max(1, calls.reductions);
+  const double unit = crossing / reductions;
+  const auto numel = static_cast<std::int64_t>(unit / sizeof(float));
+  const auto pieces =
+      std::max(1.0, std::ceil(static_cast<double>(numel) / static_cast<double>(copy_piece_numel(numel))));
   const int pairs = std::min(mesh.shard, cluster.ranks);
-  const double over_network = cluster.network > 0 ? pairs * unit / cluster.network : 0;
-  const double within_host = cluster.within > 0 ? unit / cluster.within : 0;
-  const double way = borders * over_network + (passages - borders) * within_host;
-  // The first unit goes up and the last comes down alone: what the bytes above do not have but for one passage. Two units are
-  // under way at a time, so that a long chain takes longer than its bytes.
-  exchange.delay += 2 * way - (borders > 0 ? over_network : within_host);
+  const double over_network = cluster.network > 0 ? pairs * unit / pieces / cluster.network : 0;
+  const double within_host = cluster.within > 0 ? unit / pieces / cluster.within : 0;
+  const double round = 2 * (borders * over_network + (passages - borders) * within_host);  // up, and down again
+  // The first piece goes up and the last comes down alone: what the bytes above do not have but for one passage. The pieces
+  // of two units are under way at a time, so that a long chain takes longer than its bytes.
+  exchange.delay += round - (borders > 0 ? over_network : within_host);
   const double bytes = seconds_of({.within = between.within, .leaving = between.leaving}, cluster);
-  exchange.delay += std::max(0.0, calls.reductions * way - bytes);
+  const double under_way = std::min<double>(kMostPiecesAhead, 2 * pieces);
+  const double waiting = 2 * borders * cluster.latency;
+  exchange.delay += std::max(0.0, reductions * pieces * (round + waiting) / under_way - bytes);
   return exchange;
 }
 

@@ -7,7 +7,7 @@
 // Ranks are numbered machine by machine. A rank sends its part of a gather or a reduction to each other rank of its group
 // directly, so the bytes that leave a machine follow from which ranks are on it. The ranks of a machine share its link; both
 // directions are as fast and carry as much. Where shards differ in size (zero/plan/weighted_cut.h), so do the bytes of ranks. Messages that follow each other each take `latency` more. A unit's gradient passes
-// from copy to copy (mesh.h): units follow each other through that chain, and the first one passes all of it alone.
+// from copy to copy in pieces (copy_pieces.h), which follow each other through that chain; the first one passes all of it alone.
 //
 // Values only; Local. Thousands of ranks take microseconds.
 #pragma once
