@@ -96,6 +96,7 @@ def run(command, rank, factor, environment=None, is_enough=None, period=PERIOD, 
 def ddp_report(args, factor, folder, **asked):
     """args: python, ranks, steps, batch, and perhaps period. `asked`: eval_every, until_loss."""
     report = folder / "ddp.json"
+    report.unlink(missing_ok=True)  # of a run before in the same folder
     shared = dict(steps=args.steps, batch=args.batch, report=str(report), eval_every=0, until_loss=0) | asked
     command = [args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks), __file__, json.dumps(shared)]
     run(command, args.ranks - 1, factor, dict(os.environ, OMP_NUM_THREADS="1"), is_enough=report.exists,  # some abort as they exit
