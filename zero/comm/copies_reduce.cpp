@@ -75,7 +75,7 @@ namespace {
 
 // Of the pieces that come next: receives from below, for messages that wait for the news that they are expected, and sums
 // within the copy.
-constexpr int kMostExpected = 8, kMostSums = 2;
+constexpr int kReceivesAhead = 8, kSumsAhead = 2;
 static_assert(copy_piece_numel(1) % kStatsBlock == 0);
 
 }  // namespace
@@ -192,8 +192,8 @@ void SumOverCopies::look_ahead() {
     summing += sum->num_summing();
   }
   for (Chained* sum : under_way_) {
-    while (!is_first() && expected < kMostExpected && sum->expect_next()) ++expected;
-    while (summing < kMostSums && sum->sum_next()) ++summing;
+    while (!is_first() && expected < kReceivesAhead && sum->expect_next()) ++expected;
+    while (summing < kSumsAhead && sum->sum_next()) ++summing;
   }
 }
 
