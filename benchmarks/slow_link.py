@@ -26,6 +26,7 @@ the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and with
 import argparse
 import dataclasses
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -286,8 +287,9 @@ def print_link(bench, systems, link, alone, curves, timings):
         rows.append([system.name, f"{1000 * step:.0f}", f"{statistics.median(run['sent'] for run in runs) / 1e6:.3f}",
                      *loss_cells(curves.get((system.name, link)), step, args.loss > 0),
                      f"{step / predicted[system.name]:.2f}" if system.name in predicted else ""])
-    print(f"{bench.ranks} a machine, {args.repeat} rounds; a step without exchange takes {1000 * alone:.0f} ms\n")
-    print_table([f"{link} Mbit/s", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {args.loss:g} (steps)",
+    shape = "one rank a machine" if bench.ranks == 1 else "two ranks a machine"
+    print(f"{args.repeat} rounds; a step without exchange takes {1000 * alone:.0f} ms\n")
+    print_table([f"{link} Mbit/s, {shape}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {args.loss:g} (steps)",
                  f"validation loss after {LOSS_AFTER} steps", "of the prediction"], rows)
     plan = plan_cluster(bench, link, {}, alone)
     widest = max(spread, key=spread.get)
@@ -297,6 +299,7 @@ def print_link(bench, systems, link, alone, curves, timings):
 
 def main():
     args = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # machines and ranks do not outlive it
     has_torch, has_torchft = has(args.python, "torch"), has(args.python, "torchft")
     links = [int(link) for link in args.mbits.split(",")]
     with LinkedMachines() as machines, tempfile.TemporaryDirectory() as path:
