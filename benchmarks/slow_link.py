@@ -11,7 +11,8 @@ constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
 - **step ms, MB a machine sent a step**: means over the steps after the first, from end to end of a step, as the first machine's card counts,
   headers and all; of the bytes those of a run of that first step alone are taken off. A cell is the median over the rounds, in which the
   systems take turns. A run has --steps such steps. Ways that exchange in rounds have at least 50, so that every round of 10 or 50 is whole,
-  and PowerSGD, which begins with two steps of whole gradients (here the first ones), has 50, too.
+  and PowerSGD, which begins with two steps of whole gradients, has 50, too. The first steps of PowerSGD and of `stale` are two: `stale`
+  pulls no weights for the second.
 - **seconds to a loss**: steps that a run of its own took to a validation loss (480 windows, every 10 steps; at most --give-up steps), times
   the mean step. That run has no limit on its link: what a way learns does not depend on the link. `async` is the one exception: it has such a
   run on each link. Local steps show the weights that copies share, which change with each round; torchft is evaluated where a round ends.
@@ -51,10 +52,13 @@ class System:
     keys: dict = None  # of zero.cpp
     peer: str = ""
     first: int = 1     # steps that are not like the others
+    fewest: int = 1    # steps after these
 
     def __post_init__(self):
-        self.depends_on_link = self.keys is not None and self.keys.get("sync.mode") == "async"
-        self.has_rounds = self.peer.startswith("diloco") or self.keys is not None and self.keys.get("sync.mode") == "local"
+        mode = (self.keys or {}).get("sync.mode")
+        self.depends_on_link = mode == "async"
+        if mode == "local" or self.peer.startswith("diloco"):
+            self.fewest = ROUND
 
 
 SETS = {1: [System("stage 2", {"zero.stage": 2}),
@@ -70,14 +74,14 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("local steps, 10 a round, on their way while copies compute",
                    {**LOCAL, "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
             System("DDP", peer="ddp"),
-            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2),
+            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
             System("torchft's DiLoCo, 50 a round", peer="diloco 50"),
             System("torchft's DiLoCo, 10 a round", peer="diloco 10")],
         2: [System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
             System("stage 2, groups of 2", PAIRS),
             System("stage 2, groups of 2, int8 between groups", {**PAIRS, "comm.outer_wire": "int8"}),
             System("groups of 2, local steps, 50 a round", {**PAIRS, "sync.mode": "local", "sync.local_steps": 50}),
-            System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}),
+            System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
             System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
             System("DDP", peer="ddp")]}
 
@@ -159,8 +163,7 @@ class Bench:
 
     def timing(self, system, sent_first):
         """{"step": seconds, "sent": bytes a step}; sent_first: bytes of a run of its first steps alone."""
-        whole = system.has_rounds or system.first > 1
-        steps = max(self.args.steps, ROUND) if whole else self.args.steps
+        steps = max(self.args.steps, system.fewest)
         found = self.run(system, system.first + steps)
         return {"step": statistics.mean(found["times"][system.first:]), "sent": (found["sent"] - sent_first) / steps}
 
