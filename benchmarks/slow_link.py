@@ -1,341 +1,319 @@
 #!/usr/bin/env python3
-"""A GPT on two machines with a slow link between them: what each system sends, how long a step takes, what it has learned.
+"""A GPT on two machines with a slow link between them: what each system sends, how long a step takes, how long a loss.
 
-    sudo python3 benchmarks/slow_link.py                                   # 50 and 500 Mbit/s, 300 steps
-    sudo python3 benchmarks/slow_link.py --mbits 50 --steps 100 --python /path/with/torch/bin/python3
+    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3       # 50 and 500 Mbit/s, one and two ranks a machine
+    sudo python3 benchmarks/slow_link.py --mbits 50 --ranks 1 --repeat 1 --only local
 
-The machines are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Each has one
-rank, which talks over Gloo. All train the model of examples/shakespeare on its text: the same samples a step, AdamW with a
-constant learning rate, one thread. "sent" is what the first machine's card counts, headers and all; "loss" the validation loss after
-the last step, "seconds" all steps together, without the first. "of the prediction" is the measured step over what `zero plan
---cluster` says for that link, with the computation that a step took without any exchange. Beneath the table stand the ways that
-`zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one model, and of all that
-were both planned and measured. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out,
-and without torchft in it (`pip install torchft`) its DiLoCo.
+The machines are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Ranks talk over
+Gloo. All train the model of examples/shakespeare on its text from the same first weights, with the same 12 samples a step, AdamW with a
+constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
+
+- **step ms, MB a machine sent a step**: means over the steps after the first, from end to end of a step, as the first machine's card counts,
+  headers and all; of the bytes those of a run of that first step alone are taken off. A cell is the median over the rounds, in which the
+  systems take turns. A run has --steps such steps. Ways that exchange in rounds have at least 50, so that every round of 10 or 50 is whole,
+  and PowerSGD, which begins with two steps of whole gradients, has 50, too. The first steps of PowerSGD and of `stale` are two: `stale`
+  pulls no weights for the second.
+- **seconds to a loss**: steps that a run of its own took to a validation loss (480 windows, every 10 steps; at most --give-up steps), times
+  the mean step. That run has no limit on its link: what a way learns does not depend on the link. `async` is the one exception: it has such a
+  run on each link. Local steps show the weights that copies share, which change with each round; torchft is evaluated where a round ends.
+- **of the prediction**: the measured step over what `zero plan --cluster` says for that link, with the computation that a step took
+  without any exchange.
+
+Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
+model, and of all that were both planned and measured. A line on stderr for each run has all its figures. Without a Python that has torch,
+the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft`) its DiLoCo.
 """
 
 import argparse
-import contextlib
-import datetime
+import dataclasses
 import json
-import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from linked_machines import ADDRESSES, LinkedMachines
+from slow_link_peer import BATCH, EVALUATED, LR, SEED, VALIDATION
+from time_to_loss import evals_of, first_below
 from training_run import ROOT, find_zero, print_table
 
-LAYERS, WIDTH, HEADS, CONTEXT, BATCH, VOCAB = 4, 128, 4, 64, 6, 256  # BATCH: of a rank
-TEXT = ROOT / "examples/shakespeare/input.txt"
-VALIDATION = 0.1
-LR = 1e-3
-ZERO = {"zero.cpp": {"zero.stage": 2},
-        "zero.cpp, int8": {"zero.stage": 2, "comm.reduce_wire": "int8"},
-        "zero.cpp, stage 3": {"zero.stage": 3},
-        "zero.cpp, stage 3, int8": {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"},
-        "zero.cpp, copies": {"zero.stage": 0, "zero.group": 1},
-        "zero.cpp, copies, int8": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int8"},
-        "zero.cpp, copies, int4": {"zero.stage": 0, "zero.group": 1, "comm.outer_wire": "int4"},
-        "zero.cpp, local 50": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 50},
-        "zero.cpp, local 10": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10},
-        "zero.cpp, local 10, int8": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"},
-        "zero.cpp, local 10, on its way": {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2,
-                                           "sync.overlap": 5}}
-PEERS = {"DDP": "ddp", "DDP, PowerSGD": "powersgd"}
-TORCHFT = {f"torchft, DiLoCo {steps}": f"diloco {steps}" for steps in (50, 10)}
-ADDRESSES = ["10.78.0.1", "10.78.0.2"]
-ADDRESS = ADDRESSES[0]
+CONFIG = "examples/shakespeare/shakespeare.toml"
+EVAL_EVERY, LOSS_AFTER = 10, 100
+ROUND = 50  # steps: of the longest round of local steps
+COPIES, LOCAL = {"zero.stage": 0, "zero.group": 1}, {"zero.stage": 0, "zero.group": 1, "sync.mode": "local"}
+PAIRS, SERVED = {"zero.stage": 2, "zero.group": 2}, {"sync.servers": 1}
+
+
+@dataclasses.dataclass
+class System:
+    name: str
+    keys: dict = None  # of zero.cpp
+    peer: str = ""
+    first: int = 1     # steps that are not like the others
+    fewest: int = 1    # steps after these
+
+    def __post_init__(self):
+        mode = (self.keys or {}).get("sync.mode")
+        self.depends_on_link = mode == "async"
+        if mode == "local" or self.peer.startswith("diloco"):
+            self.fewest = ROUND
+
+
+SETS = {1: [System("stage 2", {"zero.stage": 2}),
+            System("stage 2, int8", {"zero.stage": 2, "comm.reduce_wire": "int8"}),
+            System("stage 3", {"zero.stage": 3}),
+            System("stage 3, int8 both ways", {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"}),
+            System("each rank a copy", COPIES),
+            System("each rank a copy, int8 between copies", {**COPIES, "comm.outer_wire": "int8"}),
+            System("each rank a copy, int4 between copies", {**COPIES, "comm.outer_wire": "int4"}),
+            System("local steps, 50 a round", {**LOCAL, "sync.local_steps": 50}),
+            System("local steps, 10 a round", {**LOCAL, "sync.local_steps": 10}),
+            System("local steps, 10 a round, int8", {**LOCAL, "sync.local_steps": 10, "comm.outer_wire": "int8"}),
+            System("local steps, 10 a round, on their way while copies compute",
+                   {**LOCAL, "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
+            System("DDP", peer="ddp"),
+            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
+            System("torchft's DiLoCo, 50 a round", peer="diloco 50"),
+            System("torchft's DiLoCo, 10 a round", peer="diloco 10")],
+        2: [System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
+            System("stage 2, groups of 2", PAIRS),
+            System("stage 2, groups of 2, int8 between groups", {**PAIRS, "comm.outer_wire": "int8"}),
+            System("groups of 2, local steps, 50 a round", {**PAIRS, "sync.mode": "local", "sync.local_steps": 50}),
+            System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
+            System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
+            System("DDP", peer="ddp")]}
 
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--mbits", default="50,500")
-    a.add_argument("--steps", type=int, default=300)
+    a.add_argument("--ranks", default="1,2", help="of a machine: 1, 2, or both sets of systems")
+    a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
+    a.add_argument("--steps", type=int, default=20, help="of a run, after the first; with rounds at least 50")
+    a.add_argument("--loss", type=float, default=2.65, help="validation loss to which seconds are told; 0: leave that out")
+    a.add_argument("--give-up", type=int, default=300, help="steps after which that loss is not reached")
     a.add_argument("--only", default="", help="systems whose names contain this")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
-    a.add_argument("--peer", help=argparse.SUPPRESS)
-    a.add_argument("--report", help=argparse.SUPPRESS)
     return a.parse_args()
 
 
-# ---- a rank of a peer ------------------------------------------------------------------------------------------------
+def zero_flags(keys):
+    always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "data.validation": VALIDATION, "optimizer.lr": LR,
+              "schedule.name": "constant", "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
+    return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
 
 
-def make_gpt():
-    import torch
-    from torch import nn
+class Bench:
+    """Runs of the systems, between two machines with `ranks` ranks each."""
 
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.attention, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+    def __init__(self, args, machines, folder):
+        self.args, self.machines, self.folder = args, machines, folder
+        self.ranks = 1
 
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = (y.view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1))
-            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).reshape(b, t, WIDTH))
-            return x + self.down(nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+    def first_weights(self):
+        """The file of the weights with which every run begins: those of a step that moves nothing."""
+        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "train.eval_batches": 1, "train.eval_every": 0,
+                "run.dir": self.folder / "first"}
+        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *zero_flags(keys)], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stdout + done.stderr)
+        return self.folder / "first/model.safetensors"
 
-    class Gpt(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.places = nn.Embedding(VOCAB, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-            self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
-            for name, p in self.named_parameters():
-                if p.dim() >= 2:
-                    nn.init.normal_(p, 0, 0.02 / (2 * LAYERS) ** 0.5 if "out." in name or "down." in name else 0.02)
-                elif name.endswith("bias"):
-                    nn.init.zeros_(p)
+    def run(self, system, steps, until_loss=None):
+        """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}; with `until_loss` it is evaluated, and ends
+        when that is reached."""
+        run = self.run_zero if system.keys is not None else self.run_peer
+        return run(system, steps, until_loss)
 
-        def forward(self, x, targets):
-            x = self.norm(self.blocks(self.tokens(x) + self.places(torch.arange(x.size(1)))))
-            return nn.functional.cross_entropy((x @ self.tokens.weight.T).view(-1, VOCAB), targets.reshape(-1))
+    def run_zero(self, system, steps, until_loss):
+        curve = until_loss is not None
+        ranks = self.ranks
+        evaluators, batch = (1, BATCH // (2 * ranks - 1)) if "sync.servers" in system.keys else (2 * ranks, BATCH // (2 * ranks))
+        keys = {"train.steps": steps, "train.eval_every": EVAL_EVERY if curve else 0,
+                "train.eval_batches": EVALUATED // (evaluators * batch) if curve else 1, "train.log_every": EVAL_EVERY if curve else steps,
+                "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        metrics = self.folder / "run/metrics.jsonl"
+        metrics.unlink(missing_ok=True)
+        command = [self.args.zero, "train", CONFIG, "--overwrite", "--world-size", 2 * ranks, "--local-world-size", ranks, "--master-addr",
+                   ADDRESSES[0], "--master-port", 29500, *zero_flags(keys)]
+        sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
+                                 (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        ends = [line["t"] for line in lines if "step_seconds" in line]
+        # From end to end: between two steps ranks wait for each other, too.
+        return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics)}
 
-    return Gpt()
+    def run_peer(self, system, steps, until_loss):
+        report = self.folder / "peer.json"
+        curve = until_loss is not None
+        told = {"system": system.peer, "ranks": 2 * self.ranks, "steps": steps, "weights": str(self.folder / "first/model.safetensors"),
+                "report": str(report), "eval_every": EVAL_EVERY if curve else 0, "until_loss": until_loss, "at_least": LOSS_AFTER}
+        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks/slow_link_peer.py", json.dumps(told)], self.ranks)
+        return json.loads(report.read_text()) | {"sent": sent}
 
+    def curve(self, system):
+        """{"steps": to the loss, or None; "loss": after 100 steps, or None}."""
+        evals = self.run(system, self.args.give_up, self.args.loss)["evals"]
+        reached = first_below(evals, self.args.loss)
+        return {"steps": reached[2] if reached else None, "loss": next((loss for _, loss, step in evals if step == LOSS_AFTER), None),
+                "curve": [[step, round(loss, 4)] for _, loss, step in evals]}
 
-def over_ddp(model, system):
-    """The model whose gradients DDP averages."""
-    import torch
-    import torch.distributed as dist
-    dist.init_process_group("gloo", init_method=f"tcp://{ADDRESS}:29600", rank=int(os.environ["RANK"]), world_size=2)
-    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # one bucket: over gloo, PowerSGD mixes up two
-    if system == "powersgd":
-        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
-        model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
-                                 powerSGD_hook.powerSGD_hook)
-    return model
-
-
-@contextlib.contextmanager
-def over_torchft(model, optimizer, local_steps):
-    """torchft's DiLoCo: each rank is a replica with a store of its own; they find each other through rank 0's lighthouse."""
-    import torch
-    import torch.distributed as dist
-    from torchft import Manager, ProcessGroupGloo
-    from torchft.coordination import LighthouseServer
-    from torchft.local_sgd import DiLoCo
-    rank = int(os.environ["RANK"])
-    lighthouse = LighthouseServer(bind=f"{ADDRESS}:29700", min_replicas=2) if rank == 0 else None
-    store = dist.TCPStore(ADDRESSES[rank], 29600, is_master=True, wait_for_workers=False)
-    patience = datetime.timedelta(seconds=60)
-    manager = Manager(pg=ProcessGroupGloo(timeout=patience), load_state_dict=lambda _: None, state_dict=dict, min_replica_size=2,
-                      use_async_quorum=False, timeout=patience, rank=0, world_size=1, store_addr=ADDRESSES[rank], store_port=store.port,
-                      lighthouse_addr=f"http://{ADDRESS}:29700", replica_id=f"replica{rank}", hostname=ADDRESSES[rank], init_sync=False)
-    outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-    try:
-        with DiLoCo(manager, [model], optimizer, outer, sync_every=local_steps, pin_memory=False):
-            yield
-    finally:
-        manager.shutdown(wait=False)
-        if lighthouse is not None:
-            time.sleep(2)  # the other replica leaves first
-            lighthouse.shutdown()
+    def timing(self, system, sent_first):
+        """{"step": seconds, "sent": bytes a step}; sent_first: bytes of a run of its first steps alone."""
+        steps = max(self.args.steps, system.fewest)
+        found = self.run(system, system.first + steps)
+        return {"step": statistics.mean(found["times"][system.first:]), "sent": (found["sent"] - sent_first) / steps}
 
 
-def peer_rank(system, steps, report):
-    import torch
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    rank = int(os.environ["RANK"])
-    model = make_gpt()
-    trained = model if system.startswith("diloco") else over_ddp(model, system)
-    decayed = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
-               {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(decayed, lr=LR, betas=(0.9, 0.99))
-    text = torch.frombuffer(bytearray(TEXT.read_bytes()), dtype=torch.uint8).long()
-    held_out = text[-int(len(text) * VALIDATION):]
-    text = text[:-len(held_out)]
-    torch.manual_seed(2 + rank)
-    times = []
-    with over_torchft(model, optimizer, int(system.split()[1])) if system.startswith("diloco") else contextlib.nullcontext():
-        begin = time.perf_counter()
-        for _ in range(steps):
-            at = torch.randint(len(text) - CONTEXT - 1, (BATCH,))
-            rows = torch.stack([text[i:i + CONTEXT + 1] for i in at])
-            trained(rows[:, :-1], rows[:, 1:]).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            end = time.perf_counter()
-            times.append(end - begin)
-            begin = end
-    with torch.no_grad():
-        rows = held_out[:(len(held_out) - 1) // CONTEXT * CONTEXT + 1]
-        inputs, targets = rows[:-1].view(-1, CONTEXT), rows[1:].view(-1, CONTEXT)
-        loss = sum(model(a, b).item() * len(a) for a, b in zip(inputs.split(64), targets.split(64))) / len(inputs)
-    if rank == 0:
-        Path(report).write_text(json.dumps({"times": times, "loss": loss}))
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+def is_enough(evals, loss):
+    return bool(evals) and evals[-1][2] >= LOSS_AFTER and first_below(evals, loss) is not None
 
 
-# ---- two machines ----------------------------------------------------------------------------------------------------
+# ---- what `zero plan` says ---------------------------------------------------------------------------------------------
 
 
-class Hosts:
-    """Two namespaces with a cable between them. rate(): bits a second each way; None: as fast as it goes."""
-
-    def __init__(self):
-        self.names = [f"zero-slow-{end}-{os.getpid()}" for end in "ab"]
-        self.cards = [f"zs{end}{os.getpid()}" for end in "ab"]
-
-    def __enter__(self):
-        for name in self.names:
-            self.ip("netns", "add", name)
-        self.ip("link", "add", self.cards[0], "netns", self.names[0], "type", "veth", "peer", "name", self.cards[1], "netns",
-                self.names[1])
-        for i, (name, card) in enumerate(zip(self.names, self.cards)):
-            self.ip("-n", name, "addr", "add", f"{ADDRESSES[i]}/24", "dev", card)
-            for device in ("lo", card):
-                self.ip("-n", name, "link", "set", device, "up")
-        return self
-
-    def __exit__(self, *_):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
-    @staticmethod
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True)
-
-    def rate(self, mbits):
-        for name, card in zip(self.names, self.cards):
-            tc = ["ip", "netns", "exec", name, "tc", "qdisc"]
-            subprocess.run([*tc, "del", "dev", card, "root"], check=False, capture_output=True)
-            if mbits is not None:
-                subprocess.run([*tc, "add", "dev", card, "root", "tbf", "rate", f"{mbits}mbit", "burst", "64kb", "latency", "300ms"],
-                               check=True)
-
-    def sent(self):
-        counter = f"/sys/class/net/{self.cards[0]}/statistics/tx_bytes"
-        return int(subprocess.run(["ip", "netns", "exec", self.names[0], "cat", counter], check=True, capture_output=True).stdout)
-
-    def run(self, command_of):
-        """One process a machine; command_of(rank) is a command. Raises with what a rank said when it failed."""
-        before = self.sent()
-        env = dict(os.environ, OMP_NUM_THREADS="1", ZERO_TOKEN="known to the ranks of a benchmark")
-        ranks = [subprocess.Popen(["ip", "netns", "exec", name, "env", f"RANK={rank}", *map(str, command_of(rank))], cwd=ROOT,
-                                  env=env | {"GLOO_SOCKET_IFNAME": self.cards[rank]}, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
-                 for rank, name in enumerate(self.names)]
-        said = [rank.communicate()[1] for rank in ranks]
-        for rank, text in zip(ranks, said):
-            if rank.returncode != 0:
-                raise RuntimeError(text[-2000:])
-        return self.sent() - before
+def plan_cluster(bench, mbits, keys, alone):
+    """`zero plan --cluster` of these keys, as a dictionary, where a step computes for `alone` seconds."""
+    flops = 1e9
+    for _ in range(2):  # the first one says how many flops a step has
+        described = bench.folder / "cluster.toml"
+        described.write_text(f'[cluster]\nhosts = 2\nranks = {bench.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n')
+        done = subprocess.run([bench.args.zero, "plan", CONFIG, "--json", "--cluster", described,
+                               *(f"--{key}={value}" for key, value in {"train.global_batch": BATCH, **keys}.items())],
+                              check=True, capture_output=True, text=True, cwd=ROOT)
+        found = json.loads(done.stdout)["cluster"]
+        flops *= found["computation_seconds"] / alone
+    return found
 
 
-def run_zero(args, hosts, keys, folder, steps):
-    settings = {"train.steps": steps, "train.global_batch": 2 * BATCH, "train.eval_every": 0, "train.eval_batches": 0, "train.sample": 0,
-                "train.log_every": steps, "data.validation": VALIDATION, "optimizer.lr": LR, "schedule.name": "constant",
-                "schedule.warmup": 0, "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0,
-                "comm.transport": "gloo", **keys}
-    flags = [f"--{key}={value}" for key, value in settings.items()]
-    sent = hosts.run(lambda rank: [args.zero, "train", "examples/shakespeare/shakespeare.toml", "--overwrite", "--rank", rank,
-                                   "--world-size", 2, "--local-rank", 0, "--local-world-size", 1, "--master-addr", ADDRESS,
-                                   "--master-port", 29500, *flags])
-    report = json.loads((folder / "run/report.json").read_text())
-    steps = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
-    ends = [step["t"] for step in steps if "step_seconds" in step]
-    # From end to end: between two steps ranks wait for each other, too.
-    return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "loss": report["val_loss"], "sent": sent}
+def predicted_step(found):
+    """Seconds of a step as planned: with servers those of a clock."""
+    way = found["ways"][found["planned"]]
+    return way["sync"]["clock_seconds"] if "sync" in way else way["seconds"]
 
 
-def run_peer(args, hosts, system, folder, steps):
-    report = folder / "peer.json"
-    sent = hosts.run(lambda rank: [args.python, __file__, "--steps", steps, "--peer", system, "--report", report])
-    return json.loads(report.read_text()) | {"sent": sent}
+def name_of_way(way):
+    """What tells two ways apart in the plan's JSON."""
+    if "sync" in way:
+        return tuple(way["sync"][key] for key in ("mode", "servers", "staleness", "quorum"))
+    none = {"gather": "none", "reduce": "none", "outer": "none"}
+    return way["stage"], way["group"], way["local"], way.get("secondary_group", 0), tuple(way.get("wire", none).values())
 
 
-def predicted(args, keys, mbits, folder):
-    """Seconds that a step's exchange takes by `zero plan --cluster`."""
-    described = describe_cluster(mbits, folder)
-    flags = [f"--{key}={value}" for key, value in {"train.global_batch": 2 * BATCH, **keys}.items()]
-    done = subprocess.run([args.zero, "plan", "examples/shakespeare/shakespeare.toml", "--json", "--cluster", described, *flags],
-                          check=True, capture_output=True, text=True, cwd=ROOT)
-    found = json.loads(done.stdout)["cluster"]
-    return found["ways"][found["planned"]]["exchange_seconds"]
-
-
-def describe_cluster(mbits, folder):
-    """The file of the two machines."""
-    described = folder / "cluster.toml"
-    described.write_text(f'[cluster]\nhosts = 2\nranks = 1\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\n')
-    return described
-
-
-def way_of(keys):
-    """What `zero plan --cluster --json` calls the way of these keys, as far as it tries it: (stage, group, local, codecs)."""
+def way_of(keys, ranks):
+    """The same, of these keys, as far as the plan tries them."""
+    if "sync.servers" in keys:
+        return keys["sync.mode"], keys["sync.servers"], keys["sync.staleness"], 0
     local = keys.get("sync.mode") == "local"
     if local and (keys["sync.local_steps"] != 50 or "sync.overlap" in keys):
         return None  # other local steps than those that are tried
     wire = tuple(keys.get(f"comm.{kind}_wire", "none") for kind in ("gather", "reduce", "outer"))
-    return keys["zero.stage"], keys.get("zero.group", 1 if local else 2), local, wire
+    return keys["zero.stage"], keys.get("zero.group") or 2 * ranks, local, 0, wire
 
 
-def choices(args, mbits, folder, alone, measured):
-    """Lines: what is chosen for this link beside what was fastest. measured: seconds of a step by system."""
-    described = describe_cluster(mbits, folder)
-    done = subprocess.run([args.zero, "plan", "examples/shakespeare/shakespeare.toml", "--json", "--cluster", described,
-                           f"--train.global_batch={2 * BATCH}"], check=True, capture_output=True, text=True, cwd=ROOT)
-    found = json.loads(done.stdout)["cluster"]
-    none = {"gather": "none", "reduce": "none", "outer": "none"}
-    planned = {(way["stage"], way["group"], way["local"], tuple(way.get("wire", none).values())): alone + way["exchange_seconds"]
-               for way in found["ways"] if "sync" not in way}
-    named = {way_of(keys): name for name, keys in ZERO.items() if name in measured}
-    both = {way: name for way, name in named.items() if way in planned}
+def choices(plan, systems, predicted, measured, ranks):
+    """Lines: what is chosen for this link beside what was fastest. predicted, measured: seconds of a step by name."""
+    planned = {name_of_way(way): way["seconds"] for way in plan["ways"]}
+    tried = {system.name: way_of(system.keys, ranks) for system in systems if system.keys is not None}
+    both = {name: way for name, way in tried.items() if way in planned}
+    one_model = {name: way for name, way in both.items() if len(way) == 5 and not way[2] and set(way[4]) == {"none"}}
     lines = []
-    for what, counts in [("one model", lambda way: not way[2] and set(way[3]) == {"none"}), ("all", lambda way: True)]:
-        ways = [way for way in both if counts(way)]
+    for what, ways in [("one model", one_model), ("all", both)]:
         if not ways:
             continue
-        chosen, fastest = min(ways, key=planned.get), min(ways, key=lambda way: measured[both[way]])
-        said, took, least = (f"{1000 * seconds:.0f} ms" for seconds in (planned[chosen], measured[both[chosen]], measured[both[fastest]]))
-        lines.append(f"{what}: zero plan chooses {both[chosen]} ({said}, measured {took}); fastest measured: {both[fastest]} ({least})")
+        chosen, fastest = min(ways, key=lambda name: planned[ways[name]]), min(ways, key=measured.get)
+        said, took, least = (f"{1000 * seconds:.0f} ms" for seconds in (predicted[chosen], measured[chosen], measured[fastest]))
+        lines.append(f"{what}: zero plan chooses {chosen} ({said}, measured {took}); fastest measured: {fastest} ({least})")
     return lines
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------------
+
+
+def loss_cells(curve, step, asked):
+    """Seconds (and steps) to the loss, and the loss after 100 steps."""
+    if not asked:
+        return ["", ""]
+    seconds = f"{curve['steps'] * step:.1f} ({curve['steps']})" if curve["steps"] else "not reached"
+    return [seconds, f"{curve['loss']:.3f}" if curve["loss"] is not None else ""]
+
+
+def told(**figures):
+    print(json.dumps(figures), file=sys.stderr, flush=True)
 
 
 def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
-def mean_step(run):
-    return statistics.mean(run["times"][1:])
+def measure(bench, systems, links):
+    """(seconds of a step without exchange, curves by name and link, {(name, link): [timings]})."""
+    apart = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
+    alone, curves, timings, sent_first = [], {}, {}, {}
+    asked = bench.args.loss > 0
+    bench.machines.rate(None)
+    for system in systems:
+        sent_first[system.name] = bench.run(system, system.first)["sent"]
+        if asked and not system.depends_on_link:
+            curve = bench.curve(system)
+            curves |= {(system.name, link): curve for link in links}
+            told(ranks=bench.ranks, system=system.name, **curve)
+    for number in range(bench.args.repeat):
+        bench.machines.rate(None)
+        alone.append(bench.timing(apart, 0)["step"])
+        told(ranks=bench.ranks, round=number, alone=alone[-1])
+        for link in links:
+            bench.machines.rate(link)
+            for system in systems:
+                timing = bench.timing(system, sent_first[system.name])
+                timings.setdefault((system.name, link), []).append(timing)
+                told(ranks=bench.ranks, mbits=link, round=number, system=system.name, **timing)
+                if asked and system.depends_on_link and number == 0:
+                    curves[system.name, link] = bench.curve(system)
+                    told(ranks=bench.ranks, mbits=link, system=system.name, **curves[system.name, link])
+    return statistics.median(alone), curves, timings
+
+
+def print_link(bench, systems, link, alone, curves, timings):
+    args = bench.args
+    rows, measured, predicted, spread = [], {}, {}, {}
+    for system in systems:
+        runs = timings[system.name, link]
+        steps = [run["step"] for run in runs]
+        step = measured[system.name] = statistics.median(steps)
+        spread[system.name] = (max(steps) - min(steps)) / step
+        if system.keys is not None:
+            predicted[system.name] = predicted_step(plan_cluster(bench, link, system.keys, alone))
+        rows.append([system.name, f"{1000 * step:.0f}", f"{statistics.median(run['sent'] for run in runs) / 1e6:.3f}",
+                     *loss_cells(curves.get((system.name, link)), step, args.loss > 0),
+                     f"{step / predicted[system.name]:.2f}" if system.name in predicted else ""])
+    shape = "one rank a machine" if bench.ranks == 1 else "two ranks a machine"
+    print(f"{args.repeat} rounds; a step without exchange takes {1000 * alone:.0f} ms\n")
+    print_table([f"{link} Mbit/s, {shape}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {args.loss:g} (steps)",
+                 f"validation loss after {LOSS_AFTER} steps", "of the prediction"], rows)
+    plan = plan_cluster(bench, link, {}, alone)
+    widest = max(spread, key=spread.get)
+    print("\n".join([*choices(plan, systems, predicted, measured, bench.ranks),
+                     f"a step's mean differs most between rounds by {100 * spread[widest]:.0f} % of its median: {widest}"]) + "\n", flush=True)
 
 
 def main():
     args = arguments()
-    if args.peer:
-        peer_rank(args.peer, args.steps, args.report)
-        return
-    systems = {name: (lambda h, f, n, k=keys: run_zero(args, h, k, f, n)) for name, keys in ZERO.items()}
-    peers = (PEERS if has(args.python, "torch") else {}) | (TORCHFT if has(args.python, "torchft") else {})
-    systems |= {name: (lambda h, f, n, s=peer: run_peer(args, h, s, f, n)) for name, peer in peers.items()}
-    systems = {name: run for name, run in systems.items() if args.only in name}
-    with Hosts() as hosts, tempfile.TemporaryDirectory() as path:
-        folder = Path(path)
-        # What computes without an exchange: copies that train apart, before their first outer step.
-        alone = mean_step(run_zero(args, hosts, {"zero.stage": 0, "sync.mode": "local", "sync.local_steps": 1000}, folder, 40))
-        for mbits in map(int, args.mbits.split(",")):
-            hosts.rate(mbits)
-            rows, measured = [], {}
-            for name, run in systems.items():
-                found = run(hosts, folder, args.steps)
-                step = measured[name] = mean_step(found)
-                ratio = step / (alone + predicted(args, ZERO[name], mbits, folder)) if name in ZERO else None
-                rows.append([name, f"{1000 * step:.0f}", f"{found['sent'] / args.steps / 1e6:.3f}", f"{sum(found['times'][1:]):.1f}",
-                             f"{found['loss']:.3f}", f"{ratio:.2f}" if ratio else ""])
-            print(f"{mbits} Mbit/s, {args.steps} steps; a step without exchange takes {1000 * alone:.0f} ms\n")
-            print_table(["", "step ms, mean", "MB sent a step", "seconds", "loss", "of the prediction"], rows)
-            print("\n" + "\n".join(choices(args, mbits, folder, alone, measured)) + "\n")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # machines and ranks do not outlive it
+    has_torch, has_torchft = has(args.python, "torch"), has(args.python, "torchft")
+    links = [int(link) for link in args.mbits.split(",")]
+    with LinkedMachines() as machines, tempfile.TemporaryDirectory() as path:
+        bench = Bench(args, machines, Path(path))
+        bench.first_weights()
+        for bench.ranks in map(int, args.ranks.split(",")):
+            systems = [system for system in SETS[bench.ranks]
+                       if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
+            found = measure(bench, systems, links) if systems else None
+            for link in links if found else []:
+                print_link(bench, systems, link, *found)
 
 
 if __name__ == "__main__":

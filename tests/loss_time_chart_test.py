@@ -17,15 +17,23 @@ PAGE = """
 | sync | 7.3 (70) | 28.5 (70) |
 | async | 16.0 (170) | not reached |
 
-| 50 Mbit/s, 100 steps | step ms | seconds | validation loss |
+| 50 Mbit/s, one rank a machine | step ms | seconds to a loss of 2.65 (steps) | validation loss |
 |---|--:|--:|--:|
-| stage 2 | 608 | 60.2 | 2.569 |
-| local, [on their way](#there) | 76 | 7.6 | 2.582 |
+| stage 2 | 608 | 36.5 (60) | 2.569 |
+| local, [on their way](#there) | 76 | 7.6 (100) | 2.582 |
 
-| 500 Mbit/s, 100 steps | step ms | seconds | validation loss |
+| 500 Mbit/s, one rank a machine | step ms | seconds to a loss of 2.65 (steps) | validation loss |
 |---|--:|--:|--:|
-| stage 2 | 125 | 12.3 | 2.569 |
-| local, on their way | 63 | 6.2 | 2.582 |
+| stage 2 | 125 | 7.5 (60) | 2.569 |
+| local, on their way | 63 | 6.3 (100) | 2.582 |
+
+| 50 Mbit/s, two ranks a machine | seconds to a loss of 2.65 (steps) |
+|---|--:|
+| async | not reached |
+
+| 500 Mbit/s, two ranks a machine | seconds to a loss of 2.65 (steps) |
+|---|--:|
+| async | 30.1 (210) |
 """
 
 
@@ -34,14 +42,20 @@ class LossTimeChart(unittest.TestCase):
         factors, modes = drawn.slow_rank(PAGE)
         self.assertEqual(factors, ["k = 1", "k = 4"])
         self.assertEqual(modes[0], ("sync", [(7.3, "7.3 (70)"), (28.5, "28.5 (70)")]))
-        self.assertEqual(modes[1][1][1], None)
+        self.assertEqual(modes[1][1][1], (None, "not reached"))
         self.assertIn("not reached", drawn.chart(PAGE))
 
     def test_both_links_tell_of_a_system(self):
-        self.assertEqual(drawn.slow_links(PAGE)[1],
-                         ("local, on their way", [(7.6, "7.6 s, loss 2.582"), (6.2, "6.2 s, loss 2.582")]))
+        self.assertEqual(drawn.slow_links(PAGE, "one rank a machine")[1],
+                         ("local, on their way", [(7.6, "7.6 (100)"), (6.3, "6.3 (100)")]))
+        self.assertEqual(drawn.slow_links(PAGE, "two ranks a machine"),
+                         [("async", [(None, "not reached"), (30.1, "30.1 (210)")])])
         with self.assertRaisesRegex(LookupError, "'stage 2' is in one table"):
-            drawn.slow_links(PAGE.replace("| stage 2 | 125 | 12.3 | 2.569 |\n", ""))
+            drawn.slow_links(PAGE.replace("| stage 2 | 125 | 7.5 (60) | 2.569 |\n", ""), "one rank a machine")
+
+    def test_a_table_of_a_link_has_seconds_to_a_loss(self):
+        with self.assertRaisesRegex(LookupError, "50 Mbit/s, one rank a machine has no column 'seconds to a loss"):
+            drawn.slow_links(PAGE.replace("| step ms | seconds to a loss of 2.65 (steps)", "| step ms | seconds", 1), "one rank a machine")
 
     def test_a_page_without_a_table_is_refused(self):
         with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss'"):

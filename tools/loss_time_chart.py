@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/loss_time.svg from the tables of docs/distributed.md: time to a loss with a slow rank, time of steps over a slow link.
+"""Draws docs/loss_time.svg from the tables of docs/distributed.md: time to a loss with a slow rank, and over a slow link.
 
     tools/loss_time_chart.py
 
-A bar is a cell of the table of benchmarks/time_to_loss.py, or a row of the two tables of benchmarks/slow_link.py.
+A bar is a cell of the table of benchmarks/time_to_loss.py, or a row of a table of benchmarks/slow_link.py: of these there is one
+for each link, with one rank a machine and with two. A cell begins with its seconds, or says why there are none.
 tests/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
 """
 
@@ -20,7 +21,8 @@ from faults_chart import picture  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/distributed.md", ROOT / "docs/loss_time.svg"
 
-SLOW_RANK, LINKS = "| seconds to a loss", ("| 50 Mbit/s,", "| 500 Mbit/s,")
+SLOW_RANK, SECONDS = "| seconds to a loss", "seconds to a loss"
+LINKS, SHAPES = ("50 Mbit/s", "500 Mbit/s"), ("one rank a machine", "two ranks a machine")
 KINDS = ("first", "second", "third")
 LEFT, WIDTH, HEIGHT, STEP = 410, 310, 10, 12
 COLORS = """    .first { fill: #8cc4ff; }
@@ -48,25 +50,28 @@ def table(text, begin):
     return rows[0], rows[1:]
 
 
+def timed(words):
+    """(seconds or None, words) of a cell."""
+    number = re.match(r"[0-9.]+", words)
+    return float(number[0]) if number else None, words
+
+
 def slow_rank(text):
-    """[(mode, [(seconds, words) or None where the loss was not reached, one for each k]), ...] and the names of the k."""
+    """Names of the k, and [(mode, [(seconds or None, words), one for each k]), ...]."""
     header, rows = table(text, SLOW_RANK)
-
-    def cell(words):
-        number = re.match(r"[0-9.]+", words)
-        return (float(number[0]), words) if number else None
-
-    return header[1:], [(row[0], [cell(words) for words in row[1:]]) for row in rows]
+    return header[1:], [(row[0], [timed(words) for words in row[1:]]) for row in rows]
 
 
-def slow_links(text):
-    """[(system, [(seconds, words), one for each link]), ...]: the links have the same systems."""
+def slow_links(text, shape):
+    """[(system, [(seconds or None, words), one for each link]), ...]: the links have the same systems."""
     found = {}
-    for begin in LINKS:
-        header, rows = table(text, begin)
-        seconds, loss = header.index("seconds"), header.index("validation loss")
+    for link in LINKS:
+        header, rows = table(text, f"| {link}, {shape} ")
+        column = next((i for i, name in enumerate(header) if name.startswith(SECONDS)), None)
+        if column is None:
+            raise LookupError(f"the table of {link}, {shape} has no column '{SECONDS} ...'")
         for row in rows:
-            found.setdefault(row[0], []).append((float(row[seconds]), f"{row[seconds]} s, loss {row[loss]}"))
+            found.setdefault(row[0], []).append(timed(row[column]))
     odd = [name for name, cells in found.items() if len(cells) != len(LINKS)]
     if odd:
         raise LookupError(f"'{odd[0]}' is in one table of a link and not in the other")
@@ -83,7 +88,7 @@ def chart(text):
 
     def panel(heading, legend, rows):
         nonlocal y
-        most = max(cell[0] for _, cells in rows for cell in cells if cell)
+        most = max((seconds for _, cells in rows for seconds, _ in cells if seconds), default=1)
         y += 32
         words(24, y, heading, "name")
         y += 12
@@ -93,17 +98,17 @@ def chart(text):
         y += 24
         for name, cells in rows:
             words(LEFT - 10, y + STEP * len(cells) / 2 + 4, name, "end")
-            for kind, cell in zip(KINDS, cells):
-                width = WIDTH * cell[0] / most if cell else 0
+            for kind, (seconds, cell) in zip(KINDS, cells):
+                width = WIDTH * seconds / most if seconds else 0
                 parts.append(f'  <rect class="{kind}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
-                words(LEFT + width + 7, y + HEIGHT, cell[1] if cell else "not reached")
+                words(LEFT + width + 7, y + HEIGHT, cell)
                 y += STEP
-            said.append(f"{name}: {', '.join(cell[1] if cell else 'not reached' for cell in cells)}")
+            said.append(f"{name}: {', '.join(cell for _, cell in cells)}")
             y += 8
 
     panel("Two ranks, one of which computes k times slower: seconds to a validation loss (and steps)", factors, modes)
-    panel("Two machines with a slow link: seconds of 100 steps, and the loss after them", ["50 Mbit/s", "500 Mbit/s"],
-          slow_links(text))
+    for shape in SHAPES:
+        panel(f"Two machines with a slow link, {shape}: seconds to a validation loss (and steps)", LINKS, slow_links(text, shape))
     title = "When ranks wait, and what crosses: time by mode"
     return picture(title, said, y + 16, parts, COLORS)
 
