@@ -381,7 +381,8 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   ASSERT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("cluster: 2 machines of 4 ranks"), std::string::npos) << ran.output;
-  EXPECT_NE(one_line(ran.output).find("best: --zero.stage 3 --zero.group 4."), std::string::npos) << ran.output;
+  // The file names no speed within a machine, so nothing there takes time; the largest shards have the most pieces.
+  EXPECT_NE(one_line(ran.output).find("best: --zero.stage 0 --zero.group 1."), std::string::npos) << ran.output;
   EXPECT_EQ(folder_.zero("plan c.toml -n 2 --cluster cluster.toml").status, 2) << "the file says how many ranks";
   EXPECT_EQ(folder_.zero("plan c.toml --cluster nowhere.toml").status, 2);
   const Ran served = folder_.zero("plan c.toml --cluster cluster.toml --sync.mode async");
