@@ -35,7 +35,7 @@ import tempfile
 from pathlib import Path
 
 from linked_machines import ADDRESSES, LinkedMachines
-from slow_link_peer import BATCH, EVALUATED, LR, SEED, VALIDATION
+from slow_link_peer import BATCH, LR, SEED, texts
 from time_to_loss import evals_of, first_below
 from training_run import ROOT, find_zero, print_table
 
@@ -100,12 +100,6 @@ def arguments():
     return a.parse_args()
 
 
-def zero_flags(keys):
-    always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "data.validation": VALIDATION, "optimizer.lr": LR,
-              "schedule.name": "constant", "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
-    return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
-
-
 class Bench:
     """Runs of the systems, between two machines with `ranks` ranks each."""
 
@@ -113,14 +107,20 @@ class Bench:
         self.args, self.machines, self.folder = args, machines, folder
         self.ranks = 1
 
-    def first_weights(self):
-        """The file of the weights with which every run begins: those of a step that moves nothing."""
-        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "train.eval_batches": 1, "train.eval_every": 0,
-                "run.dir": self.folder / "first"}
-        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *zero_flags(keys)], cwd=ROOT, capture_output=True, text=True)
+    def prepare(self):
+        """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
+        for name, text in zip(["train.txt", "validation.txt"], texts()):
+            (self.folder / name).write_bytes(text)
+        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "run.dir": self.folder / "first"}
+        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *self.flags(keys)], cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stdout + done.stderr)
-        return self.folder / "first/model.safetensors"
+
+    def flags(self, keys):
+        always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
+                  "data.path": self.folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
+                  "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
+        return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
 
     def run(self, system, steps, until_loss=None):
         """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}; with `until_loss` it is evaluated, and ends
@@ -131,14 +131,13 @@ class Bench:
     def run_zero(self, system, steps, until_loss):
         curve = until_loss is not None
         ranks = self.ranks
-        evaluators, batch = (1, BATCH // (2 * ranks - 1)) if "sync.servers" in system.keys else (2 * ranks, BATCH // (2 * ranks))
-        keys = {"train.steps": steps, "train.eval_every": EVAL_EVERY if curve else 0,
-                "train.eval_batches": EVALUATED // (evaluators * batch) if curve else 1, "train.log_every": EVAL_EVERY if curve else steps,
-                "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        keys = {"train.steps": steps, "train.log_every": steps, "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        if curve:
+            keys |= {"train.eval_every": EVAL_EVERY, "train.log_every": EVAL_EVERY, "data.validation": self.folder / "validation.txt"}
         metrics = self.folder / "run/metrics.jsonl"
         metrics.unlink(missing_ok=True)
         command = [self.args.zero, "train", CONFIG, "--overwrite", "--world-size", 2 * ranks, "--local-world-size", ranks, "--master-addr",
-                   ADDRESSES[0], "--master-port", 29500, *zero_flags(keys)]
+                   ADDRESSES[0], "--master-port", 29500, *self.flags(keys)]
         sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
                                  (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
@@ -307,7 +306,7 @@ def main():
     links = [int(link) for link in args.mbits.split(",")]
     with LinkedMachines() as machines, tempfile.TemporaryDirectory() as path:
         bench = Bench(args, machines, Path(path))
-        bench.first_weights()
+        bench.prepare()
         for bench.ranks in map(int, args.ranks.split(",")):
             systems = [system for system in SETS[bench.ranks]
                        if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
