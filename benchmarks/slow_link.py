@@ -21,7 +21,7 @@ constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
 
 Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
 model, and of all that were both planned and measured. A line on stderr for each run has all its figures. Without a Python that has torch,
-the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft`) its DiLoCo.
+the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def arguments():
     a.add_argument("--ranks", default="1,2", help="of a machine: 1, 2, or both sets of systems")
     a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
     a.add_argument("--steps", type=int, default=20, help="of a run, after the first; with rounds at least 50")
-    a.add_argument("--loss", type=float, default=2.65, help="validation loss to which seconds are told; 0: leave that out")
+    a.add_argument("--loss", type=float, default=2.7, help="validation loss to which seconds are told; 0: leave that out")
     a.add_argument("--give-up", type=int, default=300, help="steps after which that loss is not reached")
     a.add_argument("--only", default="", help="systems whose names contain this")
     a.add_argument("--zero", default=find_zero())
