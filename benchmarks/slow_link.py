@@ -21,7 +21,7 @@ constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
 
 Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
 model, and of all that were both planned and measured. A line on stderr for each run has all its figures. Without a Python that has torch,
-the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft`) its DiLoCo.
+the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo.
 """
 
 import argparse
@@ -35,7 +35,7 @@ import tempfile
 from pathlib import Path
 
 from linked_machines import ADDRESSES, LinkedMachines
-from slow_link_peer import BATCH, EVALUATED, LR, SEED, VALIDATION
+from slow_link_peer import BATCH, LR, SEED, texts
 from time_to_loss import evals_of, first_below
 from training_run import ROOT, find_zero, print_table
 
@@ -92,18 +92,12 @@ def arguments():
     a.add_argument("--ranks", default="1,2", help="of a machine: 1, 2, or both sets of systems")
     a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
     a.add_argument("--steps", type=int, default=20, help="of a run, after the first; with rounds at least 50")
-    a.add_argument("--loss", type=float, default=2.65, help="validation loss to which seconds are told; 0: leave that out")
+    a.add_argument("--loss", type=float, default=2.7, help="validation loss to which seconds are told; 0: leave that out")
     a.add_argument("--give-up", type=int, default=300, help="steps after which that loss is not reached")
     a.add_argument("--only", default="", help="systems whose names contain this")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
     return a.parse_args()
-
-
-def zero_flags(keys):
-    always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "data.validation": VALIDATION, "optimizer.lr": LR,
-              "schedule.name": "constant", "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
-    return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
 
 
 class Bench:
@@ -113,14 +107,20 @@ class Bench:
         self.args, self.machines, self.folder = args, machines, folder
         self.ranks = 1
 
-    def first_weights(self):
-        """The file of the weights with which every run begins: those of a step that moves nothing."""
-        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "train.eval_batches": 1, "train.eval_every": 0,
-                "run.dir": self.folder / "first"}
-        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *zero_flags(keys)], cwd=ROOT, capture_output=True, text=True)
+    def prepare(self):
+        """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
+        for name, text in zip(["train.txt", "validation.txt"], texts()):
+            (self.folder / name).write_bytes(text)
+        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "run.dir": self.folder / "first"}
+        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *self.flags(keys)], cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stdout + done.stderr)
-        return self.folder / "first/model.safetensors"
+
+    def flags(self, keys):
+        always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
+                  "data.path": self.folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
+                  "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
+        return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
 
     def run(self, system, steps, until_loss=None):
         """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}; with `until_loss` it is evaluated, and ends
@@ -131,14 +131,13 @@ class Bench:
     def run_zero(self, system, steps, until_loss):
         curve = until_loss is not None
         ranks = self.ranks
-        evaluators, batch = (1, BATCH // (2 * ranks - 1)) if "sync.servers" in system.keys else (2 * ranks, BATCH // (2 * ranks))
-        keys = {"train.steps": steps, "train.eval_every": EVAL_EVERY if curve else 0,
-                "train.eval_batches": EVALUATED // (evaluators * batch) if curve else 1, "train.log_every": EVAL_EVERY if curve else steps,
-                "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        keys = {"train.steps": steps, "train.log_every": steps, "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        if curve:
+            keys |= {"train.eval_every": EVAL_EVERY, "train.log_every": EVAL_EVERY, "data.validation": self.folder / "validation.txt"}
         metrics = self.folder / "run/metrics.jsonl"
         metrics.unlink(missing_ok=True)
         command = [self.args.zero, "train", CONFIG, "--overwrite", "--world-size", 2 * ranks, "--local-world-size", ranks, "--master-addr",
-                   ADDRESSES[0], "--master-port", 29500, *zero_flags(keys)]
+                   ADDRESSES[0], "--master-port", 29500, *self.flags(keys)]
         sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
                                  (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
@@ -307,7 +306,7 @@ def main():
     links = [int(link) for link in args.mbits.split(",")]
     with LinkedMachines() as machines, tempfile.TemporaryDirectory() as path:
         bench = Bench(args, machines, Path(path))
-        bench.first_weights()
+        bench.prepare()
         for bench.ranks in map(int, args.ranks.split(",")):
             systems = [system for system in SETS[bench.ranks]
                        if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]

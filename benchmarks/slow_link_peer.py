@@ -47,10 +47,10 @@ def windows_of(step, rank, batch, size):
 
 
 def texts():
-    """Tokens for training and for validation, as numbers."""
+    """Bytes for training, and those for validation that are evaluated."""
     text = TEXT.read_bytes()
-    held_out = math.ceil(len(text) * VALIDATION - len(text) * 1e-12)
-    return text[:-held_out], text[-held_out:]
+    begin = len(text) - math.ceil(len(text) * VALIDATION)
+    return text[:begin], text[begin:begin + EVALUATED * CONTEXT + 1]
 
 
 def make_gpt():
@@ -162,8 +162,7 @@ def rank_of_peer(system, ranks, steps, weights, report, eval_every, until_loss, 
                {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(decayed, lr=LR, betas=(0.9, 0.99))
     text, held_out = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long() for part in texts())
-    rows = held_out[:EVALUATED * CONTEXT + 1]
-    inputs, targets = rows[:-1].view(-1, CONTEXT), rows[1:].view(-1, CONTEXT)
+    inputs, targets = held_out[:-1].view(-1, CONTEXT), held_out[1:].view(-1, CONTEXT)
 
     def evaluate():
         with torch.no_grad():
