@@ -4,8 +4,8 @@
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
 #                                 quick suites under sanitizers, each fuzzer's seeds: 17 to 25 minutes on 2 cores, if nothing is cached
 #   ./test.sh fast                the quick suites alone, after the build
-#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the site,
-#                                 packages (more than an hour)
+#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the cluster's
+#                                 manifest, the site, packages (more than an hour)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
@@ -44,6 +44,7 @@ asan    standard,full      the core, and the fuzzers' seeds, under AddressSaniti
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
 fuzz    full               each fuzzer over its seeds, and on from there, a minute each
+manifest full              the manifest of examples/cluster against the schemas of Kubernetes, and broken copies of it, which are refused
 site    full               the documentation as a site (mkdocs build --strict): every link and anchor leads somewhere
 packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
 TABLE
@@ -206,6 +207,7 @@ stage asan address_sanitizer
 stage tsan thread_sanitizer
 stage cuda cuda
 stage fuzz fuzz
+stage manifest tools/lint_manifest.sh
 stage site tools/site.sh
 stage packages tools/try_packages.sh
 

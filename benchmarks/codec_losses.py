@@ -3,9 +3,10 @@
 
     python3 benchmarks/codec_losses.py                         # two ranks, 300 steps, an evaluation every 20: some minutes
     python3 benchmarks/codec_losses.py --steps 40 --every 20   # into another file with --output
+    python3 benchmarks/codec_losses.py --missing               # only the ways that the file has not; the others stay
 
 Each row of the file is an evaluation, each column a way of sending. Ways differ in the keys of WAYS alone: same model, data,
-seed and stage. tools/codec_chart.py draws docs/codec_losses.svg from the file.
+seed and stage. Their losses do not depend on the machine's load. tools/codec_chart.py draws docs/codec_losses.svg from the file.
 """
 
 import argparse
@@ -19,13 +20,19 @@ from pathlib import Path
 
 from training_run import ROOT, find_zero
 
+LOCAL = {"sync.mode": "local", "sync.local_steps": 10}
+NO_MOMENTUM = {"sync.outer_lr": 1, "sync.outer_momentum": 0}
 WAYS = {
     "fp32": {},
     "int8 sums": {"comm.reduce_wire": "int8"},
     "int8 sums and gathers": {"comm.reduce_wire": "int8", "comm.gather_wire": "int8"},
     "int4 sums": {"comm.reduce_wire": "int4"},
     "int8 sums, int4 gathers": {"comm.reduce_wire": "int8", "comm.gather_wire": "int4"},
+    "int8 between copies": {"zero.group": 1, "comm.outer_wire": "int8"},
     "int4 between copies": {"zero.group": 1, "comm.outer_wire": "int4"},
+    "local": LOCAL,
+    "local, no momentum": {**LOCAL, **NO_MOMENTUM},
+    "local, topk 0.1, no momentum": {**LOCAL, **NO_MOMENTUM, "comm.outer_wire": "topk", "comm.outer_topk": 0.1},
 }
 
 
@@ -34,6 +41,7 @@ def arguments():
     a.add_argument("--steps", type=int, default=300)
     a.add_argument("--every", type=int, default=20, help="steps between evaluations")
     a.add_argument("--seed", type=int, default=1337)
+    a.add_argument("--missing", action="store_true", help="take from the file the ways that it has")
     a.add_argument("--output", type=Path, default=ROOT / "docs/codec_losses.csv")
     a.add_argument("--zero", default=find_zero())
     return a.parse_args()
@@ -52,12 +60,20 @@ def losses(args, keys, run):
     return {line["step"]: line["val_loss"] for line in lines if "val_loss" in line}
 
 
+def taken(file):
+    """{way: {step: loss}} of a file that is there."""
+    with file.open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    return {name: {int(row["step"]): float(row[name]) for row in rows} for name in rows[0] if name != "step"}
+
+
 def main():
     args = arguments()
+    known = taken(args.output) if args.missing else {}
     with tempfile.TemporaryDirectory() as folder:
         columns = {}
         for name, keys in WAYS.items():
-            columns[name] = losses(args, keys, Path(folder) / "run")
+            columns[name] = known[name] if name in known else losses(args, keys, Path(folder) / "run")
             print(f"{name}: {list(columns[name].values())[-1]:.4f}", flush=True)
     steps = sorted(set.intersection(*(set(column) for column in columns.values())))
     with args.output.open("w", newline="", encoding="utf-8") as file:

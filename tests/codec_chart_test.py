@@ -21,6 +21,15 @@ class CodecChart(unittest.TestCase):
         self.assertEqual(ways["int4 sums"], [4.2, 2.1])
         self.assertIn("after step 40: fp32 2.000, int8 sums 2.000, int4 sums 2.100", drawn.chart(TABLE))
 
+    def test_ways_of_local_steps_have_a_panel_of_their_own(self):
+        self.assertNotIn("local steps", drawn.chart(TABLE))
+        lines = TABLE.splitlines()
+        picture = drawn.chart("\n".join([lines[0] + ",local", lines[1] + ",4.4", lines[2] + ",2.5"]))
+        heading = picture.index("Copies that take 10 local steps, in percent above fp32")
+        self.assertEqual(picture.count(">local<"), 1)
+        self.assertGreater(picture.index(">local<"), heading)
+        self.assertIn(">+25 %<", picture[heading:])
+
     def test_ticks_are_round_and_enclose(self):
         self.assertEqual(drawn.ticks(2.38, 4.1), [2.0, 2.5, 3.0, 3.5, 4.0, 4.5])
         self.assertEqual(drawn.ticks(0, 300), [0, 100, 200, 300])

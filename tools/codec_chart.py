@@ -4,7 +4,7 @@
     tools/codec_chart.py
 
 The file is written by benchmarks/codec_losses.py. The curves of losses lie on one another, hence the second panel: each in
-percent of fp32's. tests/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file has no such columns.
+percent of fp32's. A third has the ways whose copies take local steps, which lie much farther from it. tests/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file has no such columns.
 """
 
 import csv
@@ -23,17 +23,22 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE, CHART = ROOT / "docs/codec_losses.csv", ROOT / "docs/codec_losses.svg"
 
 LEFT, WIDTH, HEIGHT, LABELS = 70, 590, 210, 12
+PANEL = HEIGHT + 70  # with its heading and its marks
 COLORS = """    .middle { text-anchor: middle; }
     .curve { fill: none; stroke-width: 1.8; }
     .grid { stroke: #d0d7de; }
     .c0 { stroke: #1f2328; } .c1 { stroke: #0072b2; } .c2 { stroke: #d55e00; }
-    .c3 { stroke: #009e73; } .c4 { stroke: #b8579a; } .c5 { stroke: #b07d00; }
+    .c3 { stroke: #009e73; } .c4 { stroke: #b8579a; } .c5 { stroke: #b07d00; } .c6 { stroke: #6e7781; }
     @media (prefers-color-scheme: dark) {
       .grid { stroke: #3d444d; }
       .c0 { stroke: #f0f6fc; } .c1 { stroke: #56b4e9; } .c2 { stroke: #ff8a4c; }
-      .c3 { stroke: #2fc79a; } .c4 { stroke: #e59bd0; } .c5 { stroke: #e6b73c; }
+      .c3 { stroke: #2fc79a; } .c4 { stroke: #e59bd0; } .c5 { stroke: #e6b73c; } .c6 { stroke: #9198a1; }
     }
 """
+
+
+def is_local(way):
+    return way.startswith("local")
 
 
 def read(text):
@@ -41,8 +46,9 @@ def read(text):
     header, *rows = list(csv.reader(io.StringIO(text)))
     if header[:2] != ["step", "fp32"] or len(header) < 3 or not rows:
         raise LookupError(f"columns {', '.join(header)}: wanted step, fp32, and one for each codec")
-    if len(header) > 7:
-        raise LookupError(f"{len(header) - 1} ways: there are six colours")
+    every_step = [name for name in header[1:] if not is_local(name)]
+    if len(every_step) > 7:
+        raise LookupError(f"{len(every_step)} ways in a panel: there are seven colours")
     steps = [int(row[0]) for row in rows]
     return steps, {name: [float(row[i]) for row in rows] for i, name in enumerate(header[1:], 1)}
 
@@ -99,10 +105,20 @@ def chart(text):
             parts.append(f'  <path class="curve c{i}" d="M{end} {y(curve[-1]):.1f}L{end + 14} {at[name]:.1f}h10"/>')
             parts.append(f'  <text class="figure" x="{end + 28}" y="{at[name] + 4:.1f}">{escape(name)}</text>')
 
-    panel(88, "Validation loss, by step", ways, lambda mark: f"{mark:g}")
-    beside = {name: [100 * (loss / exact - 1) for loss, exact in zip(losses, base)] for name, losses in ways.items()}
-    panel(88 + HEIGHT + 70, "The same, in percent above fp32", beside, lambda mark: f"{mark:+g} %" if mark else "0")
-    return picture("What codecs cost in loss", said, 88 + 2 * HEIGHT + 70 + 40, parts, COLORS)
+    every_step = {name: losses for name, losses in ways.items() if not is_local(name)}
+    local = {name: losses for name, losses in ways.items() if is_local(name) or losses is base}
+
+    def percent(shown):
+        return {name: [100 * (loss / exact - 1) for loss, exact in zip(losses, base)] for name, losses in shown.items()}
+
+    def write_percent(mark):
+        return f"{mark:+g} %" if mark else "0"
+
+    panel(88, "Validation loss, by step", every_step, lambda mark: f"{mark:g}")
+    panel(88 + PANEL, "The same, in percent above fp32", percent(every_step), write_percent)
+    if len(local) > 1:
+        panel(88 + 2 * PANEL, "Copies that take 10 local steps, in percent above fp32", percent(local), write_percent)
+    return picture("What codecs cost in loss", said, 88 + (3 if len(local) > 1 else 2) * PANEL - 30, parts, COLORS)
 
 
 def main():

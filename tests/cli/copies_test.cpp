@@ -20,18 +20,8 @@ using Json = nlohmann::json;
 class Groups : public TrainingTest {
  protected:
   Groups()
-      : TrainingTest(small_gpt(R"([train]
-steps = 6
-batch = 1
-accumulate = 2
-clip = 0.25
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)",
-                               "validation = 0\n")) {}
+      : TrainingTest(
+            small_gpt(at_one_rate("steps = 6\nbatch = 1\naccumulate = 2\nclip = 0.25\n"), "validation = 0\n")) {}
 };
 
 TEST_F(Groups, TrainAndGoOnWithTheBitsOfARunWithoutThem) {

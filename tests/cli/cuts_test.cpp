@@ -15,17 +15,7 @@ using Json = nlohmann::json;
 class Cuts : public TrainingTest {
  protected:
   Cuts()
-      : TrainingTest(small_gpt(R"([train]
-steps = 6
-batch = 1
-clip = 0.25
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)",
-                               "validation = 0\n", /*width=*/64)) {}
+      : TrainingTest(small_gpt(at_one_rate("steps = 6\nbatch = 1\nclip = 0.25\n"), "validation = 0\n", /*width=*/64)) {}
 };
 
 TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {

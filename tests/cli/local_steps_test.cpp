@@ -15,17 +15,7 @@ using Json = nlohmann::json;
 
 class TrainedApart : public TrainingTest {
  protected:
-  TrainedApart()
-      : TrainingTest(small_gpt(R"([train]
-steps = 10
-batch = 2
-eval_every = 5
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)")) {}
+  TrainedApart() : TrainingTest(small_gpt(at_one_rate("steps = 10\nbatch = 2\neval_every = 5\n"))) {}
   std::int64_t bytes_between_copies(const std::string& run, std::size_t line) const {
     return json_lines(folder_.read(run + "/metrics.jsonl")).at(line).at("sent_between_copies").get<std::int64_t>();
   }

@@ -136,6 +136,10 @@ TEST_F(Plan, SaysThatStatesOnDiskAreReadTwiceWhereARuleMakesTwoPasses) {
     EXPECT_NE(one_line(ran.output).find(" of master copies and moments on disk are read 2 times a step"),
               std::string::npos)
         << ran.output;
+    const auto passes = nlohmann::json::parse(folder_.zero(flags + "--json --optimizer.name " + rule).output)["passes"];
+    EXPECT_EQ(passes["num_passes"], 2);
+    EXPECT_EQ(passes["factors_first"], std::string(rule) == "adafactor");
+    EXPECT_GT(passes["states_bytes_of_each"]["disk"], 0);
   }
   EXPECT_EQ(folder_.zero(flags).output.find("passes"), std::string::npos);
 }

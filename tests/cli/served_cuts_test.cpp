@@ -17,18 +17,8 @@ using Json = nlohmann::json;
 class ServedCutRuns : public TrainingTest {
  protected:
   ServedCutRuns()
-      : TrainingTest(small_gpt(R"([train]
-steps = 6
-batch = 1
-clip = 0.25
-eval_every = 0
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)",
-                               "validation = 0\n", /*width=*/64)) {}
+      : TrainingTest(small_gpt(at_one_rate("steps = 6\nbatch = 1\nclip = 0.25\neval_every = 0\n"), "validation = 0\n",
+                               /*width=*/64)) {}
 };
 
 TEST_F(ServedCutRuns, GoOnInAnotherCutWithTheBitsOfEqualRanges) {

@@ -16,18 +16,7 @@ using Json = nlohmann::json;
 
 class Served : public TrainingTest {
  protected:
-  Served()
-      : TrainingTest(small_gpt(R"([train]
-steps = 8
-batch = 2
-clip = 0.25
-eval_every = 4
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)")) {}
+  Served() : TrainingTest(small_gpt(at_one_rate("steps = 8\nbatch = 2\nclip = 0.25\neval_every = 4\n"))) {}
 };
 
 TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {

@@ -17,6 +17,12 @@ inline std::string small_gpt(const std::string& tables, const std::string& data 
          "\nheads = 2\ncontext = 16\nvocab = 256\n[data]\npath = \"input.txt\"\n" + data + tables;
 }
 
+// Tables of a run whose learning rate is the same in each step, so that a run of fewer steps begins as a longer one does.
+// `train`: keys of [train].
+inline std::string at_one_rate(const std::string& train) {
+  return "[train]\n" + train + "[schedule]\nname = \"constant\"\nwarmup = 0\n[run]\nthreads = 1\n";
+}
+
 class TrainingTest : public testing::Test {
  protected:
   // `config` becomes c.toml; its data is input.txt.

@@ -11,17 +11,7 @@ using Json = nlohmann::json;
 
 class TrainedOverAWire : public TrainingTest {
  protected:
-  TrainedOverAWire()
-      : TrainingTest(small_gpt(R"([train]
-steps = 6
-batch = 2
-eval_every = 3
-[schedule]
-name = "constant"
-warmup = 0
-[run]
-threads = 1
-)")) {}
+  TrainedOverAWire() : TrainingTest(small_gpt(at_one_rate("steps = 6\nbatch = 2\neval_every = 3\n"))) {}
 };
 
 TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem) {

@@ -147,6 +147,10 @@ TEST(Rules, AScheduleAndATypeHaveTheirOwnKeys) {
             "c.toml:3: schedule.power = 2.0: schedule.name = \"linear\" has no such key\n"
             "  leave it out, or use schedule.name polynomial; \"linear\" has warmup and min_lr");
   EXPECT_CONTAINS(refusal("[schedule]\nname = \"polynomial\"\ndecay = 5\n"), "use schedule.name wsd");
+  EXPECT_EQ(refusal("[schedule]\nname = \"constant\"\nmin_lr = 1e-4\n"),
+            "c.toml:3: schedule.min_lr = 0.0001: schedule.name = \"constant\" has no such key\n"
+            "  leave it out, or use schedule.name linear, cosine, polynomial, inverse_sqrt, one_cycle or wsd; "
+            "\"constant\" has warmup");
   EXPECT_EQ(refusal("[train]\nloss_scale = 128.0\n"),
             "c.toml:2: train.loss_scale = 128.0: train.dtype = \"fp32\" has no such key\n"
             "  leave it out, or use train.dtype fp16");
@@ -166,6 +170,22 @@ TEST(Rules, OnlyTheFileOfARunNamesDefaultsThatNothingReads) {
   EXPECT_CONTAINS(message_of<ConfigError>([&] { of_file_and_command_line(run, "model.heads", "4"); }), refused);
   EXPECT_CONTAINS(message_of<ConfigError>([] { of_file_and_command_line("[model]\nname = \"lstm\"\nheads = 4\n"); }),
                   refused);
+}
+
+TEST(Rules, TheFileOfARunWithAConstantScheduleHasALowestRateAndIsRead) {
+  const auto refused = [](const std::string& toml, const std::string& key = "", const std::string& value = "") {
+    return message_of<ConfigError>([&] { of_file_and_command_line(toml, key, value); });
+  };
+  const Config config = of_file_and_command_line("[optimizer]\nlr = 1e-5\n[schedule]\nname = \"constant\"\n").config;
+  ASSERT_EQ(config.schedule.min_lr, 1e-5) << "settled: no default";
+  const std::string run = resolved_toml(config);
+  EXPECT_EQ(of_file_and_command_line(run).config, config);
+  EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.lr", "1e-3"));
+  EXPECT_NO_THROW(of_file_and_command_line(run, "schedule.name", "linear"));
+  EXPECT_CONTAINS(refused(run, "schedule.min_lr", "1e-5"), "schedule.name = \"constant\" has no such key");
+  const auto linear =
+      of_file_and_command_line("[schedule]\nname = \"linear\"\nmin_lr = 1e-5\n", "schedule.name", "constant");
+  EXPECT_EQ(linear.config.schedule.min_lr, ScheduleConfig{}.min_lr) << "1e-5 is the overruled schedule's";
 }
 
 TEST(Rules, WhatARunRecordedIsReadWithKeysThatNothingReads) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -117,6 +118,30 @@ TEST(PlanJson, CountsTheLargestElementsOfAnOuterStepAndTheirResidual) {
       << "a block that is shorter rounds its share by itself: by an element of each unit at most";
   const auto moments = [](const json& plan_of) { return plan_of["stages"][3]["memory_bytes"]["moment"].get<double>(); };
   EXPECT_EQ(moments(topk), moments(dense) * 5 / 4) << "Adam's two, momentum and anchor, and now a residual";
+}
+
+TEST(PlanJson, CountsTheStatesThatEachPassOfARuleOfSeveralReads) {
+  const auto parsed = [](const TrainingPlan& plan) { return json::parse(plan_json(plan, std::array{3})); };
+  const auto placed = [](OptimizerOptions rule, DType dtype, const TierFractions& fractions) {
+    TrainingPlan plan = some_plan(2, 3, dtype);
+    plan.options.optimizer = std::move(rule);
+    Placement placement = placement_of(plan);
+    spread_over_tiers(placement, plan.units, plan.world, {.optimizer = fractions});
+    plan.tiers = placement.tiers;
+    return plan;
+  };
+  const TierFractions on_host{.host = 1}, on_disk{.disk = 1};
+  EXPECT_FALSE(parsed(placed(AdamWOptions{}, DType::kFloat32, on_disk)).contains("passes")) << "AdamW makes one";
+  const auto bytes_of_each = [](std::int64_t host, std::int64_t disk) { return json{{"host", host}, {"disk", disk}}; };
+  const json moments = parsed(placed(LambOptions{}, DType::kFloat32, on_host));
+  EXPECT_EQ(moments["passes"], (json{{"num_passes", 2},
+                                     {"factors_first", false},
+                                     {"states_bytes_of_each", bytes_of_each(moments["tiers"]["host"]["moment"], 0)}}));
+  const json masters = parsed(placed(LambOptions{}, DType::kBFloat16, on_disk));
+  const auto of_disk = [&](const char* state) { return masters["tiers"]["disk"][state].get<std::int64_t>(); };
+  EXPECT_GT(of_disk("master"), 0);
+  EXPECT_EQ(masters["passes"]["states_bytes_of_each"], bytes_of_each(0, of_disk("master") + of_disk("moment")));
+  EXPECT_EQ(parsed(placed(LambOptions{}, DType::kFloat32, {}))["passes"]["states_bytes_of_each"], bytes_of_each(0, 0));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/config/choices.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/optim/rule_registry.h"
@@ -31,11 +32,18 @@ bool kind_reads(std::string_view kind, std::string_view key) {
   return kinds.empty() || std::ranges::find(kinds, kind) != kinds.end();
 }
 
-// The one schedule that reads a key of [schedule]; empty: others do, too.
-std::string_view schedule_that_reads(std::string_view key) {
-  if (key == "schedule.power") return "polynomial";
-  if (key == "schedule.decay") return "wsd";
-  return {};
+bool schedule_reads(std::string_view schedule, std::string_view key) {
+  if (key == "schedule.power") return schedule == "polynomial";
+  if (key == "schedule.decay") return schedule == "wsd";
+  if (key == "schedule.min_lr") return schedule != "constant";
+  return true;
+}
+
+std::string schedules_that_read(std::string_view key) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, kind] : kLrKinds)
+    if (schedule_reads(name, key)) names.push_back(name);
+  return one_of(names);
 }
 
 constexpr std::array kChoosers{
@@ -48,11 +56,8 @@ constexpr std::array kChoosers{
             [](const Config& config, std::string_view key) { return rule_row(config.optimizer.name).reads(key); },
             rules_that_read},
     Chooser{"schedule.name",
-            [](const Config& config, std::string_view key) {
-              const std::string_view owner = schedule_that_reads(key);
-              return owner.empty() || config.schedule.name == owner;
-            },
-            [](std::string_view key) { return std::string(schedule_that_reads(key)); }},
+            [](const Config& config, std::string_view key) { return schedule_reads(config.schedule.name, key); },
+            schedules_that_read},
     Chooser{"train.dtype",
             [](const Config& config, std::string_view key) {
               return key != "train.loss_scale" || config.train.dtype == "fp16";
@@ -73,6 +78,13 @@ std::string keys_read(const Config& config, const Chooser& chooser) {
 constexpr std::array<std::string_view, 9> kOfEachRun{"model.heads",         "model.sizes",     "optimizer.betas",
                                                      "optimizer.momentum",  "schedule.min_lr", "checkpoint.keep",
                                                      "checkpoint.on_error", "health.spike",    "comm.timeout"};
+
+// Does a run's file have this value of a key that nothing reads? Defaults; and any schedule.min_lr, which is lowered to the
+// learning rate where it is not given, and which earlier versions took with a constant schedule.
+bool is_settled(const LoadedConfig& loaded, const Option& option) {
+  return option.name == "schedule.min_lr" ||
+         to_toml(get_option(loaded.config, option)) == to_toml(get_option(Config{}, option));
+}
 
 }  // namespace
 
@@ -102,12 +114,9 @@ void settle_overruled(LoadedConfig& loaded) {
 }
 
 void check_keys_are_read(const LoadedConfig& loaded, bool of_a_run) {
-  const Config defaults;
   for (const auto& [name, origin] : loaded.origins) {
     const Option& option = *find_option(name);
-    if (of_a_run && rank_of(loaded, name) == kOfFile &&
-        to_toml(get_option(loaded.config, option)) == to_toml(get_option(defaults, option)))
-      continue;
+    if (of_a_run && rank_of(loaded, name) == kOfFile && is_settled(loaded, option)) continue;
     for (const Chooser& chooser : kChoosers) {
       if (chooser.reads(loaded.config, name)) continue;
       const std::string chosen = to_toml(get_option(loaded.config, *find_option(chooser.name)));

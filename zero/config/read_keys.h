@@ -25,7 +25,8 @@ void settle_overruled(LoadedConfig& loaded);
 // Ask before settle_overruled(), which takes keys away.
 bool is_file_of_a_run(const LoadedConfig& loaded);
 
-// Refuses a key that is given and not read, whatever its value; except, of_a_run, for a default in the file.
+// Refuses a key that is given and not read, whatever its value; except, of_a_run, for what a run wrote into its file: a
+// default, or a schedule.min_lr.
 void check_keys_are_read(const LoadedConfig& loaded, bool of_a_run);
 
 }  // namespace zero

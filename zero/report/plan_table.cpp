@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -268,22 +269,17 @@ std::string matrices_row(const TrainingPlan& plan) {
                                name_of(plan.options.optimizer), flop_text(flops)));
 }
 
-// A rule that needs sums over a whole parameter reads all of it once for these, and again to update it.
 std::string passes_row(const TrainingPlan& plan) {
-  const OptimizerSpec spec = optimizer_spec(plan);
-  if (spec.num_reads == 1) return "";
+  const auto passes = update_passes(plan);
+  if (!passes) return "";
   std::string text = fmt::format("{} makes {} passes over what it updates: its sums over whole parameters come first",
-                                 name_of(plan.options.optimizer), spec.num_reads);
-  if (std::ranges::any_of(plan.units, &Unit::factored))
-    text += ", and before these it reads gradients of matrices for their rows and columns";
-  const bool own_masters = std::ranges::all_of(plan.units, [](const Unit& u) { return u.dtype == DType::kFloat32; });
-  for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
-    const StateBytes held = state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), spec, tier);
-    const std::int64_t bytes = held.master + held.moment + (own_masters ? held.parameter : 0);
+                                 name_of(plan.options.optimizer), passes->num_passes);
+  if (passes->factors_first) text += ", and before these it reads gradients of matrices for their rows and columns";
+  for (const auto& [tier, bytes] :
+       {std::pair(Tier::kHost, passes->host_bytes), std::pair(Tier::kDisk, passes->disk_bytes)})
     if (bytes > 0)
       text += fmt::format("; the {} of master copies and moments on {} are read {} times a step", format_bytes(bytes),
-                          name_of(tier), spec.num_reads);
-  }
+                          name_of(tier), passes->num_passes);
   return named_row("passes", text);
 }
 

@@ -1,5 +1,6 @@
 #include "zero/report/training_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "zero/engine/placer.h"
@@ -85,6 +86,20 @@ std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan) {
     cost.sent_within_formula += part_formula_bytes(num_parameters(unit), placement, unit.dtype);
   cost.sent_between = sent_between_groups(sent_bytes(plan.units, shard, placement) - cost.sent_within, shard, group);
   return cost;
+}
+
+std::optional<UpdatePasses> update_passes(const TrainingPlan& plan) {
+  const OptimizerSpec spec = optimizer_spec(plan);
+  if (spec.num_reads == 1) return std::nullopt;
+  const bool own_masters = std::ranges::all_of(plan.units, [](const Unit& u) { return u.dtype == DType::kFloat32; });
+  const auto bytes_on = [&](Tier tier) {
+    const StateBytes held = state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), spec, tier);
+    return held.master + held.moment + (own_masters ? held.parameter : 0);
+  };
+  return UpdatePasses{.num_passes = spec.num_reads,
+                      .factors_first = std::ranges::any_of(plan.units, &Unit::factored),
+                      .host_bytes = bytes_on(Tier::kHost),
+                      .disk_bytes = bytes_on(Tier::kDisk)};
 }
 
 std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {

@@ -98,6 +98,17 @@ struct SecondaryCost {
 // Nothing where the plan has no such groups.
 std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan);
 
+// Passes over states in an update, where a rule makes several: one that needs sums over a whole parameter reads all of it once
+// for these, and again to update it.
+struct UpdatePasses {
+  int num_passes = 1;
+  bool factors_first = false;  // before these it reads gradients of matrices for their rows and columns
+  // Of a rank's master copies and moments: what each of the passes reads from there.
+  std::int64_t host_bytes = 0, disk_bytes = 0;
+};
+// Nothing where the rule makes one.
+std::optional<UpdatePasses> update_passes(const TrainingPlan& plan);
+
 StageCost cost_of(const TrainingPlan& plan, int stage);
 std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);
 

@@ -27,7 +27,7 @@ enum class LrKind : std::uint8_t { kConstant, kLinear, kCosine, kPolynomial, kIn
 struct LrSchedule {
   LrKind kind = LrKind::kCosine;
   double lr = 1e-3;
-  double min_lr = 1e-4;  // constant ignores it
+  double min_lr = 1e-4;  // constant does not read it
   std::int64_t warmup = 100;
   std::int64_t steps = 2000;
   double power = 2;        // of polynomial
