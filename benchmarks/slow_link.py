@@ -111,7 +111,7 @@ class Bench:
         """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
         for name, text in zip(["train.txt", "validation.txt"], texts()):
             (self.folder / name).write_bytes(text)
-        keys = {"train.steps": 1, "optimizer.lr": 0, "schedule.min_lr": 0, "run.dir": self.folder / "first"}
+        keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": self.folder / "first"}
         done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *self.flags(keys)], cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stdout + done.stderr)
