@@ -57,7 +57,7 @@ zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
 zero_fuzzer(store LIBS OpenSSL::Crypto
             SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/handshake.cpp
             zero/rendezvous/store_messages.cpp zero/rendezvous/store_session.cpp)
-zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/unix_socket.cpp zero/launch/memory_server.cpp
+zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/base/random_bytes.cpp zero/rendezvous/unix_socket.cpp zero/launch/memory_server.cpp
             zero/launch/memory_files.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)

@@ -50,6 +50,14 @@ TEST(Collectives, AllReduceSendsWhatARingSends) {
   });
 }
 
+TEST(Collectives, NumbersOfRanksMayDifferInCount) {
+  on_ranks(3, [](Communicator& comm) {
+    const std::vector<std::int64_t> mine(static_cast<std::size_t>(2 - comm.rank()), -comm.rank() - 1);
+    EXPECT_EQ(all_gather_numbers(comm, mine), (std::vector<std::vector<std::int64_t>>{{-1, -1}, {-2}, {}}));
+    EXPECT_EQ(all_gather_numbers(comm, {}), std::vector<std::vector<std::int64_t>>(3));
+  });
+}
+
 TEST(Collectives, AWorldOfOneSendsNothing) {
   on_ranks(1, [](Communicator& comm) {
     std::vector<float> data{1, 2, 3};

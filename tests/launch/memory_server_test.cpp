@@ -66,6 +66,15 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(fds), end(fds)));
 }
 
+TEST(MemoryServer, RanksOfOneLauncherAreToldOneNameAndThoseOfAnotherAnother) {
+  MemoryServer one, other;
+  LauncherMemory first = rank_of(one), second = rank_of(one), third = rank_of(other);
+  const Serving serving(one), serving_other(other);
+  EXPECT_EQ(first.launcher().size(), 32U);
+  EXPECT_EQ(first.launcher(), second.launcher());
+  EXPECT_NE(first.launcher(), third.launcher());
+}
+
 TEST(MemoryServer, WhatOneRankPutAnotherFindsAlsoWhenTheFirstIsGone) {
   MemoryServer server;
   auto first = std::make_unique<LauncherMemory>(rank_of(server));

@@ -17,6 +17,7 @@
 #include "tests/checkpoint/launcher.h"
 #include "tests/forwarded_communicator.h"
 #include "tests/message_of.h"
+#include "tests/occurrences.h"
 #include "tests/temporary_folder.h"
 
 namespace zero {
@@ -252,6 +253,54 @@ TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 2);
   EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+}
+
+// Two ranks, as on two machines, train on after steps 2 (on the disk) and 3 (in memory); then the launcher of rank 1 is another.
+TEST_F(RunCheckpointsTest, WhatALauncherHasLostIsSaidOnceAndTheDisksIsTaken) {
+  constexpr int kRanks = 2;
+  std::array<std::optional<Launcher>, 2> launchers;
+  for (auto& launcher : launchers) launcher.emplace();
+  for (const bool lost : {false, true}) {
+    if (lost) launchers[1].emplace();
+    auto comms = make_in_process(kRanks, std::chrono::seconds(20));
+    std::vector<std::exception_ptr> errors(kRanks);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          World world(std::move(comms[rank]), 1);
+          torch::nn::Linear net(4, 2);
+          Attachment engine = attach(*net, world, {.stage = 1});
+          std::string said;
+          RunCheckpoints run(
+              {.every_steps = 1, .memory_every = 1}, files_, launchers[rank]->connect(), world.communicator(),
+              [&](const std::string& line) { said += line + '\n'; }, RunCheckpoints::Machines::kSeveral);
+          if (!lost) {
+            EXPECT_EQ(run.steps(), Steps{});
+            run.begin(engine, state_at(2), "", SaveMode::kSync);
+            run.finish(engine);
+            run.save_in_memory(engine, state_at(3), "");
+            EXPECT_TRUE(says(said, "in-memory checkpoint: step 3, ")) << said;
+            EXPECT_TRUE(says(said, "the launchers keep the newest")) << said;
+          }
+          EXPECT_EQ(run.steps(), lost ? Steps{2} : (Steps{3, 2}));
+          const auto resumed = run.resume(engine);
+          EXPECT_EQ(resumed.value().state.step, lost ? 2 : 3);
+          EXPECT_EQ(resumed->place,
+                    lost ? files_.path_of(2).string() : "an in-memory checkpoint that the launchers kept");
+          const std::string line =
+              "note: the in-memory checkpoint of step 3 is not used: the launcher of rank 1 does not have it\n";
+          EXPECT_EQ(occurrences(line, said), lost ? 1 : 0) << said;
+          engine.abandon();
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& error : errors)
+      if (error) std::rethrow_exception(error);
+  }
 }
 
 TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -12,9 +13,11 @@
 #include <torch/torch.h>
 
 #include "zero/base/error.h"
+#include "zero/comm/in_process.h"
 #include "zero/train/run_opening.h"
 
 #include "small_run.h"
+#include "tests/forwarded_communicator.h"
 #include "tests/message_of.h"
 
 namespace zero {
@@ -33,6 +36,13 @@ class FactoringTask : public Task {
 
  private:
   std::unique_ptr<Task> task_;
+};
+
+// Threads that pass for processes.
+class OverWires final : public ForwardedCommunicator {
+ public:
+  using ForwardedCommunicator::ForwardedCommunicator;
+  std::string_view transport() const override { return "gloo"; }
 };
 
 void start(const TrainJob& job, World& world, bool factors) {
@@ -76,6 +86,21 @@ TEST_F(RunStart, AnOperatorWithoutFp16IsRefusedBeforeAnythingIsWritten) {
 
   run_ranks(1, [&](World& world) { start(fp16_job(), world, /*factors=*/false); });
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/config.toml")) << "the operator was all that stood against it";
+}
+
+TEST_F(RunStart, InMemoryCheckpointsOnSeveralMachinesAreRefusedWhereNoLauncherHoldsThem) {
+  TrainJob job = text_job(2);
+  job.checkpoint.memory_every = 1;
+  std::vector<std::thread> ranks;
+  for (auto& comm : make_in_process(2, std::chrono::seconds(20))) {
+    ranks.emplace_back([&job, comm = std::move(comm)]() mutable {
+      World world(std::make_unique<OverWires>(std::move(comm)), /*local_world=*/1, "torchrun");
+      const std::string said = message_of<ConfigError>([&] { start(job, world, /*factors=*/false); });
+      EXPECT_TRUE(says(said, "held by `zero launch` on each, and these ranks were started by torchrun")) << said;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
 TEST_F(RunStart, ARunThatIsThereIsLeftWholeWhereAnOperatorIsMissing) {

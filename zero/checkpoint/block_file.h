@@ -120,6 +120,8 @@ class BlockFileReader {
   // Bytes that will be wanted, in the run-th stretch (from 1 on, rising) that is read of this file before another's
   // turn. Once any are said, nothing else is read ahead, and nothing of the next stretch.
   void expect(std::int64_t offset, std::int64_t bytes, int run);
+  // Has expect() named a byte of it?
+  bool expects(std::int64_t block) const { return run_of(block) != 0; }
   // Closes the file until the next call, and gives back the memory that reading takes.
   void rest();
   const std::string& path() const { return path_; }

@@ -13,7 +13,6 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;
 constexpr std::size_t kFewestKept = 2, kMostKept = 64;
 constexpr std::size_t kWidenedNumel = std::size_t{1} << 18;  // bf16 values that become fp32 at a time
 
@@ -110,6 +109,13 @@ void CheckpointReader::expect(int tensor, int state, std::int64_t begin, std::in
     files_[piece->file].expect(piece->offset + skip * size, count * size, expected_run_);
     begin += count;
   }
+}
+
+std::vector<std::int64_t> CheckpointReader::expected_blocks(std::size_t file) const {
+  std::vector<std::int64_t> blocks;
+  for (std::int64_t block = 0; block < files_[file].num_blocks(); ++block)
+    if (files_[file].expects(block)) blocks.push_back(block);
+  return blocks;
 }
 
 void CheckpointReader::read(int tensor, int state, std::int64_t begin, std::span<float> out) {

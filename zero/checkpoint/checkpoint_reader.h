@@ -41,6 +41,8 @@ class CheckpointReader {
   void read(int tensor, int state, std::int64_t begin, std::span<float> out);
   // Elements that will be read, in the order in which they will be. Without any, whatever follows is read ahead.
   void expect(int tensor, int state, std::int64_t begin, std::int64_t numel);
+  // The blocks of a file that expect() has named, ascending.
+  std::vector<std::int64_t> expected_blocks(std::size_t file) const;
   std::vector<Extra> read_extras(int rank);
   void verify();
 

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <charconv>
 #include <functional>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/memory_file.h"
 #include "zero/base/pages.h"
@@ -32,6 +34,27 @@ void resize(const FileDescriptor& file, std::size_t bytes) {
     throw IoError("kept checkpoint", fmt::format("set its size to {} bytes", bytes), errno);
 }
 
+using StepsAndSums = std::map<std::int64_t, std::int64_t>;  // of manifests
+
+InMemoryCheckpoints::Agreed agreed_on(const std::vector<StepsAndSums>& of_launchers, const Launchers& launchers) {
+  InMemoryCheckpoints::Agreed agreed;
+  std::map<std::int64_t, int> missing;  // by step, a rank whose launcher has another or none
+  for (const StepsAndSums& sums : of_launchers) {
+    for (const auto& [step, sum] : sums) {
+      const auto lacks = std::ranges::find_if(of_launchers, [&](const StepsAndSums& other) {
+        const auto found = other.find(step);
+        return found == other.end() || found->second != sum;
+      });
+      if (lacks != of_launchers.end())
+        missing.emplace(step, launchers.first_rank(static_cast<int>(lacks - of_launchers.begin())));
+    }
+  }
+  for (const auto& [step, sum] : of_launchers.front())
+    if (!missing.contains(step)) agreed.steps.insert(agreed.steps.begin(), step);
+  if (!missing.empty()) std::tie(agreed.partial, agreed.missing_rank) = *missing.rbegin();
+  return agreed;
+}
+
 FileDescriptor memory_file_of(std::string_view text) {
   FileDescriptor file = make_memory_file("zero.cpp manifest", text.size());
   if (::pwrite(file.get(), text.data(), text.size(), 0) != std::ssize(text))
@@ -46,8 +69,31 @@ int InMemoryFiles::open(const std::string&, int flags) const {
 }
 
 int InMemoryFiles::open_in(int, const std::string& name, int) const {
-  std::optional<FileDescriptor> file = memory_.get(fmt::format("{}/{}", folder_, name));
+  std::optional<FileDescriptor> file = memory_.get(fmt::format("{}/{}", folders_.kept, name));
+  if (!file && launchers_ != nullptr && name != kManifestName) {
+    file = memory_.get(fmt::format("{}/{}", folders_.fetched, name));
+    const std::int64_t bytes = file ? 0 : size_of_file(name);
+    if (!file && bytes >= 0) file = make_memory_file("zero.cpp stand-in", static_cast<std::size_t>(bytes));
+  }
   return file ? file->release() : -ENOENT;
+}
+
+// By the manifest; -1: it does not know the file.
+std::int64_t InMemoryFiles::size_of_file(const std::string& name) const {
+  if (sizes_.empty())
+    for (const SavedFile& file : read_manifest(folders_.kept, *this).files) sizes_[file.name] = file.content.size_bytes;
+  const auto found = sizes_.find(name);
+  return found == sizes_.end() ? -1 : found->second;
+}
+
+void InMemoryFiles::fetch(const EngineResources& engine, const CheckpointReader& reader) {
+  if (launchers_ == nullptr) return;
+  removes_ = launchers_->is_first(engine.comm.rank());
+  fetched_ = fetch_blocks(engine, *launchers_, memory_, folders_, reader);
+}
+
+InMemoryFiles::~InMemoryFiles() {
+  if (removes_) (void)failure_of([this] { memory_.remove(folders_.fetched + "/"); });  // the next start drops it, too
 }
 
 // kept/RUN/step-00000040/manifest.json
@@ -67,6 +113,14 @@ InMemoryCheckpoints::InMemoryCheckpoints(LauncherMemory memory, std::string_view
     : memory_(std::move(memory)),
       prefix_(fmt::format("{}{:016x}", kFolder, block_sum(std::as_bytes(std::span(run))))) {}
 
+InMemoryCheckpoints::InMemoryCheckpoints(LauncherMemory memory, std::string_view run, Communicator& comm)
+    : InMemoryCheckpoints(std::move(memory), run) {
+  std::string name;
+  require_same_failure(comm, "memory of the launcher", [&] { name = memory_.launcher(); });
+  launchers_.emplace(comm, name);
+  if (launchers_->count() == 1) launchers_.reset();
+}
+
 std::filesystem::path InMemoryCheckpoints::path_of(std::int64_t step) const {
   return fmt::format("{}/{}{:08}", prefix_, kStep, step);
 }
@@ -81,6 +135,34 @@ std::vector<std::int64_t> InMemoryCheckpoints::steps() {
 
 void InMemoryCheckpoints::remove(std::int64_t step) {
   memory_.remove(path_of(step).string() + "/");
+}
+
+// Of each step the sum of its manifest follows, which has the sums of all files: equal ones are of the same checkpoint.
+std::vector<std::int64_t> InMemoryCheckpoints::steps_and_sums() {
+  std::vector<std::int64_t> numbers;
+  for (const std::int64_t step : steps()) {
+    const InMemoryFiles files = files_of(step);
+    const std::string text =
+        SourceFolder(path_of(step), files).read_text(std::string(kManifestName), kMostManifestBytes);
+    numbers.insert(numbers.end(), {step, static_cast<std::int64_t>(block_sum(std::as_bytes(std::span(text))))});
+  }
+  return numbers;
+}
+
+InMemoryCheckpoints::Agreed InMemoryCheckpoints::agree(Communicator& comm) {
+  ZERO_CHECK(launchers_.has_value(), "one launcher agrees with itself");
+  std::vector<std::int64_t> mine;
+  require_same_failure(comm, prefix_, [&] {
+    if (launchers_->is_first(comm.rank())) mine = steps_and_sums();
+  });
+  std::vector<StepsAndSums> of_launchers;
+  const auto of_ranks = all_gather_numbers(comm, mine);
+  for (int launcher = 0; launcher < launchers_->count(); ++launcher) {
+    const std::vector<std::int64_t>& numbers = of_ranks[static_cast<std::size_t>(launchers_->first_rank(launcher))];
+    StepsAndSums& sums = of_launchers.emplace_back();
+    for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) sums[numbers[i]] = numbers[i + 1];
+  }
+  return agreed_on(of_launchers, *launchers_);
 }
 
 BlockSums InMemoryCheckpoints::fill(Room& room, Engine& engine, const RankImage& image) {
@@ -98,12 +180,46 @@ BlockSums InMemoryCheckpoints::fill(Room& room, Engine& engine, const RankImage&
   return sums_of(room.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
 }
 
-void InMemoryCheckpoints::publish(std::int64_t step, const std::string& manifest) {
+void InMemoryCheckpoints::name(std::int64_t step, const std::string& manifest) {
   memory_.put(unfinished() + std::string(kManifestName), memory_file_of(manifest).get());
-  const std::vector<std::int64_t> older = steps();
   memory_.rename(unfinished(), path_of(step).string() + "/");
-  for (const std::int64_t old : older)
-    if (old != step) remove(old);
+}
+
+void InMemoryCheckpoints::remove_others(std::int64_t step) {
+  for (const std::int64_t other : steps())
+    if (other != step) remove(other);
+}
+
+void InMemoryCheckpoints::publish(Communicator& comm, std::int64_t step, const RankImage& image,
+                                  const std::vector<std::string>& texts) {
+  const std::string path = path_of(step).string();
+  std::string manifest;
+  const auto write = [&] {
+    if (comm.rank() == 0) manifest = to_text(image.manifest_with(texts, path));
+  };
+  if (!launchers_) {
+    return require_same_failure(comm, path, [&] {
+      write();
+      if (comm.rank() != 0) return;
+      name(step, manifest);
+      remove_others(step);
+    });
+  }
+  const bool is_first = launchers_->is_first(comm.rank());
+  require_same_failure(comm, path, write);
+  manifest = broadcast_text(comm, manifest);
+  try {
+    require_same_failure(comm, path, [&] {
+      if (is_first) name(step, manifest);
+    });
+  } catch (const IoError&) {  // the one before is still everywhere
+    if (is_first) (void)failure_of([&] { remove(step); });
+    throw;
+  }
+  // Nobody is here before every launcher has the new one.
+  require_same_failure(comm, path, [&] {
+    if (is_first) remove_others(step);
+  });
 }
 
 bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents contents) {
@@ -121,9 +237,7 @@ bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents c
   });
   const auto texts = all_gather_text(comm, image.file_text(content));
   try {
-    require_same_failure(comm, path, [&] {
-      if (comm.rank() == 0) publish(step, to_text(image.manifest_with(texts, path)));
-    });
+    publish(comm, step, image, texts);
   } catch (const Error&) {
     room = {};  // the launcher may have published it all the same: it is not written again
     throw;

@@ -123,6 +123,7 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
     on.check(reader->manifest());
     expect_held(*reader, tensors, numbers, engine);
   });
+  if (on.fetch) on.fetch(*reader);
   on.begin();
   LoadedCheckpoint loaded;
   require_same_outcome(comm, folder.string(), [&] {

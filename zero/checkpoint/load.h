@@ -21,9 +21,16 @@
 
 namespace zero {
 
+class CheckpointReader;
+
+using FetchCall = std::function<void(const CheckpointReader&)>;
+
 // Calls of a load to its caller. If `check` throws, every rank throws, and nothing has changed.
 struct LoadCalls {
   std::function<void(const Manifest&)> check = [](const Manifest&) {};
+  // Collective: brings what the reader expects, and the extras of this rank's file, to where `calls` find it. Throws as
+  // `check` does. Empty: all is there.
+  FetchCall fetch = {};
   std::function<void()> begin = [] {};  // all checks have passed on every rank: states change from here on
 };
 

@@ -85,6 +85,7 @@ struct Manifest {
 };
 
 inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;  // a larger one is not read
 
 // The text of a manifest.json; it begins with a SHA-256 of what follows.
 std::string to_text(const Manifest& manifest);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "zero/base/check.h"
 #include "zero/comm/rank_sum.h"
@@ -66,6 +67,18 @@ std::vector<std::string> all_gather_text(Communicator& comm, std::string_view te
   for (std::size_t rank = 0; rank < sizes.size(); ++rank)
     texts.push_back(all.substr(rank * longest, static_cast<std::size_t>(sizes[rank])));
   return texts;
+}
+
+std::vector<std::vector<std::int64_t>> all_gather_numbers(Communicator& comm, std::span<const std::int64_t> numbers,
+                                                          CommTag tag) {
+  const auto bytes = std::as_bytes(numbers);
+  std::vector<std::vector<std::int64_t>> of_ranks;
+  for (const std::string& text :
+       all_gather_text(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, tag)) {
+    std::vector<std::int64_t>& of_rank = of_ranks.emplace_back(text.size() / sizeof(std::int64_t));
+    if (!of_rank.empty()) std::memcpy(of_rank.data(), text.data(), text.size());
+  }
+  return of_ranks;
 }
 
 std::string broadcast_text(Communicator& comm, std::string_view text, CommTag tag) {

@@ -27,6 +27,9 @@ std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag 
 
 // Each rank's text, in rank order; they may differ in length. The same of bytes.
 std::vector<std::string> all_gather_text(Communicator& comm, std::string_view text, CommTag tag = {.control = true});
+// Each rank's numbers, in rank order; they may differ in count.
+std::vector<std::vector<std::int64_t>> all_gather_numbers(Communicator& comm, std::span<const std::int64_t> numbers,
+                                                          CommTag tag = {.control = true});
 // Rank 0's text, on every rank.
 std::string broadcast_text(Communicator& comm, std::string_view text, CommTag tag = {.control = true});
 

@@ -174,7 +174,7 @@ constexpr std::array kOptions{
 
     Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between two checkpoints; the last step has one, too. The same command continues from the newest; 0: none"},
     Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "number of checkpoints to keep, the newest ones"},
-    Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between two in-memory checkpoints, in the launcher's memory (`zero launch`, or -n). Ranks that it starts again go on from there; 0: none"},
+    Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between two in-memory checkpoints, in the launcher's memory (`zero launch` on one or several machines, or -n). Ranks that it starts again go on from there; 0: none"},
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "write checkpoints while training goes on, where memory has room for a copy of the states"},
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "what to do after a failed save. continue: print a line, and save again at the next time; stop: end the run"},
 

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 
 #include "zero/base/error.h"
+#include "zero/base/random_bytes.h"
 
 namespace zero {
 namespace {
@@ -21,11 +22,15 @@ constexpr std::chrono::milliseconds kAtOnce{0};
 constexpr int kRequestsInTurn = 16;
 constexpr int kMostRequestsOfTheDead = 1024;
 
-MemoryAnswer refused(std::string_view reason) {
-  MemoryAnswer answer{.kind = AnswerKind::kRefused};
-  answer.text_bytes = static_cast<std::uint32_t>(std::min(reason.size(), sizeof answer.text));
-  std::memcpy(answer.text, reason.data(), answer.text_bytes);
+MemoryAnswer with_text(AnswerKind kind, std::string_view text) {
+  MemoryAnswer answer{.kind = kind};
+  answer.text_bytes = static_cast<std::uint32_t>(std::min(text.size(), sizeof answer.text));
+  std::memcpy(answer.text, text.data(), answer.text_bytes);
   return answer;
+}
+
+MemoryAnswer refused(std::string_view reason) {
+  return with_text(AnswerKind::kRefused, reason);
 }
 
 MemoryAnswer done_unless(const std::string& reason) {
@@ -49,7 +54,8 @@ MemoryAnswer list(const MemoryFiles& kept, std::string_view prefix, std::string_
 
 }  // namespace
 
-MemoryServer::MemoryServer(std::size_t most_names) : kept_(most_names), events_(epoll_create1(EPOLL_CLOEXEC)) {
+MemoryServer::MemoryServer(std::size_t most_names)
+    : name_(random_name(16)), kept_(most_names), events_(epoll_create1(EPOLL_CLOEXEC)) {
   if (events_.get() < 0) throw IoError("memory of the launcher", "epoll_create1", errno);
 }
 
@@ -129,6 +135,8 @@ MemoryAnswer MemoryServer::answer_to(MemoryRequest& request, FileDescriptor file
       return done_unless(kept_.rename(name, other));
     case Kind::kRemove:
       return done_unless(kept_.remove(name));
+    case Kind::kLauncher:
+      return with_text(AnswerKind::kDone, {name_.c_str(), name_.size() + 1});
   }
   return refused("the launcher does not know that request");
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "zero/launch/memory_files.h"
 #include "zero/launcher_memory/records.h"
@@ -43,6 +44,7 @@ class MemoryServer {
   void close(std::uint64_t connection);
   MemoryAnswer answer_to(MemoryRequest& request, FileDescriptor file, int& attached);
 
+  const std::string name_;  // random
   MemoryFiles kept_;
   FileDescriptor events_;  // of epoll, which knows every connection
   std::map<std::uint64_t, UnixSocket> connections_;

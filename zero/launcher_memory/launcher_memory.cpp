@@ -33,6 +33,8 @@ const char* verb(MemoryRequest::Kind kind) {
       return "rename";
     case MemoryRequest::Kind::kRemove:
       return "remove";
+    case MemoryRequest::Kind::kLauncher:
+      return "ask for the name of";
   }
   return "?";
 }
@@ -138,6 +140,12 @@ void LauncherMemory::rename(std::string_view from, std::string_view to) {
 
 void LauncherMemory::remove(std::string_view prefix) {
   ask(MemoryRequest::Kind::kRemove, prefix, "", -1);
+}
+
+std::string LauncherMemory::launcher() {
+  const MemoryAnswer answer = ask(MemoryRequest::Kind::kLauncher, "", "", -1);
+  const std::string_view name(answer.text, answer.text_bytes);
+  return std::string(name.substr(0, name.find('\0')));
 }
 
 }  // namespace zero

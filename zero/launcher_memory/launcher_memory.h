@@ -48,6 +48,8 @@ class LauncherMemory {
   void rename(std::string_view from, std::string_view to);
   // Lets go of every name that begins so; there need not be one.
   void remove(std::string_view prefix);
+  // A random name that the launcher has as long as it lives: ranks that are told the same one see the same memory.
+  std::string launcher();
 
  private:
   MemoryAnswer ask(MemoryRequest::Kind kind, std::string_view name, std::string_view other, int fd,

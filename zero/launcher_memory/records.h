@@ -24,8 +24,8 @@ constexpr bool is_memory_prefix(std::string_view text) {
 }
 
 struct MemoryRequest {
-  static constexpr std::uint32_t kVersion = 0x7a6b0001;
-  enum class Kind : std::uint32_t { kPut, kGet, kList, kRename, kRemove };
+  static constexpr std::uint32_t kVersion = 0x7a6b0002;
+  enum class Kind : std::uint32_t { kPut, kGet, kList, kRename, kRemove, kLauncher };
 
   std::uint32_t version = kVersion;
   Kind kind = Kind::kGet;
@@ -45,7 +45,7 @@ struct MemoryAnswer {
   std::uint64_t number = 0;
   Kind kind = Kind::kDone;
   std::uint32_t text_bytes = 0;
-  char text[16384] = {};  // kList: names, each with a zero byte at its end
+  char text[16384] = {};  // kList: names, each with a zero byte at its end; kLauncher: the launcher's name
 };
 
 }  // namespace zero

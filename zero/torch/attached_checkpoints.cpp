@@ -77,7 +77,7 @@ bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, Sav
   return kept.save(engine_, step, std::move(contents));
 }
 
-LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls,
+LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
                                            const std::function<void()>& begin) {
   const Communicator& comm = engine_.resources().comm;
   bool with_generator = false;
@@ -87,7 +87,8 @@ LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, co
     with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
     if (with_generator) require_generators(manifest, path.string());
   };
-  LoadedCheckpoint loaded = load_checkpoint(engine_, path, calls, {.check = check, .begin = begin});
+  LoadedCheckpoint loaded =
+      load_checkpoint(engine_, path, calls, {.check = check, .fetch = std::move(fetch), .begin = begin});
   take_extras(loaded.extras, buffers_, with_generator, path.string());
   if (place_.is_cuda() && with_generator) take_generator(loaded.extras, kGpuGenerator, place_, path.string());
   take_versions(loaded);

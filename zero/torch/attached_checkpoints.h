@@ -2,7 +2,7 @@
 //
 //   AttachedCheckpoints checkpoints(engine, buffers, place);
 //   checkpoints.begin_save(path, contents, SaveMode::kAsync)->wait();
-//   LoadedCheckpoint loaded = checkpoints.load(path, calls, [] { ... });   // called when values begin to change
+//   LoadedCheckpoint loaded = checkpoints.load(path, calls, {}, [] { ... });   // called when values begin to change
 //
 // Collective, between steps. Throws what CheckpointSave, InMemoryCheckpoints::save() and load_checkpoint() do;
 // ConfigError where a buffer is missing.
@@ -29,7 +29,8 @@ class AttachedCheckpoints {
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
-  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, const std::function<void()>& begin);
+  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
+                        const std::function<void()>& begin);
 
   bool has_room_to_copy(std::int64_t bytes) { return images_.has_room(bytes); }
   // Each step: memory for copies goes back where the machine is short.

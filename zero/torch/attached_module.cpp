@@ -170,9 +170,9 @@ StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   return engine_->step(lr, limits);
 }
 
-LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls) {
+LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch) {
   parameters_.require_unchanged();
-  LoadedCheckpoint loaded = checkpoints_->load(path, calls, [this] { awaits_load_ = true; });
+  LoadedCheckpoint loaded = checkpoints_->load(path, calls, std::move(fetch), [this] { awaits_load_ = true; });
   awaits_load_ = false;
   engine_->settle();
   return loaded;

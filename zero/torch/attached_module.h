@@ -43,7 +43,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void take_gradient(int param) override;
 
   StepReport step(double lr, const StepLimits& limits);
-  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls);
+  LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch = {});
 
   // ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers' here.
   void require_loaded();

@@ -16,7 +16,9 @@ bool EngineControl::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveConte
   return attached_.checkpoints().keep(kept, step, std::move(contents));
 }
 LoadedCheckpoint EngineControl::load(InMemoryCheckpoints& kept, std::int64_t step) {
-  return attached_.load(kept.path_of(step), kept.files_of(step));
+  InMemoryFiles files = kept.files_of(step);
+  return attached_.load(kept.path_of(step), files,
+                        [&](const CheckpointReader& reader) { files.fetch(attached_.engine().resources(), reader); });
 }
 ReplicaCheck EngineControl::compare_replicas() {
   return attached_.engine().states().compare_replicas();

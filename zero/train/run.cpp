@@ -23,14 +23,23 @@ ProgressStyle style_on(ProgressStyle style, const World& world) {
   return style;
 }
 
+bool is_on_one_machine(const World& world) {
+  return world.local_size() == world.size();
+}
+
 // The launcher, where it is to hold in-memory checkpoints. Threads share its socket: they have none.
 std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
   if (job.checkpoint.memory_every == 0) return std::nullopt;
-  if (world.local_size() != world.size())
-    throw ConfigError("checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
-                      "in-memory checkpoints are held by the launcher of one machine", "use 0 with several machines");
   if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
-  return LauncherMemory::of_environment(std::getenv);
+  std::optional<LauncherMemory> memory = LauncherMemory::of_environment(std::getenv);
+  if (!memory && !is_on_one_machine(world))
+    throw ConfigError(
+        "checkpoint.memory_every", fmt::format("{}", job.checkpoint.memory_every),
+        fmt::format("on several machines in-memory checkpoints are held by `zero launch` on each, and these "
+                    "ranks were started by {}",
+                    world.source()),
+        "start them with zero launch, or use 0");
+  return memory;
 }
 
 std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
@@ -76,8 +85,10 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const Tr
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
           comm()),
       shares(job.train.share, job.train.batch, comm().world(), comm().rank()),
-      checkpoints(job.checkpoint, folder.files().checkpoints, launcher_memory(job, world), comm(),
-                  [this](const std::string& line) { say(line); }),
+      checkpoints(
+          job.checkpoint, folder.files().checkpoints, launcher_memory(job, world), comm(),
+          [this](const std::string& line) { say(line); },
+          is_on_one_machine(world) ? RunCheckpoints::Machines::kOne : RunCheckpoints::Machines::kSeveral),
       health(job.health, job.attach.max_skipped_steps, samples_per_step(job.train, num_computing()), state, folder,
              checkpoints, log),
       mark_(zero::data_mark(corpus)) {

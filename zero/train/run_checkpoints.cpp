@@ -96,7 +96,7 @@ std::filesystem::path nearest_existing(std::filesystem::path folder) {
 }
 
 RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder,
-                               std::optional<LauncherMemory> memory, Communicator& comm, Say say)
+                               std::optional<LauncherMemory> memory, Communicator& comm, Say say, Machines machines)
     : options_(options),
       folder_(std::move(folder)),
       comm_(comm),
@@ -104,7 +104,9 @@ RunCheckpoints::RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder
       last_begin_(monotonic_seconds()) {
   std::error_code unknown;
   const auto place = std::filesystem::weakly_canonical(folder_.path(), unknown);
-  if (memory) kept_.emplace(std::move(*memory), (unknown ? folder_.path() : place).string());
+  if (!memory) return;
+  const std::string run = (unknown ? folder_.path() : place).string();
+  machines == Machines::kOne ? kept_.emplace(std::move(*memory), run) : kept_.emplace(std::move(*memory), run, comm_);
 }
 
 void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::filesystem::path& folder,
@@ -135,14 +137,26 @@ void RunCheckpoints::say_not_copied() {
     say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
 }
 
+// Of several launchers. Said once, and nothing of one that a newer replaces.
+std::vector<std::int64_t> RunCheckpoints::in_every_memory() {
+  InMemoryCheckpoints::Agreed agreed = kept_->agree(comm_);
+  const bool is_newest = agreed.steps.empty() || agreed.partial > agreed.steps.front();
+  if (is_newest && agreed.partial > std::exchange(said_partial_, std::max(said_partial_, agreed.partial)))
+    say_(fmt::format("note: the in-memory checkpoint of step {} is not used: the launcher of rank {} does not have it",
+                     agreed.partial, agreed.missing_rank));
+  return std::move(agreed.steps);
+}
+
 // The newest first; of one step the one in memory comes first.
 std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
   std::vector<Saved> all;
+  const bool several = kept_ && kept_->has_several_launchers();
+  const std::vector<std::int64_t> in_every = several ? in_every_memory() : std::vector<std::int64_t>{};
   require_same_outcome(comm_, folder_.path().string(), [&] {
     if (comm_.rank() != 0) return;
     for (const auto& entry : folder_.list()) all.push_back({entry.step, false});
     if (kept_)
-      for (const std::int64_t step : kept_->steps()) all.push_back({step, true});
+      for (const std::int64_t step : several ? in_every : kept_->steps()) all.push_back({step, true});
     std::ranges::sort(all, std::greater(), [](const Saved& entry) { return std::pair(entry.step, entry.in_memory); });
   });
   return of_rank_0(comm_, all);
@@ -172,7 +186,9 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
   return {std::move(state), std::move(loaded.manifest),
-          saved.in_memory ? "an in-memory checkpoint that the launcher kept" : path.string()};
+          saved.in_memory ? fmt::format("an in-memory checkpoint that the launcher{} kept",
+                                        kept_->has_several_launchers() ? "s" : "")
+                          : path.string()};
 }
 
 std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t newest) {
@@ -224,8 +240,9 @@ void RunCheckpoints::save_in_memory(Attachment& engine, const RunState& state, s
   try {
     const bool kept = engine.control().keep(*kept_, state.step, contents_of(state, std::move(config)));
     if (kept && !std::exchange(said_in_memory_, true))
-      say_(fmt::format("in-memory checkpoint: step {}, in {:.3f} s; the launcher keeps the newest", state.step,
-                       monotonic_seconds() - begin));
+      say_(fmt::format("in-memory checkpoint: step {}, in {:.3f} s; the {} the newest", state.step,
+                       monotonic_seconds() - begin,
+                       kept_->has_several_launchers() ? "launchers keep" : "launcher keeps"));
     if (!kept && !std::exchange(said_no_memory_, true))
       say_(fmt::format("note: no in-memory checkpoint of step {}: there is no memory for it", state.step));
   } catch (const IoError& error) {

@@ -63,9 +63,10 @@ class RunCheckpoints {
  public:
   // `say`: a line for the user.
   using Say = std::function<void(const std::string&)>;
-  // `memory`: the launcher, where it keeps memory for this process.
+  // `memory`: the launcher, where it keeps memory for this process. With it kSeveral is Collective.
+  enum class Machines : std::uint8_t { kOne, kSeveral };
   RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<LauncherMemory> memory,
-                 Communicator& comm, Say say);
+                 Communicator& comm, Say say, Machines machines = Machines::kOne);
 
   // Local. Throws ConfigError where the disk has no room for one checkpoint; says where it has none for all to be kept.
   static void require_room(const CheckpointPolicy& options, const std::filesystem::path& folder, std::int64_t bytes,
@@ -74,7 +75,8 @@ class RunCheckpoints {
   // Says, before training, where asynchronous saves of `bytes` a rank would have no memory to copy into.
   void expect_room_to_copy(Attachment& engine, std::int64_t bytes);
 
-  // The steps of what is there, on disk or in memory, as rank 0 sees it, the newest first.
+  // The steps of what is there, on disk or in memory, as rank 0 sees it, the newest first. An in-memory checkpoint that a
+  // machine's launcher has not is not there: that is said.
   std::vector<std::int64_t> steps();
   // Loads the newest that is whole, of steps up to `newest`; each that is not is named and passed over. Empty: there is
   // none at all. Throws IoError where all are damaged, ConfigError for one of another model.
@@ -103,6 +105,7 @@ class RunCheckpoints {
     bool in_memory = false;
   };
   std::vector<Saved> saved();
+  std::vector<std::int64_t> in_every_memory();
   SaveContents contents_of(const RunState& state, std::string config) const;
   Resumed load(Attachment& engine, const Saved& saved);
   void say_not_copied();
@@ -121,6 +124,7 @@ class RunCheckpoints {
   std::optional<InMemoryCheckpoints> kept_;
   bool said_in_memory_ = false;
   bool said_no_memory_ = false;
+  std::int64_t said_partial_ = -1;
 };
 
 }  // namespace zero
