@@ -96,25 +96,23 @@ TEST_F(MemoryHostsFaults, AServerOfEitherMachineThatDiesCostsTheStepsSinceTheNew
 
 // A checkpoint after each step, so that many deaths are in the middle of one; none on the disk.
 TEST_F(MemoryHostsFaults, AtAnyMomentARankThatDiesCostsOneStep) {
-  const int of_each = in_full_tier() ? 2 : 1, world = 2 * of_each;
-  const Flags group{"--zero.group", std::to_string(of_each), "--zero.stage", "3", "--train.steps", "200"};
-  const Undisturbed undisturbed =
-      leave_alone(training("undisturbed", {"-n", std::to_string(world)}, group), "undisturbed");
+  const Flags group{"--zero.group", "2", "--zero.stage", "3", "--train.steps", in_full_tier() ? "200" : "80"};
+  const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "4"}, group), "undisturbed");
   const int rounds = num_trials("ZERO_MEMORY_KILLS", 1, 12), kills = in_full_tier() ? 3 : 1;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string run = fmt::format("run-{}", round);
     Flags keys = group;
     keys.insert(keys.end(), {"--checkpoint.memory_every", "1"});
-    WatchedCommand first(launcher(0, run, of_each, keys)), second(launcher(1, run, of_each, keys));
+    WatchedCommand first(launcher(0, run, 2, keys)), second(launcher(1, run, 2, keys));
     std::size_t said = 0;
     for (int kill = 0; kill < kills; ++kill) {
       const std::string next = fmt::format("\nstep {}/", 10 + 50 * kill);
       if (!first.wait_for(next, said)) break;
       std::this_thread::sleep_for(any_moment(milliseconds(60)));
-      const int victim = (round + kill) % world;
+      const int victim = (round + kill) % 4;
       said = first.text().size();
-      strike((victim < of_each ? first : second).wait_for_rank(victim), SIGKILL);
+      strike((victim < 2 ? first : second).wait_for_rank(victim), SIGKILL);
       if (went_on_from(first, said) < 0) break;
     }
     expect_end_as(undisturbed.weights, run, first, second);
