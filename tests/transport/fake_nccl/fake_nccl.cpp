@@ -251,6 +251,7 @@ Result ncclAllGather(const void* in, void* out, std::size_t bytes, int, ncclComm
   for (int peer = 0; peer < comm->num_ranks; ++peer) {
     char* const block = blocks + static_cast<std::size_t>(peer) * bytes;
     if (peer == comm->rank) {
+      if (block == in) continue;  // in place: ranks that are ahead read it already
       pieces.push_back([=] {
         std::memmove(block, in, bytes);
         return true;
