@@ -49,10 +49,22 @@ TEST_F(DistributedInput, SharesThatDoNotSumToTheMicroBatchAreRefused) {
 }
 
 TEST_F(DistributedInput, MoreServersThanRanksAndAQuorumAboveTheWorkersAreRefused) {
-  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker", "");
-  expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers", "");
+  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker",
+                 "use at most 1, or more ranks (-n)");
+  expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers",
+                 "use 1 to 2, or 0 for all");
   expect_refused("-n 3 --sync.servers 1 --sync.staleness 1", "with sync.mode sync no gradient is stale",
                  "use sync.mode stale or async");
+}
+
+// Codecs are for weights, gradients and differences of copies. What steers a run has no key.
+TEST_F(DistributedInput, ACodecOnControlTrafficIsRefused) {
+  expect_refused("-n 2 --comm.control_wire int8", "comm.control_wire", "outer_wire");
+  folder_.write("d.toml", "[comm]\ncontrol_wire = \"int8\"\n");
+  const Ran ran = folder_.zero("train d.toml --run.dir run -n 2");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_CONTAINS(ran.errors, "d.toml");
+  EXPECT_CONTAINS(ran.errors, "control_wire");
 }
 
 TEST_F(DistributedInput, AClusterWithoutALinkIsRefused) {

@@ -55,6 +55,21 @@ TEST(ServedClock, TakesAsLongAsTheServersLinkCarriesIt) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 50, 4), cluster), 1 + 2 * 0.04, 1e-9);
 }
 
+// Two workers, 40 ms of a push and of a pull each, 50 ms of computation. Alone a worker has 4 / 13 of its time in either
+// direction, so it meets the other there as often: 40 ms become 40 x 17 / 13.
+TEST(ServedClock, WorkersWithOldGradientsMeetOnTheirLinkByChance) {
+  const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e8};
+  const double met = 0.05 + 2 * 0.04 * 17 / 13;
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 1), cluster, 0.05), met, 1e-9);
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster, 0.05), met, 1e-9);
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster, 0.05), 0.05 + 4 * 0.04, 1e-9) << "in sync always";
+}
+
+TEST(ServedClock, WhereComputationIsLongWorkersHardlyMeet) {
+  const Cluster cluster{.hosts = 2, .ranks = 8, .network = 1e8};
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster, 100), 100.08, 0.01);
+}
+
 TEST(ServedClock, AnAlwaysSlowerWorkerSetsThePaceButOfAQuorum) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.25}};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 4, 1e-9);

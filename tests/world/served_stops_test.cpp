@@ -1,9 +1,11 @@
 // Workers that are processes and are stopped (SIGSTOP) while they read weights or in the middle of a push: servers go on with
 // the others, and when such a worker goes on, it is taken back. Where others may not pass it by more than a staleness, the bits
-// are those of a run in which nobody stopped.
+// are those of a run in which nobody stopped; elsewhere a replay has them.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -90,14 +92,14 @@ ServedMode stale_stops(int staleness) {
 }
 
 // Worker 0 goes beyond clock 3 when worker 2 has been stopped, wakes it in clock `until`, and ends when it was taken back.
-// Without `within` nobody stops. The bits of the head.
-std::vector<std::uint32_t> live(Communicator& comm, const ServedMode& mode, std::optional<Within> within,
-                                StopNotes& notes) {
+// Without `within` nobody stops. What the head came to, in the order of `replayed` if there is one.
+TrainedBits live(Communicator& comm, const ServedMode& mode, std::optional<Within> within, StopNotes& notes,
+                 const std::deque<PushEvent>& replayed = {}) {
   const EngineOptions& options = mode.options;
   if (options.sync.is_server(comm.rank())) {
     TrainedBits bits;
-    serve(comm, options, read_in_place(), {.clocks = kClocks}, bits);
-    return bits.weights;
+    serve(comm, options, read_in_place(), {.clocks = kClocks, .replayed = replayed}, bits);
+    return bits;
   }
   if (options.sync.mode != SyncMode::kStale) comm.arrivals()->may_be_lost();
   TrainedClocks run{.clocks = kClocks};
@@ -138,6 +140,25 @@ void expect_gone_on(const StopNotes& notes, const ServedMode& mode) {
   EXPECT_GE(notes.last_clock, mode.last_clock) << "it was taken back";
 }
 
+struct Recorded {
+  std::string weights, losses;  // bytes
+  std::deque<PushEvent> events;
+};
+
+template <typename T>
+void write(const std::filesystem::path& path, const std::vector<T>& values) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(sizeof(T) * values.size()));
+}
+
+std::deque<PushEvent> read_events(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path);
+  std::deque<PushEvent> events(bytes.size() / sizeof(PushEvent));
+  for (std::size_t i = 0; i < events.size(); ++i)
+    std::memcpy(&events[i], bytes.data() + i * sizeof(PushEvent), sizeof(PushEvent));
+  return events;
+}
+
 class ServedStops : public ::testing::TestWithParam<std::string> {
  protected:
   void expect_goes_on(const ServedMode& mode) {
@@ -150,18 +171,19 @@ class ServedStops : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // Of the head, which leaves them in a file.
-  std::string bits_of(const ServedMode& mode, std::optional<Within> within) {
+  // Of the head, which leaves them in files.
+  Recorded recorded(const ServedMode& mode, std::optional<Within> within, const std::deque<PushEvent>& replayed = {}) {
     const TemporaryFolder folder;
     const SharedNotes notes(folder / "notes");
     expect_world(world_of(mode, GetParam()), [&](Communicator& comm) {
-      const std::vector<std::uint32_t> bits = live(comm, mode, within, *notes);
-      if (bits.empty()) return;
-      std::ofstream(folder / "bits", std::ios::binary)
-          .write(reinterpret_cast<const char*>(bits.data()), static_cast<std::streamsize>(4 * bits.size()));
+      const TrainedBits bits = live(comm, mode, within, *notes, replayed);
+      if (bits.weights.empty()) return;
+      write(folder / "weights", bits.weights);
+      write(folder / "losses", bits.losses);
+      write(folder / "events", std::vector(bits.events.begin(), bits.events.end()));
     });
     if (within) expect_gone_on(*notes, mode);
-    return read_file(folder / "bits");
+    return {read_file(folder / "weights"), read_file(folder / "losses"), read_events(folder / "events")};
   }
 };
 
@@ -188,11 +210,27 @@ TEST_P(ServedStops, AQuorumGoesOnBesideAStoppedProcess) {
 TEST_P(ServedStops, AStaleRunHasTheBitsOfOneInWhichNobodyStopped) {
   for (const int staleness : in_full_tier() ? std::vector{1, 2, 3} : std::vector{2}) {
     const ServedMode mode = stale_stops(staleness);
-    const std::string undisturbed = bits_of(mode, {});
+    const std::string undisturbed = recorded(mode, {}).weights;
     for (const Within within : {Within::kWeights, Within::kPush}) {
       SCOPED_TRACE(fmt::format("staleness {}, {}", staleness, name_of(within)));
-      EXPECT_TRUE(bits_of(mode, within) == undisturbed);
+      EXPECT_TRUE(recorded(mode, within).weights == undisturbed);
     }
+  }
+}
+
+// Both modes and both moments in turn.
+TEST_P(ServedStops, AReplayHasTheBitsOfARunInWhichAProcessStopped) {
+  const int trials = num_trials("ZERO_STOPPED_REPLAYS", 2, GetParam() == "gloo" ? 10 : 100);
+  for (int trial = 0; trial < trials; ++trial) {
+    const ServedMode& mode = trial % 2 == 0 ? kAsyncStops : kQuorumStops;
+    const Within within = trial / 2 % 2 == 0 ? Within::kWeights : Within::kPush;
+    SCOPED_TRACE(fmt::format("trial {}: {}, {}", trial, mode.name, name_of(within)));
+    const Recorded stopped = recorded(mode, within);
+    const Recorded replayed = recorded(mode, {}, stopped.events);
+    EXPECT_FALSE(stopped.events.empty());
+    EXPECT_EQ(replayed.events, stopped.events);
+    EXPECT_TRUE(replayed.weights == stopped.weights);
+    EXPECT_TRUE(replayed.losses == stopped.losses);
   }
 }
 

@@ -89,6 +89,39 @@ class Computations {
   std::mt19937 bits_;
 };
 
+// Seconds that a worker's push and pull take over a link which `sharers` workers use one after the other and, by chance, at
+// once; the worker computes for `computation` between two exchanges. `out`, `in`: seconds of all of their bytes. The mean value
+// analysis of a closed network with two stations (Reiser and Lavenberg, 1980).
+double exchange_of_sharers(double computation, double out, double in, int sharers) {
+  double before_out = 0, before_in = 0;  // others that a worker meets there, in the mean
+  double taken = 0;
+  for (int number = 1; number <= sharers; ++number) {
+    const double out_taken = out / sharers * (1 + before_out), in_taken = in / sharers * (1 + before_in);
+    taken = out_taken + in_taken;
+    const double clock = computation + taken;
+    before_out = clock > 0 ? number * out_taken / clock : 0;
+    before_in = clock > 0 ? number * in_taken / clock : 0;
+  }
+  return taken;
+}
+
+// Of a worker that waits only for its own transfers: over the link of its machine, or of the servers', whichever takes longer.
+double own_exchange(const SyncPlan& sync, const Cluster& cluster, double computation, const ServedTraffic& traffic) {
+  const auto over_link = [&](const Exchange& push, const Exchange& pull, int sharers) {
+    if (sharers == 0 || push.leaving + pull.leaving == 0) return 0.0;
+    return exchange_of_sharers(computation, push.leaving / cluster.network, pull.leaving / cluster.network, sharers);
+  };
+  int fewest_servers = cluster.ranks;  // on a machine
+  for (int host = 0; host < cluster.hosts; ++host)
+    fewest_servers = std::min(fewest_servers, servers_on(sync, cluster, host));
+  const int workers_here = cluster.ranks - fewest_servers;
+  const int workers_elsewhere = sync.num_workers(cluster.world()) - (cluster.ranks - servers_on(sync, cluster, 0));
+  const double beside = seconds_of({.within = traffic.own_push.within, .delay = traffic.own_push.delay}, cluster) +
+                        seconds_of({.within = traffic.own_pull.within, .delay = traffic.own_pull.delay}, cluster);
+  return beside + std::max(over_link(traffic.own_push, traffic.own_pull, workers_here),
+                           over_link(traffic.push, traffic.pull, workers_elsewhere));
+}
+
 // When clock after clock is applied. A worker begins as soon as clock c - wait is, of which it is the c-th.
 double end_of_bounded(Computations& computations, int wait, double own_exchange, std::int64_t clocks) {
   std::vector<double> ends(computations.size(), 0);
@@ -152,8 +185,8 @@ double clock_seconds(const SyncPlan& sync, const Cluster& cluster, double comput
   } else if (!reads_old_weights(sync)) {
     end = end_of_bounded(computations, 1, in_turn, clocks);
   } else {
-    const double own = seconds_of(traffic.own_push, cluster) + seconds_of(traffic.own_pull, cluster);
-    end = end_of_bounded(computations, sync.staleness + 1, own, clocks);
+    const double mean = computation / cluster.mean() + cluster.jitter * computation;
+    end = end_of_bounded(computations, sync.staleness + 1, own_exchange(sync, cluster, mean, traffic), clocks);
   }
   // Out and in at once.
   const double links = std::max(seconds_of(traffic.push, cluster), seconds_of(traffic.pull, cluster));

@@ -5,8 +5,9 @@
 //
 // A worker sends a part of its push to each server, and gets a part of the weights from each. All ranks of a machine share
 // its link, and both directions are as fast. With sync, and where no gradient may be old, workers push, then wait, then
-// pull. With old gradients a worker waits only for its own transfers, while servers work for others: a clock takes at least
-// as long as all its bytes on the busiest machine's link.
+// pull. With old gradients a worker waits only for its own transfers, while servers work for others: some workers of a link
+// push while others pull or compute. How often they meet is what chance makes of it (mean value analysis), and a clock takes
+// at least as long as all its bytes on the busiest machine's link.
 //
 // The servers' updates are not counted. Clocks follow each other with the rules of push_order.h, in time that is computed;
 // what varies (Cluster::jitter) is drawn from a fixed sequence, so that the same question has the same answer. Values only;

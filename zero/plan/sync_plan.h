@@ -16,6 +16,7 @@
 // Values only; Local.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -40,6 +41,12 @@ struct SyncPlan {
   int rank_of_worker(int worker) const { return servers + worker; }
   // Versions of the weights that servers keep for workers that are behind, the newest among them.
   int num_versions() const { return mode == SyncMode::kStale ? staleness + 1 : 1; }
+  // A worker that is lost does not end the run.
+  bool spares_workers() const { return mode == SyncMode::kAsync || quorum > 0; }
+  // For a gradient whose weights are `age` updates old, where `lr` is for a new one.
+  double lr_of(double lr, std::int64_t age) const {
+    return mode == SyncMode::kAsync ? lr / std::pow(1.0 + static_cast<double>(age), stale_lr) : lr;
+  }
   // Workers that an update can do without.
   int num_spared(int workers) const {
     return mode == SyncMode::kAsync ? workers - 1 : quorum > 0 ? workers - quorum : 0;

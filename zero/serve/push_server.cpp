@@ -1,7 +1,6 @@
 #include "zero/serve/push_server.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -409,8 +408,7 @@ void PushServer::settle_push(int worker) {
 
 void PushServer::lose(int worker) {
   const int rank = plan_.rank_of_worker(worker);
-  if (plan_.mode != SyncMode::kAsync && plan_.quorum == 0)
-    throw CommError(rank, "push", "it left the run, and no clock is whole without it");
+  if (!plan_.spares_workers()) throw CommError(rank, "push", "it left the run, and no clock is whole without it");
   ZERO_LOG(warn, "rank {} (worker {}) is lost: the run goes on without it", rank, worker);
   leave(worker);
 }
@@ -444,8 +442,8 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
     has_loss = has_loss && pushed_.oldest(worker).has_loss != 0;
   }
   loss /= static_cast<double>(action.workers.size());
-  double lr = rules.lr ? rules.lr(action.clock) : pushed_.oldest(action.workers.front()).lr;
-  if (plan_.mode == SyncMode::kAsync) lr /= std::pow(1.0 + static_cast<double>(action.age), plan_.stale_lr);
+  const double new_lr = rules.lr ? rules.lr(action.clock) : pushed_.oldest(action.workers.front()).lr;
+  const double lr = plan_.lr_of(new_lr, action.age);
   compensate(action);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
   const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});

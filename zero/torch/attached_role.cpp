@@ -45,7 +45,7 @@ void AttachedRole::attach(Engine& engine) {
   if (own_ == nullptr) return;
   if (is_worker()) {
     worker_.emplace(engine, run_, asked_);
-    if (asked_.sync.mode == SyncMode::kAsync || asked_.sync.quorum > 0) run_.arrivals()->may_be_lost();
+    if (asked_.sync.spares_workers()) run_.arrivals()->may_be_lost();
   } else {
     server_.emplace(engine, run_, asked_);
   }
