@@ -37,7 +37,7 @@ TASKS = {  # example: (steps, what is compared, rows)
     "shakespeare": (800, "val_loss", TEXT_ROWS),
     "shakespeare_lstm": (800, "val_loss", TEXT_ROWS),
     "mnist_cnn": (1250, "val_accuracy",
-                  {"sync": {}, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)} | damped(50, 200)),
+                  {"sync": {}, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)} | damped(10, 50, 200)),
 }
 
 
