@@ -109,11 +109,8 @@ configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
   cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# A skipped test counts as passed with ctest; here it is told, with its reason.
-skips() {  # BUILD_FOLDER
-  grep -h -A1 ': Skipped$' "$1/Testing/Temporary/LastTest.log" 2>/dev/null | grep -v -e ': Skipped$' -e '^--$' | sort |
-    uniq -c | sed 's/^ *\([0-9]*\) /  skipped, \1 x: /' || true
-}
+# A skipped test counts as passed; here it is told, with its reason.
+skips() { python3 tools/skips.py "$@"; }  # LOG...
 
 # What failed, for the end of a long output: checks that did not hold, tests by name, what a sanitizer found.
 failed_in() {  # BUILD_FOLDER
@@ -128,7 +125,7 @@ run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   shift
   local status=0
   env --default-signal "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" "$@" || status=$?
-  skips "$folder"
+  skips "$folder/Testing/Temporary/LastTest.log"
   [ $status = 0 ] || failures+=("$folder" "$(failed_in "$folder")")
   return $status
 }
@@ -172,10 +169,15 @@ thread_sanitizer() {
 }
 
 tool_tests() {  # all of them; the page's needs a browser, and is a suite
-  local test failed=0
+  local test log failed=0
+  rm -rf build/tool_tests && mkdir -p build/tool_tests
   for test in tests/*_test.py; do
-    [ "$test" = tests/page_test.py ] || python3 "$test" --quiet || failed=1
+    [ "$test" != tests/page_test.py ] || continue
+    log=build/tool_tests/$(basename "$test" .py).log
+    python3 "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
+    printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"
   done
+  skips build/tool_tests/*.log
   return $failed
 }
 

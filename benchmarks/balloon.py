@@ -140,7 +140,7 @@ def main():
             print("alone: done; now beside the balloon", file=sys.stderr)
             use, beside = run(args, folder, "beside", with_balloon=True)
         except CapError as error:
-            print(f"balloon.py: {error}", file=sys.stderr)
+            print(f"skipped: {error}", file=sys.stderr)
             return CANNOT_RUN_HERE
         with open(f"{folder}/beside.log") as log:
             replans = [line.strip() for line in log if "memory is short (" in line or "memory is free again" in line]

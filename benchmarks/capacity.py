@@ -166,7 +166,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="zero_capacity_", dir=args.disk) as folder:
             return find_largest(args, folder) if args.largest else train_capped(args, folder)
     except CapError as error:
-        print(f"capacity.py: {error}", file=sys.stderr)
+        print(f"skipped: {error}", file=sys.stderr)
         return CANNOT_RUN_HERE
     except (FileNotFoundError, RuntimeError, ValueError) as error:
         sys.exit(f"capacity.py: {error}")

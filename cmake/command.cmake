@@ -48,7 +48,7 @@ include(fuzz_seeds)
 # Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
-           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
+           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* */TransformersExport.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
            TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 2)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
@@ -59,6 +59,13 @@ if(TARGET zero_cli_test)
                           LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/other_build")
     add_dependencies(zero_cli_test other_${library})
   endforeach()
+  # A libtorch without fp16 in one operator, for a command that must refuse that.
+  if(ZERO_WITH_TORCH)
+    add_library(no_fp16_gelu MODULE "${PROJECT_SOURCE_DIR}/tests/cli/no_fp16/gelu.cpp")
+    target_link_libraries(no_fp16_gelu PRIVATE zero_flags zero_libtorch)
+    set_target_properties(no_fp16_gelu PROPERTIES OUTPUT_NAME gelu LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/no_fp16")
+    add_dependencies(zero_cli_test no_fp16_gelu)
+  endif()
 endif()
 # Tests that run the built command, verbs of libtorch included.
 foreach(folder cli parity)
@@ -74,7 +81,7 @@ endforeach()
 if(ZERO_TESTS AND TARGET zero_executable)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
-    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --zero $<TARGET_FILE:zero_executable>)
+    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --verbose --zero $<TARGET_FILE:zero_executable>)
     set_tests_properties(page PROPERTIES LABELS slow COST 60 SKIP_RETURN_CODE 77 TIMEOUT 900)
   endif()
 endif()

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Runs the scripts that printed torch's own numbers again, and compares with those that the C++ tests expect.
+"""Runs the scripts that made the numbers of torch and transformers again, and compares with those that the C++ tests expect.
 
-Wants a Python with torch of the version that the numbers name: ZERO_TEST_PYTHON, or the one that runs this.
+Wants a Python with torch of the version that the numbers name, and for the models of transformers with that package, too:
+ZERO_TEST_PYTHON, or the one that runs this.
 """
 
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -19,13 +23,13 @@ VERSION = re.search(r"with torch ([\d.]+):", (TESTS / "optim/torch_numbers.h").r
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?"
 
 
-def version_at_hand():
-    said = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
+def version_at_hand(module="torch"):
+    said = subprocess.run([PYTHON, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True)
     return said.stdout.strip().split("+")[0] if said.returncode == 0 else None
 
 
-def printed(script):
-    ran = subprocess.run([PYTHON, "-B", str(TESTS / script)], capture_output=True, text=True)
+def printed(script, *arguments):
+    ran = subprocess.run([PYTHON, "-B", str(TESTS / script), *map(str, arguments)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -80,6 +84,39 @@ class NumbersOfTorch(unittest.TestCase):
         committed = named((TESTS / "optim/torch_numbers.h").read_text())["kAdamW"]
         with self.assertRaises(AssertionError):
             self.expect_near([committed[0] + 1e-5, *committed[1:]], committed, lambda _: 20 * 6e-8, "kAdamW")
+
+
+def tensors(folder):
+    """Type, shape and bytes of each tensor in the files of a folder, by name: weights, tokens, logits."""
+    found = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        data = file.read_bytes()
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        for name, entry in json.loads(data[8:begin]).items():
+            if name != "__metadata__":
+                first, last = entry["data_offsets"]
+                found[name] = (entry["dtype"], entry["shape"], data[begin + first : begin + last])
+    return found
+
+
+def floats(values):
+    return struct.unpack(f"<{len(values) // 4}f", values)
+
+
+@unittest.skipIf(version_at_hand("transformers") is None, f"{PYTHON} has no transformers; ZERO_TEST_PYTHON may name another")
+class NumbersOfTransformers(unittest.TestCase):
+    def test_it_loads_the_committed_models_saves_the_same_and_has_the_committed_logits(self):
+        committed = TESTS / "train/transformers"
+        with tempfile.TemporaryDirectory() as folder:
+            printed("train/transformers_numbers.py", "--again", folder)
+            names = sorted(path.name for path in committed.iterdir())
+            self.assertEqual(names, ["bert", "gpt2", "llama", "llama_tied"])
+            for name in names:
+                seen, kept = tensors(Path(folder) / name), tensors(committed / name)
+                apart = [abs(a - b) for a, b in zip(floats(seen.pop("logits")[2]), floats(kept.pop("logits")[2]), strict=True)]
+                self.assertLessEqual(max(apart), 2e-6, name)
+                self.assertGreater(len(kept), 20, name)
+                self.assertEqual(seen, kept, name)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SKIPPED = 77
+ROOT = Path(__file__).resolve().parent.parent
 EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
 zero = browser = None
 
@@ -104,6 +105,55 @@ class Page(unittest.TestCase):
 
     def two(self):
         return [write_run(self.root / "fast", 200, 0.1, 1, True), write_run(self.root / "slow", 120, 0.3, 3, report=False)]
+
+    def trained(self):
+        """The folder of a short run of two ranks that learn digits."""
+        if not (Path(zero).parent.parent / "lib/libzero.so").exists():
+            self.skipTest("this build has no libtorch, and `zero train` needs it")
+        flags = {"train.steps": 60, "schedule.warmup": 10, "train.eval_every": 20, "train.sample": 0, "checkpoint.every": 40,
+                 "run.timeline": "timeline.json", "run.threads": 1, "run.dir": self.root / "digits"}
+        words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
+        subprocess.run([zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", "2", *words], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
+        return flags["run.dir"]
+
+    def test_a_run_that_was_trained_has_all_of_its_page(self):
+        looks = f"""
+            found.title = one("h1").textContent;
+            found.subtitle = one("#subtitle").textContent;
+            found.sections = all("h2").map((node) => node.textContent);
+            found.charts = all(".chart h3").map((node) => node.textContent);
+            found.empty = view.charts.filter((chart) => chart.root.querySelectorAll(".curve, circle").length === 0).map((chart) => chart.title);
+            found.unscaled = view.charts.filter((chart) => chart.root.querySelectorAll(".grid-line").length < 2).map((chart) => chart.title);
+            found.accuracies = view.charts.find((chart) => chart.title === "Accuracy").root.querySelectorAll("circle").length;
+            found.rows = all(".timeline text").map((node) => node.textContent);
+            found.activities = all(".timeline rect").map((node) => node.dataset.say.split(":")[0]);
+            found.flags = all(".whole").map((node) => node.textContent);
+            found.plan = one("details pre").textContent;
+            found.said = one("main").textContent;
+            found.outside = {OUTSIDE};
+            found.wide = all("main section > *").filter((node) => node.getBoundingClientRect().right > innerWidth + 1).map((node) => node.outerHTML.slice(0, 80));"""
+        run = self.trained()
+        for flags in ((), ("--window-size=500,900",)):
+            found = self.look([run], looks, *flags)
+            self.assertEqual(found["title"], "digits")
+            for part in ("mlp", "2 ranks", "stage 3"):
+                self.assertIn(part, found["subtitle"])
+            for section in ("In short", "Curves", "Ranks", "A step, rank by rank", "Plan and measurement", "Configuration", "The run"):
+                self.assertIn(section, found["sections"])
+            for title in ("Loss", "Accuracy"):
+                self.assertIn(title, found["charts"])
+            for wrong in ("empty", "unscaled", "outside", "wide"):
+                self.assertEqual(found[wrong], [], wrong)
+            self.assertEqual(found["accuracies"], 3)  # at steps 20, 40 and 60
+            self.assertIn("--train.steps=60", found["flags"])
+            for row in ("rank 0", "rank 1", "compute", "gather", "reduce"):
+                self.assertIn(row, found["rows"])
+            for activity in ("forward", "backward", "step"):
+                self.assertIn(activity, found["activities"])
+            self.assertIn("parameters", found["plan"])
+            for wrong in ("undefined", "NaN", "null"):
+                self.assertNotIn(wrong, found["said"])
 
     def test_two_runs_stand_in_one_chart_and_can_be_hidden(self):
         found = self.look(self.two(), """

@@ -17,6 +17,7 @@
 
 #include "../occurrences.h"
 #include "../this_build.h"
+#include "changed_config.h"
 #include "command.h"
 
 namespace zero {
@@ -50,6 +51,15 @@ batch = 2
 dir = "run"
 threads = 1
 )";
+
+// A mistake that stands in the file: in the first of `keys`, whose line the refusal must name.
+Mistake in_file(std::string name, const std::vector<std::string>& keys, std::vector<std::string> says,
+                const std::string& flags = "", std::string environment = "") {
+  std::string toml = changed(kGood, keys);
+  const std::string key = keys.front().substr(0, keys.front().find(" = "));
+  says.push_back(fmt::format("zero train: bad.toml:{}: {}", line_of(toml, key), key));
+  return {std::move(name), "bad.toml" + flags, std::move(says), std::move(toml), std::move(environment)};
+}
 
 template <typename T>
 std::string bytes_of(const std::vector<T>& values) {
@@ -325,100 +335,102 @@ Mistakes of_configuration() {
 
 // Seen by whoever reads the data, the weights or the machine.
 Mistakes of_files() {
+  const std::string tokens = "data.kind = \"tokens\"";
+  const auto bert = [](const std::string& key, const std::string& data = "data.kind = \"tsv\"") {
+    return std::vector<std::string>{key, "model.name = \"bert\"", "data.kind = \"tsv\"", data};
+  };
   return {
-      {"DataThatIsTooShort", "c.toml --data.path short.txt", {"short.txt", "too short: 8 tokens", "at least 18"}},
-      {"AValidationSplitThatIsTooShort",
-       "c.toml --data.validation short.txt",
-       {"data.validation = short.txt", "too short: 9 tokens"}},
-      {"ATokenFileThatIsCutOff", "c.toml --data.kind tokens --data.path cut.bin", {"cut.bin", "announces 4000 tokens"}},
+      in_file("DataThatIsTooShort", {"data.path = \"short.txt\""},
+              {"data.path = short.txt", "too short: 8 tokens", "at least 18"}),
+      in_file("AValidationSplitThatIsTooShort", {"data.validation = \"short.txt\""},
+              {"data.validation = short.txt", "too short: 9 tokens"}),
+      in_file("ATokenFileThatIsCutOff", {"data.path = \"cut.bin\"", tokens}, {"cut.bin", "announces 4000 tokens"}),
       {"ACellThatIsNoNumber",
-       "c.toml --model.name linear --data.kind csv --data.path rows.csv",
-       {"rows.csv", "not a number"}},
-      {"ATableOfTextsThatIsRagged",
-       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv",
-       {"data.path = ragged.tsv:3", "has 1 columns; the first line has 2"}},
-      {"AClassThatIsNoNumber",
-       "c.toml --model.name bert --data.kind tsv --data.path classes.tsv",
-       {"data.path = classes.tsv:3", "'bad' is no class"}},
-      {"AVocabularyWithoutItsPieces",
-       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.vocab input.txt",
-       {"data.vocab", "input.txt"}},
+       "bad.toml",
+       {"bad.toml:5: data.path = rows.csv:3", "not a number"},
+       "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"rows.csv\"\n[run]\ndir = \"run\"\n"},
+      in_file("ATableOfTextsThatIsRagged", bert("data.path = \"ragged.tsv\""),
+              {"data.path = ragged.tsv:3", "has 1 columns; the first line has 2"}),
+      in_file("AClassThatIsNoNumber", bert("data.path = \"classes.tsv\""),
+              {"data.path = classes.tsv:3", "'bad' is no class"}),
+      in_file("AVocabularyWithoutItsPieces", bert("data.vocab = \"input.txt\"", "data.path = \"ragged.tsv\""),
+              {"input.txt"}),
       {"NumbersWhoseLabelsAreSmoothed",
-       "c.toml --model.name linear --data.kind csv --data.path good.csv --train.label_smoothing 0.1",
-       {"train.label_smoothing = 0.1", "numbers, not classes"}},
-      {"AVocabularySmallerThanAToken",
-       "c.toml --data.kind tokens --data.path tokens.bin --model.vocab 150",
-       {"model.vocab = 150", "token 150 of tokens.bin is 150", "at least 200"}},
+       "bad.toml",
+       {"bad.toml:7: train.label_smoothing = 0.1", "numbers, not classes"},
+       "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"good.csv\"\n[train]\nlabel_smoothing = 0.1\n"
+       "[run]\ndir = \"run\"\n"},
+      in_file("AVocabularySmallerThanAToken", {"model.vocab = 150", tokens, "data.path = \"tokens.bin\""},
+              {"model.vocab = 150", "token 150 of tokens.bin is 150", "at least 200"}),
       {"MuonForAModelWithoutMatrices",
        "bad.toml",
        {"bad.toml:7: optimizer.name = muon", "no hidden matrix", "use adamw"},
        "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"good.csv\"\n[optimizer]\nname = \"muon\"\n"
        "[run]\ndir = \"run\"\n"},
-      {"AStrayLabelThatWouldWidenTheClassifier",
-       "c.toml --model.name bert --data.kind tsv --data.path stray.tsv",
-       {"data.path = stray.tsv:4", "the label 900000 would make 900001 classes, of which 3 have samples"}},
-      {"AClassThatIsHeldOutAndNeverTrained",
-       "c.toml --model.name bert --data.kind tsv --data.path two.tsv --data.validation third.tsv",
-       {"data.validation = third.tsv:3", "the label 2 is held out", "labels up to 1"}},
-      {"ATokenizerThatDoesNotFitTheWeights",
-       "c.toml --data.kind tokens --data.path tokens.bin --data.tokenizer tok --model.init three_hundred.safetensors",
-       {"model.init = three_hundred.safetensors", "transformer.wte.weight has 300 tokens", "tok/vocab.json",
-        "has 257"}},
-      {"ATokenThatTheTokenizerDoesNotHave",
-       "c.toml --data.kind tokens --data.path '[\"tokens.bin\", \"beyond.bin\"]' --data.tokenizer tok",
-       {"data.tokenizer = tok", "it has 257 tokens, and token 30 of beyond.bin is 400", "name the tokenizer"}},
-      {"AHeldOutTokenThatTheTokenizerDoesNotHave",
-       "c.toml --data.kind tokens --data.path tokens.bin --data.validation beyond.bin --data.tokenizer tok",
-       {"data.tokenizer = tok", "token 30 of beyond.bin is 400"}},
-      {"ATokenThatTheWeightsDoNotHave",
-       "c.toml --data.kind tokens --data.path beyond.bin --model.init three_hundred.safetensors",
-       {"model.init = three_hundred.safetensors",
-        "transformer.wte.weight has 300 tokens, and token 30 of beyond.bin is 400, so that the data has 401"}},
+      in_file("AStrayLabelThatWouldWidenTheClassifier", bert("data.path = \"stray.tsv\""),
+              {"data.path = stray.tsv:4", "the label 900000 would make 900001 classes, of which 3 have samples"}),
+      in_file("AClassThatIsHeldOutAndNeverTrained", bert("data.validation = \"third.tsv\"", "data.path = \"two.tsv\""),
+              {"data.validation = third.tsv:3", "the label 2 is held out", "labels up to 1"}),
+      in_file("ATokenizerThatDoesNotFitTheWeights",
+              {"model.init = \"three_hundred.safetensors\"", tokens, "data.path = \"tokens.bin\"",
+               "data.tokenizer = \"tok\""},
+              {"model.init = three_hundred.safetensors", "transformer.wte.weight has 300 tokens", "tok/vocab.json",
+               "has 257"}),
+      in_file("ATokenThatTheTokenizerDoesNotHave",
+              {"data.tokenizer = \"tok\"", tokens, "data.path = [\"tokens.bin\", \"beyond.bin\"]"},
+              {"data.tokenizer = tok", "it has 257 tokens, and token 30 of beyond.bin is 400", "name the tokenizer"}),
+      in_file("AHeldOutTokenThatTheTokenizerDoesNotHave",
+              {"data.tokenizer = \"tok\"", tokens, "data.path = \"tokens.bin\"", "data.validation = \"beyond.bin\""},
+              {"data.tokenizer = tok", "token 30 of beyond.bin is 400"}),
+      in_file("ATokenThatTheWeightsDoNotHave",
+              {"model.init = \"three_hundred.safetensors\"", tokens, "data.path = \"beyond.bin\""},
+              {"model.init = three_hundred.safetensors",
+               "transformer.wte.weight has 300 tokens, and token 30 of beyond.bin is 400, so that the data has 401"}),
       {"ADamagedPicture",
-       "c.toml --model.name cnn --data.kind images --data.path pictures",
-       {"data.path = pictures/cat/1.png", "a damaged PNG", "replace this picture"}},
-      {"MergesThatNameAnUnknownToken",
-       "c.toml --data.kind tokens --data.path tokens.bin --data.tokenizer broken",
-       {"data.tokenizer = broken/merges.txt", "line 3 names the unknown token \"ac\""}},
-      {"WeightsThatAreCutOff", "c.toml --model.init cut.safetensors", {"cut.safetensors", "the file is cut short"}},
-      {"WeightsThatOverlap", "c.toml --model.init overlap.safetensors", {"overlap.safetensors", "they overlap"}},
-      {"AHeaderOfTwoToTheSixtyTwoBytes",
-       "c.toml --model.init huge.safetensors",
-       {"huge.safetensors", "4611686018427387904", "at most 100000000"}},
-      {"WeightsThatAreText", "c.toml --model.init text.safetensors", {"text.safetensors", "not a safetensors file"}},
-      {"WeightsOfAnotherModel",
-       "c.toml --model.init other.safetensors",
-       {"other.safetensors", "has no transformer.", "zero inspect"}},
-      {"ARunFolderThatHoldsARun", "c.toml --run.dir held", {"run.dir = held", "holds a run already", "--overwrite"}},
+       "bad.toml",
+       {"bad.toml:5: data.path = pictures/cat/1.png", "a damaged PNG", "replace this picture"},
+       "[model]\nname = \"cnn\"\n[data]\nkind = \"images\"\npath = \"pictures\"\n[run]\ndir = \"run\"\n"},
+      in_file("MergesThatNameAnUnknownToken", {"data.tokenizer = \"broken\"", tokens, "data.path = \"tokens.bin\""},
+              {"data.tokenizer = broken/merges.txt", "line 3 names the unknown token \"ac\""}),
+      in_file("WeightsThatAreCutOff", {"model.init = \"cut.safetensors\""},
+              {"cut.safetensors", "the file is cut short"}),
+      in_file("WeightsThatOverlap", {"model.init = \"overlap.safetensors\""}, {"overlap.safetensors", "they overlap"}),
+      in_file("AHeaderOfTwoToTheSixtyTwoBytes", {"model.init = \"huge.safetensors\""},
+              {"huge.safetensors", "4611686018427387904", "at most 100000000"}),
+      in_file("WeightsThatAreText", {"model.init = \"text.safetensors\""},
+              {"text.safetensors", "not a safetensors file"}),
+      in_file("WeightsOfAnotherModel", {"model.init = \"other.safetensors\""},
+              {"other.safetensors", "has no transformer.", "zero inspect"}),
+      in_file("ARunFolderThatHoldsARun", {"run.dir = \"held\""},
+              {"run.dir = held", "holds a run already", "--overwrite"}),
       // For root, too: nobody makes a folder here.
-      {"AFolderThatCannotBeWritten", "c.toml --run.dir /proc/zero/run", {"run.dir = ", "/proc", "may write to"}},
-      {"ATransportBetweenGpusAlone",
-       "c.toml --comm.transport nccl",
-       {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda, or another transport"}},
-      {"ASumByNcclWithoutNccl",
-       "c.toml --zero.reduce nccl",
-       {"zero.reduce = \"nccl\"", "NCCL sums units that it moves between GPUs", "or leave it out"}},
-      {"ABudgetBelowTheMinimumSaysTheMinimum",
-       "c.toml --zero.device_memory 1KiB",
-       {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 rank needs at least"}},
-      {"ABudgetBelowTheMinimumSaysTheNextCheaperStage",
-       "c.toml --zero.device_memory 1KiB --zero.stage 1 --comm.transport in_process -n 2",
-       {"zero.device_memory", "stage 1 on 2 ranks needs at least", "stage 2 needs"}},
-      {"ABudgetOfTheHostBelowWhatLiesThere",
-       "c.toml --zero.optimizer '{host = 1}' --zero.host_memory 1KiB",
-       {"zero.host_memory = 1.00 KiB", "too small by", "a rank needs"}},
-      {"ABudgetOfTheDiskBelowWhatLiesThere",
-       "c.toml --zero.optimizer '{disk = 1}' --zero.disk held --zero.disk_memory 1KiB",
-       {"zero.disk_memory = 1.00 KiB", "too small by", "a rank places"}},
-      {"StatesOnADiskThatIsNotNamed",
-       "c.toml --zero.optimizer '{disk = 1}'",
-       {"zero.disk = []", "no folder is named", "name a folder on each disk"}},
-      {"AFolderOfADiskThatIsMissing",
-       "c.toml --zero.optimizer '{disk = 1}' --zero.disk none",
-       {"zero.disk = none", "no such folder"}},
-      {"AFileInPlaceOfAFolderOfADisk",
-       "c.toml --zero.optimizer '{disk = 1}' --zero.disk input.txt",
-       {"zero.disk = input.txt", "is no folder"}},
+      in_file("AFolderThatCannotBeWritten", {"run.dir = \"/proc/zero/run\""}, {"run.dir = ", "/proc", "may write to"}),
+      in_file(
+          "ATransportBetweenGpusAlone", {"comm.transport = \"nccl\""},
+          {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda, or another transport"}),
+      in_file("ASumByNcclWithoutNccl", {"zero.reduce = \"nccl\""},
+              {"zero.reduce = \"nccl\"", "NCCL sums units that it moves between GPUs", "or leave it out"}),
+      in_file("ABudgetBelowTheMinimumSaysTheMinimum", {"zero.device_memory = \"1KiB\""},
+              {"zero.device_memory = 1.00 KiB", "too small by", "stage 3 on 1 rank needs at least"}),
+      in_file("ABudgetBelowTheMinimumSaysTheNextCheaperStage",
+              {"zero.device_memory = \"1KiB\"", "zero.stage = 1", "comm.transport = \"in_process\""},
+              {"zero.device_memory", "stage 1 on 2 ranks needs at least", "stage 2 needs"}, " -n 2"),
+      in_file("ABudgetOfTheHostBelowWhatLiesThere", {"zero.host_memory = \"1KiB\"", "zero.optimizer = {host = 1.0}"},
+              {"zero.host_memory = 1.00 KiB", "too small by", "a rank needs"}),
+      in_file("ABudgetOfTheDiskBelowWhatLiesThere",
+              {"zero.disk_memory = \"1KiB\"", "zero.optimizer = {disk = 1.0}", "zero.disk = \"held\""},
+              {"zero.disk_memory = 1.00 KiB", "too small by", "a rank places"}),
+      in_file("StatesOnADiskThatIsNotNamed", {"zero.disk = []", "zero.optimizer = {disk = 1.0}"},
+              {"zero.disk = []", "no folder is named", "name a folder on each disk"}),
+      in_file("AFolderOfADiskThatIsMissing", {"zero.disk = \"none\"", "zero.optimizer = {disk = 1.0}"},
+              {"zero.disk = none", "no such folder"}),
+      in_file("AFileInPlaceOfAFolderOfADisk", {"zero.disk = \"input.txt\"", "zero.optimizer = {disk = 1.0}"},
+              {"zero.disk = input.txt", "is no folder"}),
+      in_file("AnOperatorWithoutFp16", {"train.dtype = \"fp16\""},
+              {"train.dtype = fp16", "libtorch has no such operator", "Gelu", "use bf16 or fp32"}, "",
+              "LD_PRELOAD=" +
+                  (std::filesystem::path(built::kCommand).parent_path().parent_path() / "tests/no_fp16/libgelu.so")
+                      .string()),
   };
 }
 
@@ -429,7 +441,8 @@ Mistakes of_several_ranks() {
        "c.toml -n 6 --zero.device_memory 1KiB",
        {"zero train: zero.device_memory = ", "needs at least"}},
       {"AHeldRunFolderOnTwoRanks", "c.toml -n 2 --run.dir held", {"zero train: run.dir = held: holds a run already"}},
-      {"AFolderThatCannotBeWrittenOnTwoRanks", "c.toml -n 2 --run.dir /proc/zero/run", {"run.dir = /proc/zero/run"}},
+      in_file("AFolderThatCannotBeWrittenOnTwoRanks", {"run.dir = \"/proc/zero/run\""}, {"run.dir = /proc/zero/run"},
+              " -n 2"),
   };
 }
 

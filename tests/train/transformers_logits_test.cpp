@@ -1,6 +1,6 @@
 // What is exported is the model: where Python has transformers, its GPT-2, Llama or BERT loads the file, or the
 // shards and their index, by the config.json beside them, and has the logits that the engine's own model had when it was saved.
-// And what is read (model.init) is: a model that transformers made and saved has its logits here.
+// What is read (model.init): transformers_numbers_test.cpp.
 #include <filesystem>
 #include <fstream>
 
@@ -13,7 +13,6 @@
 #include "zero/models/llama.h"
 #include "zero/torch/attach.h"
 #include "zero/train/model_kind.h"
-#include "zero/train/weights.h"
 
 #include "tests/temporary_folder.h"
 #include "tests/transformers_python.h"
@@ -95,35 +94,6 @@ torch::Tensor logits_in(const fs::path& path, at::IntArrayRef shape) {
   return logits;
 }
 
-// Each folder gets a model of transformers with random weights, whole or in shards, and its logits.
-constexpr std::string_view kMakingProgram = R"(
-import sys, torch, transformers
-from safetensors.torch import save_file
-tokens = (torch.arange(32) * 7 % 64).view(2, 16)
-tokens[1, 12:] = 0
-torch.manual_seed(3)
-def make(name):
-    if name == "gpt2":
-        return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2))
-    if name == "llama":
-        return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-            vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=16, rope_theta=500.0, rms_norm_eps=1e-6))
-    return transformers.BertForSequenceClassification(transformers.BertConfig(
-        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128,
-        max_position_embeddings=16, num_labels=3))
-for name in sys.argv[1:]:
-    model = make(name).eval()
-    mask = (tokens != 0).long() if name == "bert" else torch.ones_like(tokens)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        logits = model(tokens, attention_mask=mask).logits
-    model.save_pretrained(name + "/whole")
-    model.save_pretrained(name + "/shards", max_shard_size="20KB")
-    save_file({"logits": logits.contiguous()}, name + "/logits.safetensors")
-)";
-
 class ExportLogits : public testing::TestWithParam<ModelOptions> {};
 
 TEST_P(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
@@ -146,40 +116,6 @@ TEST_P(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
   }
 }
 
-class InitLogits : public testing::TestWithParam<ModelOptions> {};
-
-TEST_P(InitLogits, AreThoseOfTheModelThatTransformersSaved) {
-  const auto python = transformers_python();
-  if (!python) GTEST_SKIP() << kNoTransformers;
-  const std::string name = GetParam().name;
-  const TemporaryFolder folder;
-  fs::create_directory(folder / name);
-  folder.write("make.py", kMakingProgram);
-  const std::string line =
-      "cd '" + folder.path().string() + "' && " + *python + " make.py " + name + " > out.txt 2> errors.txt";
-  ASSERT_EQ(std::system(line.c_str()), 0) << std::ifstream(folder / "errors.txt").rdbuf();
-  ASSERT_TRUE(fs::exists(folder / (name + "/shards/model.safetensors.index.json")));
-  const std::int64_t outputs = name == "bert" ? 3 : kVocab;
-  const std::vector<std::int64_t> shape =
-      name == "bert" ? std::vector{kBatch, outputs} : std::vector{kBatch, kContext, outputs};
-  const torch::Tensor theirs = logits_in(folder / (name + "/logits.safetensors"), shape);
-  ASSERT_GT(theirs.std().item<double>(), 0.01) << "nothing to compare";
-  for (const std::string form : {"whole", "shards"}) {
-    ModelOptions options = GetParam();
-    options.init = (folder / (name + "/" + form)).string();
-    run_ranks(2, [&](World& world) {
-      const auto task = make_task(options, shape_of(name), /*seed=*/1);
-      const InitialWeights weights(task->module(), options.init);
-      Attachment engine = attach(task->module(), world, {.stage = 3, .weights = weights.source()});
-      const torch::NoGradGuard no_gradients;
-      task->module().eval();
-      const torch::Tensor ours = logits_of(task->module());
-      EXPECT_LE((ours - theirs).abs().max().item<double>(), 1e-5) << form;
-      engine.abandon();
-    });
-  }
-}
-
 const auto kTransformersModels =
     testing::Values(ModelOptions{.name = "gpt2", .layers = 2, .width = 32, .heads = 2, .context = kContext},
                     ModelOptions{.name = "llama",
@@ -195,7 +131,6 @@ const auto kTransformersModels =
 constexpr auto kName = [](const auto& given) { return given.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportLogits, kTransformersModels, kName);
-INSTANTIATE_TEST_SUITE_P(Models, InitLogits, kTransformersModels, kName);
 
 }  // namespace
 }  // namespace zero

@@ -22,8 +22,12 @@ void require_on_first(Communicator& comm, const std::function<void()>& check) {
   if (comm.rank() == 0) reason = failure_of(check);
   reason = broadcast_text(comm, reason);
   if (reason.empty()) return;
+  // "KEY = VALUE: REASON", as a ConfigError has it.
   const std::size_t colon = std::min(reason.find(": "), reason.size());
-  throw ConfigError(reason.substr(0, colon), "", reason.substr(std::min(colon + 2, reason.size())), "");
+  const std::string head = reason.substr(0, colon);
+  const std::size_t equals = std::min(head.find(" = "), head.size());
+  throw ConfigError(head.substr(0, equals), head.substr(std::min(equals + 3, head.size())),
+                    reason.substr(std::min(colon + 2, reason.size())), "");
 }
 
 bool as_first_sees(Communicator& comm, bool mine) {

@@ -45,6 +45,16 @@ constexpr std::string_view kClassifier = "classifier.";  // of a bert
   throw ConfigError(kKey, path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
 }
 
+// A file with bad contents is refused under its own name; here the option that named it belongs before that.
+SafetensorsSet open_set(const fs::path& path) {
+  try {
+    return SafetensorsSet::open(path, kKey);
+  } catch (const ConfigError& error) {
+    if (error.key() == kKey) throw;
+    throw ConfigError(kKey, "", error.what(), "");
+  }
+}
+
 const ParamSpec* spec_named(const std::vector<ParamSpec>& specs, std::string_view name) {
   const auto found = std::ranges::find(specs, name, &ParamSpec::name);
   return found == specs.end() ? nullptr : &*found;
@@ -230,7 +240,7 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
 
 InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed,
                                const std::string& vocabulary)
-    : set_(SafetensorsSet::open(path, kKey)), seed_(seed) {
+    : set_(open_set(path)), seed_(seed) {
   const auto specs = parameters_of(module, std::nullopt).specs;
   const auto matched = match_weights(set_, specs, path.string(), vocabulary);
   for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
@@ -253,7 +263,7 @@ WeightSource InitialWeights::source() const {
 }
 
 void read_weights(torch::nn::Module& module, const std::filesystem::path& path) {
-  const auto set = SafetensorsSet::open(path, kKey);
+  const SafetensorsSet set = open_set(path);
   ModuleParameters parameters = parameters_of(module, std::nullopt);
   const auto matched = match_weights(set, parameters.specs, path.string());
   for (std::size_t i = 0; i < matched.size(); ++i) {

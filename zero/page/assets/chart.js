@@ -37,12 +37,13 @@ function smoothed(values, weight) {
   });
 }
 
+// At least two where there is a stretch between low and high: one alone is no scale.
 function ticks(low, high, wanted) {
   const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
   const out = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) out.push(Number((i * step).toPrecision(12)));
-  return out;
+  return out.length < 2 && wanted < 32 ? ticks(low, high, 2 * wanted) : out;
 }
 
 function logTicks(low, high) {

@@ -28,6 +28,9 @@ function say(value, unit) {
   return digits(value / scale.by, unit ? 3 : 5) + (scale.unit ? " " + scale.unit : "");
 }
 
+// "2026-11-26T13:55:33Z" -> "2026-11-26 13:55 UTC"
+const dateInWords = (date) => date && date.replace(/T(\d\d:\d\d):\d\dZ$/, " $1 UTC");
+
 const kSvgTags = new Set(["svg", "path", "line", "rect", "text", "circle", "g", "clipPath"]);
 
 // element("p", {class: "note", onclick: f}, "text", another): attributes, listeners, and children; text stays text.

@@ -128,9 +128,6 @@ function timelines(runs) {
   return {root, draw};
 }
 
-// "2026-11-26T13:55:33Z" -> "2026-11-26 13:55 UTC"
-const dateInWords = (date) => date && date.replace(/T(\d\d:\d\d):\d\dZ$/, " $1 UTC");
-
 function build(data) {
   const runs = view.runs = data.runs, single = runs.length === 1;
   runs.forEach((run, i) => { run.color = colorOf(i); });

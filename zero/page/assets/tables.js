@@ -93,8 +93,15 @@ function configuration(data) {
   return out;
 }
 
+// Its words stay whole: a browser breaks lines after the hyphens of a flag.
+const commandInWords = (command) => command.split(" ").flatMap((word) => [" ", element("span", {class: "whole"}, word)]).slice(1);
+
 function facts(data) {
   const labels = [...new Set(data.runs.flatMap((run) => run.facts.map(([label]) => label)))];
-  return table(["", ...data.runs.map(named)], labels.map((label) =>
-    [label, ...data.runs.map((run) => (run.facts.find(([name]) => name === label) || ["", "–"])[1])]), "words");
+  const shown = {ended: dateInWords, command: commandInWords};
+  const value = (run, label) => {
+    const fact = run.facts.find(([name]) => name === label);
+    return fact ? (shown[label] || String)(fact[1]) : "–";
+  };
+  return table(["", ...data.runs.map(named)], labels.map((label) => [label, ...data.runs.map((run) => value(run, label))]), "words");
 }
