@@ -149,7 +149,7 @@ def print_ranks(rounds, ranks):
 
     def spreads(what, values_of):
         for k in factors:
-            found = {name: spread(values) for name in names if None not in (values := values_of(of[name, k])) and values}
+            found = {name: spread(values) for name in names if None not in (values := values_of(of[name, k])) and len(values) > 1}
             if found:
                 print(f"k = {k:g}: {what} differs most between rounds by {widest(found)}")
         print()
