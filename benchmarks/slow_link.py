@@ -309,7 +309,9 @@ def print_link(planner, link, rounds):
     print_table([f"{link} Mbit/s, {SHAPES[ranks]}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {loss:g} (steps)",
                  f"validation loss after {LOSS_AFTER} steps", "of the prediction"], rows)
     chosen = choices(planner.plan(link, {}), systems, predicted, measured, ranks)
-    print("\n".join([*chosen, f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}"]) + "\n", flush=True)
+    if len(rounds.of(**of_cell)) > 1:
+        chosen.append(f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}")
+    print("\n".join(chosen) + "\n", flush=True)
 
 
 def run_all(args, machines, folder, rounds):
