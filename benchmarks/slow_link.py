@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A GPT on two machines with a slow link between them: what each system sends, how long a step takes, how long a loss.
 
-    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3       # 50 and 500 Mbit/s, one and two ranks a machine
+    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json  # 50 and 500 Mbit/s, both shapes
     sudo python3 benchmarks/slow_link.py --mbits 50 --ranks 1 --repeat 1 --only local
+    python3 benchmarks/slow_link.py --from rounds.json                               # prints the tables of that run again
 
 The machines are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Ranks talk over
 Gloo. All train the model of examples/shakespeare on its text from the same first weights, with the same 12 samples a step, AdamW with a
-constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
+constant learning rate, one thread a rank: peers, too (known_gpt.py, peer_rank.py).
 
 - **step ms, MB a machine sent a step**: means over the steps after the first, from end to end of a step, as the first machine's card counts,
   headers and all; of the bytes those of a run of that first step alone are taken off. A cell is the median over the rounds, in which the
@@ -17,11 +18,16 @@ constant learning rate, one thread a rank: peers, too (slow_link_peer.py).
   the mean step. That run has no limit on its link: what a way learns does not depend on the link. `async` is the one exception: it has such a
   run on each link. Local steps show the weights that copies share, which change with each round; torchft is evaluated where a round ends.
 - **of the prediction**: the measured step over what `zero plan --cluster` says for that link, with the computation that a step took
-  without any exchange.
+  without any exchange. With two ranks a machine the plan is also told how fast they exchange (`within`): the bytes that groups of 2
+  exchange in a step, over what a step of such groups took more than one without any exchange, both while nothing crossed the link.
 
 Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
-model, and of all that were both planned and measured. A line on stderr for each run has all its figures. Without a Python that has torch,
-the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo.
+model, and of all that were both planned and measured; and by how much rounds over this link differ. A line on stderr for each run has all
+its figures; --output keeps them in a file. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are
+left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo. With two ranks a machine a replica of torchft is a machine,
+whose ranks average their gradients by DDP; each sends the whole model over the link.
+
+Three rounds of all take some 42 minutes on two cores: 19 with one rank a machine, and 23 with two.
 """
 
 import argparse
@@ -34,12 +40,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from known_gpt import CONFIG, has, prepare, train_flags
 from linked_machines import ADDRESSES, LinkedMachines
-from slow_link_peer import BATCH, LR, SEED, texts
-from time_to_loss import evals_of, first_below
+from loss_curve import evals_of, first_below, steps_of
+from raw_rounds import RawRounds, spread, widest
 from training_run import ROOT, find_zero, print_table
 
-CONFIG = "examples/shakespeare/shakespeare.toml"
+SAMPLES = 12  # a step, of all ranks
+EVALUATED = 480  # windows of validation text
 EVAL_EVERY, LOSS_AFTER = 10, 100
 ROUND = 50  # steps: of the longest round of local steps
 COPIES, LOCAL = {"zero.stage": 0, "zero.group": 1}, {"zero.stage": 0, "zero.group": 1, "sync.mode": "local"}
@@ -83,7 +91,13 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("groups of 2, local steps, 50 a round", {**PAIRS, "sync.mode": "local", "sync.local_steps": 50}),
             System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
             System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
-            System("DDP", peer="ddp")]}
+            System("DDP", peer="ddp"),
+            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
+            System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50")]}
+SHAPES = {1: "one rank a machine", 2: "two ranks a machine"}
+# What a step takes while nothing crosses the link.
+APART = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
+GROUPS_APART = System("groups of 2, nothing between them", {**PAIRS, "sync.mode": "local", "sync.local_steps": 1000})
 
 
 def arguments():
@@ -95,6 +109,8 @@ def arguments():
     a.add_argument("--loss", type=float, default=2.7, help="validation loss to which seconds are told; 0: leave that out")
     a.add_argument("--give-up", type=int, default=300, help="steps after which that loss is not reached")
     a.add_argument("--only", default="", help="systems whose names contain this")
+    a.add_argument("--output", help="file for the figures of every run, as JSON")
+    a.add_argument("--from", dest="measured", help="such a file: print its tables, and run nothing but zero plan")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
     return a.parse_args()
@@ -106,21 +122,6 @@ class Bench:
     def __init__(self, args, machines, folder):
         self.args, self.machines, self.folder = args, machines, folder
         self.ranks = 1
-
-    def prepare(self):
-        """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
-        for name, text in zip(["train.txt", "validation.txt"], texts()):
-            (self.folder / name).write_bytes(text)
-        keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": self.folder / "first"}
-        done = subprocess.run([self.args.zero, "train", CONFIG, "-n", "1", *self.flags(keys)], cwd=ROOT, capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stdout + done.stderr)
-
-    def flags(self, keys):
-        always = {"train.global_batch": BATCH, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
-                  "data.path": self.folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
-                  "schedule.warmup": 0, "run.threads": 1, "checkpoint.every": 0}
-        return [f"--{key}={value}" for key, value in {**always, **keys}.items()]
 
     def run(self, system, steps, until_loss=None):
         """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}; with `until_loss` it is evaluated, and ends
@@ -136,21 +137,21 @@ class Bench:
             keys |= {"train.eval_every": EVAL_EVERY, "train.log_every": EVAL_EVERY, "data.validation": self.folder / "validation.txt"}
         metrics = self.folder / "run/metrics.jsonl"
         metrics.unlink(missing_ok=True)
-        command = [self.args.zero, "train", CONFIG, "--overwrite", "--world-size", 2 * ranks, "--local-world-size", ranks, "--master-addr",
-                   ADDRESSES[0], "--master-port", 29500, *self.flags(keys)]
+        command = [self.args.zero, "train", *train_flags(self.folder, SAMPLES, keys), "--overwrite", "--world-size", 2 * ranks,
+                   "--local-world-size", ranks, "--master-addr", ADDRESSES[0], "--master-port", 29500]
         sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
                                  (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
-        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-        ends = [line["t"] for line in lines if "step_seconds" in line]
+        ends = [step["t"] for step in steps_of(metrics)]
         # From end to end: between two steps ranks wait for each other, too.
         return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics)}
 
     def run_peer(self, system, steps, until_loss):
         report = self.folder / "peer.json"
         curve = until_loss is not None
-        told = {"system": system.peer, "ranks": 2 * self.ranks, "steps": steps, "weights": str(self.folder / "first/model.safetensors"),
-                "report": str(report), "eval_every": EVAL_EVERY if curve else 0, "until_loss": until_loss, "at_least": LOSS_AFTER}
-        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks/slow_link_peer.py", json.dumps(told)], self.ranks)
+        told = {"system": system.peer, "ranks": 2 * self.ranks, "steps": steps, "samples": SAMPLES, "folder": str(self.folder),
+                "report": str(report), "addresses": ADDRESSES, "eval_every": EVAL_EVERY if curve else 0, "until_loss": until_loss,
+                "at_least": LOSS_AFTER}
+        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks/peer_rank.py", json.dumps(told)], self.ranks)
         return json.loads(report.read_text()) | {"sent": sent}
 
     def curve(self, system):
@@ -161,10 +162,11 @@ class Bench:
                 "curve": [[step, round(loss, 4)] for _, loss, step in evals]}
 
     def timing(self, system, sent_first):
-        """{"step": seconds, "sent": bytes a step}; sent_first: bytes of a run of its first steps alone."""
+        """{"seconds": of a step, "sent": bytes a step, "ms": [of each step]}; sent_first: bytes of a run of its first steps alone."""
         steps = max(self.args.steps, system.fewest)
         found = self.run(system, system.first + steps)
-        return {"step": statistics.mean(found["times"][system.first:]), "sent": (found["sent"] - sent_first) / steps}
+        times = found["times"][system.first:]
+        return {"seconds": statistics.mean(times), "sent": (found["sent"] - sent_first) / steps, "ms": [round(1000 * t, 1) for t in times]}
 
 
 def is_enough(evals, loss):
@@ -174,18 +176,30 @@ def is_enough(evals, loss):
 # ---- what `zero plan` says ---------------------------------------------------------------------------------------------
 
 
-def plan_cluster(bench, mbits, keys, alone):
-    """`zero plan --cluster` of these keys, as a dictionary, where a step computes for `alone` seconds."""
-    flops = 1e9
-    for _ in range(2):  # the first one says how many flops a step has
-        described = bench.folder / "cluster.toml"
-        described.write_text(f'[cluster]\nhosts = 2\nranks = {bench.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n')
-        done = subprocess.run([bench.args.zero, "plan", CONFIG, "--json", "--cluster", described,
-                               *(f"--{key}={value}" for key, value in {"train.global_batch": BATCH, **keys}.items())],
-                              check=True, capture_output=True, text=True, cwd=ROOT)
-        found = json.loads(done.stdout)["cluster"]
-        flops *= found["computation_seconds"] / alone
-    return found
+class Planner:
+    """`zero plan --cluster` for two machines of `ranks` ranks, whose step computes for `alone` seconds. `paired`: seconds of a step of
+    groups of 2 that exchange nothing, if known."""
+
+    def __init__(self, zero, folder, ranks, alone, paired=None):
+        self.zero, self.folder, self.ranks, self.alone = zero, folder, ranks, alone
+        self.within = None  # bytes a second
+        if paired is not None and paired > alone:
+            found = self.plan(1000, GROUPS_APART.keys)
+            self.within = found["ways"][found["planned"]]["within_bytes"] / (paired - alone)
+
+    def plan(self, mbits, keys):
+        """Of these keys, as a dictionary."""
+        flops = 1e9
+        for _ in range(2):  # the first one says how many flops a step has
+            described = self.folder / "cluster.toml"
+            described.write_text(f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n'
+                                 + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else ""))
+            done = subprocess.run([self.zero, "plan", CONFIG, "--json", "--cluster", described,
+                                   *(f"--{key}={value}" for key, value in {"train.global_batch": SAMPLES, **keys}.items())],
+                                  check=True, capture_output=True, text=True, cwd=ROOT)
+            found = json.loads(done.stdout)["cluster"]
+            flops *= found["computation_seconds"] / self.alone
+        return found
 
 
 def predicted_step(found):
@@ -232,87 +246,98 @@ def choices(plan, systems, predicted, measured, ranks):
 # ---- tables ------------------------------------------------------------------------------------------------------------
 
 
-def loss_cells(curve, step, asked):
-    """Seconds (and steps) to the loss, and the loss after 100 steps."""
-    if not asked:
+def loss_cells(curve, step):
+    """Seconds (and steps) to the loss, and the loss after 100 steps; empty without a curve."""
+    if curve is None:
         return ["", ""]
     seconds = f"{curve['steps'] * step:.1f} ({curve['steps']})" if curve["steps"] else "not reached"
     return [seconds, f"{curve['loss']:.3f}" if curve["loss"] is not None else ""]
 
 
-def told(**figures):
-    print(json.dumps(figures), file=sys.stderr, flush=True)
-
-
-def has(python, module):
-    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
-
-
-def measure(bench, systems, links):
-    """(seconds of a step without exchange, curves by name and link, {(name, link): [timings]})."""
-    apart = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
-    alone, curves, timings, sent_first = [], {}, {}, {}
-    asked = bench.args.loss > 0
+def measure(bench, systems, links, rounds):
+    """Adds to `rounds` the curve of each system, and in each round its step and the steps without exchange."""
+    asked, ranks, sent_first = bench.args.loss > 0, bench.ranks, {}
     bench.machines.rate(None)
     for system in systems:
         sent_first[system.name] = bench.run(system, system.first)["sent"]
         if asked and not system.depends_on_link:
-            curve = bench.curve(system)
-            curves |= {(system.name, link): curve for link in links}
-            told(ranks=bench.ranks, system=system.name, **curve)
+            rounds.add(kind="curve", ranks=ranks, mbits=None, system=system.name, **bench.curve(system))
     for number in range(bench.args.repeat):
         bench.machines.rate(None)
-        alone.append(bench.timing(apart, 0)["step"])
-        told(ranks=bench.ranks, round=number, alone=alone[-1])
+        for apart in [APART, GROUPS_APART][:ranks]:
+            rounds.add(kind="apart", ranks=ranks, round=number, system=apart.name, seconds=bench.timing(apart, 0)["seconds"])
         for link in links:
             bench.machines.rate(link)
             for system in systems:
                 timing = bench.timing(system, sent_first[system.name])
-                timings.setdefault((system.name, link), []).append(timing)
-                told(ranks=bench.ranks, mbits=link, round=number, system=system.name, **timing)
+                rounds.add(kind="step", ranks=ranks, mbits=link, round=number, system=system.name, **timing)
                 if asked and system.depends_on_link and number == 0:
-                    curves[system.name, link] = bench.curve(system)
-                    told(ranks=bench.ranks, mbits=link, system=system.name, **curves[system.name, link])
-    return statistics.median(alone), curves, timings
+                    rounds.add(kind="curve", ranks=ranks, mbits=link, system=system.name, **bench.curve(system))
 
 
-def print_link(bench, systems, link, alone, curves, timings):
-    args = bench.args
-    rows, measured, predicted, spread = [], {}, {}, {}
+def print_shape(zero, folder, ranks, rounds):
+    """The tables of all links, with so many ranks a machine."""
+    alone = rounds.median("seconds", kind="apart", ranks=ranks, system=APART.name)
+    paired = rounds.median("seconds", kind="apart", ranks=ranks, system=GROUPS_APART.name) if ranks == 2 else None
+    planner = Planner(zero, folder, ranks, alone, paired)
+    apart = f"a step without exchange takes {1000 * alone:.0f} ms"
+    if paired:
+        apart += f", one of groups of 2 that exchange nothing {1000 * paired:.0f} ms"
+    if planner.within:
+        apart += f" (within a machine a rank sends {planner.within / 1e6:.0f} MB a second)"
+    for link in dict.fromkeys(rounds.values("mbits", kind="step", ranks=ranks)):
+        print(f"{len(rounds.of(kind='apart', ranks=ranks, system=APART.name))} rounds; {apart}\n")
+        print_link(planner, link, rounds)
+
+
+def print_link(planner, link, rounds):
+    ranks = planner.ranks
+    names = set(rounds.values("system", kind="step", ranks=ranks, mbits=link))
+    systems = [system for system in SETS[ranks] if system.name in names]
+    rows, measured, predicted, spreads = [], {}, {}, {}
     for system in systems:
-        runs = timings[system.name, link]
-        steps = [run["step"] for run in runs]
-        step = measured[system.name] = statistics.median(steps)
-        spread[system.name] = (max(steps) - min(steps)) / step
+        of_cell = {"kind": "step", "ranks": ranks, "mbits": link, "system": system.name}
+        step = measured[system.name] = rounds.median("seconds", **of_cell)
+        spreads[system.name] = spread(rounds.values("seconds", **of_cell))
         if system.keys is not None:
-            predicted[system.name] = predicted_step(plan_cluster(bench, link, system.keys, alone))
-        rows.append([system.name, f"{1000 * step:.0f}", f"{statistics.median(run['sent'] for run in runs) / 1e6:.3f}",
-                     *loss_cells(curves.get((system.name, link)), step, args.loss > 0),
+            predicted[system.name] = predicted_step(planner.plan(link, system.keys))
+        curves = rounds.of(kind="curve", ranks=ranks, mbits=link if system.depends_on_link else None, system=system.name)
+        rows.append([system.name, f"{1000 * step:.0f}", f"{rounds.median('sent', **of_cell) / 1e6:.2f}",
+                     *loss_cells(curves[0] if curves else None, step),
                      f"{step / predicted[system.name]:.2f}" if system.name in predicted else ""])
-    shape = "one rank a machine" if bench.ranks == 1 else "two ranks a machine"
-    print(f"{args.repeat} rounds; a step without exchange takes {1000 * alone:.0f} ms\n")
-    print_table([f"{link} Mbit/s, {shape}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {args.loss:g} (steps)",
+    loss = rounds.of(kind="asked")[0]["loss"]
+    print_table([f"{link} Mbit/s, {SHAPES[ranks]}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {loss:g} (steps)",
                  f"validation loss after {LOSS_AFTER} steps", "of the prediction"], rows)
-    plan = plan_cluster(bench, link, {}, alone)
-    widest = max(spread, key=spread.get)
-    print("\n".join([*choices(plan, systems, predicted, measured, bench.ranks),
-                     f"a step's mean differs most between rounds by {100 * spread[widest]:.0f} % of its median: {widest}"]) + "\n", flush=True)
+    chosen = choices(planner.plan(link, {}), systems, predicted, measured, ranks)
+    if len(rounds.of(**of_cell)) > 1:
+        chosen.append(f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}")
+    print("\n".join(chosen) + "\n", flush=True)
+
+
+def run_all(args, machines, folder, rounds):
+    has_torch, has_torchft = has(args.python, "torch"), has(args.python, "torchft")
+    bench = Bench(args, machines, folder)
+    rounds.add(kind="asked", loss=args.loss)
+    prepare(args.zero, folder, EVALUATED)
+    for bench.ranks in map(int, args.ranks.split(",")):
+        systems = [system for system in SETS[bench.ranks]
+                   if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
+        if systems:
+            measure(bench, systems, [int(link) for link in args.mbits.split(",")], rounds)
 
 
 def main():
     args = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # machines and ranks do not outlive it
-    has_torch, has_torchft = has(args.python, "torch"), has(args.python, "torchft")
-    links = [int(link) for link in args.mbits.split(",")]
-    with LinkedMachines() as machines, tempfile.TemporaryDirectory() as path:
-        bench = Bench(args, machines, Path(path))
-        bench.prepare()
-        for bench.ranks in map(int, args.ranks.split(",")):
-            systems = [system for system in SETS[bench.ranks]
-                       if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
-            found = measure(bench, systems, links) if systems else None
-            for link in links if found else []:
-                print_link(bench, systems, link, *found)
+    with tempfile.TemporaryDirectory() as path:
+        if args.measured:
+            rounds = RawRounds.read(args.measured)
+        else:
+            rounds = RawRounds(args.output)
+            with LinkedMachines() as machines:
+                run_all(args, machines, Path(path), rounds)
+        for ranks in dict.fromkeys(rounds.values("ranks", kind="step")):
+            print_shape(args.zero, Path(path), ranks, rounds)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ loss of time), of the medians over the rounds, in which the systems take turns.
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -19,8 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from slowed_run import SHAPE, pid_of_rank, run
-from training_run import BASE, find_zero, print_table
+from known_gpt import prepare, train_flags
+from loss_curve import steps_of
+from slowed_run import pid_of_rank, run
+from training_run import find_zero, print_table
 
 WARM_UP = 10  # steps
 
@@ -55,14 +56,13 @@ def stalls(args, first, drawn):
 
 def step_seconds(args, has_quorum, has_stalls, drawn, folder):
     servers = 1 if has_quorum else 0
-    keys = {**BASE, **{f"model.{key}": value for key, value in SHAPE.items()}, "train.steps": args.steps, "train.batch": args.batch,
-            "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0}
+    keys = {"train.steps": args.steps, "train.log_every": 1, "run.dir": folder / "run"}
     if has_quorum:
         keys |= {"sync.servers": servers, "sync.quorum": args.ranks - 1}
-    run([args.zero, "train", "-n", str(args.ranks + servers), "--overwrite", *(f"--{key}={value}" for key, value in keys.items())], 0, 1,
+    prepare(args.zero, folder, evaluated=1)
+    run([args.zero, "train", *train_flags(folder, args.ranks * args.batch, keys), "-n", args.ranks + servers, "--overwrite"], 0, 1,
         beside=stalls(args, servers, drawn) if has_stalls else None)
-    lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
-    times = [line["t"] for line in lines if "loss" in line]
+    times = [step["t"] for step in steps_of(folder / "run/metrics.jsonl")]
     return (times[-1] - times[WARM_UP]) / (len(times) - 1 - WARM_UP)
 
 

@@ -1,15 +1,24 @@
 #!/usr/bin/env python3
-"""Samples a second where one rank computes k times slower than the others: equal shares, measured ones, the best, and DDP.
+"""Training where one rank computes k times slower than the others: samples a second and seconds to a loss, in every mode and in DDP.
 
-    python3 benchmarks/stragglers.py                                  # two ranks, k = 1, 2 and 4
-    python3 benchmarks/stragglers.py --ranks 4 --factors 1,4 --python /path/with/torch/bin/python3
+    python3 benchmarks/stragglers.py --python /path/with/torch/bin/python3 --output rounds.json    # 2 and 4 ranks, k = 1, 2 and 4
+    python3 benchmarks/stragglers.py --ranks 2 --factors 1,4 --repeat 1 --modes sync,DDP
+    python3 benchmarks/stragglers.py --from rounds.json                                            # prints the tables of that run again
 
-A GPT of 4 layers of 128, one thread a rank. The last rank is stopped (SIGSTOP) for (k - 1)/k of each 10 ms (--period),
-whatever the system. A run's figure is what its steps after the first 20 took, in the median; a cell is the median over
-the rounds, in which the systems take turns. "of the sum": of what all ranks could do together if none waited, which is
-the speed with equal shares at k = 1, times (ranks - 1 + 1/k) / ranks. "best": the whole samples with which the ranks end
-together if their time is that of their samples, as a run is told them; "of the sum" these could reach at most
-"by shares". Without a Python that has torch, DDP is left out.
+The GPT of examples/shakespeare on its text, 32 samples a step of all ranks, AdamW with 30 steps of warm-up, one thread a rank. DDP begins
+with the same weights and draws the same samples (known_gpt.py): so its losses must be those of `sync`, which is checked before anything is
+timed. The last rank is stopped (SIGSTOP) for (k - 1)/k of each 10 ms (--period), whatever the system. Modes with servers have one rank
+more, the server. In each round every system has its turn, for each number of ranks and each k. A cell is the median over the rounds.
+
+- **samples a second**: those whose gradients were applied, over the time of --steps steps after the first 5 (20 with `share = "auto"`, which
+  has settled by then). The sum of the ranks' speeds is what they do with nobody to wait for: as many runs of one rank, all at once, with
+  the last one slowed down. With more ranks than cores this is what they do on these cores.
+- **seconds to a loss**: steps to a validation loss (first 64 windows, every 10 steps; at most --give-up steps), from a run of its own, times
+  the step as above. Where steps to a loss do not depend on who comes first, one such run with no slow rank tells them; a quorum and
+  `async` have one for each k in each round. A step of `async` is one of the slowest rank.
+
+Three rounds of both numbers of ranks take some 55 minutes on two cores (2 ranks 30, 4 ranks 25), a round 20. Without a Python that has torch
+DDP is left out. --output keeps the figures of every run.
 """
 
 import argparse
@@ -19,84 +28,159 @@ import sys
 import tempfile
 from pathlib import Path
 
-from slowed_run import PERIOD, SHAPE, ddp_report, has_torch, run
-from training_run import BASE, find_zero, print_table
+from known_gpt import has
+from raw_rounds import RawRounds, spread, widest
+from straggler_modes import MODES, Stragglers
+from training_run import find_zero, print_table
 
-WARM_UP = 20   # steps
+SAME = 1e-5  # of a loss: more than rounding
+ALONE = "the ranks alone, in sum"
+
+
+def counted(ranks):
+    return {2: "two ranks", 4: "four ranks"}.get(ranks, f"{ranks} ranks")
 
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--ranks", type=int, default=2)
-    a.add_argument("--factors", default="1,2,4")
-    a.add_argument("--steps", type=int, default=80)
-    a.add_argument("--batch", type=int, default=16, help="samples of a rank, in the mean")
-    a.add_argument("--repeat", type=int, default=3)
-    a.add_argument("--period", type=float, default=PERIOD, help="seconds from stop to stop")
+    a.add_argument("--ranks", default="2,4", help="that compute")
+    a.add_argument("--factors", default="1,2,4", help="the k")
+    a.add_argument("--steps", type=int, default=30, help="of a run that is timed, after the first ones")
+    a.add_argument("--samples", type=int, default=32, help="a step, of all ranks")
+    a.add_argument("--loss", type=float, default=2.6, help="validation loss to which seconds are told; 0: leave that out")
+    a.add_argument("--give-up", type=int, default=600, help="steps after which that loss is not reached")
+    a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
+    a.add_argument("--modes", default="", help="those whose name has one of these words, with commas")
+    a.add_argument("--period", type=float, default=0.01, help="seconds from stop to stop")
+    a.add_argument("--output", help="file for the figures of every run, as JSON")
+    a.add_argument("--from", dest="measured", help="such a file: print its tables, and run nothing")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
     return a.parse_args()
 
 
-# ---- the systems: samples a second -----------------------------------------------------------------------------------
+# ---- measuring -------------------------------------------------------------------------------------------------------
 
 
-def samples_per_second(args, seconds):
-    return args.batch * args.ranks / statistics.median(seconds[WARM_UP:])
+def measure(args, bench, modes, rounds):
+    counts, factors = [int(count) for count in args.ranks.split(",")], [float(factor) for factor in args.factors.split(",")]
+    rounds.add(kind="asked", loss=args.loss, samples=args.samples, period=args.period)
+    curves = [mode for mode in modes if mode.has_loss and args.loss > 0]
+    for ranks in counts:
+        for mode in curves:
+            if not mode.depends_on_speed:
+                rounds.add(kind="curve", ranks=ranks, k=None, round=None, system=mode.name, **bench.curve(mode, ranks, 1))
+        said = same_losses(rounds, ranks)
+        if said:
+            print(said, file=sys.stderr, flush=True)
+    for number in range(args.repeat):
+        for ranks in counts:
+            for k in factors:
+                where = {"ranks": ranks, "k": k, "round": number}
+                rounds.add(kind="speed", **where, system=ALONE, rate=bench.alone(ranks, k))
+                for mode in modes:
+                    rounds.add(kind="speed", **where, system=mode.name, **bench.timing(mode, ranks, k))
+                    if mode in curves and mode.depends_on_speed:
+                        rounds.add(kind="curve", **where, system=mode.name, **bench.curve(mode, ranks, k))
 
 
-def best_shares(args, factor):
-    """One sample after the other to the rank that would end first."""
-    paces, shares = [1.0] * (args.ranks - 1) + [factor], [1] * args.ranks
-    for _ in range(args.batch * args.ranks - args.ranks):
-        first = min(range(args.ranks), key=lambda rank: (shares[rank] + 1) * paces[rank])
-        shares[first] += 1
-    return shares
+def same_losses(rounds, ranks):
+    """How near DDP's losses are to those of `sync`; exits where that is more than rounding. None without both."""
+    curves = [rounds.of(kind="curve", ranks=ranks, system=name) for name in (MODES[0].name, "DDP")]
+    if not all(curves):
+        return None
+    ours, theirs = (dict(found[0]["curve"]) for found in curves)
+    steps = sorted(ours.keys() & theirs.keys())
+    if not steps:
+        return None
+    most = max(abs(theirs[step] - ours[step]) / ours[step] for step in steps)
+    if most > SAME:
+        sys.exit(f"{ranks} ranks: DDP does not train as sync does: its losses differ by {most:.1e} of them: {theirs} and {ours}")
+    return (f"{counted(ranks)}: DDP's losses differ from those of sync by {most:.0e} of them at most, over {len(steps)} evaluations up to step "
+            f"{steps[-1]}")
 
 
-def by_shares(args, factor, shares):
-    """Of the sum of speeds, if a rank's time is that of its samples."""
-    slowest = max(max(shares[:-1], default=0), shares[-1] * factor)
-    return sum(shares) / slowest / (args.ranks - 1 + 1 / factor)
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
-def run_zero(args, factor, folder, share):
-    if share == "best":
-        share = "[" + ",".join(map(str, best_shares(args, factor))) + "]"
-    keys = {**BASE, **{f"model.{key}": value for key, value in SHAPE.items()}, "train.steps": args.steps, "train.batch": args.batch,
-            "train.share": share, "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0}
-    run([args.zero, "train", "-n", str(args.ranks), "--overwrite", *(f"--{key}={value}" for key, value in keys.items())], args.ranks - 1, factor,
-        period=args.period)
-    report = json.loads((folder / "run/report.json").read_text())
-    return samples_per_second(args, report["step_seconds"]), report["shares"]
+def seconds_to(curve, timing):
+    """To the loss; None where it was not reached."""
+    steps = curve["steps"]
+    if steps is None:
+        return None
+    after = steps - timing["warm_up"]
+    return timing["first"] + after * timing["seconds"] if after > 0 else timing["first"] * steps / timing["warm_up"]
 
 
-def run_ddp(args, factor, folder):
-    report = ddp_report(args, factor, folder)
-    return samples_per_second(args, report["seconds"]), [args.batch] * args.ranks
+def to_loss(rounds, of_cell):
+    """[(seconds or None, steps or None), one of each round]."""
+    once = rounds.of(kind="curve", ranks=of_cell["ranks"], k=None, system=of_cell["system"])
+    found = []
+    for timing in rounds.of(kind="speed", **of_cell):
+        curve = once or rounds.of(kind="curve", round=timing["round"], **of_cell)
+        if curve:
+            found.append((seconds_to(curve[0], timing), curve[0]["steps"]))
+    return found
+
+
+def loss_cell(found):
+    if not found:
+        return ""
+    if any(seconds is None for seconds, _ in found):
+        return "not reached"
+    seconds, steps = zip(*found)
+    return f"{statistics.median(seconds):.1f} ({statistics.median(steps):g})"
+
+
+def share_cell(rounds, ranks, k, system):
+    """Of the ranks' sum in the same round, and samples a second."""
+    rates = rounds.values("rate", kind="speed", ranks=ranks, k=k, system=system)
+    sums = rounds.values("rate", kind="speed", ranks=ranks, k=k, system=ALONE)
+    return f"{statistics.median(rate / total for rate, total in zip(rates, sums)):.2f} ({statistics.median(rates):.0f})"
+
+
+def print_ranks(rounds, ranks):
+    """Both tables of a number of ranks, as docs/distributed.md has them."""
+    asked = rounds.of(kind="asked")[0]
+    names = list(dict.fromkeys(rounds.values("system", kind="speed", ranks=ranks)))
+    factors = list(dict.fromkeys(rounds.values("k", kind="speed", ranks=ranks)))
+    of = {(name, k): {"ranks": ranks, "k": k, "system": name} for name in names for k in factors}
+    columns = [f"k = {k:g}" for k in factors]
+
+    def spreads(what, values_of):
+        for k in factors:
+            found = {name: spread(values) for name in names if None not in (values := values_of(of[name, k])) and len(values) > 1}
+            if found:
+                print(f"k = {k:g}: {what} differs most between rounds by {widest(found)}")
+        print()
+
+    print(f"{counted(ranks)}, {len(rounds.of(kind='speed', **of[names[0], factors[0]]))} rounds, {asked['samples']} samples a step, "
+          f"stops every {1e3 * asked['period']:g} ms\n")
+    print_table([f"share of the sum of speeds, {counted(ranks)} (samples a second)", *columns],
+                [[name, *(share_cell(rounds, ranks, k, name) for k in factors)] for name in names])
+    spreads("a speed", lambda cell: rounds.values("rate", kind="speed", **cell))
+    with_loss = [name for name in names if to_loss(rounds, of[name, factors[0]])]
+    if with_loss:
+        print_table([f"seconds to a loss of {asked['loss']:g}, {counted(ranks)} (and steps)", *columns],
+                    [[name, *(loss_cell(to_loss(rounds, of[name, k])) for k in factors)] for name in with_loss])
+        spreads("a time", lambda cell: [seconds for seconds, _ in to_loss(rounds, cell)])
+    said = same_losses(rounds, ranks)
+    if said:
+        print(said + "\n", flush=True)
 
 
 def main():
     args = arguments()
-    systems = {f"zero.cpp, share {share}": lambda k, folder, share=share: run_zero(args, k, folder, share) for share in ("equal", "auto", "best")}
-    if has_torch(args.python):
-        systems["DDP"] = lambda k, folder: run_ddp(args, k, folder)
-    factors = [float(factor) for factor in args.factors.split(",")]
-    found = {(name, k): [] for name in systems for k in {1.0, *factors}}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(args.repeat):
-            for name, k in found:
-                found[name, k].append(systems[name](k, Path(folder)))
-    speed = {cell: statistics.median(rate for rate, _ in runs) for cell, runs in found.items()}
-
-    def row(name, k):
-        shares = found[name, k][-1][1]
-        alone = speed[name if name == "DDP" else "zero.cpp, share equal", 1.0]
-        of_sum = speed[name, k] / (alone * (args.ranks - 1 + 1 / k) / args.ranks)
-        return [name, f"{k:g}", f"{speed[name, k]:,.0f}", f"{of_sum:.2f}", f"{by_shares(args, k, shares):.2f}", " + ".join(map(str, shares))]
-
-    print(f"{args.ranks} ranks, {args.batch * args.ranks} samples a step, stops every {1e3 * args.period:g} ms, medians of {args.repeat} rounds\n")
-    print_table(["system", "k", "samples/s", "of the sum", "by shares", "shares"], [row(name, k) for name in systems for k in factors])
+    words = args.modes.split(",")
+    if args.measured:
+        rounds = RawRounds.read(args.measured)
+    else:
+        rounds = RawRounds(args.output)
+        modes = [mode for mode in MODES if any(word in mode.name for word in words) and (mode.keys is not None or has(args.python, "torch"))]
+        with tempfile.TemporaryDirectory() as folder:
+            measure(args, Stragglers(args, Path(folder)), modes, rounds)
+    for ranks in dict.fromkeys(rounds.values("ranks", kind="speed")):
+        print_ranks(rounds, ranks)
 
 
 if __name__ == "__main__":

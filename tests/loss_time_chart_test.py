@@ -12,10 +12,15 @@ sys.dont_write_bytecode = True
 import loss_time_chart as drawn  # noqa: E402
 
 PAGE = """
-| seconds to a loss of 2.6 (steps) | k = 1 | k = 4 |
+| seconds to a loss of 2.6, two ranks (and steps) | k = 1 | k = 4 |
 |---|--:|--:|
 | sync | 7.3 (70) | 28.5 (70) |
 | async | 16.0 (170) | not reached |
+
+| seconds to a loss of 2.6, four ranks (and steps) | k = 1 | k = 4 |
+|---|--:|--:|
+| sync | 6.9 (70) | 13.9 (70) |
+| async | 18.2 (200) | 30.6 (150) |
 
 | 50 Mbit/s, one rank a machine | step ms | seconds to a loss of 2.65 (steps) | validation loss |
 |---|--:|--:|--:|
@@ -39,11 +44,17 @@ PAGE = """
 
 class LossTimeChart(unittest.TestCase):
     def test_a_row_is_a_mode_and_a_cell_its_seconds(self):
-        factors, modes = drawn.slow_rank(PAGE)
+        factors, modes = drawn.slow_rank(PAGE, "two ranks")
         self.assertEqual(factors, ["k = 1", "k = 4"])
         self.assertEqual(modes[0], ("sync", [(7.3, "7.3 (70)"), (28.5, "28.5 (70)")]))
         self.assertEqual(modes[1][1][1], (None, "not reached"))
         self.assertIn("not reached", drawn.chart(PAGE))
+
+    def test_two_and_four_ranks_have_a_panel_each(self):
+        self.assertEqual(drawn.slow_rank(PAGE, "four ranks")[1][0], ("sync", [(6.9, "6.9 (70)"), (13.9, "13.9 (70)")]))
+        self.assertIn("Four ranks, one of which computes k times slower", drawn.chart(PAGE))
+        with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss' of four ranks"):
+            drawn.chart(PAGE.replace("four ranks", "five ranks"))
 
     def test_both_links_tell_of_a_system(self):
         self.assertEqual(drawn.slow_links(PAGE, "one rank a machine")[1],

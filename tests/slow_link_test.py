@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of benchmarks/slow_link.py that need neither root nor torch: samples of a peer, ways that a plan tries, cells of a table."""
+"""Tests of benchmarks/slow_link.py that need neither root nor torch: ways that a plan tries, cells and lines of a table."""
 
+import contextlib
+import io
 import sys
 import unittest
 from pathlib import Path
@@ -10,24 +12,10 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 sys.dont_write_bytecode = True
 
 import slow_link  # noqa: E402
-import slow_link_peer as peer  # noqa: E402
+from raw_rounds import RawRounds  # noqa: E402
 
 
 class SlowLink(unittest.TestCase):
-    def test_a_peer_draws_the_windows_that_zero_train_draws(self):  # the numbers of tests/data/sample_order_test.cpp
-        self.assertEqual([peer.shuffled_offset(1337, g, 1_003_790) for g in range(6)],
-                         [194049, 360250, 721948, 396675, 783171, 938563])
-
-    def test_ranks_share_the_windows_of_a_step(self):
-        alone = peer.windows_of(7, 0, 12, 100_000)
-        self.assertEqual(peer.windows_of(7, 0, 6, 100_000) + peer.windows_of(7, 1, 6, 100_000), alone)
-        self.assertNotEqual(peer.windows_of(8, 0, 12, 100_000), alone)
-
-    def test_a_peers_parameters_have_the_names_of_a_gpt2(self):
-        self.assertEqual(peer.name_in_file("tokens.weight"), "transformer.wte.weight")
-        self.assertEqual(peer.name_in_file("blocks.3.out.bias"), "transformer.h.3.attn.c_proj.bias")
-        self.assertEqual(peer.name_in_file("blocks.0.down.weight"), "transformer.h.0.mlp.c_proj.weight")
-
     def test_keys_and_plan_name_a_way_alike(self):
         served = {"sync": {"mode": "async", "servers": 1, "staleness": 4, "quorum": 0}, "stage": 3, "group": 1, "local": False}
         local = {"stage": 2, "group": 2, "local": True}
@@ -38,14 +26,50 @@ class SlowLink(unittest.TestCase):
             self.assertEqual(slow_link.name_of_way(way), slow_link.way_of(keys[name], 2))
 
     def test_a_loss_that_was_not_reached_has_no_seconds(self):
-        self.assertEqual(slow_link.loss_cells({"steps": 60, "loss": 2.5694}, 0.605, True), ["36.3 (60)", "2.569"])
-        self.assertEqual(slow_link.loss_cells({"steps": None, "loss": 3.1}, 0.605, True), ["not reached", "3.100"])
+        self.assertEqual(slow_link.loss_cells({"steps": 60, "loss": 2.5694}, 0.605), ["36.3 (60)", "2.569"])
+        self.assertEqual(slow_link.loss_cells({"steps": None, "loss": 3.1}, 0.605), ["not reached", "3.100"])
+        self.assertEqual(slow_link.loss_cells(None, 0.605), ["", ""])
 
     def test_a_curve_ends_when_its_loss_is_reached_and_100_steps_are_done(self):
         evals = [[1.0, 2.64, 60], [2.0, 2.66, 90]]
         self.assertFalse(slow_link.is_enough(evals, 2.65))
         self.assertTrue(slow_link.is_enough([*evals, [3.0, 2.6, 100]], 2.65))
         self.assertFalse(slow_link.is_enough([[3.0, 2.7, 100]], 2.65))
+
+    def test_each_link_tells_its_own_widest_spread(self):
+        seconds = {(50, "stage 2"): [0.6, 0.61, 0.62], (50, "DDP"): [0.6, 0.7, 0.9], (500, "stage 2"): [0.1, 0.11, 0.12],
+                   (500, "DDP"): [0.13, 0.13, 0.13]}
+        rounds = RawRounds(records=[{"kind": "asked", "loss": 2.7}]
+                           + [{"kind": "step", "ranks": 1, "mbits": link, "round": i, "system": name, "seconds": each, "sent": 3.5e6}
+                              for (link, name), found in seconds.items() for i, each in enumerate(found)])
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            for link in (50, 500):
+                slow_link.print_link(FixedPlan(), link, rounds)
+        self.assertIn("| stage 2 | 610 | 3.50 |  |  | 1.22 |", printed.getvalue())
+        self.assertIn("over 50 Mbit/s a step's mean differs most between rounds by 43 % of its median (DDP)", printed.getvalue())
+        self.assertIn("over 500 Mbit/s a step's mean differs most between rounds by 18 % of its median (stage 2)", printed.getvalue())
+
+    def test_a_plan_hears_what_ranks_of_a_machine_send_in_the_time_that_their_groups_take_more(self):
+        planner = Described(".", 2, alone=0.086, paired=0.111)
+        self.assertAlmostEqual(planner.within, 3.3e6 / 0.025)
+        self.assertIsNone(Described(".", 2, alone=0.086, paired=0.085).within)
+        self.assertIsNone(Described(".", 1, alone=0.086).within)
+
+
+class FixedPlan:
+    ranks = 1
+
+    def plan(self, *_):
+        return {"planned": 0, "ways": [{"stage": 2, "group": 2, "local": False, "seconds": 0.5}]}
+
+
+class Described(slow_link.Planner):
+    def __init__(self, folder, ranks, **seconds):
+        super().__init__("zero", Path(folder), ranks, **seconds)
+
+    def plan(self, *_):
+        return {"planned": 0, "ways": [{"within_bytes": 3.3e6}]}
 
 
 if __name__ == "__main__":

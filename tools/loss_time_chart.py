@@ -3,8 +3,9 @@
 
     tools/loss_time_chart.py
 
-A bar is a cell of the table of benchmarks/time_to_loss.py, or a row of a table of benchmarks/slow_link.py: of these there is one
-for each link, with one rank a machine and with two. A cell begins with its seconds, or says why there are none.
+A bar is a cell of a table of benchmarks/stragglers.py, of which there is one for two ranks and one for four, or a row of a table of
+benchmarks/slow_link.py: of these there is one for each link, with one rank a machine and with two. A cell begins with its seconds, or
+says why there are none.
 tests/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
 """
 
@@ -21,7 +22,8 @@ from faults_chart import picture  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/distributed.md", ROOT / "docs/loss_time.svg"
 
-SLOW_RANK, SECONDS = "| seconds to a loss", "seconds to a loss"
+SECONDS = "seconds to a loss"
+RANKS = ("two ranks", "four ranks")
 LINKS, SHAPES = ("50 Mbit/s", "500 Mbit/s"), ("one rank a machine", "two ranks a machine")
 KINDS = ("first", "second", "third")
 LEFT, WIDTH, HEIGHT, STEP = 410, 310, 10, 12
@@ -36,12 +38,12 @@ COLORS = """    .first { fill: #8cc4ff; }
 """
 
 
-def table(text, begin):
-    """Header and rows, as lists of cells, of the table whose header begins so."""
+def table(text, begin, word=""):
+    """Header and rows, as lists of cells, of the table whose first heading begins so and has this word."""
     lines = text.splitlines()
-    at = next((i for i, line in enumerate(lines) if line.startswith(begin)), None)
+    at = next((i for i, line in enumerate(lines) if line.startswith(begin) and word in line.split("|")[1]), None)
     if at is None:
-        raise LookupError(f"no table '{begin}'")
+        raise LookupError(f"no table '{begin}'" + (f" of {word}" if word else ""))
     rows = []
     for line in [lines[at], *lines[at + 2:]]:
         if not line.startswith("|"):
@@ -56,9 +58,9 @@ def timed(words):
     return float(number[0]) if number else None, words
 
 
-def slow_rank(text):
-    """Names of the k, and [(mode, [(seconds or None, words), one for each k]), ...]."""
-    header, rows = table(text, SLOW_RANK)
+def slow_rank(text, ranks):
+    """Names of the k, and [(mode, [(seconds or None, words), one for each k]), ...], of so many ranks."""
+    header, rows = table(text, f"| {SECONDS}", ranks)
     return header[1:], [(row[0], [timed(words) for words in row[1:]]) for row in rows]
 
 
@@ -80,7 +82,6 @@ def slow_links(text, shape):
 
 def chart(text):
     """The picture, as SVG."""
-    factors, modes = slow_rank(text)
     parts, said, y = [], [], 40
 
     def words(x, row, text_there, kind="figure"):
@@ -106,7 +107,9 @@ def chart(text):
             said.append(f"{name}: {', '.join(cell for _, cell in cells)}")
             y += 8
 
-    panel("Two ranks, one of which computes k times slower: seconds to a validation loss (and steps)", factors, modes)
+    for ranks in RANKS:
+        factors, modes = slow_rank(text, ranks)
+        panel(f"{ranks.capitalize()}, one of which computes k times slower: seconds to a validation loss (and steps)", factors, modes)
     for shape in SHAPES:
         panel(f"Two machines with a slow link, {shape}: seconds to a validation loss (and steps)", LINKS, slow_links(text, shape))
     title = "When ranks wait, and what crosses: time by mode"

@@ -129,6 +129,9 @@ TEST(ClusterPlan, AnOuterStepOnItsWayTakesWhatTheStepsDoNotCover) {
   EXPECT_GT(exchange_seconds(0.01), exchange_seconds(1e6));
   const Exchange of_step = exchange_of_step(plan.units, mesh_of(plan), placement_of(plan), cluster);
   EXPECT_DOUBLE_EQ(exchange_seconds(1e6), seconds_of(of_step, cluster));
+  plan.options.local->overlap = 1;
+  EXPECT_DOUBLE_EQ(exchange_seconds(1e6), (waited + seconds_of(of_step, cluster)) / 2)
+      << "differences cross beside the one step, and sums are waited for";
 }
 
 const ClusterWay* served(const ClusterPlan& plan, SyncMode mode) {

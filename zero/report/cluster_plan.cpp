@@ -168,6 +168,15 @@ void add(Exchange& exchange, const Exchange& other, double times) {
   exchange.delay += times * other.delay;
 }
 
+// Of a fragment's exchange of `seconds`, those that the steps on its way do not cover. Differences cross in the first half of them, and
+// sums in the second; the largest elements alone have no sums, and take all of them (zero/engine/outer_flight.h).
+double uncovered(double seconds, const TrainingPlan& plan, double step) {
+  const int overlap = plan.options.local->overlap;
+  if (plan.options.wire.outer_topk > 0) return std::max(0.0, seconds - overlap * step);
+  const int out = (overlap + 1) / 2, back = overlap / 2;
+  return std::max(0.0, seconds / 2 - out * step) + std::max(0.0, seconds / 2 - back * step);
+}
+
 // Copies wait for each other once in a round: what their ranks' times add up to by then varies less.
 double outer_waiting(const LocalSteps& local, const Mesh& mesh, const Cluster& cluster, double computation) {
   return (seconds_of_all(computation, mesh.copies, cluster) - seconds_of_all(computation, 1, cluster)) /
@@ -231,10 +240,8 @@ ClusterWay way_of(const TrainingPlan& plan, const Cluster& cluster, double compu
   if (way.local) {
     const LocalSteps& local = *plan.options.local;
     add(way.exchange, outer, 1.0 / local.steps);
-    // What of a fragment's exchange the steps on its way do not cover.
-    const double covered = local.overlap * (computing + of_step);
-    way.exchange_seconds +=
-        std::max(0.0, seconds_of(outer, cluster) / local.fragments - covered) * local.fragments / local.steps;
+    const double of_fragment = seconds_of(outer, cluster) / local.fragments;
+    way.exchange_seconds += uncovered(of_fragment, plan, computing + of_step) * local.fragments / local.steps;
     computing += outer_waiting(local, way.mesh, cluster, computation);
   }
   way.waiting_seconds = computing - computation / cluster.mean();

@@ -1,0 +1,155 @@
+"""The GPT that zero.cpp and its peers train alike: its model for PyTorch, its text, first weights, samples and learning rates.
+
+    prepare(zero, folder, evaluated=480)                    # folder/train.txt, validation.txt and first/model.safetensors
+    run([zero, "train", *train_flags(folder, 12, keys)])    # zero.cpp's run: 12 samples a step of all ranks
+    model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
+
+It is the model of examples/shakespeare on that example's text. A peer begins with the weights of a run of `zero train`, and draws
+the samples that such a run draws: the g-th window of a run depends on the seed and g alone (zero/data/sample_order.h). What is left
+between the losses of DDP and of a synchronous run is rounding.
+"""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+from training_run import ROOT
+
+CONFIG = "examples/shakespeare/shakespeare.toml"
+LAYERS, WIDTH, HEADS, CONTEXT, VOCAB = 4, 128, 4, 64, 256
+SEED = 1337
+TEXT = ROOT / "examples/shakespeare/input.txt"
+VALIDATION = 0.1  # of the text, at its end
+LR = 1e-3
+ALL_BITS = (1 << 64) - 1
+
+
+# ---- samples and learning rates ----------------------------------------------------------------------------------------
+
+
+def mixed(x):
+    x = ((x ^ (x >> 30)) * 0xbf58476d1ce4e5b9) & ALL_BITS
+    x = ((x ^ (x >> 27)) * 0x94d049bb133111eb) & ALL_BITS
+    return x ^ (x >> 31)
+
+
+def shuffled_offset(seed, g, count):
+    """Where the g-th window of a run begins, of `count` places: zero/data/sample_order.cpp."""
+    golden = 0x9e3779b97f4a7c15
+    return mixed((mixed((seed + golden) & ALL_BITS) + (g + 1) * golden) & ALL_BITS) * count >> 64
+
+
+def windows_of(step, rank, ranks, samples, size):
+    """Where the windows of a rank's step begin, in a text of `size` tokens; `samples` are those of a step of all ranks."""
+    own = samples // ranks
+    first = step * samples + rank * own
+    return [shuffled_offset(SEED, first + row, size - CONTEXT) for row in range(own)]
+
+
+def lr_of(step, warm_up):
+    """Of the step, from 0: it grows to LR and stays there (zero/train/lr_schedule.cpp)."""
+    return LR * min(1, (step + 1) / (warm_up + 1))
+
+
+def texts(evaluated):
+    """Bytes for training, and the first `evaluated` windows of those for validation."""
+    text = TEXT.read_bytes()
+    begin = len(text) - math.ceil(len(text) * VALIDATION)
+    return text[:begin], text[begin:begin + evaluated * CONTEXT + 1]
+
+
+# ---- zero.cpp's side ---------------------------------------------------------------------------------------------------
+
+
+def train_flags(folder, samples, keys, warm_up=0):
+    """Of `zero train`, after the command: the file, and keys that make it train as peers do."""
+    always = {"train.global_batch": samples, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
+              "data.path": folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
+              "schedule.warmup": warm_up, "run.threads": 1, "checkpoint.every": 0}
+    return [CONFIG, *(f"--{key}={value}" for key, value in {**always, **keys}.items())]
+
+
+def first_weights(folder):
+    return folder / "first/model.safetensors"
+
+
+def prepare(zero, folder, evaluated):
+    """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
+    for name, text in zip(["train.txt", "validation.txt"], texts(evaluated)):
+        (folder / name).write_bytes(text)
+    keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": first_weights(folder).parent}
+    done = subprocess.run([zero, "train", *train_flags(folder, 12, keys), "-n", "1"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout + done.stderr)
+
+
+# ---- a peer's side -----------------------------------------------------------------------------------------------------
+
+
+def has(python, module):
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
+
+
+def make_gpt():
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.attention, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (y.view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1))
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(y.transpose(1, 2).reshape(b, t, WIDTH))
+            return x + self.down(nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+    class Gpt(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(VOCAB, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+            self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
+
+        def forward(self, x, targets):
+            x = self.norm(self.blocks(self.tokens(x) + self.places(torch.arange(x.size(1)))))
+            return nn.functional.cross_entropy((x @ self.tokens.weight.T).view(-1, VOCAB), targets.reshape(-1))
+
+    return Gpt()
+
+
+def name_in_file(name):
+    """The name that a parameter of make_gpt() has in a GPT-2's file."""
+    for here, there in [("tokens.", "wte."), ("places.", "wpe."), ("norm.", "ln_f."), ("blocks.", "h."), (".attention.", ".attn.c_attn."),
+                        (".out.", ".attn.c_proj."), (".up.", ".mlp.c_fc."), (".down.", ".mlp.c_proj.")]:
+        name = name.replace(here, there)
+    return f"transformer.{name}"
+
+
+def load(model, file):
+    """Takes fp32 weights from a safetensors file; a GPT-2's matrices lie there the other way."""
+    import torch
+    data = Path(file).read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            entry = header.pop(name_in_file(name))
+            first, last = entry["data_offsets"]
+            values = torch.frombuffer(bytearray(data[begin + first:begin + last]), dtype=torch.float32).view(entry["shape"])
+            p.copy_(values.T if name.startswith("blocks.") and p.dim() == 2 else values)
+    if set(header) - {"__metadata__"}:
+        raise ValueError(f"{file} has weights that the peer's model lacks: {', '.join(header)}")
+
+
+def adamw_of(model):
+    """With the weight decay that a GPT has in `zero train`: of matrices alone."""
+    import torch
+    groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+              {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.99), fused=True)
