@@ -12,7 +12,7 @@
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
-#include "tests/test_data.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -115,9 +115,7 @@ TEST(ImageDataset, WhatIsNotSquareIsNotShifted) {
 }
 
 TEST(ImageDataset, ReadsTheRealDigits) {
-  const auto path = test_data("mnist");
-  if (path.empty()) GTEST_SKIP() << kNoTestData;
-  const auto images = read_mnist(path, "data.path");
+  const auto images = read_mnist(std::string(built::kSourceFolder) + "/examples/mnist_mlp/data", "data.path");
   ASSERT_EQ(images.size(), 10'000);
   EXPECT_EQ(images.num_features(), 784);
   EXPECT_EQ(std::vector<std::uint8_t>(images.labels.begin(), images.labels.begin() + 5),

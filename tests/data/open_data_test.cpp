@@ -13,7 +13,7 @@
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
-#include "tests/test_data.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -177,8 +177,7 @@ TEST(OpenData, OnlyImagesAreAugmented) {
 }
 
 TEST(OpenData, CutsTheRealTextAsNanogptDoes) {
-  const auto path = test_data("tinyshakespeare.txt");
-  if (path.empty()) GTEST_SKIP() << kNoTestData;
+  const std::string path = std::string(built::kSourceFolder) + "/examples/shakespeare/input.txt";
   const Corpus corpus = open_data({.path = path, .validation = 0.1, .context = 64});
   EXPECT_EQ(corpus.train->size(), 1'003'854);
   EXPECT_EQ(corpus.validation->size(), 111'540);

@@ -1,8 +1,11 @@
 // The loss scale by itself, and what a step of an engine makes of it.
 #include "zero/engine/loss_scale.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +14,7 @@
 
 #include "scripted_model.h"
 #include "tests/message_of.h"
+#include "tests/tried_rules.h"
 #include "thread_ranks.h"
 
 namespace zero {
@@ -91,27 +95,58 @@ TEST(LossScale, WhatCannotBeOneIsRefused) {
 
 // ---- in an engine ---------------------------------------------------------------------------------------------------
 
-// Everything that the next step depends on, on every rank.
+// Everything that the next step depends on, of this rank: parameters in their own type and in full precision, and each state
+// of the optimizer, the average among them.
 struct Everything {
   std::vector<std::uint32_t> weights;
+  std::vector<std::byte> states;
   EngineProgress progress;
 };
 
 Everything everything_of(ScriptedModel& model) {
-  Everything all{.weights = model.weight_bits(), .progress = model.engine().states().progress()};
+  StateAccess& states = model.engine().states();
+  Everything all{.weights = model.weight_bits(), .progress = states.progress()};
+  const auto append = [&](std::span<const std::byte> bytes) {
+    all.states.insert(all.states.end(), bytes.begin(), bytes.end());
+  };
   for (const Unit& unit : model.units()) {
-    for (int state = 1; state < model.engine().states().num_saved_states(unit.index); ++state)
-      model.engine().states().read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
-        for (const std::byte byte : elements) all.weights.push_back(std::to_integer<std::uint32_t>(byte));
-      });
+    {
+      const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);
+      append({model.bound(unit.index), static_cast<std::size_t>(unit.numel) * size_of(unit.dtype)});
+    }
+    for (int state = 1; state < states.num_saved_states(unit.index); ++state) {
+      if (!states.keeps(unit.index, state)) continue;
+      states.read_shard(unit.index, state,
+                        [&](std::int64_t, std::span<const std::byte> elements) { append(elements); });
+    }
   }
+  for (const FactorStates::State& factor : states.factors()) append(std::as_bytes(factor.values));
   return all;
 }
 
-TEST(ScaledSteps, AnOverflowHalvesTheScaleChangesNoStateAndTrainingGoesOn) {
+// A rule, alone and with an average of the weights.
+class OverflowWith : public testing::TestWithParam<std::tuple<TriedRule, double>> {
+ protected:
+  EngineOptions options(int stage, double loss_scale) const {
+    return {.stage = stage,
+            .optimizer = std::get<TriedRule>(GetParam()).options,
+            .ema = std::get<double>(GetParam()),
+            .loss_scale = LossScaleOptions{.value = loss_scale},
+            .max_skipped_steps = 2};
+  }
+};
+
+TEST_P(OverflowWith, HalvesTheScaleChangesNoStateAndTrainingGoesOnAsIfItHadNotBeen) {
   for (int stage = 0; stage <= 3; ++stage) {
+    std::array<Everything, 2> undisturbed;  // of each rank
     on_ranks(2, [&](Communicator& comm) {
-      ScriptedModel model(comm, small_specs(DType::kFloat16), {.stage = stage, .max_skipped_steps = 2});
+      ScriptedModel model(comm, small_specs(DType::kFloat16), options(stage, 32));
+      model.train(0);
+      model.train(4);
+      undisturbed[static_cast<std::size_t>(comm.rank())] = everything_of(model);
+    });
+    on_ranks(2, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(DType::kFloat16), options(stage, 256));
       model.train(0);
       const Everything before = everything_of(model);
       const int rank = comm.rank();
@@ -125,7 +160,8 @@ TEST(ScaledSteps, AnOverflowHalvesTheScaleChangesNoStateAndTrainingGoesOn) {
         EXPECT_EQ(report.culprit, "h.0.weight");
         EXPECT_EQ(report.loss_scale, 512 / std::pow(2, step)) << "of this step";
         const Everything after = everything_of(model);
-        EXPECT_EQ(after.weights, before.weights) << "parameters, master and moments, stage " << stage;
+        EXPECT_EQ(after.weights, before.weights) << "stage " << stage;
+        EXPECT_EQ(after.states, before.states) << "stage " << stage;
         EXPECT_EQ(after.progress.updates, before.progress.updates);
         EXPECT_EQ(after.progress.skipped_in_a_row, 0);
         EXPECT_EQ(after.progress.loss_scale.value, 256 / std::pow(2, step));
@@ -135,11 +171,22 @@ TEST(ScaledSteps, AnOverflowHalvesTheScaleChangesNoStateAndTrainingGoesOn) {
       EXPECT_FALSE(report.skipped);
       EXPECT_EQ(report.step, 2);
       EXPECT_EQ(report.loss_scale, 32);
-      EXPECT_NE(everything_of(model).weights, before.weights);
       EXPECT_EQ(model.engine().report().skipped_steps, 3);
+      const Everything after = everything_of(model), &expected = undisturbed[static_cast<std::size_t>(rank)];
+      EXPECT_NE(after.weights, before.weights);
+      EXPECT_EQ(after.weights, expected.weights) << "stage " << stage;
+      EXPECT_EQ(after.states, expected.states) << "stage " << stage;
+      EXPECT_EQ(after.progress.updates, expected.progress.updates);
     });
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Rules, OverflowWith,
+                         testing::Combine(testing::ValuesIn(tried_rules()), testing::Values(0.0, 0.9)),
+                         [](const auto& given) {
+                           return std::get<TriedRule>(given.param).name +
+                                  (std::get<double>(given.param) > 0 ? "_ema" : "");
+                         });
 
 // fp32 gradients are exact under a power of two: any bit that differed would be the scale's.
 TEST(ScaledSteps, AScaleThatIsAPowerOfTwoChangesNoBitOfParametersAndNorms) {

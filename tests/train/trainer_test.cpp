@@ -1,7 +1,11 @@
 #include "zero/train/trainer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <mutex>
+#include <span>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -13,6 +17,7 @@
 #include "zero/checkpoint/safetensors_file.h"
 
 #include "small_run.h"
+#include "tests/data/make_files.h"
 #include "tests/message_of.h"
 
 namespace zero {
@@ -211,6 +216,89 @@ TEST_F(TrainerTest, EvaluationDoesNotChangeTheRun) {
   evaluated.run_dir = folder_ / "evaluated";
   evaluated.train.eval_every = 2;
   EXPECT_EQ(run(evaluated, 2).report.parameters_sha256, expected);
+}
+
+// Weights of a run's file, name by name.
+std::map<std::string, std::vector<float>> weights_in(const fs::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  std::map<std::string, std::vector<float>> weights;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    std::vector<float>& values = weights[entry.name];
+    values.resize(static_cast<std::size_t>(entry.numel()));
+    file.read(entry, 0, std::as_writable_bytes(std::span(values)));
+  }
+  return weights;
+}
+
+// Runs of one, two and three steps end with the weights that the average of a run of three is made of; the first weights are
+// those of a run whose learning rate changes nothing. A network of one layer is judged by hand, in double.
+TEST_F(TrainerTest, TheAverageOfTheWeightsIsToldAndWrittenAsItIsByHand) {
+  constexpr int kPixels = 4, kClasses = 3, kImages = 60, kHeldOut = 20;
+  std::string pixels, labels;
+  for (int i = 0; i < kImages; ++i) {
+    labels.push_back(static_cast<char>(i * 7 % kClasses));
+    for (int k = 0; k < kPixels; ++k)
+      pixels.push_back(static_cast<char>((i * 37 + k * 91 + i % kClasses * k * 40) % 256));
+  }
+  folder_.write("t10k-images-idx3-ubyte", idx_images(kImages, 2, 2, pixels));
+  folder_.write("t10k-labels-idx1-ubyte", idx_labels(labels));
+  const auto job_of = [&](std::int64_t steps, double lr, double ema) {
+    TrainJob job = table_job("mlp", "", steps);
+    job.model.sizes = {kPixels, kClasses};
+    job.data = {.kind = DataKind::kMnist, .path = folder_.path(), .validation = kHeldOut / double{kImages}};
+    job.train.eval_every = 2;
+    job.schedule.lr = lr;
+    job.attach.ema = ema;
+    job.run_dir = folder_ / fmt::format("{}-{}-{}", steps, lr, ema);
+    run(job, 2);
+    return job.run_dir;
+  };
+  using Weights = std::map<std::string, std::vector<float>>;
+  const auto moved = [](Weights average, const Weights& weights) {
+    for (auto& [name, values] : average)
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.25F * (weights.at(name)[i] - values[i]);
+    return average;
+  };
+  std::vector<Weights> averages{weights_in(job_of(1, 1e-30, 0) / "model.safetensors")};
+  for (const int steps : {1, 2, 3})
+    averages.push_back(moved(averages.back(), weights_in(job_of(steps, 0.05, 0) / "model.safetensors")));
+  const fs::path dir = job_of(3, 0.05, 0.75);
+  EXPECT_EQ(weights_in(dir / "model_ema.safetensors"), averages[3]);
+  EXPECT_EQ(weights_in(dir / "model.safetensors"), weights_in(folder_ / "3-0.05-0/model.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "3-0.05-0/model_ema.safetensors"));
+
+  const auto judged = [&](const Weights& weights) {  // mean loss and accuracy over the held-out images, the last ones
+    const std::vector<float>&weight = weights.at("layers.0.weight"), &bias = weights.at("layers.0.bias");
+    double loss = 0, correct = 0;
+    for (int image = kImages - kHeldOut; image < kImages; ++image) {
+      std::array<double, kClasses> scores{};
+      for (int c = 0; c < kClasses; ++c) {
+        scores[c] = bias[c];
+        for (int k = 0; k < kPixels; ++k)
+          scores[c] += double{weight[c * kPixels + k]} * static_cast<unsigned char>(pixels[image * kPixels + k]) / 255;
+      }
+      double sum = 0;
+      for (const double score : scores) sum += std::exp(score);
+      loss += std::log(sum) - scores[labels[image]];
+      correct += std::ranges::max_element(scores) - scores.begin() == labels[image] ? 1 : 0;
+    }
+    return std::pair(loss / kHeldOut, correct / kHeldOut);
+  };
+  std::vector<std::int64_t> told;
+  for (const json& line : json_lines(read_file(dir / "metrics.jsonl"))) {
+    if (!line.contains("val_loss_ema")) continue;
+    EXPECT_FALSE(line.contains("val_loss")) << "a line of its own";
+    const auto step = line["step"].get<std::size_t>();
+    const auto [loss, accuracy] = judged(averages.at(step));
+    EXPECT_NEAR(line["val_loss_ema"], loss, 1e-6) << step;
+    EXPECT_DOUBLE_EQ(line["val_accuracy_ema"], accuracy) << step;
+    told.push_back(line["step"]);
+  }
+  EXPECT_EQ(told, (std::vector<std::int64_t>{2, 3}));
+  const auto [loss, accuracy] = judged(averages[3]);
+  const std::string said =
+      fmt::format("step 3/3  val_loss_ema {:.4f}  val_accuracy_ema {:.2f} %", loss, 100 * accuracy);
+  EXPECT_NE(out_.find(said), std::string::npos) << said << " is not in\n" << out_;
 }
 
 TEST_F(TrainerTest, TheScheduleIsFollowed) {
