@@ -10,9 +10,9 @@ disk      parameters, gradients and optimizer state on disk, one unit on the dev
 auto      a budget of device memory, a quarter of it on the host, and a disk; the linear programme says what lies where
 
 First table: memory is of the rank that has most. Device, host and disk are report.json's ledger just before an update;
-PSS is the process's after three steps, RSS its highest. Utilisation is compute seconds / step seconds. Compute is the same
-for all placements, so it is taken once: forward and backward of the resident run less what was gathered and reduced in
-them (phase_seconds of metrics.jsonl), median of the steps after the first, as is the time of a step.
+PSS is the process's after three steps, RSS its highest. The share of compute is compute seconds / step seconds. Compute
+is the same for all placements, so it is taken once: forward and backward of the resident run less what was gathered and
+reduced in them (phase_seconds of metrics.jsonl), median of the steps after the first, as is the time of a step.
 
 Second table: batch sizes under one cap on the memory of all ranks (a control group). What a placement puts on the host is
 allowed on top of the cap: on a machine with an accelerator it is other memory, here both are the same. A cell is the
@@ -83,7 +83,7 @@ def compare(args, keys, folder):
           f"auto: device_memory = {mib(budget)} MiB\n")
     names = {name: name for name in runs} | {"auto": f"auto, {mib(budget)} MiB"}
     print_table(["placement", "device MiB", "host MiB", "disk MiB", "device peak", "PSS", "peak RSS", "ms a step",
-                 "final loss", "utilisation"], [row(names[name], run, compute) for name, run in runs.items()])
+                 "final loss", "share of compute"], [row(names[name], run, compute) for name, run in runs.items()])
     same = len({run.report["parameters_sha256"] for run in runs.values()}) == 1
     print("All end with the same weights, bit for bit.\n" if same else "THE WEIGHTS DIFFER.\n")
     return runs, budget, same

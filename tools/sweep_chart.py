@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier and time of a step, by stage and place.
+"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier, time of a step, utilization, and
+accuracy (of a language model val_loss), by stage and place.
 
     tools/sweep_chart.py
 
@@ -22,17 +23,20 @@ PAGE, CHART = ROOT / "docs/guide/report.md", ROOT / "docs/sweep.svg"
 
 PLACES = {"none": "on the device", "host-1": "moments on the host", "disk-1": "moments on disk"}
 TIERS = ["device", "host", "disk"]
+RESULTS = ["accuracy", "val_loss"]  # the first that the table has is drawn
 BYTES = {"B": 1 / (1 << 20), "KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
-LEFT, MEMORY, TIME, SECONDS, HEIGHT, STEP = 190, 240, 610, 170, 16, 24
+LEFT, MEMORY, TIME, SECONDS, USED, SHARE, RESULT, HEIGHT, STEP = 180, 185, 525, 90, 685, 60, 876, 16, 24
 COLORS = """    .device { fill: #0b6bcb; }
     .host { fill: #2da44e; }
     .disk { fill: #8c959f; }
     .time { fill: #9a6700; }
+    .utilization { fill: #8250df; }
     @media (prefers-color-scheme: dark) {
       .device { fill: #58a6ff; }
       .host { fill: #3fb950; }
       .disk { fill: #6e7681; }
       .time { fill: #d29922; }
+      .utilization { fill: #a371f7; }
     }
 """
 
@@ -43,17 +47,22 @@ def mebibytes(cell):
 
 
 def runs(text):
-    """The runs of the sweep: stage, place, loss, milliseconds of a step, MiB by tier."""
-    found = []
+    """The runs of the sweep: stage, place, milliseconds of a step, utilization in percent, the result with its name, MiB by tier."""
+    found, columns = [], []
     for line in text.splitlines():
         cells = re.split(r"\s{2,}", line.strip())
+        if cells[0] == "run":
+            columns = cells
         name = re.fullmatch(r"stage-(\d)_optimizer-(none|host-1|disk-1)", cells[0])
-        if not name or len(cells) != 8:
+        if not name or len(cells) != len(columns):
             continue
-        if not cells[2].endswith(" ms"):
-            raise ValueError(f"{cells[0]}: a step of {cells[2]}")
-        found.append({"stage": int(name[1]), "place": PLACES[name[2]], "loss": cells[1], "ms": float(cells[2].split()[0]),
-                      "cells": cells[4:7], "memory": [mebibytes(cell) for cell in cells[4:7]]})
+        run = dict(zip(columns, cells))
+        if not run["a step"].endswith(" ms"):
+            raise ValueError(f"{cells[0]}: a step of {run['a step']}")
+        result = next(key for key in RESULTS if key in run)
+        found.append({"stage": int(name[1]), "place": PLACES[name[2]], "ms": float(run["a step"].split()[0]),
+                      "utilization": float(run["utilization"].rstrip("%")), "result": (result, run[result]),
+                      "cells": [run[tier] for tier in TIERS], "memory": [mebibytes(run[tier]) for tier in TIERS]})
     if not found:
         raise LookupError("no table of a sweep over zero.stage and zero.optimizer")
     return found
@@ -64,6 +73,7 @@ def chart(text):
     table = runs(text)
     most_memory = max(sum(run["memory"]) for run in table)
     most_ms = max(run["ms"] for run in table)
+    most_used = max(run["utilization"] for run in table)
     parts, said, y, stage = [], [], 96, None
 
     def words(x, row, said_there, kind="figure"):
@@ -88,12 +98,17 @@ def chart(text):
         width = SECONDS * run["ms"] / most_ms
         parts.append(f'  <rect class="time" x="{TIME}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
         words(TIME + width + 7, y, f"{run['ms']:.3g} ms")
-        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms")
+        width = SHARE * run["utilization"] / most_used
+        parts.append(f'  <rect class="utilization" x="{USED}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
+        words(USED + width + 7, y, f"{run['utilization']:.3g}%")
+        words(RESULT, y, run["result"][1], "figure end")
+        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms, "
+                    f"utilization {run['utilization']:.3g}%, {' '.join(run['result'])}")
         y += STEP
 
-    title = "A sweep: memory of a rank and time of a step, by stage and place of the moments"
-    same = {run["loss"] for run in table}
-    note = f"All {len(table)} runs end with val_loss {same.pop()}." if len(same) == 1 else ""
+    title = "A sweep over stages and places of the moments: memory, time, utilization, result"
+    same = {run["result"] for run in table}
+    note = f"All {len(table)} runs end with {' '.join(same.pop())}." if len(same) == 1 else ""
     parts += [f'  <text class="note" x="24" y="58">{escape(note)}</text>']
     x = LEFT
     for tier in TIERS:
@@ -101,6 +116,8 @@ def chart(text):
         words(x + 17, 72, tier, "note")
         x += 75
     words(TIME, 72, "a step, median", "note")
+    words(USED, 72, "utilization", "note")
+    words(RESULT, 72, table[0]["result"][0], "note end")
     return picture(title, said, y + 16, parts, COLORS)
 
 

@@ -260,13 +260,16 @@ TEST(Cuts, GiveOneRankEachMatrixOfMuon) {
   const std::vector<ParamSpec> specs{{.name = "h.0.a", .shape = {160, 150}}, {.name = "h.0.b", .shape = {160, 150}}};
   EngineOptions options{.optimizer = MuonOptions{}};
   const Placement placement = place(3, Reduce::kAuto, 1);
-  const double one = matrix_flops(units_of({specs.front()}, 1, options), 1, placement);
+  const auto rule = rule_of(options);
+  const MatrixRule& matrices = *rule->matrices();
+  const double one = matrix_flops(units_of({specs.front()}, 1, options), 1, placement, matrices);
   EXPECT_GT(one, 0);
-  EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement), 2 * one) << "the middle one has a part of both";
+  EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement, matrices), 2 * one)
+      << "the middle one has a part of both";
   const auto by_rows = [](const MatrixShape& matrix) { return static_cast<double>(matrix.rows); };
   EXPECT_EQ(matrix_cost(units_of(specs, 3, options), 3, placement, by_rows), 2 * 160);
   options.shards = Cut::kWhole;
-  EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement), one);
+  EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement, matrices), one);
 }
 
 }  // namespace

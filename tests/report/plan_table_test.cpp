@@ -13,6 +13,7 @@
 #include "zero/report/wrapped.h"
 
 #include "tests/one_line.h"
+#include "tests/orthogonal_rule.h"
 #include "tests/report/some_plan.h"
 
 namespace zero {
@@ -34,6 +35,17 @@ TEST(PlanTable, SumsByNcclAreNamed) {
   plan.options.sums = RankSums::kLinked;
   EXPECT_NE(one_line(plan_table(plan, std::array{3})).find("sums NCCL adds gradients of ranks up"), std::string::npos);
   EXPECT_EQ(json::parse(plan_json(plan, std::array{3}))["sums"], "nccl");
+}
+
+TEST(PlanTable, CountsTheOperationsThatAUsersRuleOfMatricesDeclares) {
+  TrainingPlan plan = some_plan(1, 3);
+  EXPECT_EQ(one_line(plan_table(plan, std::array{3})).find("matrices"), std::string::npos);
+  plan.options.optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>()};
+  plan.units = units_of(plan.specs, plan.world, plan.options);
+  const auto table = one_line(plan_table(plan, std::array{3}));  // three of 64 x 64
+  EXPECT_NE(table.find("matrices orthogonal completes those of which a rank updates a part: 1.6 MFLOP a step"),
+            std::string::npos)
+      << table;
 }
 
 TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {

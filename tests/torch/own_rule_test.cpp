@@ -1,9 +1,13 @@
 // Training with an update rule that a user wrote.
 #include <gtest/gtest.h>
 
+#include "zero/engine/budget.h"
+#include "zero/engine/matrix_directions.h"
+
 #include "plain_run.h"
 #include "subjects.h"
 #include "tests/message_of.h"
+#include "tests/orthogonal_rule.h"
 
 namespace zero {
 namespace {
@@ -73,6 +77,70 @@ TEST(OwnRule, OfMatricesRowsOrCodesHasTheBitsOfTheSameRuleByItsName) {
           << name_of(optimizer) << ", stage " << stage;
     }
   }
+}
+
+AttachOptions with_orthogonal_rule(int stage, std::int64_t spare = 0) {
+  return {.stage = stage, .optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>(spare), .lr = 0.02}};
+}
+
+TEST(OwnRule, OfMatricesHasTheSameBitsAtEveryStage) {
+  for (const int world : {1, 2, 3}) {
+    const tests::RunResult first = tests::train(world, 4, with_orthogonal_rule(0), tests::tied_net);
+    for (const AttachOptions& placed : tests::all_stages(with_orthogonal_rule(0))) {
+      const tests::RunResult run = tests::train(world, 4, placed, tests::tied_net);
+      EXPECT_TRUE(tests::same_bits(run.parameters, first.parameters)) << world << " ranks, stage " << placed.stage;
+      for (const EngineReport& report : run.reports)
+        EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << world << " ranks, stage " << placed.stage;
+    }
+  }
+}
+
+TEST(OwnRule, OfMatricesStepsAlongDirectionsThatItCompleted) {
+  tests::on_every_rank(2, [](World& ranks) {
+    const auto net = tests::tied_nets(2)[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(*net, ranks, with_orthogonal_rule(3));
+    EXPECT_EQ(engine.state_names("blocks.0.up.weight"), (std::vector<std::string>{"parameter", "momentum"}));
+    EXPECT_EQ(engine.state_names("scale"), (std::vector<std::string>{"parameter"}));
+    const torch::Tensor before = engine.full_state("blocks.1.down.weight");
+    loss_of(*net, 0, 0, ranks.rank()).backward();
+    engine.step();
+    const torch::Tensor step = (before - engine.full_state("blocks.1.down.weight")) / 0.02;
+    EXPECT_LE((torch::mm(step, step.t()) - torch::eye(6)).abs().max().item<double>(), 1e-4);
+  });
+}
+
+// Up and down in each of three blocks, 12 x 6 and 6 x 12.
+TEST(OwnRule, OfMatricesSaysWhatMemoryAndOperationsItTakes) {
+  constexpr std::int64_t kSpare = 1 << 16;
+  const Placement placement = place(0, Reduce::kAuto, 1);
+  const auto units_with = [](std::int64_t spare) {
+    return units_of(parameters_of(tests::TiedNet(), {}).specs, 1, with_orthogonal_rule(0, spare));
+  };
+  const auto staged_with = [](std::int64_t spare) {
+    const tests::RunResult run = tests::train(1, 2, with_orthogonal_rule(0, spare), tests::tied_net);
+    return run.reports[0].peak_memory[MemoryTag::kStaging];
+  };
+  const std::vector<Unit> units = units_with(kSpare);
+  std::int64_t block = 0;
+  for (const Unit& unit : units) block = std::max(block, unit.whole_matrices() ? padded_numel(unit, 1) : 0);
+  EXPECT_EQ(matrix_bytes(units, 1, placement), 4 * (block + 12 + kSpare)) << "directions of a block, and a workspace";
+  EXPECT_EQ(staged_with(kSpare), matrix_bytes(units, 1, placement));
+  EXPECT_EQ(staged_with(2 * kSpare), matrix_bytes(units_with(2 * kSpare), 1, placement));
+  EXPECT_EQ(staging_bytes(units_with(2 * kSpare), 1, placement, /*min_budget=*/false),
+            staging_bytes(units, 1, placement, /*min_budget=*/false) + 4 * kSpare);
+  EXPECT_EQ(matrix_flops(units, 1, placement, OrthogonalRule()), 6 * 2 * 6 * 6 * 12);
+}
+
+TEST(OwnRule, OfMatricesIsRefusedForAModelWithoutAny) {
+  tests::on_every_rank(1, [](World& ranks) {
+    torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({4}));
+    const auto refusal = [&](const AttachOptions& options) {
+      return message_of<ConfigError>([&] { attach(*norm, ranks, options); });
+    };
+    EXPECT_TRUE(says(refusal(with_orthogonal_rule(3)), "optimizer.rule"));
+    EXPECT_TRUE(says(refusal(with_orthogonal_rule(3)), "no hidden matrix"));
+    EXPECT_TRUE(says(refusal({.optimizer = Muon{}}), "use adamw"));
+  });
 }
 
 TEST(OwnRule, NamesItsStatesAndGivesTheLearningRate) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/optim/muon_rule.h"
+
 namespace zero {
 namespace {
 
@@ -12,11 +14,15 @@ TEST(MachinePeak, IsThatOfAComputer) {
 }
 
 TEST(MachinePeak, OfMuonsMatricesIsOfEachShape) {
-  const double small = probe_newton_schulz_seconds(48, 40, 1), large = probe_newton_schulz_seconds(160, 400, 1);
+  const auto rule = make_rule(MuonOptions{});
+  const auto seconds = [&](const MatrixShape& matrix) {
+    return probe_completion_seconds(*rule->matrices(), matrix, 1);
+  };
+  const double small = seconds({48, 40}), large = seconds({160, 400});
   EXPECT_GT(small, 0);
   EXPECT_GT(large, 4 * small) << "it has more than a hundred times the operations";
   // Of a matrix that would take long a smaller one is probed.
-  EXPECT_GT(probe_newton_schulz_seconds(3200, 3200, 1), 100 * large);
+  EXPECT_GT(seconds({3200, 3200}), 100 * large);
 }
 
 }  // namespace

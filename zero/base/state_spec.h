@@ -30,7 +30,8 @@ enum class StateOf : std::uint8_t { kAll, kMatrices, kOthers };
 // fp32, and every rank holds it whole, on the device.
 enum class StatePer : std::uint8_t { kElement, kRow, kColumn };
 
-// A value of `dtype` for each element that is updated, or for each row or column of a matrix; zeros at first.
+// A value of `dtype` for each element that is updated, or for each row or column of a matrix; zeros at first. Update rules have
+// states of fp32 alone, or in 8 bits by a code: another `dtype` is refused.
 struct StateSpec {
   std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   DType dtype = DType::kFloat32;

@@ -114,10 +114,11 @@ int train_all(const std::vector<SweepRun>& runs) {
   return first_failure;
 }
 
-constexpr std::array kColumns{std::pair{"val_loss", "val_loss"},        std::pair{"accuracy", "accuracy"},
-                              std::pair{"step_seconds", "a step"},      std::pair{"units_per_second", "a second"},
-                              std::pair{"device_peak_bytes", "device"}, std::pair{"host_peak_bytes", "host"},
-                              std::pair{"disk_bytes", "disk"},          std::pair{"sent_bytes", "sent a step"}};
+constexpr std::array kColumns{std::pair{"val_loss", "val_loss"},       std::pair{"accuracy", "accuracy"},
+                              std::pair{"step_seconds", "a step"},     std::pair{"units_per_second", "a second"},
+                              std::pair{"utilization", "utilization"}, std::pair{"device_peak_bytes", "device"},
+                              std::pair{"host_peak_bytes", "host"},    std::pair{"disk_bytes", "disk"},
+                              std::pair{"sent_bytes", "sent a step"}};
 
 // A line for each run: there may be many. A column of which no run knows anything is left out.
 void print_table(const page::Comparison& comparison) {

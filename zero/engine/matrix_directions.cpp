@@ -5,19 +5,12 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/unit_blocks.h"
 #include "zero/memory/host_memory.h"
-#include "zero/optim/newton_schulz.h"
 #include "zero/plan/estimate.h"
 
 namespace zero {
 namespace {
 
 constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(float));
-
-std::int64_t workspace_numel(const Unit& unit) {
-  std::int64_t most = 0;
-  for (const Slice& slice : unit.slices) most = std::max(most, newton_schulz_numel(slice.rows, slice.columns()));
-  return most;
-}
 
 Buffer floats(const Device& device, std::int64_t numel, Ledger& ledger) {
   return {allocate_host(static_cast<std::size_t>(numel * kElementBytes)), ledger,
@@ -53,7 +46,7 @@ void MatrixDirections::gather() {
 void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
   if (gathers_) gather();
   const Unit& unit = state_.unit(unit_);
-  const Buffer workspace = floats(state_.device(), workspace_numel(unit), ledger_);
+  const Buffer workspace = floats(state_.device(), unit.workspace_numel, ledger_);
   for (const Slice& slice : unit.slices) {
     if (!present[static_cast<std::size_t>(slice.param)]) continue;
     if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;
@@ -67,7 +60,7 @@ std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Place
     if (!unit.whole_matrices()) continue;
     const bool of_shard = placement.optimizer_sharded && !gathers_directions(unit, world, placement);
     const std::int64_t directions = of_shard ? shard_numel(unit, world) : padded_numel(unit, world);
-    most = std::max(most, (directions + workspace_numel(unit)) * kElementBytes);
+    most = std::max(most, (directions + unit.workspace_numel) * kElementBytes);
   }
   return most;
 }
@@ -87,9 +80,8 @@ double matrix_cost(const std::vector<Unit>& units, int world, const Placement& p
   return *std::ranges::max_element(by_rank);
 }
 
-double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement) {
-  return matrix_cost(units, world, placement,
-                     [](const MatrixShape& matrix) { return newton_schulz_flops(matrix.rows, matrix.columns); });
+double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement, const MatrixRule& rule) {
+  return matrix_cost(units, world, placement, [&](const MatrixShape& matrix) { return rule.completion_flops(matrix); });
 }
 
 }  // namespace zero

@@ -48,14 +48,14 @@ class MatrixDirections {
   Buffer directions_;
 };
 
-// Bytes that the directions of a unit take with the workspace of its largest matrix, of the unit with most; 0 where no
-// unit is of matrices.
+// Bytes that the directions of a unit take with its workspace (Unit::workspace_numel), of the unit with most; 0 where no unit
+// is of matrices.
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
 // What it costs a step to complete matrices, on the rank where it costs most; `cost`: of one matrix, in any unit.
 double matrix_cost(const std::vector<Unit>& units, int world, const Placement& placement,
                    const std::function<double(const MatrixShape&)>& cost);
-// Operations.
-double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement);
+// Operations, as the rule says them.
+double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement, const MatrixRule& rule);
 
 }  // namespace zero

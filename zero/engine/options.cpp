@@ -105,6 +105,30 @@ void require_cut(const EngineOptions& options, const UpdateRule& rule) {
            "use whole, which gives each matrix to one rank, or range");
 }
 
+// A matrix of one row or column is a vector.
+void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+  const auto is_matrix = [](const Slice& slice) { return slice.rows > 1 && slice.columns() > 1; };
+  if (std::ranges::any_of(units, [&](const Unit& unit) { return std::ranges::any_of(unit.slices, is_matrix); })) return;
+  if (const RuleRow* const row = row_of(options.optimizer))
+    throw ConfigError(
+        "optimizer.name", row->name,
+        fmt::format("the model has no hidden matrix that it would update, and {} would update everything", row->others),
+        fmt::format("use {}, or a model with hidden layers, or a group with rule = \"{}\"", row->others, row->name));
+  throw ConfigError("optimizer.rule", rule.name(), "the model has no hidden matrix that it would update as a whole",
+                    "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
+}
+
+// What the rule's declaration says of the units' matrices.
+void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+  const MatrixRule& of_matrices = *rule.matrices();
+  if (of_matrices.needs_a_matrix()) require_matrix(units, rule, options);
+  for (Unit& unit : units) {
+    if (!unit.whole_matrices()) continue;
+    for (const Slice& slice : unit.slices)
+      unit.workspace_numel = std::max(unit.workspace_numel, of_matrices.workspace_numel({slice.rows, slice.columns()}));
+  }
+}
+
 }  // namespace
 
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
@@ -112,6 +136,7 @@ std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const
   require_cut(options, *rule);
   std::vector<Unit> units =
       make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options), options.align_bytes);
+  if (rule->matrices() != nullptr) prepare_matrices(units, *rule, options);
   if (options.local) require_fragments(units, *options.local);
   if (options.shards == Cut::kRange) return units;
   const int owners = mesh_of(world, options).shard;

@@ -63,7 +63,8 @@ struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
   double weight_decay = 0;
   double lr_scale = 1;
-  std::optional<bool> muon = std::nullopt;  // with muon: whether it takes them; absent: as is_hidden_matrix() says
+  // With a rule of matrices (muon, or a user's own): whether they are matrices to it; absent: as is_hidden_matrix() says.
+  std::optional<bool> muon = std::nullopt;
   std::string name;  // a pattern, for the error if the group takes no parameter; empty: it may take none
 };
 
@@ -151,7 +152,8 @@ MatrixChoice matrices_of(const EngineOptions& options);
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
 // The units of a model, cut for the ranks of `world` that hold it once, or the servers. Throws as make_units(), mesh_of(), and
-// ConfigError under "zero.shards" where the other options forbid that cut, or "zero.shard_weights". Weighted units speak for
+// ConfigError under "zero.shards" where the other options forbid that cut, or "zero.shard_weights"; under "optimizer.name", or
+// "optimizer.rule" of a user's own, where the rule needs a matrix and no trained parameter is one. Weighted units speak for
 // the rank with the largest weight (as_seen_by()); without weights all ranks weigh the same.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);
 

@@ -33,6 +33,12 @@ class MuonRule final : public UpdateRule, public MatrixRule {
                 ThreadTeam& team) const override {
     newton_schulz({.steps = options_.steps}, directions, matrix.rows, matrix.columns, workspace, team);
   }
+  std::int64_t workspace_numel(const MatrixShape& matrix) const override {
+    return newton_schulz_numel(matrix.rows, matrix.columns);
+  }
+  double completion_flops(const MatrixShape& matrix) const override {
+    return newton_schulz_flops(matrix.rows, matrix.columns, options_.steps);
+  }
 
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);

@@ -33,17 +33,24 @@
 namespace zero {
 
 // What a rule does with matrices that it updates as wholes (Unit::matrices), before update(): each rank directs its shard
-// of them, all directions of a matrix are brought together, and whoever updates a part of it completes them.
+// of them, all directions of a matrix are brought together, and whoever updates a part of it completes them. Budgets, ledgers
+// and plans ask the rule what completing a matrix takes.
 class MatrixRule {
  public:
   virtual ~MatrixRule() = default;
   // The direction of each element, from its gradient and state 0, which is updated. The directions are written where
   // the span has its parameter, which is not read; spans are as update()'s.
   virtual void direct(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
-  // All directions of a matrix, row by row, become what update() takes as gradient. `workspace`: as many floats as
-  // workspace_numel() in zero/engine/matrix_directions.cpp says; for Muon newton_schulz_numel().
+  // All directions of a matrix, row by row, become what update() takes as gradient. Several ranks may complete the same matrix:
+  // its bits depend on directions and shape alone. `workspace`: workspace_numel(matrix) floats or more, of any values.
   virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
                         ThreadTeam& team) const = 0;
+  // Floats that complete() works with beside a matrix of that shape. A rank holds those of the largest.
+  virtual std::int64_t workspace_numel(const MatrixShape& matrix) const = 0;
+  // Additions and multiplications of complete().
+  virtual double completion_flops(const MatrixShape& matrix) const = 0;
+  // Whether a model without any matrix is refused: all its parameters would be updated as others are.
+  virtual bool needs_a_matrix() const { return true; }
 };
 
 // What a rule does with matrices of which it keeps a state of each row and one of each column, such as mean squares, in place

@@ -62,6 +62,9 @@ struct Unit {
   int own = 0;
   // Its matrices have states of rows and columns in place of one of each element.
   bool factored = false;
+  // Of matrices that are updated as wholes: floats that a rank works with to complete the one that takes most
+  // (MatrixRule::workspace_numel()).
+  std::int64_t workspace_numel = 0;
   // All its parameters are matrices that are updated as wholes or factored, or none is.
   bool matrices() const { return !slices.empty() && slices.front().rows > 0; }
   bool whole_matrices() const { return matrices() && !factored; }

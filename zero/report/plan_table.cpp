@@ -260,9 +260,11 @@ std::string flop_text(double flops) {
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
-// What muon computes of whole matrices.
+// What a rule of matrices (muon) computes of whole ones.
 std::string matrices_row(const TrainingPlan& plan) {
-  const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan));
+  const auto rule = rule_of(plan.options);
+  if (rule->matrices() == nullptr) return "";
+  const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan), *rule->matrices());
   if (flops == 0) return "";
   return named_row("matrices",
                    fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with most",

@@ -12,7 +12,6 @@
 
 #include "zero/base/clock.h"
 #include "zero/base/parallel.h"
-#include "zero/optim/newton_schulz.h"
 
 namespace zero {
 namespace {
@@ -48,20 +47,21 @@ double probe_matmul_flops(c10::Device place, c10::ScalarType type) {
   return 2.0 * products * static_cast<double>(size * size * size) / seconds;
 }
 
-double probe_newton_schulz_seconds(std::int64_t rows, std::int64_t columns, int threads) {
+double probe_completion_seconds(const MatrixRule& rule, const MatrixShape& matrix, int threads) {
   constexpr double kMostFlops = 3e10, kSmallFlops = 1e9;
-  const double flops = newton_schulz_flops(rows, columns);
   // A half keeps what rows that are a power of two apart do to caches.
-  while (newton_schulz_flops(rows, columns) > kMostFlops && std::min(rows, columns) > 1) rows /= 2, columns /= 2;
-  const double probed_flops = newton_schulz_flops(rows, columns);
-  std::vector<float> matrix(static_cast<std::size_t>(rows * columns));
-  std::vector<float> workspace(static_cast<std::size_t>(newton_schulz_numel(rows, columns)));
+  MatrixShape probed = matrix;
+  while (rule.completion_flops(probed) > kMostFlops && std::min(probed.rows, probed.columns) > 1)
+    probed = {probed.rows / 2, probed.columns / 2};
+  const double flops = rule.completion_flops(probed);
+  std::vector<float> directions(static_cast<std::size_t>(probed.rows * probed.columns));
+  std::vector<float> workspace(static_cast<std::size_t>(rule.workspace_numel(probed)));
   ThreadTeam team(threads);
-  const double seconds = best_seconds(probed_flops < kSmallFlops ? 5 : 2, [&] {
-    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 97) - 48.0F;
-    newton_schulz({}, matrix.data(), rows, columns, workspace, team);
+  const double seconds = best_seconds(flops < kSmallFlops ? 5 : 2, [&] {
+    for (std::size_t i = 0; i < directions.size(); ++i) directions[i] = static_cast<float>(i % 97) - 48.0F;
+    rule.complete(directions.data(), probed, workspace, team);
   });
-  return seconds * flops / probed_flops;
+  return probed.rows == matrix.rows ? seconds : seconds * rule.completion_flops(matrix) / flops;
 }
 
 }  // namespace zero

@@ -1,7 +1,6 @@
 #include "zero/train/module_plan.h"
 
 #include <algorithm>
-#include <variant>
 
 #include <fmt/format.h>
 
@@ -25,19 +24,6 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
   }
 }
 
-// Without any, muon would be its adamw. A matrix of one row or column is a vector.
-void require_matrices(const AttachOptions& attach, const std::vector<ParamSpec>& specs) {
-  if (!std::holds_alternative<MuonOptions>(attach.optimizer)) return;
-  const MatrixChoice choice = matrices_of(attach);
-  const bool any = std::ranges::any_of(specs, [&](const ParamSpec& spec) {
-    return spec.trainable && choice(spec) && spec.shape.front() > 1 && spec.numel() > spec.shape.front();
-  });
-  if (!any)
-    throw ConfigError("optimizer.name", "muon",
-                      "the model has no hidden matrix that it would update, and adamw would update everything",
-                      "use adamw, or a model with hidden layers, or a group with rule = \"muon\"");
-}
-
 }  // namespace
 
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
@@ -48,7 +34,6 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
     plan.workers = attach.sync.num_workers(world);
   }
   require_members(attach.groups, plan.specs);
-  require_matrices(attach, plan.specs);
   plan.units = units_of(plan.specs, plan.world, attach);
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);

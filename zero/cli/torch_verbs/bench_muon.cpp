@@ -15,6 +15,7 @@
 #include "zero/base/parallel.h"
 #include "zero/bench/measurement.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/optim/muon_rule.h"
 #include "zero/optim/newton_schulz.h"
 #include "zero/train/machine_peak.h"
 
@@ -50,7 +51,7 @@ int bench_muon_verb(const BenchMuonRequest& request) {
     ours.copy_(direction);
     zero.time([&] { newton_schulz(options, ours.mutable_data_ptr<float>(), m, n, workspace, team); });
   }
-  const double planned = probe_newton_schulz_seconds(m, n, request.threads);
+  const double planned = probe_completion_seconds(*make_rule(MuonOptions{})->matrices(), {m, n}, request.threads);
   const double difference = (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
   const double side = static_cast<double>(m), length = static_cast<double>(n);
   const double whole = options.steps * (4 * side * side * length + 2 * side * side * side);

@@ -279,11 +279,13 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
 
 // The rate of updates, where a rule (Muon) also completes whole matrices between them. Each shape is probed once.
 double with_matrices(double update_numel, const TrainingPlan& plan, int threads) {
+  const auto rule = rule_of(plan.options);
+  if (rule->matrices() == nullptr) return update_numel;
   std::map<std::pair<std::int64_t, std::int64_t>, double> known;
   const double seconds =
       matrix_cost(plan.units, mesh_of(plan).shard, placement_of(plan), [&](const MatrixShape& matrix) {
         const auto [place, is_new] = known.try_emplace({matrix.rows, matrix.columns}, 0);
-        if (is_new) place->second = probe_newton_schulz_seconds(matrix.rows, matrix.columns, threads);
+        if (is_new) place->second = probe_completion_seconds(*rule->matrices(), matrix, threads);
         return place->second;
       });
   if (seconds == 0) return update_numel;
