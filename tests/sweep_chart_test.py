@@ -35,8 +35,14 @@ class SweepChart(unittest.TestCase):
         self.assertIn("All 2 runs end with accuracy 91.2%.", sweep_chart.chart(table))
 
     def test_a_picture_says_memory_time_utilization_and_result_of_each_run(self):
-        self.assertIn("stage 3, moments on disk: 512 KiB + 14.0 + 3.20 MiB, 47.5 ms, utilization 23.7%, val_loss 2.6818",
+        self.assertIn("stage 3, moments on disk: 512 KiB + 14.0 + 3.20 MiB, 47.5 ms, val_loss 2.6818, utilization 23.7%",
                       sweep_chart.chart(TABLE))
+
+    def test_a_table_without_utilization_has_a_picture_without_it(self):
+        table = "\n".join(line[:61] + line[74:] for line in TABLE.splitlines())
+        self.assertEqual([run["utilization"] for run in sweep_chart.runs(table)], [None, None])
+        self.assertIn("47.5 ms, val_loss 2.6818", sweep_chart.chart(table))
+        self.assertNotIn("utilization<", sweep_chart.chart(table))
 
     def test_a_page_without_the_table_is_refused(self):
         with self.assertRaisesRegex(LookupError, "no table of a sweep"):

@@ -4,8 +4,8 @@ accuracy (of a language model val_loss), by stage and place.
 
     tools/sweep_chart.py
 
-A row is a run of the table that `zero sweep` printed. tests/sweep_chart_test.py compares picture and page. Exit status: 0
-written; 1 the page has no such table.
+A row is a run of the table that `zero sweep` printed; utilization is left out where the table has none.
+tests/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page has no such table.
 """
 
 import re
@@ -61,7 +61,8 @@ def runs(text):
             raise ValueError(f"{cells[0]}: a step of {run['a step']}")
         result = next(key for key in RESULTS if key in run)
         found.append({"stage": int(name[1]), "place": PLACES[name[2]], "ms": float(run["a step"].split()[0]),
-                      "utilization": float(run["utilization"].rstrip("%")), "result": (result, run[result]),
+                      "utilization": float(run["utilization"].rstrip("%")) if "utilization" in run else None,
+                      "result": (result, run[result]),
                       "cells": [run[tier] for tier in TIERS], "memory": [mebibytes(run[tier]) for tier in TIERS]})
     if not found:
         raise LookupError("no table of a sweep over zero.stage and zero.optimizer")
@@ -73,7 +74,8 @@ def chart(text):
     table = runs(text)
     most_memory = max(sum(run["memory"]) for run in table)
     most_ms = max(run["ms"] for run in table)
-    most_used = max(run["utilization"] for run in table)
+    tells_use = all(run["utilization"] is not None for run in table)
+    most_used = max(run["utilization"] for run in table) if tells_use else None
     parts, said, y, stage = [], [], 96, None
 
     def words(x, row, said_there, kind="figure"):
@@ -98,15 +100,16 @@ def chart(text):
         width = SECONDS * run["ms"] / most_ms
         parts.append(f'  <rect class="time" x="{TIME}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
         words(TIME + width + 7, y, f"{run['ms']:.3g} ms")
-        width = SHARE * run["utilization"] / most_used
-        parts.append(f'  <rect class="utilization" x="{USED}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
-        words(USED + width + 7, y, f"{run['utilization']:.3g}%")
         words(RESULT, y, run["result"][1], "figure end")
-        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms, "
-                    f"utilization {run['utilization']:.3g}%, {' '.join(run['result'])}")
+        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms, {' '.join(run['result'])}")
+        if tells_use:
+            width = SHARE * run["utilization"] / most_used
+            parts.append(f'  <rect class="utilization" x="{USED}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
+            words(USED + width + 7, y, f"{run['utilization']:.3g}%")
+            said[-1] += f", utilization {run['utilization']:.3g}%"
         y += STEP
 
-    title = "A sweep over stages and places of the moments: memory, time, utilization, result"
+    title = f"A sweep over stages and places of the moments: memory, time, {'utilization, ' if tells_use else ''}result"
     same = {run["result"] for run in table}
     note = f"All {len(table)} runs end with {' '.join(same.pop())}." if len(same) == 1 else ""
     parts += [f'  <text class="note" x="24" y="58">{escape(note)}</text>']
@@ -116,7 +119,8 @@ def chart(text):
         words(x + 17, 72, tier, "note")
         x += 75
     words(TIME, 72, "a step, median", "note")
-    words(USED, 72, "utilization", "note")
+    if tells_use:
+        words(USED, 72, "utilization", "note")
     words(RESULT, 72, table[0]["result"][0], "note end")
     return picture(title, said, y + 16, parts, COLORS)
 

@@ -96,8 +96,9 @@ TEST(OwnRule, OfMatricesHasTheSameBitsAtEveryStage) {
 }
 
 TEST(OwnRule, OfMatricesStepsAlongDirectionsThatItCompleted) {
-  tests::on_every_rank(2, [](World& ranks) {
-    const auto net = tests::tied_nets(2)[static_cast<std::size_t>(ranks.rank())];
+  const auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
+    const auto& net = nets[static_cast<std::size_t>(ranks.rank())];
     Attachment engine = attach(*net, ranks, with_orthogonal_rule(3));
     EXPECT_EQ(engine.state_names("blocks.0.up.weight"), (std::vector<std::string>{"parameter", "momentum"}));
     EXPECT_EQ(engine.state_names("scale"), (std::vector<std::string>{"parameter"}));
