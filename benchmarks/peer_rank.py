@@ -117,7 +117,9 @@ def peer_rank(system, ranks, steps, samples, folder, report, addresses=(), warm_
     if rank == 0:
         Path(report).write_text(json.dumps({"times": times, "evals": evals}))
     if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+        torch.distributed.barrier()
+        time.sleep(0.3)  # all leave it
+    os._exit(0)  # gloo's threads abort some processes whose groups are destroyed
 
 
 if __name__ == "__main__":
