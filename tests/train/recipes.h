@@ -96,7 +96,13 @@ inline bool has_dynamic_scale(const Recipe& recipe) {
   return recipe[kScale] == 1;
 }
 
+// Muon refuses a model without a matrix.
+inline bool fits(const Recipe& recipe) {
+  return rule_of(recipe).name != "muon" || model_of(recipe).name != "linear";
+}
+
 inline bool possible(const Recipe& recipe) {
+  if (!fits(recipe)) return false;
   const DType type = type_of(recipe);
   // Sums in fp32 are of 16-bit gradients; micro-batches that are summed here first have another way to be exact.
   return (recipe[kSum] == 0 || (type != DType::kFloat32 && micro_of(recipe) != "last")) &&
@@ -167,6 +173,7 @@ inline std::vector<Recipe> crossed() {
       recipe[factor] = rest % kNumLevels[factor];
       rest /= kNumLevels[factor];
     }
+    if (!fits(recipe)) continue;
     do {
       for (const Factor factor : kDrawn)
         recipe[factor] = static_cast<int>(random() % static_cast<unsigned>(kNumLevels[factor]));
