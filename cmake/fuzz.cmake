@@ -62,7 +62,8 @@ zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/base/rand
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
 zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} zero/data/csv.cpp)
-zero_fuzzer(tsv SOURCES ${fuzz_base} ${fuzz_file} zero/data/labelled_texts.cpp zero/data/vocabulary.cpp
+zero_fuzzer(tsv LIBS PkgConfig::utf8proc
+            SOURCES ${fuzz_base} ${fuzz_file} zero/data/labelled_texts.cpp zero/data/vocabulary.cpp zero/data/bert_words.cpp
             zero/data/sample_order.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/base/data_files.cpp zero/base/memory_budget.cpp zero/config/value.cpp
             zero/config/toml_source.cpp zero/config/suggest.cpp zero/config/option.cpp zero/config/option_table.cpp zero/config/resolved.cpp)

@@ -398,7 +398,8 @@ class Setup(MachineTest):
         package_of = {"Threads": None, "PkgConfig": "pkg-config", "fmt": "libfmt-dev", "spdlog": "libspdlog-dev",
                       "nlohmann_json": "nlohmann-json3-dev", "CLI11": "libcli11-dev", "OpenSSL": "libssl-dev", "ZLIB": "zlib1g-dev",
                       "libhwy": "libhwy-dev", "hwloc": "libhwloc-dev", "GTest": "libgtest-dev", "toml++/toml.h": "libtomlplusplus-dev",
-                      "rapidcheck": "librapidcheck-dev", "liburing": "liburing-dev", "xxhash.h": "libxxhash-dev"}
+                      "rapidcheck": "librapidcheck-dev", "liburing": "liburing-dev", "xxhash.h": "libxxhash-dev",
+                      "libutf8proc": "libutf8proc-dev"}
         text = (ROOT / "CMakeLists.txt").read_text()
         wanted = re.findall(r"find_package\((\w+).*REQUIRED", text) + re.findall(r"IMPORTED_TARGET (\w+)\)", text)
         wanted += re.findall(r"find_(?:path|library)\(\w+ (\S+) REQUIRED\)", text)

@@ -329,6 +329,12 @@ Mistakes of_configuration() {
       {"AMissingVocabulary",
        "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.vocab none.txt",
        {"data.vocab", "none.txt", "no such file"}},
+      {"ACaseThatIsNone",
+       "c.toml --data.lower_case never",
+       {"data.lower_case = never", "a string does not fit here", "allowed: \"auto\", true or false"}},
+      {"ACaseWithoutAVocabulary",
+       "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.lower_case false",
+       {"data.lower_case = false", "without data.vocab", "give data.vocab"}},
       {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
   };
 }

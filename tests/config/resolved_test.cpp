@@ -45,6 +45,7 @@ void change(Config& config, const Option& option) {
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }
     void operator()(GroupChoice& member) const { member = 2; }
+    void operator()(std::optional<bool>& member) const { member = false; }
     void operator()(WeightsChoice& member) const { member = {.named = {2, 1, 1}}; }
     void operator()(ShareChoice& member) const { member = {.measured = false, .samples = {6, 2}}; }
     void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }

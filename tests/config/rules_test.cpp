@@ -68,6 +68,20 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
+TEST(Rules, LettersAreMadeSmallForAVocabulary) {
+  const auto texts = [](std::optional<bool> lower_case, const std::string& vocab) {
+    return [=](Config& config) {
+      config.model.name = "bert";
+      config.data.kind = "tsv";
+      config.data.vocab = vocab;
+      config.data.lower_case = lower_case;
+    };
+  };
+  EXPECT_TRUE(rules_hold(texts(false, "vocab.txt")));
+  EXPECT_TRUE(rules_hold(texts(std::nullopt, "")));
+  EXPECT_TRUE(says(rule_broken(texts(false, "")), "data.lower_case = false: without data.vocab words are learned"));
+}
+
 TEST(Rules, KeyHeadsDivideHeads) {
   const auto llama = [](Config& config) {
     config.model.name = "llama";

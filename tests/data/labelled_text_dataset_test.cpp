@@ -61,6 +61,25 @@ TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
   const Numbers samples{0};
   corpus.train->fill(samples, batch);
   EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 4, 3}));
+  EXPECT_TRUE(says(corpus.note, "texts are lower-cased"));
+}
+
+TEST(LabelledTextDataset, LettersAreMadeSmallAsTheUserSays) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kTsv,
+                      .path = folder.write("t.tsv", "sentence\tlabel\nA a\t0\n"),
+                      .validation = 0.0,
+                      .context = 4,
+                      .vocab = folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nA\n")};
+  Batch batch;
+  const auto numbers = [&] {
+    const Numbers samples{0};
+    open_data(options).train->fill(samples, batch);
+    return std::get<Numbers>(batch.input.values);
+  };
+  EXPECT_EQ(numbers(), (Numbers{2, 5, 4, 3}));
+  options.lower_case = true;
+  EXPECT_EQ(numbers(), (Numbers{2, 4, 4, 3}));
 }
 
 }  // namespace

@@ -1,10 +1,15 @@
 #include "zero/data/vocabulary.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "zero/base/error.h"
 
 #include "tests/message_of.h"
+#include "tests/this_build.h"
 
 namespace zero {
 namespace {
@@ -42,7 +47,14 @@ TEST(WordPiece, TakesTheLongestPieceAgainAndAgain) {
 
 TEST(WordPiece, AWordThatNoPiecesMakeIsUnknownAsAWhole) {
   EXPECT_EQ(pieces().encode("unknown it", 5), (Numbers{2, 1, 12, 3, 0}));
-  EXPECT_EQ(pieces().encode(std::string(101, 'u'), 3), (Numbers{2, 1, 3}));
+}
+
+TEST(WordPiece, AWordOfMoreThanAHundredCharactersIsUnknown) {
+  const auto vocabulary = Vocabulary::parse("[PAD]\n[UNK]\n[CLS]\n[SEP]\nß\n##ß\n", "data.vocab", "vocab.txt");
+  std::string word;
+  for (int i = 0; i < 100; ++i) word += "ß";
+  EXPECT_EQ(vocabulary.encode(word, 4), (Numbers{2, 4, 5, 3})) << "200 bytes";
+  EXPECT_EQ(vocabulary.encode(word + "ß", 4), (Numbers{2, 1, 3, 0}));
 }
 
 TEST(WordPiece, MarksStandAlone) {
@@ -54,12 +66,64 @@ TEST(WordPiece, ALongTextEndsWithSepAllTheSame) {
   EXPECT_EQ(pieces().encode("unaffable it", 4), (Numbers{2, 4, 5, 3}));
 }
 
+TEST(WordPiece, SpecialPiecesInATextAreThosePieces) {
+  EXPECT_EQ(pieces().encode("it[SEP]it [PAD] [sep]", 10), (Numbers{2, 12, 3, 12, 0, 1, 1, 1, 3, 0}));
+  EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "which this vocabulary has not";
+}
+
+constexpr std::string_view kCased = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nit\nIt\né\ne\n";
+
+TEST(WordPiece, PiecesWithCapitalLettersKeepThoseOfTexts) {
+  const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
+  EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
+  EXPECT_TRUE(says(cased.note(), "keep capital letters and accents: 1 of the 8 pieces in vocab.txt"));
+  EXPECT_TRUE(says(pieces().note(), "lower-cased and lose their accents: no piece in vocab.txt has a capital letter"))
+      << "names in brackets do not count";
+}
+
+TEST(WordPiece, WhoSaysOtherwiseIsToldWhatItCosts) {
+  const auto lower = Vocabulary::parse(kCased, "data.vocab", "vocab.txt", true);
+  EXPECT_EQ(lower.encode("It it é É", 6), (Numbers{2, 4, 4, 7, 7, 3}));
+  EXPECT_TRUE(says(lower.note(), "data.lower_case is true, and 1 of the 8 pieces"));
+  const auto kept = Vocabulary::parse(kPieces, "data.vocab", "vocab.txt", false);
+  EXPECT_EQ(kept.encode("It it", 4), (Numbers{2, 1, 12, 3}));
+  EXPECT_TRUE(says(kept.note(), "data.lower_case is false, and no piece"));
+  EXPECT_EQ(Vocabulary::parse(kCased, "data.vocab", "vocab.txt", false).note(), "");
+  EXPECT_EQ(Vocabulary::parse(kPieces, "data.vocab", "vocab.txt", true).note(), "");
+}
+
+std::string text_of(const nlohmann::json& written) {
+  if (written.contains("text")) return written.at("text").get<std::string>();
+  std::string text;
+  for (const int byte : written.at("bytes")) text += static_cast<char>(byte);
+  return text;
+}
+
+// tests/data/tokenizer_numbers.py learned these, and wrote down what transformers' BertTokenizer makes of texts: accents composed
+// and not, letters without a small form, scripts of many kinds, emoji, marks, spaces, characters without width, bytes that are no UTF-8.
+TEST(WordPiece, HasTheNumbersOfTransformersBertTokenizer) {
+  const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
+  for (const char* name : {"bert_cased", "bert_uncased"}) {
+    const auto vocabulary = Vocabulary::read(folder / name / "vocab.txt", "data.vocab");
+    const auto cases = nlohmann::json::parse(std::ifstream(folder / name / "encoded.json"));
+    EXPECT_GT(cases.size(), 60U);
+    for (const auto& each : cases) {
+      const std::string text = text_of(each);
+      auto tokens = each.at("tokens").get<Numbers>();
+      EXPECT_EQ(vocabulary.encode(text, 6), each.at("six").get<Numbers>()) << name << ": " << text;
+      tokens.push_back(vocabulary.pad());
+      EXPECT_EQ(vocabulary.encode(text, std::ssize(tokens)), tokens) << name << ": " << text;
+    }
+  }
+}
+
 TEST(WordPiece, AVocabularyThatLacksOrRepeatsAPieceIsRefused) {
   const auto refused = [](std::string_view bytes) {
     return message_of<ConfigError>([&] { Vocabulary::parse(bytes, "data.vocab", "vocab.txt"); });
   };
   EXPECT_TRUE(says(refused("[PAD]\n[UNK]\n[CLS]\na\n"), "vocab.txt: has no line [SEP]"));
   EXPECT_TRUE(says(refused("[PAD]\na\nb\na\n"), "vocab.txt:4: 'a' stands in line 2, too"));
+  EXPECT_TRUE(says(refused("[PAD]\n##a\na\n##a\n"), "vocab.txt:4: '##a' stands in line 2, too"));
 }
 
 }  // namespace

@@ -366,7 +366,7 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   Config config;
   config.model = {
       .name = "llama", .hidden = 48, .kv_heads = 2, .rope_theta = 500, .norm_eps = 1e-6, .tie_embeddings = true};
-  config.data = {.kind = "tsv", .path = "t.tsv", .words = 77, .vocab = "vocab.txt"};
+  config.data = {.kind = "tsv", .path = "t.tsv", .words = 77, .vocab = "vocab.txt", .lower_case = false};
   config.train.label_smoothing = 0.2;
   const TrainJob job = make_job(config, 1);
   EXPECT_EQ(job.model.hidden, 48);
@@ -378,6 +378,7 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   EXPECT_EQ(job.data.kind, DataKind::kTsv);
   EXPECT_EQ(job.data.words, 77);
   EXPECT_EQ(job.data.vocab, "vocab.txt");
+  EXPECT_EQ(job.data.lower_case, false);
   config.data = {.kind = "mnist", .augment = "shift"};
   EXPECT_EQ(data_options(config).augment, Augment::kShift);
   config.data = {.kind = "images", .channels = 3};

@@ -22,6 +22,7 @@ std::string in_quotes(std::string_view text) {
 // The values that an option takes, where they are few.
 std::string values_of(const Option& option) {
   if (std::holds_alternative<OptionAccess<bool>>(option.field)) return "true false";
+  if (std::holds_alternative<OptionAccess<std::optional<bool>>>(option.field)) return "auto true false";
   if (option.name == "zero.stage") return "0 1 2 3";
   return fmt::format("{}", fmt::join(option.choices, " "));
 }

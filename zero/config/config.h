@@ -57,6 +57,7 @@ struct DataConfig {
   std::string order = "shuffled";
   std::int64_t words = 4000;
   std::string vocab;
+  std::optional<bool> lower_case;  // nothing: as the vocabulary has it
   std::int64_t channels = 1;
   std::string augment = "none";
   std::string tokenizer;

@@ -51,7 +51,7 @@ bool has_context(std::string_view kind) {
 }
 
 std::span<const std::string_view> kinds_that_take(std::string_view key) {
-  if (key == "data.words" || key == "data.vocab") return model_words::kTexts;
+  if (key == "data.words" || key == "data.vocab" || key == "data.lower_case") return model_words::kTexts;
   if (key == "data.augment") return model_words::kImages;
   if (key == "data.channels") return kPictures;
   if (key == "data.tokenizer") return kTokenFiles;

@@ -237,6 +237,16 @@ class Assignment {
     }
   }
 
+  void operator()(std::optional<bool>& member) const {
+    if (const auto* flag = std::get_if<bool>(&setting_.value.data)) {
+      member = *flag;
+    } else if (std::holds_alternative<std::string>(setting_.value.data) && word() == "auto") {
+      member.reset();
+    } else {
+      refuse_kind(setting_.value);
+    }
+  }
+
   void operator()(MemoryBudget& member) const {
     const MemoryBudget budget = MemoryBudget::parse(word(), where());
     if (budget.kind == MemoryBudget::Kind::kMin && !takes_min(option_)) refuse("this budget has no least");
@@ -380,6 +390,7 @@ struct Reading {
     return member.named.empty() ? Value("auto") : (*this)(member.named);
   }
   Value operator()(const GroupChoice& member) const { return member.automatic ? Value("auto") : Value(member.ranks); }
+  Value operator()(std::optional<bool> member) const { return member ? Value(*member) : Value("auto"); }
   Value operator()(const MemoryBudget& member) const {
     switch (member.kind) {
       case MemoryBudget::Kind::kAuto:
@@ -440,6 +451,7 @@ struct Describe {
   std::string operator()(OptionAccess<GroupChoice>) const {
     return fmt::format("\"auto\", or {}", limits(option.range, "an integer"));
   }
+  std::string operator()(OptionAccess<std::optional<bool>>) const { return "\"auto\", true or false"; }
   std::string operator()(OptionAccess<MemoryBudget>) const {
     return takes_min(option) ? "\"auto\", \"min\", or a size such as \"64MiB\""
                              : "\"auto\", or a size such as \"64GiB\"";

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,8 @@ using Field =
                  OptionAccess<std::chrono::milliseconds>, OptionAccess<Validation>, OptionAccess<Interval>,
                  OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
                  OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
-                 OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>>;
+                 OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>,
+                 OptionAccess<std::optional<bool>>>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -119,6 +119,13 @@ void check_channels(const LoadedConfig& loaded) {
   if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
 }
 
+// A run's file has "auto" without a vocabulary, too.
+void check_lower_case(const LoadedConfig& loaded) {
+  if (loaded.config.data.lower_case && loaded.config.data.vocab.empty())
+    refuse(loaded, "data.lower_case", "without data.vocab words are learned, whose ASCII letters are always small",
+           "give data.vocab, or leave it out");
+}
+
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
   if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
@@ -485,6 +492,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_groups(loaded);
   check_dropout(loaded);
   check_channels(loaded);
+  check_lower_case(loaded);
   check_checkpoint(loaded);
   check_share(loaded);
   check_sync(loaded);

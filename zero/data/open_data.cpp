@@ -148,8 +148,8 @@ template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
   std::optional<Vocabulary> vocabulary;
   std::optional<ClassRange> range;
-  if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab");
-  return split(
+  if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab", options.lower_case);
+  Corpus corpus = split(
       options, one_file(read), [](const LabelledTexts& texts) { return texts.size(); },
       [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
         check_labels(range, texts.labels, begin, end, key, [&](std::int64_t i) {
@@ -162,6 +162,8 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
         }
         return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
       });
+  corpus.note = vocabulary->note();
+  return corpus;
 }
 
 Corpus open_kind(const DataOptions& options) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,6 +39,7 @@ struct DataOptions {
   std::int64_t context = 0;                          // tokens per sample; kinds of numbers ignore it
   std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
   std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
+  std::optional<bool> lower_case;    // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
   std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
   std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
   Order order = Order::kShuffled;    // how TrainingBatches draws
@@ -49,6 +51,7 @@ struct Corpus {
   std::unique_ptr<Dataset> validation;  // null: none
 
   std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
+  std::string note;        // for the user, about the vocabulary of labelled texts; empty: nothing to say
 
   // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's.
   SampleShape shape() const;

@@ -1,51 +1,48 @@
 #include "zero/data/vocabulary.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/input_file.h"
+#include "zero/data/bert_words.h"
 
 namespace zero {
 namespace {
 
-constexpr std::size_t kLongestWord = 100;  // bytes; a longer one is [UNK], as in BERT's own tokenizer
+constexpr std::size_t kLongestWord = 100;  // characters; a longer one is [UNK], as in BERT's own tokenizer
+constexpr std::string_view kContinues = "##";
+constexpr std::array<std::string_view, 5> kSpecials{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
-bool is_space(char letter) {
-  return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
-}
-
-// ASCII marks that stand alone.
-bool is_mark(char letter) {
-  const auto code = static_cast<unsigned char>(letter);
-  return (code >= 33 && code <= 47) || (code >= 58 && code <= 64) || (code >= 91 && code <= 96) ||
-         (code >= 123 && code <= 126);
-}
-
-// Calls visit(word) for each word of a text, in lower case.
+// Calls visit(word) for each word of a text between spaces, in ASCII's lower case.
 template <typename Visit>
-void visit_words(std::string_view text, bool cuts_at_marks, Visit visit) {
+void visit_words(std::string_view text, Visit visit) {
   std::string word;
   const auto end_word = [&] {
     if (!word.empty()) visit(std::string_view(word));
     word.clear();
   };
   for (const char letter : text) {
-    if (is_space(letter)) {
-      end_word();
-    } else if (cuts_at_marks && is_mark(letter)) {
-      end_word();
-      word = letter;
+    if (letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r') {
       end_word();
     } else {
       word += letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
     }
   }
   end_word();
+}
+
+bool begins_a_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+}
+
+bool is_in_brackets(std::string_view piece) {
+  return piece.starts_with('[') && piece.ends_with(']');
 }
 
 }  // namespace
@@ -56,7 +53,7 @@ Vocabulary Vocabulary::learn(std::span<const std::string> texts, std::int64_t si
                       "use 4 or more: three numbers are [PAD], [UNK] and [CLS]");
   std::unordered_map<std::string, std::int64_t> counts;
   for (const std::string& text : texts)
-    visit_words(text, /*cuts_at_marks=*/false, [&](std::string_view word) { ++counts[std::string(word)]; });
+    visit_words(text, [&](std::string_view word) { ++counts[std::string(word)]; });
   std::vector<std::pair<std::string, std::int64_t>> words(counts.begin(), counts.end());
   std::ranges::sort(words, [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
@@ -71,20 +68,24 @@ Vocabulary Vocabulary::learn(std::span<const std::string> texts, std::int64_t si
   return vocabulary;
 }
 
-Vocabulary Vocabulary::read(const std::filesystem::path& path, std::string_view key) {
+Vocabulary Vocabulary::read(const std::filesystem::path& path, std::string_view key, std::optional<bool> lower_case) {
   require_input_file(key, path);
-  return parse(InputFile(path).read_all(), key, path.native());
+  return parse(InputFile(path).read_all(), key, path.native(), lower_case);
 }
 
-Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::string_view path) {
+Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::string_view path,
+                             std::optional<bool> lower_case) {
   Vocabulary vocabulary;
-  vocabulary.cuts_words_ = true;
+  vocabulary.has_pieces_ = true;
   while (!bytes.empty()) {
     const auto end = std::min(bytes.find('\n'), bytes.size());
     std::string_view piece = bytes.substr(0, end);
     bytes.remove_prefix(std::min(end + 1, bytes.size()));
     if (piece.ends_with('\r')) piece.remove_suffix(1);
-    const auto [twin, is_new] = vocabulary.numbers_.emplace(piece, vocabulary.size());
+    const bool continues = piece.starts_with(kContinues);
+    Numbers& numbers = continues ? vocabulary.continued_ : vocabulary.numbers_;
+    const auto [twin, is_new] =
+        numbers.emplace(piece.substr(continues ? kContinues.size() : 0), vocabulary.size());
     if (!is_new)
       throw ConfigError(key, fmt::format("{}:{}", path, vocabulary.size() + 1),
                         fmt::format("'{}' stands in line {}, too", piece.substr(0, 40), twin->second + 1),
@@ -102,26 +103,41 @@ Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::
   vocabulary.unknown_ = number_of("[UNK]");
   vocabulary.begin_ = number_of("[CLS]");
   vocabulary.end_ = number_of("[SEP]");
+  for (const std::string_view special : kSpecials) {
+    const auto found = vocabulary.numbers_.find(special);
+    if (found != vocabulary.numbers_.end()) vocabulary.specials_.push_back(found->second);
+  }
+  vocabulary.settle_case(lower_case, path);
   return vocabulary;
 }
 
-void Vocabulary::add_word(std::string_view word, std::vector<std::int64_t>& numbers) const {
-  if (!cuts_words_) {
-    const auto found = numbers_.find(word);
-    numbers.push_back(found == numbers_.end() ? unknown_ : found->second);
-    return;
-  }
+void Vocabulary::settle_case(std::optional<bool> lower_case, std::string_view path) {
+  const auto capitals = std::ranges::count_if(
+      pieces_, [](const std::string& piece) { return !is_in_brackets(piece) && has_capital(piece); });
+  lower_case_ = lower_case.value_or(capitals == 0);
+  const std::string some = fmt::format("{} of the {} in {} have a capital letter", format_count(capitals),
+                                       format_count(size(), "piece"), path);
+  const std::string none = fmt::format("no piece in {} has a capital letter", path);
+  if (!lower_case)
+    note_ = lower_case_ ? fmt::format("texts are lower-cased and lose their accents: {} (data.lower_case)", none)
+                        : fmt::format("texts keep capital letters and accents: {} (data.lower_case)", some);
+  else if (lower_case_ && capitals > 0)
+    note_ = fmt::format("note: data.lower_case is true, and {}: no text has these pieces", some);
+  else if (!lower_case_ && capitals == 0)
+    note_ = fmt::format("note: data.lower_case is false, and {}: each word with one is [UNK]", none);
+}
+
+void Vocabulary::add_pieces(std::string_view word, std::size_t characters, std::vector<std::int64_t>& numbers) const {
   const std::size_t before = numbers.size();
-  std::string piece;
   for (std::size_t begin = 0; begin < word.size();) {
-    std::size_t end = word.size() > kLongestWord ? begin : word.size();
-    auto found = numbers_.end();
+    const Numbers& pieces = begin == 0 ? numbers_ : continued_;
+    std::size_t end = characters > kLongestWord ? begin : word.size();
+    auto found = pieces.end();
     for (; end > begin; --end) {
-      piece = begin == 0 ? "" : "##";
-      piece += word.substr(begin, end - begin);
-      if ((found = numbers_.find(piece)) != numbers_.end()) break;
+      if (end < word.size() && !begins_a_character(word[end])) continue;
+      if ((found = pieces.find(word.substr(begin, end - begin))) != pieces.end()) break;
     }
-    if (found == numbers_.end()) {
+    if (found == pieces.end()) {
       numbers.resize(before);
       numbers.push_back(unknown_);
       return;
@@ -131,12 +147,41 @@ void Vocabulary::add_word(std::string_view word, std::vector<std::int64_t>& numb
   }
 }
 
+// The special piece that stands first in a text.
+std::optional<Vocabulary::Special> Vocabulary::first_special(std::string_view text) const {
+  for (auto at = text.find('['); at != text.npos; at = text.find('[', at + 1)) {
+    for (const std::int64_t number : specials_)
+      if (text.substr(at).starts_with(piece(number))) return Special{at, number};
+  }
+  return std::nullopt;
+}
+
+void Vocabulary::add_text(std::string_view text, std::size_t room, std::vector<std::int64_t>& numbers) const {
+  while (!text.empty() && numbers.size() < room) {
+    const auto special = first_special(text);
+    const std::size_t end = special ? special->at : text.size();
+    for_each_bert_word(text.substr(0, end), lower_case_, [&](std::string_view word, std::size_t characters) {
+      add_pieces(word, characters, numbers);
+      return numbers.size() < room;
+    });
+    if (!special) return;
+    numbers.push_back(special->number);
+    text.remove_prefix(end + piece(special->number).size());
+  }
+}
+
 std::vector<std::int64_t> Vocabulary::encode(std::string_view text, std::int64_t context) const {
   const auto room = static_cast<std::size_t>(context) - (end_ >= 0 && context > 1 ? 1 : 0);
   std::vector<std::int64_t> numbers{begin_};
-  visit_words(text, cuts_words_, [&](std::string_view word) {
-    if (numbers.size() < room) add_word(word, numbers);
-  });
+  if (has_pieces_) {
+    add_text(text, room, numbers);
+  } else {
+    visit_words(text, [&](std::string_view word) {
+      if (numbers.size() >= room) return;
+      const auto found = numbers_.find(word);
+      numbers.push_back(found == numbers_.end() ? unknown_ : found->second);
+    });
+  }
   numbers.resize(std::min(numbers.size(), room));
   if (end_ >= 0 && context > 1) numbers.push_back(end_);
   numbers.resize(static_cast<std::size_t>(context), pad_);

@@ -242,6 +242,7 @@ DataOptions data_options(const Config& config) {
                       .context = d.context,
                       .words = d.words,
                       .vocab = d.vocab,
+                      .lower_case = d.lower_case,
                       .tokenizer = d.tokenizer,
                       .channels = d.channels,
                       .order = value_of(kOrders, "data.order", d.order),
