@@ -70,5 +70,10 @@ TEST(BertWords, ACapitalLetterHasASmallOneInAScriptOfOldCase) {
   for (const std::string_view text : {"ab", "é", "ℝ", "漢", "Ꭰ", "1", "", "\xff"}) EXPECT_FALSE(has_capital(text)) << text;
 }
 
+TEST(BertWords, AnAccentIsWhatLowerCaseTakesOff) {
+  for (const std::string_view text : {"aé", "É", "й", "\u0301"}) EXPECT_TRUE(has_accent(text)) << text;
+  for (const std::string_view text : {"ab", "ø", "ß", "ℝ", ""}) EXPECT_FALSE(has_accent(text)) << text;
+}
+
 }  // namespace
 }  // namespace zero

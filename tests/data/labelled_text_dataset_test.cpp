@@ -61,7 +61,7 @@ TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
   const Numbers samples{0};
   corpus.train->fill(samples, batch);
   EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 4, 3}));
-  EXPECT_TRUE(says(corpus.note, "texts are lower-cased"));
+  EXPECT_TRUE(says(corpus.notes.at(0), "texts are lower-cased"));
 }
 
 TEST(LabelledTextDataset, LettersAreMadeSmallAsTheUserSays) {

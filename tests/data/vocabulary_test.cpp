@@ -71,25 +71,46 @@ TEST(WordPiece, SpecialPiecesInATextAreThosePieces) {
   EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "which this vocabulary has not";
 }
 
+std::string notes_of(const Vocabulary& vocabulary) {
+  std::string lines;
+  for (const std::string& note : vocabulary.notes()) lines += note + "\n";
+  return lines;
+}
+
 constexpr std::string_view kCased = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nit\nIt\né\ne\n";
 
 TEST(WordPiece, PiecesWithCapitalLettersKeepThoseOfTexts) {
   const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
   EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
-  EXPECT_TRUE(says(cased.note(), "keep capital letters and accents: 1 of the 8 pieces in vocab.txt"));
-  EXPECT_TRUE(says(pieces().note(), "lower-cased and lose their accents: no piece in vocab.txt has a capital letter"))
+  EXPECT_TRUE(says(notes_of(cased), "keep capital letters and accents: 1 of the 8 pieces in vocab.txt"));
+  EXPECT_TRUE(says(notes_of(pieces()), "lower-cased and lose their accents: no piece in vocab.txt has a capital letter"))
       << "names in brackets do not count";
+}
+
+// 199 pieces without a capital letter, some of them in brackets, and `others`.
+std::string mostly_small(const std::string& others) {
+  std::string bytes = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[Q]\n";
+  for (int i = 0; i < 194; ++i) bytes += "p" + std::to_string(i) + "\n";
+  return bytes + others;
+}
+
+TEST(WordPiece, AFewPiecesWithCapitalLettersMakeNoCasedVocabulary) {
+  const auto note = [](const std::string& bytes) { return notes_of(Vocabulary::parse(bytes, "key", "v")); };
+  EXPECT_TRUE(says(note(mostly_small("I\n")), "lower-cased and lose their accents: 1 of the 200 pieces in v"));
+  EXPECT_TRUE(says(note(mostly_small("I\nIt\n##T\n")), "keep capital letters and accents: 3 of the 202 pieces in v"));
+  EXPECT_TRUE(says(note(mostly_small("è\n##\u0301\n")), "note: 2 of the 201 pieces in v have an accent, and texts lose"));
+  EXPECT_EQ(note(mostly_small("ø\n漢\n")).find("have an accent"), std::string::npos);
 }
 
 TEST(WordPiece, WhoSaysOtherwiseIsToldWhatItCosts) {
   const auto lower = Vocabulary::parse(kCased, "data.vocab", "vocab.txt", true);
   EXPECT_EQ(lower.encode("It it é É", 6), (Numbers{2, 4, 4, 7, 7, 3}));
-  EXPECT_TRUE(says(lower.note(), "data.lower_case is true, and 1 of the 8 pieces"));
+  EXPECT_TRUE(says(notes_of(lower), "data.lower_case is true, and 1 of the 8 pieces"));
   const auto kept = Vocabulary::parse(kPieces, "data.vocab", "vocab.txt", false);
   EXPECT_EQ(kept.encode("It it", 4), (Numbers{2, 1, 12, 3}));
-  EXPECT_TRUE(says(kept.note(), "data.lower_case is false, and no piece"));
-  EXPECT_EQ(Vocabulary::parse(kCased, "data.vocab", "vocab.txt", false).note(), "");
-  EXPECT_EQ(Vocabulary::parse(kPieces, "data.vocab", "vocab.txt", true).note(), "");
+  EXPECT_TRUE(says(notes_of(kept), "data.lower_case is false, and no piece"));
+  EXPECT_EQ(notes_of(Vocabulary::parse(kCased, "data.vocab", "vocab.txt", false)), "");
+  EXPECT_EQ(notes_of(Vocabulary::parse(kPieces, "data.vocab", "vocab.txt", true)), "");
 }
 
 std::string text_of(const nlohmann::json& written) {

@@ -87,7 +87,7 @@ constexpr std::array kOptions{
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kWordsOf<kOrders>, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words in the vocabulary that is learned from the training texts of tsv or word_order, [PAD], [UNK] and [CLS] included"},
     Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny, kFree, "WordPiece vocabulary of tsv or word_order, cased or uncased, a piece a line, as BERT publishes it; empty: words are learned"},
-    Option{"data.lower_case", at<kData, &DataConfig::lower_case>, kAny, kFree, "before texts are cut into pieces of data.vocab: make letters small, and take off their accents (do_lower_case of BERT's tokenizers). auto: if no piece has a capital letter"},
+    Option{"data.lower_case", at<kData, &DataConfig::lower_case>, kAny, kFree, "before texts are cut into pieces of data.vocab: make letters small, and take off their accents (do_lower_case of BERT's tokenizers). auto: if fewer than one piece in a hundred has a capital letter"},
     Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny, kFree, "folder of the tokenizer that made the tokens (`zero tokenize`): prompts and generated text are then words; empty: they are numbers of tokens"},
     Option{"data.channels", at<kData, &DataConfig::channels>, Range{.lowest = 1, .highest = 3}, kFree, "channels of images. 1: grey; 3: red, green and blue"},
     Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kWordsOf<kAugments>, "change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction"},

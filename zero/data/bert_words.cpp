@@ -75,6 +75,31 @@ std::int32_t next_character(std::string_view& text) {
   return bytes > 0 ? character : -1;
 }
 
+// Calls visit(part) for the parts of a decomposed character that are no nonspacing marks. Are those all?
+template <typename Visit>
+bool visit_unmarked(std::int32_t character, Visit visit) {
+  std::array<std::int32_t, 8> parts{};  // four at most, in Unicode so far
+  constexpr auto kNfd = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+  const auto count = utf8proc_decompose_char(character, parts.data(), parts.size(), kNfd, nullptr);
+  bool all = true;
+  for (utf8proc_ssize_t i = 0; i < std::min<utf8proc_ssize_t>(count, parts.size()); ++i) {
+    const std::int32_t part = parts[static_cast<std::size_t>(i)];
+    const bool is_left_out = utf8proc_category(part) == UTF8PROC_CATEGORY_MN;
+    all = all && !is_left_out;
+    if (!is_left_out) visit(part);
+  }
+  return all;
+}
+
+template <typename Holds>
+bool has_character(std::string_view text, Holds holds) {
+  while (!text.empty()) {
+    const std::int32_t character = next_character(text);
+    if (character >= 0 && holds(character)) return true;
+  }
+  return false;
+}
+
 // The word that grows, character by character.
 class GrowingWord {
  public:
@@ -112,13 +137,7 @@ class GrowingWord {
       add(character >= 'A' && character <= 'Z' ? character - 'A' + 'a' : character, kind);
       return;
     }
-    std::array<std::int32_t, 8> parts{};  // four at most, in Unicode so far
-    constexpr auto kNfd = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-    const auto count = utf8proc_decompose_char(character, parts.data(), parts.size(), kNfd, nullptr);
-    for (utf8proc_ssize_t i = 0; i < std::min<utf8proc_ssize_t>(count, parts.size()); ++i) {
-      const std::int32_t part = parts[static_cast<std::size_t>(i)];
-      if (utf8proc_category(part) != UTF8PROC_CATEGORY_MN) add(utf8proc_tolower(part), character_kind(part));
-    }
+    visit_unmarked(character, [&](std::int32_t part) { add(utf8proc_tolower(part), character_kind(part)); });
   }
 
  private:
@@ -145,11 +164,15 @@ void for_each_bert_word(std::string_view text, bool lower_case, const TakeBertWo
 }
 
 bool has_capital(std::string_view text) {
-  while (!text.empty()) {
-    const std::int32_t character = next_character(text);
-    if (character >= 'A' && character < kAfterArmenian && utf8proc_tolower(character) != character) return true;
-  }
-  return false;
+  return has_character(text, [](std::int32_t character) {
+    return character < kAfterArmenian && utf8proc_tolower(character) != character;
+  });
+}
+
+bool has_accent(std::string_view text) {
+  return has_character(text, [](std::int32_t character) {
+    return character >= kAscii && !visit_unmarked(character, [](std::int32_t) {});
+  });
 }
 
 }  // namespace zero

@@ -27,5 +27,7 @@ void for_each_bert_word(std::string_view text, bool lower_case, const TakeBertWo
 // Is there a capital letter, Latin, Greek, Cyrillic or Armenian? Others had no small letters when vocabularies were made
 // (Cherokee's), or have none ("ℝ").
 bool has_capital(std::string_view text);
+// Is there an accent, or another nonspacing mark, that lower_case takes off?
+bool has_accent(std::string_view text);
 
 }  // namespace zero

@@ -162,7 +162,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
         }
         return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
       });
-  corpus.note = vocabulary->note();
+  corpus.notes = vocabulary->notes();
   return corpus;
 }
 

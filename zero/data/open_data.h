@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "zero/base/data_files.h"
 #include "zero/data/dataset.h"
@@ -51,7 +52,8 @@ struct Corpus {
   std::unique_ptr<Dataset> validation;  // null: none
 
   std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
-  std::string note;        // for the user, about the vocabulary of labelled texts; empty: nothing to say
+
+  std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts
 
   // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's.
   SampleShape shape() const;

@@ -16,6 +16,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kLongestWord = 100;  // characters; a longer one is [UNK], as in BERT's own tokenizer
+constexpr std::int64_t kCasedShare = 100;    // a vocabulary is cased where one piece in so many has a capital letter
 constexpr std::string_view kContinues = "##";
 constexpr std::array<std::string_view, 5> kSpecials{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
@@ -112,19 +113,28 @@ Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::
 }
 
 void Vocabulary::settle_case(std::optional<bool> lower_case, std::string_view path) {
-  const auto capitals = std::ranges::count_if(
-      pieces_, [](const std::string& piece) { return !is_in_brackets(piece) && has_capital(piece); });
-  lower_case_ = lower_case.value_or(capitals == 0);
-  const std::string some = fmt::format("{} of the {} in {} have a capital letter", format_count(capitals),
-                                       format_count(size(), "piece"), path);
-  const std::string none = fmt::format("no piece in {} has a capital letter", path);
+  const auto count = [&](bool (*holds)(std::string_view), std::string_view what) {
+    const auto number = std::ranges::count_if(
+        pieces_, [&](const std::string& piece) { return !is_in_brackets(piece) && holds(piece); });
+    std::string text = number == 0 ? fmt::format("no piece in {} has {}", path, what)
+                                   : fmt::format("{} of the {} in {} have {}", format_count(number),
+                                                 format_count(size(), "piece"), path, what);
+    return std::pair(number, std::move(text));
+  };
+  const auto [capitals, with_capitals] = count(has_capital, "a capital letter");
+  const auto [accents, with_accents] = count(has_accent, "an accent");
+  const bool is_cased = capitals * kCasedShare >= size();
+  lower_case_ = lower_case.value_or(!is_cased);
   if (!lower_case)
-    note_ = lower_case_ ? fmt::format("texts are lower-cased and lose their accents: {} (data.lower_case)", none)
-                        : fmt::format("texts keep capital letters and accents: {} (data.lower_case)", some);
-  else if (lower_case_ && capitals > 0)
-    note_ = fmt::format("note: data.lower_case is true, and {}: no text has these pieces", some);
-  else if (!lower_case_ && capitals == 0)
-    note_ = fmt::format("note: data.lower_case is false, and {}: each word with one is [UNK]", none);
+    notes_.push_back(fmt::format("texts {}: {} (data.lower_case)",
+                                 lower_case_ ? "are lower-cased and lose their accents" : "keep capital letters and accents",
+                                 with_capitals));
+  else if (lower_case_ && is_cased)
+    notes_.push_back(fmt::format("note: data.lower_case is true, and {}: no text has these pieces", with_capitals));
+  else if (!lower_case_ && !is_cased)
+    notes_.push_back(fmt::format("note: data.lower_case is false, and {}: most words with one are [UNK]", with_capitals));
+  if (lower_case_ && !is_cased && accents > 0)
+    notes_.push_back(fmt::format("note: {}, and texts lose theirs: no text has these pieces", with_accents));
 }
 
 void Vocabulary::add_pieces(std::string_view word, std::size_t characters, std::vector<std::int64_t>& numbers) const {

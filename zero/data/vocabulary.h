@@ -12,8 +12,8 @@
 // (BertTokenizer, with do_lower_case as lower_case). A text is cut into words (bert_words.h), and each word takes the
 // longest piece that it begins with, again and again (Schuster and Nakajima, 2012); a word for which that fails, or of more
 // than 100 characters, is [UNK]. [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are those pieces. [SEP] ends a text.
-// Where lower_case is not said, it follows from the pieces: texts are lower-cased if no piece has a capital letter
-// (has_capital(); names in brackets do not count). Not served: vocabularies of small letters with accents.
+// Where lower_case is not said, it follows from the pieces: texts are lower-cased if fewer than one piece in a hundred has a
+// capital letter (has_capital(); names in brackets do not count). Not served: vocabularies of small letters with accents.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once
@@ -43,8 +43,9 @@ class Vocabulary {
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
   std::int64_t pad() const { return pad_; }
   const std::string& piece(std::int64_t number) const { return pieces_[static_cast<std::size_t>(number)]; }
-  // For the user: what was chosen about capital letters, or why lower_case does not fit the pieces; empty: nothing to say.
-  const std::string& note() const { return note_; }
+  // Lines for the user: what was chosen about capital letters, or why lower_case does not fit the pieces; and how many of
+  // them have accents that no text has then.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   // `context` numbers: [CLS] and the text, cut off where it is longer, then padding.
   std::vector<std::int64_t> encode(std::string_view text, std::int64_t context) const;
@@ -71,7 +72,7 @@ class Vocabulary {
   std::vector<std::int64_t> specials_;  // that stand in texts, too
   std::vector<std::string> pieces_;
   Numbers numbers_, continued_;  // of words and first pieces; of pieces that go on a word, without their "##"
-  std::string note_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace zero

@@ -122,7 +122,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
           : "";
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   if (!job.group_line.empty()) run.say(job.group_line);
-  if (!run.corpus.note.empty()) run.say(run.corpus.note);
+  for (const std::string& note : run.corpus.notes) run.say(note);
   if (!run.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.device->name()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);
