@@ -27,7 +27,7 @@ build  libxxhash-dev       header:xxhash.h
 build  libssl-dev          header:openssl/evp.h
 build  zlib1g-dev          header:zlib.h
 build  libpcre2-dev        header:pcre2.h
-build  libutf8proc-dev    header:utf8proc.h
+build  libutf8proc-dev     header:utf8proc.h
 build  libpng-dev          header:png.h
 build  libturbojpeg0-dev   header:turbojpeg.h
 build  coinor-libclp-dev   header:coin/Clp_C_Interface.h

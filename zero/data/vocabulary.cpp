@@ -125,14 +125,14 @@ void Vocabulary::settle_case(std::optional<bool> lower_case, std::string_view pa
   const auto [accents, with_accents] = count(has_accent, "an accent");
   const bool is_cased = capitals * kCasedShare >= size();
   lower_case_ = lower_case.value_or(!is_cased);
+  const std::string_view done = lower_case_ ? "are lower-cased and lose their accents" : "keep capital letters and accents";
   if (!lower_case)
-    notes_.push_back(fmt::format("texts {}: {} (data.lower_case)",
-                                 lower_case_ ? "are lower-cased and lose their accents" : "keep capital letters and accents",
-                                 with_capitals));
+    notes_.push_back(fmt::format("texts {}: {} (data.lower_case)", done, with_capitals));
   else if (lower_case_ && is_cased)
     notes_.push_back(fmt::format("note: data.lower_case is true, and {}: no text has these pieces", with_capitals));
   else if (!lower_case_ && !is_cased)
-    notes_.push_back(fmt::format("note: data.lower_case is false, and {}: most words with one are [UNK]", with_capitals));
+    notes_.push_back(
+        fmt::format("note: data.lower_case is false, and {}: most words with one are [UNK]", with_capitals));
   if (lower_case_ && !is_cased && accents > 0)
     notes_.push_back(fmt::format("note: {}, and texts lose theirs: no text has these pieces", with_accents));
 }
