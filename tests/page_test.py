@@ -26,6 +26,8 @@ EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
 zero = browser = None
 
 CATCH = "<script>window.errors = []; window.addEventListener('error', (e) => errors.push(e.message));" \
+        "window.addEventListener('unhandledrejection', (e) => errors.push(`rejected: ${e.reason}`));" \
+        "document.addEventListener('securitypolicyviolation', (e) => errors.push(`refused by ${e.effectiveDirective}: ${e.blockedURI}`));" \
         "const told = console.error; console.error = (...words) => errors.push(words.join(' '));</script>"
 PROBE = """<script>
 window.addEventListener("load", () => {
@@ -38,10 +40,12 @@ window.addEventListener("load", () => {
   };
   const found = {};
   try { (() => { STEPS })(); } catch (error) { errors.push(String(error.stack)); }
-  const out = document.createElement("pre");
-  out.id = "found";
-  out.textContent = JSON.stringify({...found, errors});
-  document.body.append(out);
+  setTimeout(() => {  // behind what these steps began, a rejection and a refusal among it
+    const out = document.createElement("pre");
+    out.id = "found";
+    out.textContent = JSON.stringify({...found, errors});
+    document.body.append(out);
+  }, 100);
 });
 </script>"""
 
@@ -172,6 +176,88 @@ class Page(unittest.TestCase):
         self.assertEqual(found["timeline"], 3)
         self.assertIn("x 3", found["rows"])
         self.assertIn("zero.stage", found["differs"])
+
+    def twelve(self):
+        """Runs whose steps take more and more seconds."""
+        return [write_run(self.root / f"run{i + 1}", 60, 0.1 * (i + 1), 1) for i in range(12)]
+
+    def test_no_two_of_twelve_runs_look_alike(self):
+        found = self.look(self.twelve(), f"""
+            const look = (colored, number) => `${{colored}} ${{number ? number.textContent : ""}}`;
+            found.series = view.charts.map((chart) => [...new Set(chart.series.map((s) => `${{s.color}} ${{s.dash}} ${{s.run.number}} ${{s.label}}`))].length === chart.series.length);
+            found.dashes = view.charts.map((chart) => [...new Set(chart.series.map((s) => `${{s.color}} ${{s.dash}} ${{s.run.number}}`))].length === chart.series.length);
+            found.drawn = view.charts.map((chart) => {{
+              const ofRun = (id) => [...chart.root.querySelectorAll(`[data-run="${{id}}"]`)];
+              return view.runs.map((run) => {{
+                const parts = ofRun(run.id), curve = parts.flatMap((part) => [...part.querySelectorAll(".curve")])[0];
+                return look(curve.style.stroke, parts.flatMap((part) => [...part.querySelectorAll("text")])[0]);
+              }});
+            }});
+            const swatches = (nodes) => nodes.map((node) => look(node.style.background || node.style.borderColor, node));
+            found.buttons = swatches(all("#controls button .swatch"));
+            found.heads = swatches([...all("table")[0].querySelectorAll("thead .swatch")]);
+            found.bars = swatches(all(".bars .swatch")).slice(0, 12);
+            one(".plot svg").dispatchEvent(new PointerEvent("pointermove", {{clientX: 200, clientY: 300, bubbles: true}}));
+            found.tip = [...new Set(swatches([...one(".chart .tip").querySelectorAll(".swatch")]))];
+            found.outside = {OUTSIDE};""")
+        self.assertGreaterEqual(len(found["drawn"]), 6)
+        self.assertTrue(all(found["series"]) and all(found["dashes"]), found)
+        for looks in [*found["drawn"], found["buttons"], found["heads"], found["bars"], found["tip"]]:
+            self.assertEqual(len(set(looks)), 12, looks)
+            self.assertEqual(looks, found["buttons"])
+        self.assertEqual([look.split()[-1] for look in found["buttons"][7:]], ["8", "9", "10", "11", "12"])
+        self.assertEqual(found["outside"], [])
+
+    def test_the_run_that_is_pointed_at_or_has_the_focus_stands_out(self):
+        found = self.look(self.twelve(), """
+            const lit = () => {
+              const parts = all("[data-run]"), dim = new Set(parts.filter((node) => node.matches(".dim")).map((node) => node.dataset.run));
+              return {lit: [...new Set(parts.filter((node) => node.matches(".lit")).map((node) => node.dataset.run))], dim: dim.size,
+                mixed: parts.some((node) => node.matches(".dim.lit") || (dim.has(node.dataset.run) && !node.matches(".dim"))),
+                faint: [...new Set([...one(".plot svg").querySelectorAll("g.dim")].map((node) => getComputedStyle(node).opacity))]};
+            };
+            const buttons = all("#controls button[data-run]"), enter = (node, kind) => node.dispatchEvent(new PointerEvent(kind));
+            found.none = lit();
+            enter(buttons[8], "pointerenter");
+            found.button = lit();
+            change("#log", true, "change");
+            found.redrawn = lit();
+            change("#log", false, "change");
+            enter(buttons[8], "pointerleave");
+            found.left = lit();
+            const svg = view.charts.find((chart) => chart.title === "Time of a step").root.querySelector("svg"), box = svg.getBoundingClientRect();
+            const curve = svg.querySelector('g[data-run="3"] .curve').getBoundingClientRect();
+            const point = (y) => svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: y, bubbles: true}));
+            point(curve.top + 2);
+            found.curve = lit();
+            found.told = [...svg.parentElement.querySelectorAll(".tip .lit")].map((node) => node.textContent);
+            point(box.top);
+            found.nothing = lit();
+            point(curve.top + 2);
+            enter(svg, "pointerleave");
+            found.gone = lit();
+            buttons[10].focus();
+            found.focus = lit();
+            enter(buttons[2], "pointerenter");
+            found.pointerFirst = lit();
+            buttons[2].click();
+            found.hidden = lit();
+            enter(buttons[2], "pointerleave");
+            buttons[10].blur();
+            found.blurred = lit();""")
+        for name, run in {"button": "8", "redrawn": "8", "curve": "3", "focus": "10", "pointerFirst": "2", "hidden": "10"}.items():
+            self.assertEqual((found[name]["lit"], found[name]["dim"], found[name]["mixed"]), ([run], 11, False), name)
+            self.assertEqual(found[name]["faint"], ["0.15"], name)
+        for name in ("none", "left", "nothing", "gone", "blurred"):
+            self.assertEqual((found[name]["lit"], found[name]["dim"]), ([], 0), name)
+        self.assertEqual(found["told"], ["run4  400 ms"])
+
+    def test_the_test_hears_of_what_fails_later(self):
+        run = write_run(self.root / "run", 5, 0.1, 3)
+        with self.assertRaisesRegex(AssertionError, "rejected: Error: lost"):
+            self.look([run], 'Promise.reject(new Error("lost"));')
+        with self.assertRaisesRegex(AssertionError, "refused by img-src: http://127.0.0.1:1/x.png"):
+            self.look([run], 'new Image().src = "http://127.0.0.1:1/x.png";')
 
     def test_every_control_changes_the_curves(self):
         found = self.look(self.two(), """

@@ -122,6 +122,8 @@ TEST(ImageDataset, ReadsTheRealDigits) {
             (std::vector<std::uint8_t>{7, 2, 1, 0, 4}));
   const ImageDataset data(images, 8000, 10'000, "data.path");
   EXPECT_EQ(data.shape().classes, 10);
+  EXPECT_EQ(data.name_of(7), "7");
+  EXPECT_EQ(data.show(0, 60), "GOLDEN");
   Batch batch;
   data.fill(std::vector<std::int64_t>{0}, batch);
   const auto& pixels = std::get<std::vector<float>>(batch.input.values);

@@ -44,6 +44,24 @@ TEST(ImageFolder, AFolderIsAClass) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(images.pixels[4 * i], images.labels[i] == 0 ? 10 : 200);
 }
 
+TEST(ImageFolder, ADatasetOfItShowsAPictureAndTheNameOfItsClass) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "flowers/tulip");
+  std::filesystem::create_directories(folder / "flowers/daisy");
+  folder.write("flowers/tulip/a.png", png_file({.height = 2, .width = 3, .values = {0, 128, 255, 0, 128, 255}}));
+  folder.write("flowers/daisy/b.png", png_file({.height = 2, .width = 3, .values = {255, 0, 255, 255, 0, 255}}));
+  const Corpus corpus =
+      open_data({.kind = DataKind::kImages, .path = folder / "flowers", .validation = 0.0});
+  EXPECT_EQ(corpus.train->name_of(0), "daisy");
+  EXPECT_EQ(corpus.train->name_of(1), "tulip");
+  Batch batch;
+  const std::vector<std::int64_t> samples{0, 1};
+  corpus.train->fill(samples, batch);
+  const auto& classes = std::get<std::vector<std::int64_t>>(batch.target.values);
+  for (const std::int64_t i : samples)
+    EXPECT_EQ(corpus.train->show(i, 60), classes[static_cast<std::size_t>(i)] == 0 ? "@ @" : " +@");
+}
+
 TEST(ImageFolder, ThreeChannelsAreThreePlanes) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "a");

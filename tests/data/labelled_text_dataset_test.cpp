@@ -33,6 +33,32 @@ TEST(LabelledTextDataset, RowsAreTokensAndAClass) {
   EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 0})) << "d is a word of the validation text alone";
 }
 
+TEST(LabelledTextDataset, ATextIsShownAsItStands) {
+  const TemporaryFolder folder;
+  const Corpus corpus = open_data(
+      {.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.25, .context = 3, .words = 10});
+  EXPECT_EQ(corpus.train->show(1, 60), "b c c") << "also what is longer than the context";
+  EXPECT_EQ(corpus.validation->show(0, 60), "d") << "also a word that is no token";
+  EXPECT_EQ(corpus.train->show(1, 4), "b...");
+  EXPECT_EQ(corpus.train->name_of(2), "2");
+  EXPECT_THROW(corpus.train->show(3, 60), InternalError);
+}
+
+TEST(LabelledTextDataset, ClassesOfWordOrderHaveNames) {
+  const TemporaryFolder folder;
+  const Corpus corpus = open_data({.kind = DataKind::kWordOrder,
+                                   .path = folder.write("t.txt", "To be, or not to be\n"),
+                                   .validation = 0.0,
+                                   .context = 8});
+  EXPECT_EQ(corpus.train->show(0, 60), "to be , or not to be");
+  Batch batch;
+  const Numbers samples{0, 1};
+  corpus.train->fill(samples, batch);
+  const auto& classes = std::get<Numbers>(batch.target.values);
+  EXPECT_EQ(corpus.train->name_of(static_cast<double>(classes[0])), "as written");
+  EXPECT_EQ(corpus.train->name_of(static_cast<double>(classes[1])), "shuffled");
+}
+
 TEST(LabelledTextDataset, TooFewClassesAreNamedByTheLine) {
   const TemporaryFolder folder;
   const Corpus corpus =

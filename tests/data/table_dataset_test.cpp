@@ -59,6 +59,17 @@ TEST(TableDataset, APassIsAllRowsInOrder) {
   EXPECT_EQ(data.pass_sample(2), 2);
 }
 
+TEST(TableDataset, ARowIsShownAsItsNumbersWithTheNamesOfColumns) {
+  const TableDataset bare(kTable, 1, 4, "data.path", "t.csv");
+  EXPECT_EQ(bare.show(0, 60), "4, 5");
+  const CsvTable named = parse_csv("width,height,price\n2.25,-3,6.1\n", "data.path", "t.csv");
+  const TableDataset data(named, 0, 1, "data.path", "t.csv");
+  EXPECT_EQ(data.show(0, 60), "width = 2.25, height = -3");
+  EXPECT_EQ(data.show(0, 16), "width = 2.25,...");
+  EXPECT_EQ(data.name_of(6.125), "6.125");
+  EXPECT_THROW(data.show(1, 60), InternalError);
+}
+
 TEST(TableDataset, AnyNumberOfClassesWillDo) {
   EXPECT_NO_THROW(TableDataset(kTable, 0, 4, "data.path", "t.csv").require_classes(1, "model.sizes"));
 }

@@ -27,6 +27,7 @@ TEST(Gpt2TaskTest, ALanguageModelLearnsTheNextToken) {
   EXPECT_NE(task->loss(batch).item<double>(), whole) << "a target that does not count";
   EXPECT_EQ(task->tokens_per_sample(), 8);
   EXPECT_NE(task->language_model(), nullptr);
+  EXPECT_DOUBLE_EQ(task->perplexity(std::log(8.0)).value(), 8);
 }
 
 TEST(Gpt2TaskTest, AVocabularyOfZeroIsTheDatas) {

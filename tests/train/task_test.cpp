@@ -21,6 +21,7 @@ TEST(Task, AClassifierLearnsLabels) {
   batch.target.reset<std::int64_t>({2}) = {0, 2};
   EXPECT_NEAR(task->loss(batch).item<double>(), std::log(3.0), 0.3);
   EXPECT_EQ(task->language_model(), nullptr);
+  EXPECT_FALSE(task->perplexity(1));
   EXPECT_EQ(task->tokens_per_sample(), 1);
 }
 

@@ -9,9 +9,13 @@
 // Immutable after construction: any number of threads may draw and fill. Local.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "zero/data/batch.h"
 #include "zero/data/sample_order.h"
@@ -56,6 +60,12 @@ class Dataset {
 
   // "token 150 of tokens.bin is 199": the largest token, and the first place where it stands. "": nobody looked at each.
   virtual std::string largest_token() const { return {}; }
+
+  // A sample as people see it: lines of at most `columns` characters, 4 or more, without a line break behind the last. "":
+  // it is not shown, as windows of tokens are not.
+  virtual std::string show(std::int64_t /*sample*/, std::size_t /*columns*/) const { return {}; }
+  // A target, or a prediction of one, in words: the name of a class where the data has names, else the number.
+  virtual std::string name_of(double target) const { return fmt::format("{:.5g}", target); }
 
   // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
   // the option that says how many the model has ("model.vocab").

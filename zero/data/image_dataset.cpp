@@ -8,6 +8,8 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/data/picture.h"
+#include "zero/data/shown_sample.h"
 
 namespace zero {
 namespace {
@@ -37,7 +39,10 @@ ImageDataset::ImageDataset(const LabelledImages& images, std::int64_t begin, std
       path_(images.path),
       begin_(begin),
       channels_(images.channels),
-      num_features_(images.num_features()) {
+      height_(images.height),
+      width_(images.width),
+      num_features_(images.num_features()),
+      classes_(images.classes) {
   ZERO_CHECK(0 <= begin && end <= images.size(), "images [{}, {}) of {}", begin, end, images.size());
   pixels_.assign(images.pixels.begin() + begin * num_features_, images.pixels.begin() + end * num_features_);
   labels_.assign(images.labels.begin() + begin, images.labels.begin() + end);
@@ -53,6 +58,17 @@ SampleShape ImageDataset::shape() const {
   return {.features = num_features_,
           .channels = channels_,
           .classes = *std::max_element(labels_.begin(), labels_.end()) + 1};
+}
+
+std::string ImageDataset::show(std::int64_t sample, std::size_t columns) const {
+  ZERO_CHECK(sample >= 0 && sample < size(), "image {} of {}", sample, size());
+  const auto first = pixels_.begin() + sample * num_features_;
+  return shown_picture(
+      {.channels = channels_, .height = height_, .width = width_, .pixels = {first, first + num_features_}}, columns);
+}
+
+std::string ImageDataset::name_of(double target) const {
+  return shown_class(classes_, static_cast<std::int64_t>(target));
 }
 
 std::int64_t ImageDataset::fill(std::span<const std::int64_t> samples, Batch& batch) const {

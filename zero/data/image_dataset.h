@@ -24,6 +24,8 @@ class ImageDataset : public RowDataset {
                bool shifts = false);
 
   SampleShape shape() const override;
+  std::string show(std::int64_t sample, std::size_t columns) const override;
+  std::string name_of(double target) const override;
   std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
   std::int64_t fill_training(std::span<const std::int64_t> samples, std::uint64_t seed, std::int64_t first,
                              Batch& batch) const override;
@@ -32,11 +34,12 @@ class ImageDataset : public RowDataset {
  private:
   std::string path_;
   std::int64_t begin_;
-  std::int64_t channels_;
+  std::int64_t channels_, height_, width_;
   std::int64_t num_features_;
   std::int64_t side_ = 0;  // pixels; 0: images are not shifted
   std::vector<std::uint8_t> pixels_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::string> classes_;  // their names; empty: they have none
 };
 
 }  // namespace zero

@@ -6,6 +6,8 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/terminal_text.h"
+#include "zero/data/shown_sample.h"
 
 namespace zero {
 
@@ -15,7 +17,8 @@ LabelledTextDataset::LabelledTextDataset(const LabelledTexts& texts, std::int64_
       path_(texts.path),
       context_(context),
       vocab_(vocabulary.size()),
-      pad_(vocabulary.pad()) {
+      pad_(vocabulary.pad()),
+      classes_(texts.classes) {
   ZERO_CHECK(0 <= begin && end <= texts.size(), "texts [{}, {}) of {}", begin, end, texts.size());
   if (context < 2)
     throw ConfigError("data.context", fmt::format("{}", context), "leaves no room for a word after [CLS]",
@@ -27,10 +30,20 @@ LabelledTextDataset::LabelledTextDataset(const LabelledTexts& texts, std::int64_
   }
   labels_.assign(texts.labels.begin() + begin, texts.labels.begin() + end);
   lines_.assign(texts.lines.begin() + begin, texts.lines.begin() + end);
+  texts_.assign(texts.texts.begin() + begin, texts.texts.begin() + end);
 }
 
 SampleShape LabelledTextDataset::shape() const {
   return {.context = context_, .classes = *std::ranges::max_element(labels_) + 1, .vocab = vocab_, .pad = pad_};
+}
+
+std::string LabelledTextDataset::show(std::int64_t sample, std::size_t columns) const {
+  ZERO_CHECK(sample >= 0 && sample < size(), "text {} of {}", sample, size());
+  return terminal_text(texts_[static_cast<std::size_t>(sample)], columns);
+}
+
+std::string LabelledTextDataset::name_of(double target) const {
+  return shown_class(classes_, static_cast<std::int64_t>(target));
 }
 
 std::int64_t LabelledTextDataset::fill(std::span<const std::int64_t> samples, Batch& batch) const {

@@ -19,6 +19,8 @@ class LabelledTextDataset : public RowDataset {
                       std::int64_t context, std::string_view key);
 
   SampleShape shape() const override;
+  std::string show(std::int64_t sample, std::size_t columns) const override;
+  std::string name_of(double target) const override;
   std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
@@ -27,6 +29,7 @@ class LabelledTextDataset : public RowDataset {
   std::int64_t context_, vocab_, pad_;
   std::vector<std::int64_t> tokens_;  // row after row
   std::vector<std::int64_t> labels_, lines_;
+  std::vector<std::string> texts_, classes_;
 };
 
 }  // namespace zero

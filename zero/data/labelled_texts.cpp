@@ -135,7 +135,7 @@ LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key) 
 
 LabelledTexts make_word_order_texts(std::string_view bytes, std::uint64_t seed, std::string_view key,
                                     std::string_view path) {
-  LabelledTexts texts{.path = std::string(path)};
+  LabelledTexts texts{.path = std::string(path), .classes = {"shuffled", "as written"}};
   for_each_line(bytes, [&](std::int64_t number, std::string_view line) {
     const std::vector<std::string> words = words_of(line);
     if (words.size() < kFewestWords) return;

@@ -8,7 +8,7 @@
 //
 // word_order_texts() asks whether words stand in the order in which somebody wrote them. Each line of the text with five
 // words or more gives two samples, one after the other: the line (class 1), and the line with its words in another order
-// (class 0), drawn from seed and line number alone. Words are letters, digits and apostrophes within; each other mark is a
+// (class 0), drawn from seed and line number alone. The classes have names: "as written" and "shuffled". Words are letters, digits and apostrophes within; each other mark is a
 // word of its own, and changes its place with the others. ASCII capitals become small: they would tell where a line begins.
 // A line whose words allow one order only gives none.
 //
@@ -26,8 +26,9 @@ namespace zero {
 struct LabelledTexts {
   std::string path;
   std::vector<std::string> texts;
-  std::vector<std::int64_t> labels;  // one per text
-  std::vector<std::int64_t> lines;   // of the file, from 1: for messages
+  std::vector<std::int64_t> labels;    // one per text
+  std::vector<std::int64_t> lines;     // of the file, from 1: for messages
+  std::vector<std::string> classes{};  // their names; empty: they have none
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,11 +18,13 @@ class TableDataset : public RowDataset {
                std::string_view path);
 
   SampleShape shape() const override { return {.features = num_columns_ - 1}; }
+  std::string show(std::int64_t sample, std::size_t columns) const override;
   std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const override;
   void require_classes(std::int64_t, std::string_view) const override {}  // targets are numbers
 
  private:
   std::int64_t num_columns_;
+  std::vector<std::string> names_;  // of columns; empty: they have none
   std::vector<float> values_;
 };
 

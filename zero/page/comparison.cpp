@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
+#include "zero/base/terminal_text.h"
 
 namespace zero::page {
 namespace {
 
-constexpr std::size_t kMostOfAValue = 40;  // characters, in the terminal
+constexpr std::size_t kMostOfAValue = 40;  // columns
 
 struct FigureRow {
   const char* key;
@@ -60,34 +61,17 @@ std::string label_of(const FigureRow& row, std::span<const RecordedRun> runs) {
   return std::ranges::none_of(runs, has_tokens) ? "rows a second" : "tokens or rows a second";
 }
 
-// Code points, near enough to columns.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-// What a terminal could take for a command is left out, and what is long cut.
-std::string for_terminal(std::string_view text) {
-  std::string out;
-  for (const char c : text)
-    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) out += c;
-  if (width_of(out) <= kMostOfAValue) return out;
-  std::size_t end = kMostOfAValue - 3;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;
-  return out.substr(0, end) + "...";
-}
-
 using Cells = std::vector<std::string>;
 
 std::string aligned(const std::vector<Cells>& lines) {
   std::vector<std::size_t> widths(lines.front().size());
   for (const Cells& cells : lines)
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], terminal_columns(cells[i]));
   std::string text;
   for (const Cells& cells : lines) {
     std::string line;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string space(widths[i] - width_of(cells[i]), ' ');
+      const std::string space(widths[i] - terminal_columns(cells[i]), ' ');
       line += i == 0 ? cells[i] + space : "  " + space + cells[i];
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
@@ -159,7 +143,7 @@ std::string to_text(const Comparison& comparison) {
   const std::size_t num_runs = comparison.names.size();
   std::vector<Cells> lines{{""}};
   for (std::size_t run = 0; run < num_runs; ++run) {
-    lines[0].push_back(for_terminal(comparison.names[run]) + (comparison.done[run] ? "" : " (not done)"));
+    lines[0].push_back(terminal_text(comparison.names[run], kMostOfAValue) + (comparison.done[run] ? "" : " (not done)"));
     if (run > 0) lines[0].push_back("");
   }
   for (const ComparedFigure& figure : comparison.figures) {
@@ -175,7 +159,7 @@ std::string to_text(const Comparison& comparison) {
   for (const ComparedKey& key : comparison.keys) {
     if (!key.differs) continue;
     Cells cells{"  " + key.key};
-    for (const std::string& value : key.values) cells.push_back(value.empty() ? "-" : for_terminal(value));
+    for (const std::string& value : key.values) cells.push_back(value.empty() ? "-" : terminal_text(value, kMostOfAValue));
     lines.push_back(std::move(cells));
   }
   if (num_runs > 1) text += lines.empty() ? "\nNo key of the configurations differs.\n" : "\nkeys that differ\n";

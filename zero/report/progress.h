@@ -68,9 +68,10 @@ class Progress {
   void line(std::string_view text);
   // Text as it comes, without a line break: a generated sample. The live line goes until the next step.
   void text(std::string_view text);
+  // Of the terminal now; 80 where there is none.
+  int columns() const;
 
  private:
-  int columns() const;
   void draw();
   void clear_live();
 

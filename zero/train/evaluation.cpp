@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <ATen/core/grad_mode.h>
 
@@ -59,7 +58,7 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
   EvaluationResult found{.loss = total_loss / total_targets};
   if (has_classes) found.accuracy = total_correct / total_targets;
-  if (task.language_model() != nullptr) found.perplexity = std::exp(found.loss);
+  found.perplexity = task.perplexity(found.loss);
   return found;
 }
 
@@ -77,7 +76,8 @@ std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, st
   const torch::Tensor target = as_tensor(batch.target).to(at::kDouble).flatten();
   std::vector<PredictedSample> pairs;
   for (std::int64_t i = 0; i < predicted.numel(); ++i)
-    pairs.push_back({predicted[i].item<double>(), target[i].item<double>()});
+    pairs.push_back(
+        {.sample = samples[static_cast<std::size_t>(i)], .predicted = predicted[i].item<double>(), .target = target[i].item<double>()});
   return pairs;
 }
 

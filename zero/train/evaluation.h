@@ -22,11 +22,12 @@ namespace zero {
 struct EvaluationResult {
   double loss = 0;
   std::optional<double> accuracy;    // of a task of classes: 0 to 1
-  std::optional<double> perplexity;  // of a language model: exp(loss); infinite where that is beyond double
+  std::optional<double> perplexity;  // of a task that has one: infinite where it is beyond double
 };
 
-// What the task says of one sample, beside its target: classes, or numbers.
+// What the task says of one sample of the data, beside its target: classes, or numbers.
 struct PredictedSample {
+  std::int64_t sample = 0;
   double predicted = 0;
   double target = 0;
 };

@@ -14,6 +14,7 @@
 #include "zero/models/generate.h"
 #include "zero/torch/torch_device.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/shown_predictions.h"
 
 namespace zero {
 
@@ -88,7 +89,8 @@ void RunEnd::write_predictions() {
   const auto pairs = predict_samples(*run_.task, *run_.corpus.validation, run_.job.train.sample);
   if (pairs.empty()) return;
   run_.say("samples of the validation data, predicted and true:");
-  for (const PredictedSample& pair : pairs) run_.say(fmt::format("  {:.5g}  {:.5g}", pair.predicted, pair.target));
+  // In the last column some terminals begin the next line.
+  run_.say(shown_predictions(pairs, *run_.corpus.validation, static_cast<std::size_t>(run_.progress.columns() - 1)));
 }
 
 void RunEnd::fill(RunReport& report) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include <torch/nn/module.h>
 
@@ -37,8 +38,11 @@ class Task {
   };
   virtual Score score(const torch::Tensor& input, const torch::Tensor& target) { return {loss(input, target), {}}; }
   Score score(const Batch& batch);
-  // Of each sample its class, or its number; undefined: a task that predicts neither.
+  // Of each sample its class, or its number; undefined: a task that predicts neither. What a sample and its target look like,
+  // the data says: Dataset::show(), name_of().
   virtual torch::Tensor predictions(const torch::Tensor& /*input*/) { return {}; }
+  // The perplexity that a mean loss over held-out data means; empty: the task has none.
+  virtual std::optional<double> perplexity(double /*loss*/) const { return std::nullopt; }
   // Multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
   // What throughput counts: tokens of a sample, or 1 where a sample is a row.

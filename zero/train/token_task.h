@@ -5,6 +5,7 @@
 // Local.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ class TokenTask : public Task {
   Score score(const torch::Tensor& input, const torch::Tensor& target) override {
     return {loss_of(input, target, 0), {}};
   }
+  std::optional<double> perplexity(double loss) const override { return std::exp(loss); }
   double flops_per_sample() const override { return options_.flops_per_token * static_cast<double>(options_.context); }
   std::int64_t tokens_per_sample() const override { return options_.context; }
   bool has_tokens() const override { return true; }

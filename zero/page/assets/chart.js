@@ -7,6 +7,8 @@ const kChartHeight = 230;
 const kDot = 7;  // the most that a point reaches beyond its place
 const kGlyphWidth = 11;
 const kMostGlyphs = 4;  // beside each other for one place
+const kNear = 20;  // the farthest that a pointer is from the curve that it points at
+const kNumberWidth = 18, kNumberHeight = 13, kMostNumbers = 3;  // of a run, on its curve
 const kLeft = 54, kToAxis = 6;  // what labels of an axis have; more where one needs it
 
 // Where x belongs in an ascending list: how many are less.
@@ -150,19 +152,38 @@ class Chart {
     lines.forEach((line) => {
       const alike = lines.filter((other) => same(line, other)), turn = alike.indexOf(line), piece = line.dash ? 5 : 12;
       const dash = alike.length > 1 ? `${piece} ${piece * (alike.length - 1)}` : line.dash;
-      const style = `stroke: ${line.color}`;
-      if (line.shown !== line.raw && view.smooth > 0 && !line.dots) drawn.append(element("path", {class: "curve raw", style, d: path(line, line.raw)}));
-      drawn.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": dash, "stroke-dashoffset": -turn * piece}));
+      const style = `stroke: ${line.color}; --dash: ${line.dash || "none"}`, own = element("g", {"data-run": line.run.id});
+      if (line.shown !== line.raw && view.smooth > 0 && !line.dots) own.append(element("path", {class: "curve raw", style, d: path(line, line.raw)}));
+      own.append(element("path", {class: "curve", style, d: path(line, line.shown), "stroke-dasharray": dash, "stroke-dashoffset": -turn * piece}));
       if (line.dots && line.xs.length < 200)
-        for (let i = 0; i < line.xs.length; ++i) drawn.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: Math.min(kDot, 2.6 + 1.4 * (alike.length - 1 - turn)), style: `fill: ${line.color}`}));
+        for (let i = 0; i < line.xs.length; ++i) own.append(element("circle", {cx: X(line.xs[i]), cy: Y(line.shown[i]), r: Math.min(kDot, 2.6 + 1.4 * (alike.length - 1 - turn)), style: `fill: ${line.color}`}));
+      drawn.append(own);
     });
+    drawn.append(...this.numbers(lines, X, Y, box));
     const marks = view.events ? this.marks(lines, X, [x0, x1]) : [];
-    for (const mark of marks) svg.append(element("line", {class: "mark", style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}));
+    for (const mark of marks) svg.append(element("line", {class: "mark", "data-run": mark.run.id, style: `stroke: ${mark.color}`, x1: mark.x, x2: mark.x, y1: box.top, y2: box.bottom}));
     for (const {mark, x} of placedGlyphs(marks, box.right))
-      svg.append(element("text", {class: "glyph", "text-anchor": "middle", x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
+      svg.append(element("text", {class: "glyph", "data-run": mark.run.id, "text-anchor": "middle", x, y: 11, style: `fill: ${mark.color}`}, kGlyphs[mark.kind] || "●"));
     svg.append(drawn);
     this.plot.replaceChildren(svg);
-    this.listen(svg, lines, marks, {width, box, X, xAt: (px) => x0 + (px - box.left) / (box.right - box.left) * (x1 - x0)});
+    this.listen(svg, lines, marks, {width, box, X, Y, xAt: (px) => x0 + (px - box.left) / (box.right - box.left) * (x1 - x0)});
+  }
+
+  // The numbers of runs that have one, along their curves: each run's at other places than another's.
+  numbers(lines, X, Y, box) {
+    const numbered = [...new Set(lines.map((line) => line.run).filter((run) => run.number))];
+    const places = Math.max(1, Math.min(kMostNumbers, Math.floor((box.right - box.left) / (kNumberWidth * numbered.length))));
+    return lines.filter((line) => line.run.number).map((line) => {
+      const drawn = [line.xs.map(X), line.shown.map(Y)], first = drawn[0][0], last = drawn[0][drawn[0].length - 1];
+      const own = element("g", {class: "number", "data-run": line.run.id});
+      for (let place = 0; place < places; ++place) {
+        const x = first + (last - first) * (place + (numbered.indexOf(line.run) + 0.5) / numbered.length) / places, y = valueAt(drawn, x);
+        own.append(element("rect", {x: x - kNumberWidth / 2, y: y - kNumberHeight / 2, width: kNumberWidth, height: kNumberHeight, rx: 4, style: `stroke: ${line.color}`}),
+          element("text", {x, y: y + 3.2, "text-anchor": "middle"}, line.run.number));
+        if (first === last) break;
+      }
+      return own;
+    });
   }
 
   inWords(lines) {
@@ -179,8 +200,19 @@ class Chart {
     return out;
   }
 
-  listen(svg, lines, marks, {width, box, X, xAt}) {
-    const tip = new Tip(this.plot), cross = element("line", {class: "cross", y1: box.top, y2: box.bottom, visibility: "hidden"});
+  // The run whose curve is nearest to x and the pixel py, or null: none is near. Curves do not go on behind their ends.
+  nearest(lines, X, Y, x, py) {
+    let run = null, least = kNear;
+    for (const {run: own, xs, shown} of lines) {
+      const beside = Math.max(0, X(xs[0]) - X(x), X(x) - X(xs[xs.length - 1]));
+      const away = beside + Math.abs(Y(valueAt([xs, shown], x)) - py);
+      if (away < least) [run, least] = [own, away];
+    }
+    return run;
+  }
+
+  listen(svg, lines, marks, {width, box, X, Y, xAt}) {
+    const several = this.view.runs.length > 1, tip = new Tip(this.plot), cross = element("line", {class: "cross", y1: box.top, y2: box.bottom, visibility: "hidden"});
     const chosen = element("rect", {class: "chosen", y: box.top, height: box.bottom - box.top, visibility: "hidden"});
     svg.append(chosen, cross);
     let from = null;
@@ -188,19 +220,24 @@ class Chart {
       const rect = svg.getBoundingClientRect();
       return Math.min(box.right, Math.max(box.left, (event.clientX - rect.left) / rect.width * width));
     };
+    const pyOf = (event) => {
+      const rect = svg.getBoundingClientRect();
+      return (event.clientY - rect.top) / rect.height * kChartHeight;
+    };
     const move = (event) => {
       const px = pxOf(event), x = xAt(px);
       const near = lines.map((line) => {
         const i = placeOf(line.xs, x), before = i > 0 && (i === line.xs.length || x - line.xs[i - 1] < line.xs[i] - x);
         return {line, i: before ? i - 1 : i};
       });
-      const rows = near.map(({line, i}) => [swatch(line.color),
-        `${this.view.runs.length > 1 ? line.run.name + " " : ""}${line.label || ""} `, element("b", {}, say(line.raw[i], this.unit))]);
+      const rows = near.map(({line, i}) => element("span", {"data-run": line.run.id}, several ? swatchOf(line.run) : swatch(line.color),
+        `${several ? line.run.name + " " : ""}${line.label || ""} `, element("b", {}, say(line.raw[i], this.unit))));
       for (const mark of marks.filter((m) => Math.abs(m.x - px) < 7).slice(0, 4)) rows.push(`${kGlyphs[mark.kind] || "●"} ${mark.kind}: ${mark.text}`);
       cross.setAttribute("x1", px);
       cross.setAttribute("x2", px);
       cross.setAttribute("visibility", "visible");
       tip.show(px * this.plot.clientWidth / width, 16, element("b", {}, this.view.xInWords(x)), ...rows);
+      if (several) this.view.light({pointed: this.nearest(lines, X, Y, x, pyOf(event))});
       if (from === null) return;
       chosen.setAttribute("x", Math.min(from, px));
       chosen.setAttribute("width", Math.abs(px - from));
@@ -208,7 +245,12 @@ class Chart {
     };
     svg.addEventListener("pointermove", move);
     svg.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") from = pxOf(event); move(event); });
-    svg.addEventListener("pointerleave", () => { from = null; tip.hide(); cross.setAttribute("visibility", "hidden"); chosen.setAttribute("visibility", "hidden"); });
+    svg.addEventListener("pointerleave", () => {
+      from = null;
+      tip.hide();
+      for (const node of [cross, chosen]) node.setAttribute("visibility", "hidden");
+      this.view.light({pointed: null});
+    });
     svg.addEventListener("pointerup", (event) => {
       const to = pxOf(event), start = from;
       from = null;

@@ -44,7 +44,8 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-const colorOf = (number) => `var(--color-${number % 7})`;
+const kColors = 7;
+const colorOf = (number) => `var(--color-${number % kColors})`;
 // These names have one colour wherever they stand: in charts, bars and timelines.
 const kTagColors = {parameter: colorOf(0), gradient: colorOf(1), master: colorOf(6), moment: colorOf(2),
   gathered: colorOf(5), staging: colorOf(4), activation: colorOf(3), secondary: "var(--soft)"};
@@ -52,6 +53,8 @@ const kPhaseColors = {forward: colorOf(0), backward: colorOf(1), update: colorOf
 const kNamedColors = {total: "var(--text)", ...kTagColors, ...kPhaseColors};
 
 const swatch = (color) => element("span", {class: "swatch", style: `background: ${color}`});
+// Of a run: its colour, and its number where other runs have that colour, too.
+const swatchOf = (run) => run.number ? element("span", {class: "swatch numbered", style: `border-color: ${run.color}`}, run.number) : swatch(run.color);
 const legend = (entries) => element("div", {class: "legend"},
   ...entries.map(([name, color]) => element("span", {}, swatch(color), name)));
 

@@ -38,7 +38,7 @@ const kNoCharts = ["samples", "tokens", "elapsed_seconds", "eval_seconds"];
 const kAxes = [["step", "step"], ["elapsed_seconds", "time"], ["tokens", "tokens"], ["samples", "samples"]];
 
 const view = {
-  runs: [], charts: [], hidden: new Set(), smooth: 0, log: false, events: true, axis: "step", range: null,
+  runs: [], charts: [], hidden: new Set(), pointed: null, focused: null, smooth: 0, log: false, events: true, axis: "step", range: null,
   xOf(run, step) {
     const curve = this.axis === "step" ? null : run.curves[kAxes.find(([, name]) => name === this.axis)[0]];
     return curve ? valueAt(curve, step) : step;
@@ -48,6 +48,16 @@ const view = {
   redraw() {
     for (const chart of this.charts) chart.draw();
     document.getElementById("whole").hidden = this.range === null;
+    this.light({});
+  },
+  // {pointed: run}, {focused: run}; null: none. The run that is pointed at stands out, or else the one that has the focus.
+  light(change) {
+    Object.assign(this, change);
+    const lit = [this.pointed, this.focused].find((run) => run && !this.hidden.has(run));
+    for (const node of document.querySelectorAll("[data-run]")) {
+      node.classList.toggle("dim", lit !== undefined && node.dataset.run !== lit.id);
+      node.classList.toggle("lit", lit !== undefined && node.dataset.run === lit.id);
+    }
   },
 };
 
@@ -85,12 +95,16 @@ function controls(host) {
   const axes = kAxes.filter(([curve], i) => i === 0 || view.runs.every((run) => run.curves[curve])).map(([, name]) => name);
   if (view.runs.length > 1)
     for (const run of view.runs)
-      host.append(element("button", {type: "button", title: "show or hide", onclick: (e) => {
-        const button = e.currentTarget;
-        if (!view.hidden.delete(run)) view.hidden.add(run);
-        button.classList.toggle("off", view.hidden.has(run));
-        view.redraw();
-      }}, ...named(run)));
+      host.append(element("button", {type: "button", title: "show or hide", "data-run": run.id,
+        onclick: (e) => {
+          if (!view.hidden.delete(run)) view.hidden.add(run);
+          e.currentTarget.classList.toggle("off", view.hidden.has(run));
+          view.redraw();
+        },
+        onpointerenter: () => view.light({pointed: run}), onpointerleave: () => view.light({pointed: null}),
+        // A click leaves the focus behind it, where nobody looks any more.
+        onfocus: (e) => view.light({focused: e.currentTarget.matches(":focus-visible") ? run : null}), onblur: () => view.light({focused: null}),
+      }, ...named(run)));
   host.append(
     element("label", {}, "smooth", element("input", {type: "range", id: "smooth", min: 0, max: 99, value: 0,
       oninput: (e) => { view.smooth = Number(e.target.value) / 100; view.redraw(); }})),
@@ -130,7 +144,7 @@ function timelines(runs) {
 
 function build(data) {
   const runs = view.runs = data.runs, single = runs.length === 1;
-  runs.forEach((run, i) => { run.color = colorOf(i); });
+  runs.forEach((run, i) => Object.assign(run, {id: String(i), color: colorOf(i), number: i < kColors ? "" : String(i + 1)}));
   document.getElementById("title").textContent = single ? runs[0].name : runs.map((run) => run.name).join(", ");
   const fact = (run, label) => (run.facts.find(([name]) => name === label) || [])[1];
   const first = runs[0];

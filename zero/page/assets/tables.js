@@ -1,7 +1,7 @@
 "use strict";
 // Tables and bars.
 
-const named = (run) => [swatch(run.color), run.name];
+const named = (run) => [swatchOf(run), run.name];
 
 // rows: [label, cell, ...]; a cell is text or elements.
 function table(head, rows, kind = "") {
@@ -38,7 +38,7 @@ function figureCards(figures) {
 }
 
 // The colour of a run says nothing where there is one, and a tag or a phase has the same.
-const labelOf = (runs, run, text) => (runs.length > 1 ? [swatch(run.color), `${run.name}, ${text}`] : text);
+const labelOf = (runs, run, text) => (runs.length > 1 ? [swatchOf(run), `${run.name}, ${text}`] : text);
 
 function memoryBars(runs) {
   const rows = [];
