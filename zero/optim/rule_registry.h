@@ -72,7 +72,7 @@ inline std::string rule_names(std::optional<RuleNeeds> needs = {}) {
 }
 
 // Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite, and under
-// "optimizer.rule" for a rule that is null, has more states or states of another type.
+// "optimizer.rule" for a rule that is null, or has more states or other ones than an OwnRuleOptions may.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 
 // Those of the rule of that name. Throws ConfigError under "optimizer.name" where there is none.

@@ -50,7 +50,7 @@ std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const Attach
   const auto element_bytes = [&](bool matrices) {  // as they are saved
     std::int64_t own = 4, shared = 0;
     for (const StateSpec& state : rule.states)
-      (state.shared() ? shared : own) += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
+      (state.shared() ? shared : own) += state.kept_by(matrices) ? 4 : 0;
     return copies * own + shared;
   };
   const MatrixChoice is_matrix = matrices_of(attach);
