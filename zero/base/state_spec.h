@@ -31,7 +31,7 @@ enum class StatePer : std::uint8_t { kElement, kRow, kColumn };
 // A value for each element that is updated, in fp32 or in 8 bits by a code, or an fp32 value for each row or column of a matrix;
 // zeros at first. docs/decisions/0065 says why no other type, and nothing for each block of elements.
 struct StateSpec {
-  std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
+  std::string name;                   // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
   StateOf of = StateOf::kAll;
   StatePer per = StatePer::kElement;
