@@ -8,6 +8,7 @@
 #include "../mpirun.h"
 #include "../occurrences.h"
 #include "tests/cli/command.h"
+#include "tests/expect_contains.h"
 
 namespace zero {
 namespace {
@@ -28,7 +29,7 @@ TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
-TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARunAndWithAnAverage) {
+TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARun) {
   for (const char* dtype : {"bf16", "fp16"}) {
     for (const char* name : {"adamw", "lamb", "adafactor", "adamw8bit"}) {
       const auto json = bench("optimizer --mib 1 --name " + std::string(name) + " --dtype " + dtype);
@@ -36,14 +37,42 @@ TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARunAndWithAnAverage) {
       EXPECT_GT(json["ratio_median"].get<double>(), 0) << name;
     }
   }
-  const auto averaged = bench("optimizer --mib 1 --dtype bf16 --ema 0.999");
-  EXPECT_EQ(averaged["ema"], 0.999);
-  EXPECT_GT(averaged["probe_best_s"].get<double>(), 0);
   const Folder folder;
-  EXPECT_EQ(folder.zero("bench optimizer --name adafactor --ema 0.999").status, 2);
   EXPECT_EQ(folder.zero("bench optimizer --ema 1").status, 2);
   EXPECT_EQ(folder.zero("bench optimizer --dtype int8").status, 2);
   EXPECT_EQ(folder.zero("bench optimizer --device cuda --dtype bf16").status, 2);
+}
+
+TEST(Bench, AnAverageIsMeasuredBesideStatesOfEveryKind) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    for (const char* name : {"adamw", "lamb", "adafactor", "adamw8bit", "muon_step"}) {
+      const auto json = bench("optimizer --mib 1 --ema 0.999 --name " + std::string(name) + " --dtype " + dtype);
+      EXPECT_EQ(json["ema"], 0.999) << name;
+      EXPECT_GT(json["probe_best_s"].get<double>(), 0) << name;
+      EXPECT_GT(json["ratio_median"].get<double>(), 0) << name;
+    }
+  }
+}
+
+TEST(Bench, MuonsPassesAreMeasuredEachByItself) {
+  for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+    for (const char* name : {"muon_direct", "muon_step"}) {
+      const auto json = bench("optimizer --mib 1 --threads 2 --name " + std::string(name) + " --dtype " + dtype);
+      EXPECT_EQ(json["name"], name);
+      EXPECT_DOUBLE_EQ(json["ratio_median"].get<double>(),
+                       json["probe_median_s"].get<double>() / json["update_median_s"].get<double>());
+    }
+  }
+  const Folder folder;
+  const std::string direct = folder.zero("bench optimizer --mib 1 --name muon_direct --dtype bf16").output;
+  EXPECT_CONTAINS(direct, "2 arrays of 1 MiB and 1 in bf16");  // momentum and directions; gradient
+  const std::string step = folder.zero("bench optimizer --mib 1 --name muon_step --dtype bf16").output;
+  EXPECT_CONTAINS(step, "2 arrays of 1 MiB and 1 in bf16");  // parameter and directions; the rounded parameter
+  const Ran averaged = folder.zero("bench optimizer --name muon_direct --ema 0.999");
+  EXPECT_EQ(averaged.status, 2);
+  EXPECT_CONTAINS(averaged.errors, "--ema = 0.999: muon_direct changes no weights");
+  EXPECT_CONTAINS(averaged.errors, "measure muon_step");
+  EXPECT_EQ(folder.zero("bench optimizer --name muon").status, 2) << "as a whole it is products: zero bench muon";
 }
 
 TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {

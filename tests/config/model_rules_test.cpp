@@ -27,7 +27,7 @@ TEST(ModelRules, EveryKeyOfAModelIsSomeModels) {
   for (const Option& option : options()) EXPECT_NE(models_that_take(option.name), "") << option.name;
 }
 
-TEST(ModelRules, NamesAreJoinedAsInASentence) {
+TEST(ModelRules, ModelsAreNamedByTheTable) {
   EXPECT_EQ(models_that_read("tsv"), "bert");
   EXPECT_EQ(models_that_read("csv"), "mlp or linear");
   EXPECT_EQ(models_that_take("model.width"), "gpt2, llama or bert");

@@ -46,6 +46,13 @@ TEST(OptionHelp, AKeyOfTheOptimizerEndsWithTheRulesThatReadIt) {
   EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
 }
 
+TEST(OptionHelp, AKeyOfTheModelEndsWithTheModelsThatTakeIt) {
+  const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
+  EXPECT_EQ(help("model.width"), "features of a token. Of gpt2, llama and bert");
+  EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. Of mlp");
+  EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "every model's";
+}
+
 TEST(OptionHelp, EveryKeyOfTheOptimizerIsReadByARuleAndEveryKeyOfARuleIsOne) {
   for (const Option& option : options())
     EXPECT_TRUE(std::ranges::any_of(kRuleTable, [&](const RuleRow& row) { return row.reads(option.name); }))

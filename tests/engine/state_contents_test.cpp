@@ -95,25 +95,22 @@ TEST(StateContents, AStoredNanReachesTheMaster) {
   });
 }
 
-TEST(StateContents, AnOptimizerHasStatesOfAnyNumberNameAndType) {
+TEST(StateContents, AnOptimizerHasStatesOfAnyNumberAndName) {
   on_ranks(2, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(), {});
-    const std::vector<StateSpec> wanted{
-        {.name = "momentum"}, {.name = "row", .dtype = DType::kBFloat16}, {.name = "column"}};
+    const std::vector<StateSpec> wanted{{.name = "momentum"}, {.name = "second"}, {.name = "last"}};
     ShardedState state(units, place(3, Reduce::kAuto, 1), wanted, comm, ledger);
     StateContents& contents = state.contents();
     ASSERT_EQ(contents.num_saved_states(0), 4);
-    EXPECT_EQ(contents.saved_dtype(0, 1), DType::kFloat32);
-    EXPECT_EQ(contents.saved_dtype(0, 2), DType::kBFloat16);
     contents.write_held(0, 2, [](std::int64_t, std::span<float> out) { std::ranges::fill(out, 1.5F); });
     std::int64_t numel = 0;
     contents.read_shard(0, 2, [&](std::int64_t, std::span<const std::byte> elements) {
-      numel += std::ssize(elements) / 2;
-      EXPECT_EQ(load_element(elements.data(), DType::kBFloat16, 0), 1.5F);
+      numel += std::ssize(elements) / 4;
+      EXPECT_EQ(load_element(elements.data(), DType::kFloat32, 0), 1.5F);
     });
     EXPECT_EQ(numel, state.shard(0).numel);
-    EXPECT_EQ(state.arrays().optimizer[2].state.name, "column");
+    EXPECT_EQ(state.arrays().optimizer[2].state.name, "last");
   });
 }
 

@@ -284,7 +284,6 @@ TEST(UpdateRule, OfAUserIsRefusedWithStatesThatNobodyWouldKeep) {
     return message_of<ConfigError>(
         [&] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<Keeps>(std::move(state))}); });
   };
-  EXPECT_TRUE(says(refusal({.name = "a", .dtype = DType::kBFloat16}), "its state a is not fp32"));
   EXPECT_TRUE(says(refusal({.name = "a", .per = StatePer::kRow}), "it has no factors()"));
   EXPECT_TRUE(says(refusal({.name = "a", .of = StateOf::kMatrices}), "neither matrices() nor factors()"));
   EXPECT_TRUE(says(refusal({.name = "a", .outer = true}), "of an outer step"));

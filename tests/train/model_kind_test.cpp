@@ -34,6 +34,9 @@ TEST(ModelKinds, AModelIsNotGivenDataThatItCannotRead) {
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape), "model.name = gpt2"));
   EXPECT_TRUE(says(refusal_of_task(some_mlp({8, 2}), kTextShape), "model.name = mlp"));
   EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
+  EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape),
+                   "use [data] kind text or tokens, or model.name mlp, cnn, rnn, lstm or gru"))
+      << "those that read these data";
   EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape),
                    "use gpt2, llama, bert, mlp, cnn, rnn, lstm, gru or linear"));
 }
@@ -48,7 +51,7 @@ TEST(ModelKinds, OnlyBlocksAreComputedAgain) {
   EXPECT_TRUE(says(refusal_of_task(options, kImageShape),
                    "train.checkpoint_activations = true: model.name = mlp has no blocks"));
   options.name = "linear";
-  EXPECT_TRUE(says(refusal_of_task(options, kTableShape), "set it to false, or use model.name gpt2"));
+  EXPECT_TRUE(says(refusal_of_task(options, kTableShape), "set it to false, or use model.name gpt2, llama or bert"));
 }
 
 TEST(ModelKinds, EachIsFoundByItsName) {

@@ -13,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/dtype.h"
-
 namespace zero {
 
 // How a state keeps its values.
@@ -30,11 +28,10 @@ enum class StateOf : std::uint8_t { kAll, kMatrices, kOthers };
 // fp32, and every rank holds it whole, on the device.
 enum class StatePer : std::uint8_t { kElement, kRow, kColumn };
 
-// A value of `dtype` for each element that is updated, or for each row or column of a matrix; zeros at first. Update rules have
-// states of fp32 alone, or in 8 bits by a code: another `dtype` is refused.
+// A value for each element that is updated, in fp32 or in 8 bits by a code, or an fp32 value for each row or column of a matrix;
+// zeros at first. docs/decisions/0065 says why no other type, and nothing for each block of elements.
 struct StateSpec {
-  std::string name;  // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
-  DType dtype = DType::kFloat32;
+  std::string name;                   // torch.optim's: "exp_avg", "exp_avg_sq", "momentum_buffer"
   StateCode code = StateCode::kNone;  // another: the values are kept in 8 bits, and read and saved as fp32
   StateOf of = StateOf::kAll;
   StatePer per = StatePer::kElement;
@@ -50,7 +47,7 @@ struct StateSpec {
     return per == StatePer::kRow ? rows : per == StatePer::kColumn ? columns : rows * columns;
   }
   // Of one element, without its share of a scale; of a row or a column.
-  std::int64_t value_bytes() const { return coded() ? 1 : static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t value_bytes() const { return coded() ? 1 : static_cast<std::int64_t>(sizeof(float)); }
   bool operator==(const StateSpec&) const = default;
 };
 

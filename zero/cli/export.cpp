@@ -10,6 +10,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/name_lists.h"
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/transformers_config.h"
 #include "zero/checkpoint/whole_checkpoint.h"
@@ -96,7 +97,8 @@ std::string add_config(const std::optional<TransformersModel>& model, const fs::
 int run_export(Arguments arguments) {
   CLI::App app(
       "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
-      "and the config.json that transformers needs to load a gpt2, llama or bert.",
+      "and the config.json that transformers needs to load a " +
+          names_where(kModelTable, &ModelRow::published) + ".",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;

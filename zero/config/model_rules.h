@@ -26,8 +26,4 @@ std::span<const std::string_view> kinds_that_take(std::string_view key);
 // "sgd or muon": the update rules that read a key, by their optimizer.name.
 std::string rules_that_read(std::string_view key);
 
-// "a, b or c", "a, b and c"
-std::string one_of(std::span<const std::string_view> names);
-std::string all_of(std::span<const std::string_view> names);
-
 }  // namespace zero

@@ -8,10 +8,11 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error.h"
-#include "zero/config/model_rules.h"
+#include "zero/base/name_lists.h"
 #include "zero/config/option.h"
 #include "zero/config/suggest.h"
 #include "zero/optim/rule_registry.h"
+#include "zero/train/model_table.h"
 
 namespace zero {
 namespace {
@@ -39,6 +40,15 @@ std::vector<std::pair<std::string, std::vector<std::string_view>>> readers_of(st
   return readers;
 }
 
+// The models that take a key; none where all do.
+std::vector<std::string_view> takers_of(std::string_view name) {
+  std::vector<std::string_view> takers;
+  for (const ModelRow& row : kModelTable)
+    if (row.takes(name)) takers.push_back(row.name);
+  if (takers.size() == kModelTable.size()) takers.clear();
+  return takers;
+}
+
 }  // namespace
 
 std::string help_of(const Option& option) {
@@ -47,7 +57,8 @@ std::string help_of(const Option& option) {
     text += fmt::format("{} {}{}{}", first ? ". Of" : "; of", all_of(rules), remark.empty() ? "" : ": ", remark);
     first = false;
   }
-  return text;
+  const std::vector<std::string_view> takers = takers_of(option.name);
+  return takers.empty() ? text : text + ". Of " + all_of(takers);
 }
 
 std::string options_overview() {

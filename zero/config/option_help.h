@@ -12,7 +12,8 @@ namespace zero {
 
 struct Option;
 
-// The option's help; of a key of [optimizer] then the rules that read it, unless all do, and their notes (RuleRow::keys).
+// The option's help; of a key of [optimizer] then the rules that read it, unless all do, and their notes (RuleRow::keys); of a
+// key of [model] the models that take it, unless all do.
 std::string help_of(const Option& option);
 
 std::string options_overview();

@@ -2,8 +2,8 @@
 // that uses it and has an option of its own for it. That line stands in zero/cli/torch_verbs/job.cpp; of comm.* in
 // train.cpp beside it; of the launcher's keys (run.max_restarts, run.min_ranks) in zero/cli/train.cpp. A key that not all
 // models take also stands in zero/train/model_table.h. A key of an update rule is a member in zero/optim/rule_keys.h instead,
-// and the rule's options read it; its help ends with the rules that do (help_of()). A rule between keys goes into rules.cpp. File, environment,
-// command line, help, manual page and completion follow from the row.
+// and the rule's options read it. The help of either ends with the models or rules that do (help_of()). A rule between keys goes
+// into rules.cpp. File, environment, command line, help, manual page and completion follow from the row.
 #include <algorithm>
 #include <array>
 
@@ -66,18 +66,18 @@ constexpr auto kSync = &Config::sync;
 // clang-format off
 constexpr std::array kOptions{
     Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kNamesOf<kModelTable>, "architecture of the model"},
-    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "blocks of a gpt2, llama or bert; layers of an rnn, lstm or gru"},
-    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a token in a gpt2, llama or bert"},
-    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a block of a gpt2, llama or bert; must divide width"},
-    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kNatural, kFree, "features of each layer of an rnn, lstm or gru (0: 128), or of the feed-forward part of a llama (0: 8/3 of width, up to a multiple of 32) or a bert (0: 4 times width)"},
-    Option{"model.kv_heads", at<kModel, &ModelConfig::kv_heads>, kNatural, kFree, "heads of keys and values in a llama; must divide heads; 0: as many as heads"},
+    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "layers, or blocks of a transformer"},
+    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a token"},
+    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a block; must divide width"},
+    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kNatural, kFree, "features of each layer of a recurrent network (0: 128), or of the feed-forward part of a block (0: of a llama 8/3 of width, up to a multiple of 32; of a bert 4 times width)"},
+    Option{"model.kv_heads", at<kModel, &ModelConfig::kv_heads>, kNatural, kFree, "heads of keys and values; must divide heads; 0: as many as heads"},
     Option{"model.context", at<kModel, &ModelConfig::context>, kPositive, kFree, "most tokens that a model of tokens sees at once"},
     Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural, kFree, "number of different tokens; 0: as many as the data has"},
     Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne, kFree, "probability with which an activation is dropped"},
-    Option{"model.rope_theta", at<kModel, &ModelConfig::rope_theta>, kAboveZero, kFree, "base of a llama's rotary positions"},
-    Option{"model.norm_eps", at<kModel, &ModelConfig::norm_eps>, kAboveZero, kFree, "a llama's guard against division by zero in its norms"},
-    Option{"model.tie_embeddings", at<kModel, &ModelConfig::tie_embeddings>, kAny, kFree, "use the token embedding of a llama as its head, too"},
-    Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "features of each layer of an mlp, the input first"},
+    Option{"model.rope_theta", at<kModel, &ModelConfig::rope_theta>, kAboveZero, kFree, "base of rotary positions"},
+    Option{"model.norm_eps", at<kModel, &ModelConfig::norm_eps>, kAboveZero, kFree, "guard against division by zero in norms"},
+    Option{"model.tie_embeddings", at<kModel, &ModelConfig::tie_embeddings>, kAny, kFree, "use the token embedding as the head, too"},
+    Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive, kFree, "features of each layer, the input first"},
     Option{"model.init", at<kModel, &ModelConfig::init>, kAny, kFree, "first weights: a safetensors file, the index of several, or a folder with either; empty: random, from train.seed"},
 
     Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kWordsOf<kDataKinds>, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text; their class is whether their words are in order"},
@@ -108,7 +108,7 @@ constexpr std::array kOptions{
     Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne, kFree, "part of each target that is spread evenly over all classes or tokens; the validation loss is without it"},
     Option{"train.gradient_noise", at<kTrain, &TrainConfig::gradient_noise>, kNotNegative, kFree, "variance of the Gaussian noise that is added to each element of the first step's gradient, before it is clipped; after t steps it is this / (1 + t)^0.55. Such as 0.01; 0: none"},
     Option{"train.ema", at<kTrain, &TrainConfig::ema>, kBelowOne, kFree, "decay of a moving average of the weights, such as 0.999: evaluated beside them, and written as model_ema.safetensors; 4 bytes a parameter, split as the optimizer's states; 0: none"},
-    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute the blocks of a gpt2, llama or bert again in the backward pass: less memory, more time, the same bits"},
+    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny, kFree, "compute a transformer's blocks again in the backward pass: less memory, more time, the same bits"},
     Option{"train.offload_activations", at<kTrain, &TrainConfig::offload_activations>, kAny, kWordsOf<kActivationTiers>, "tier for the inputs of checkpointed blocks until the backward pass; disk: in zero.disk. They count in host_memory or disk_memory. Needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "seed of first weights, order of samples and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between two evaluations; 0: one at the end alone"},

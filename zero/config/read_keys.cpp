@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/name_lists.h"
 #include "zero/config/choices.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/base/name_lists.h"
 #include "zero/config/device_rules.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
@@ -131,7 +132,7 @@ void check_checkpoint(const LoadedConfig& loaded) {
   if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
-           "set it to false, or use model.name gpt2, llama or bert");
+           "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   }
   if (config.train.offload_activations == "none") return;
   if (!config.train.checkpoint_activations) {

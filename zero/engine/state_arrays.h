@@ -1,5 +1,5 @@
 // StateArrays: what a rank holds of every unit, an array a state: parameter, gradient, master, and the states that the
-// optimizer asks for, by name. How many those are, and of what type, nobody assumes.
+// optimizer asks for, by name. How many those are, nobody assumes.
 //
 //   for (const auto& each : state.arrays().optimizer) print(each.state.name);        // "exp_avg", "exp_avg_sq"
 #pragma once

@@ -98,7 +98,7 @@ void StateContents::store(int index, const std::byte* whole) {
 }
 
 DType StateContents::saved_dtype(int unit, int state) const {
-  if (state > 0) return optimizer(state).state.dtype;
+  if (state > 0) return DType::kFloat32;
   return arrays().master.has(unit) ? DType::kFloat32 : state_.unit(unit).dtype;
 }
 
@@ -200,7 +200,7 @@ void StateContents::write_held(int index, int state, const WriteFill& fill) {
   if (state > 0 && optimizer(state).state.coded()) {
     write_coded(index, optimizer(state), fill);
   } else if (state > 0) {
-    write(optimizer(state).array, state_.update_range(index), optimizer(state).state.dtype);
+    write(optimizer(state).array, state_.update_range(index), DType::kFloat32);
   } else {
     write(arrays().parameter, state_.parameter_range(index), state_.unit(index).dtype);
     write(arrays().master, state_.update_range(index), DType::kFloat32);

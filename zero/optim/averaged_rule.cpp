@@ -10,25 +10,19 @@
 #include <hwy/highway.h>
 
 #include "zero/base/error.h"
+#include "zero/optim/for_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class D>
-HWY_INLINE void average_lanes(D d, const float* HWY_RESTRICT parameter, float* HWY_RESTRICT average, float weight) {
-  const auto ema = hn::LoadU(d, average);
-  const auto apart = hn::Sub(hn::LoadU(d, parameter), ema);
-  hn::StoreU(hn::Add(ema, hn::Mul(hn::Set(d, weight), apart)), d, average);
-}
-
 void average_target(const float* HWY_RESTRICT parameter, float* HWY_RESTRICT average, std::int64_t numel,
                     float weight) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= numel; i += lanes) average_lanes(d, parameter + i, average + i, weight);
-  for (; i < numel; ++i) average_lanes(hn::CappedTag<float, 1>(), parameter + i, average + i, weight);
+  for_lanes(0, static_cast<std::size_t>(numel), [&](auto d, std::size_t i) {
+    const auto ema = hn::LoadU(d, average + i);
+    const auto apart = hn::Sub(hn::LoadU(d, parameter + i), ema);
+    hn::StoreU(hn::Add(ema, hn::Mul(hn::Set(d, weight), apart)), d, average + i);
+  });
 }
 
 }  // namespace zero::HWY_NAMESPACE

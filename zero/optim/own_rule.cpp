@@ -51,8 +51,7 @@ class SharedRule final : public UpdateRule {
 std::string unkept_states(const UpdateRule& rule, const std::vector<StateSpec>& states) {
   if (states.size() > kMostOwnStates) return fmt::format("it has {} states", states.size());
   for (const StateSpec& state : states) {
-    if (state.dtype != DType::kFloat32 || state.outer)
-      return fmt::format("its state {} is {}", state.name, state.outer ? "of an outer step" : "not fp32");
+    if (state.outer) return fmt::format("its state {} is of an outer step", state.name);
     if (state.per != StatePer::kElement && rule.factors() == nullptr)
       return fmt::format("its state {} is of rows or columns, and it has no factors()", state.name);
     if (state.of != StateOf::kAll && needs_of(rule) != RuleNeeds::kMatrices &&

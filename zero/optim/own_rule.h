@@ -21,8 +21,8 @@ struct OwnRuleOptions {
 
 using OwnRule = OwnRuleOptions;
 
-// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, states neither of fp32
-// nor in 8 bits, or states of rows, columns or matrices that it has no factors() or matrices() for.
+// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, a state of an outer step,
+// or states of rows, columns or matrices that it has no factors() or matrices() for.
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
 
 }  // namespace zero

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "zero/base/check.h"
+#include "zero/base/name_lists.h"
 #include "zero/optim/adafactor_rule.h"
 #include "zero/optim/adam_rule.h"
 #include "zero/optim/adamw8bit_rule.h"
@@ -62,17 +63,11 @@ inline const RuleRow& rule_row(std::string_view name) {
 
 // "a, b or c": all rules, or those that need this of a parameter. Inline, as the configuration is not linked with this room.
 inline std::string rule_names(std::optional<RuleNeeds> needs = {}) {
-  std::vector<std::string_view> names;
-  for (const RuleRow& row : kRuleTable)
-    if (!needs || row.needs == *needs) names.push_back(row.name);
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text.append(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ").append(names[i]);
-  return text;
+  return names_where(kRuleTable, [&](const RuleRow& row) { return !needs || row.needs == *needs; });
 }
 
 // Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite, and under
-// "optimizer.rule" for a rule that is null, has more states or states of another type.
+// "optimizer.rule" for a rule that is null, or has more states or other ones than an OwnRuleOptions may.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 
 // Those of the rule of that name. Throws ConfigError under "optimizer.name" where there is none.

@@ -77,7 +77,8 @@ constexpr int kOldGradients = 4;      // staleness of the ways that are tried
 constexpr int kRanksAServer = 8;      // of the same
 constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
 
-// Ways with servers, where those can run: beside a plan that can be trained so.
+// Ways with servers, where those can run: beside a plan that can be trained so, and on no more ranks than a RankSet holds. A line
+// names each way by the flags that train so.
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;

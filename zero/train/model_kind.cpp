@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/name_lists.h"
 #include "zero/train/bert_task.h"
 #include "zero/train/gpt2_task.h"
 #include "zero/train/image_task.h"
@@ -18,9 +19,6 @@
 
 namespace zero {
 namespace {
-
-constexpr std::string_view kImagesOrTokens = "images and their classes, or tokens";
-constexpr std::string_view kUseImagesOrTokens = "use [data] kind mnist, images, text or tokens";
 
 bool is_tokens(const SampleShape& data) {
   return data.context != 0 && data.vocab == 0;
@@ -48,42 +46,32 @@ std::optional<SampleShape> unplanned_shape(const ModelOptions& /*model*/, DataKi
 constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::make) make) {
   return {.name = name,
           .reads = is_rows_with_a_class_or_tokens,
-          .reads_what = kImagesOrTokens,
-          .data_remedy = kUseImagesOrTokens,
+          .reads_what = "images and their classes, or tokens",
           .planned_shape = token_shape,
           .make = make};
 }
 
 // Most common first.
 constexpr std::array<ModelKind, 9> kModelKinds{{
-    {.name = "gpt2",
-     .reads = is_tokens,
-     .reads_what = "tokens",
-     .data_remedy = "use [data] kind text or tokens, or model.name mlp",
-     .planned_shape = token_shape,
-     .make = make_gpt2_task},
+    {.name = "gpt2", .reads = is_tokens, .reads_what = "tokens", .planned_shape = token_shape, .make = make_gpt2_task},
     {.name = "llama",
      .reads = is_tokens,
      .reads_what = "tokens",
-     .data_remedy = "use [data] kind text or tokens, or model.name mlp",
      .planned_shape = token_shape,
      .make = make_llama_task},
     {.name = "bert",
      .reads = is_texts_with_a_class,
      .reads_what = "texts and their classes",
-     .data_remedy = "use [data] kind tsv or word_order, or model.name gpt2",
      .planned_shape = bert_shape,
      .make = make_bert_task},
     {.name = "mlp",
      .reads = is_rows,
      .reads_what = "rows of numbers",
-     .data_remedy = "use [data] kind mnist, images or csv, or model.name gpt2",
      .planned_shape = mlp_shape,
      .make = make_mlp_task},
     {.name = "cnn",
      .reads = is_rows_with_a_class,
      .reads_what = "images and their classes",
-     .data_remedy = "use [data] kind mnist or images",
      .planned_shape = unplanned_shape,
      .make = make_cnn_task},
     recurrent_kind("rnn", make_rnn_task),
@@ -92,19 +80,15 @@ constexpr std::array<ModelKind, 9> kModelKinds{{
     {.name = "linear",
      .reads = is_rows_with_a_number,
      .reads_what = "numbers and a number to predict",
-     .data_remedy = "use [data] kind csv",
      .planned_shape = unplanned_shape,
      .make = make_linear_task},
 }};
 
-// "gpt2, mlp or linear"
-std::string all_names() {
-  std::string names;
-  for (const ModelKind& kind : kModelKinds) {
-    const char* const before = &kind == &kModelKinds.front() ? "" : &kind == &kModelKinds.back() ? " or " : ", ";
-    names += fmt::format("{}{}", before, kind.name);
-  }
-  return names;
+// What to write where a model does not read the data.
+std::string data_remedy(const ModelKind& kind, const SampleShape& data) {
+  const std::string others = names_where(kModelKinds, [&](const ModelKind& other) { return other.reads(data); });
+  return fmt::format("use [data] kind {}{}{}", one_of(model_row(kind.name).kinds),
+                     others.empty() ? "" : ", or model.name ", others);
 }
 
 }  // namespace
@@ -115,7 +99,9 @@ std::span<const ModelKind> model_kinds() {
 
 const ModelKind& model_kind(std::string_view name) {
   const auto found = std::ranges::find(kModelKinds, name, &ModelKind::name);
-  if (found == kModelKinds.end()) throw ConfigError("model.name", name, "no such model", "use " + all_names());
+  if (found == kModelKinds.end())
+    throw ConfigError("model.name", name, "no such model",
+                      "use " + names_where(kModelTable, [](const ModelRow&) { return true; }));
   return *found;
 }
 
@@ -123,11 +109,11 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
   const ModelKind& kind = model_kind(model.name);
   if (!kind.reads(data))
     throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", kind.reads_what),
-                      kind.data_remedy);
+                      data_remedy(kind, data));
   if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",
                       fmt::format("model.name = {} has no blocks to compute again", model.name),
-                      "set it to false, or use model.name gpt2, llama or bert");
+                      "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   if (model.label_smoothing > 0 && data.classes == 0)
     throw ConfigError("train.label_smoothing", fmt::format("{}", model.label_smoothing),
                       "the targets of this data are numbers, not classes", "leave it 0");

@@ -25,8 +25,7 @@ namespace zero {
 struct ModelKind {
   std::string_view name;  // of its row in kModelTable
   bool (*reads)(const SampleShape& data);
-  std::string_view reads_what;   // "tokens"
-  std::string_view data_remedy;  // where the data is something else
+  std::string_view reads_what;  // "tokens"
   // The shape of the data, `context` tokens a sample, where the options say it; nothing: only the data knows.
   std::optional<SampleShape> (*planned_shape)(const ModelOptions& model, DataKind data, std::int64_t context);
   std::unique_ptr<Task> (*make)(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);

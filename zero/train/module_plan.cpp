@@ -49,8 +49,7 @@ std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const Attach
   const int copies = attach.local ? mesh_of(world, attach).copies : 1;
   const auto element_bytes = [&](bool matrices) {  // as they are saved
     std::int64_t own = 4, shared = 0;
-    for (const StateSpec& state : rule.states)
-      (state.shared() ? shared : own) += state.kept_by(matrices) ? static_cast<std::int64_t>(size_of(state.dtype)) : 0;
+    for (const StateSpec& state : rule.states) (state.shared() ? shared : own) += state.kept_by(matrices) ? 4 : 0;
     return copies * own + shared;
   };
   const MatrixChoice is_matrix = matrices_of(attach);

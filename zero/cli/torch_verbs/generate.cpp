@@ -12,6 +12,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/machine.h"
+#include "zero/base/name_lists.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/cli/torch_verbs/verbs.h"
@@ -37,7 +38,9 @@ std::string token_weight_of(const Config& config, const std::string& run) {
     throw ConfigError(
         "RUN", run,
         fmt::format("trained a {} on data.kind {}, which writes no text", config.model.name, config.data.kind),
-        "name the run of a language model: a gpt2, llama, rnn, lstm or gru on text or tokens");
+        fmt::format("name the run of a language model: a {} on {}",
+                    names_where(kModelTable, [](const ModelRow& row) { return row.reads("text"); }),
+                    one_of(model_words::kTokens)));
   return std::string(model_row(config.model.name).token_weight);
 }
 
