@@ -3,8 +3,8 @@
 //
 //   PushLog log(files.pushes, /*clock=*/0);       // a new file; of a run that goes on: a line that says so
 //   log.add({.worker = 2, .clock = 17});
-//   log.flush();                                     // written, in one write(2)
 //   log.end(40);                                     // all 40 clocks are done: no event follows
+//   log.flush();                                     // written, in one write(2)
 //   std::deque<PushEvent> events = PushLog::read(path);
 //
 // Each line ends with a sum over all lines until it, and the last line says that the run did all its steps: a line that was
