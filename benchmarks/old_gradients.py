@@ -2,11 +2,12 @@
 """What a model has learned from gradients of older weights: momentum SGD with eight workers, over several seeds.
 
     python3 benchmarks/old_gradients.py                     # seeds 1, 2 and 3
-    python3 benchmarks/old_gradients.py --seeds 1 --steps 300
+    python3 benchmarks/old_gradients.py --seeds 1 --steps 300 --compensation 10
 
 The perceptron of examples/mnist_mlp with SGD of learning rate 0.05 and momentum 0.9. Rows: two ranks that wait for each other,
 and eight workers of one server whose gradients are some seven updates old, counted with lr / (1 + age) (sync.stale_lr 1, the
-default) and in full (0); each without and with clipping. A cell is the validation accuracy after the last step.
+default) and in full (0), as they come and corrected for the updates since (sync.compensation); each without and with clipping. A
+cell is the validation accuracy after the last step.
 """
 
 import argparse
@@ -23,17 +24,23 @@ from training_run import ROOT, find_zero, print_table
 KEYS = {"optimizer.name": "sgd", "optimizer.lr": 0.05, "optimizer.momentum": 0.9, "optimizer.weight_decay": 0, "schedule.name": "constant",
         "train.eval_every": 0, "train.sample": 0, "run.threads": 1, "checkpoint.every": 0}
 SERVED = {"sync.mode": "async", "sync.staleness": 8}
-ROWS = {  # name: (ranks, keys)
-    "two ranks, no servers": (2, {}),
-    "eight workers, sync.stale_lr 1": (9, SERVED),
-    "eight workers, sync.stale_lr 0": (9, {**SERVED, "sync.stale_lr": 0}),
-}
+
+
+def rows(compensation):
+    """Of the table: name: (ranks, keys)."""
+    found = {"two ranks, no servers": (2, {})}
+    for exponent in (1, 0):
+        keys = {**SERVED, "sync.stale_lr": exponent}
+        found[f"eight workers, sync.stale_lr {exponent}"] = (9, keys)
+        found[f"the same, sync.compensation {compensation:g}"] = (9, {**keys, "sync.compensation": compensation})
+    return found
 
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--seeds", default="1,2,3")
     a.add_argument("--steps", type=int, default=600)
+    a.add_argument("--compensation", type=float, default=1, help="sync.compensation of the corrected rows")
     a.add_argument("--zero", default=find_zero())
     return a.parse_args()
 
@@ -56,7 +63,7 @@ def main():
     table = []
     with tempfile.TemporaryDirectory() as folder:
         for clip in (0, 1):
-            for name, (ranks, keys) in ROWS.items():
+            for name, (ranks, keys) in rows(args.compensation).items():
                 reports = [trained(args, ranks, {**keys, "train.clip": clip}, seed, Path(folder)) for seed in seeds]
                 found = [100 * report["val_accuracy"] for report in reports]
                 ages = [report["served"]["mean_age"] for report in reports if "served" in report]

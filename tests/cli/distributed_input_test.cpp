@@ -57,6 +57,12 @@ TEST_F(DistributedInput, MoreServersThanRanksAndAQuorumAboveTheWorkersAreRefused
                  "use sync.mode stale or async");
 }
 
+TEST_F(DistributedInput, AStalenessOfCopiesThatTrainApartIsRefused) {
+  expect_refused("-n 2 --sync.mode local --sync.staleness 1",
+                 "sync.staleness = 1: with sync.mode local no gradient is stale",
+                 "leave it out, or use sync.mode stale or async");
+}
+
 // Codecs are for weights, gradients and differences of copies. What steers a run has no key.
 TEST_F(DistributedInput, ACodecOnControlTrafficIsRefused) {
   expect_refused("-n 2 --comm.control_wire int8", "comm.control_wire", "outer_wire");

@@ -1,6 +1,7 @@
 // Servers: `--sync.servers`, `--sync.mode stale` and `async`, from the command to the run folder.
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -34,6 +35,24 @@ TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
   EXPECT_EQ(runs.back().at("parameters_sha256"), plain.at("parameters_sha256"));
   for (const Json& run : runs) EXPECT_EQ(run.at("grad_norms"), plain.at("grad_norms"));
   for (const Json& norm : plain.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
+}
+
+TEST_F(Served, OneWorkerAndOneServerHaveTheBitsOfOneRankAlone) {
+  const Json alone = report_of("-n 1", "alone");
+  ASSERT_TRUE(alone.is_object());
+  std::vector<std::string> transports{"shared_memory"};
+  if (ZERO_HAS_GLOO) transports.emplace_back("gloo");
+  for (const std::string& transport : transports) {
+    const Json served =
+        report_of("-n 2 --sync.mode async --sync.servers 1 --comm.transport " + transport, "served-" + transport);
+    ASSERT_TRUE(served.is_object()) << transport;
+    EXPECT_EQ(served.at("transport"), transport);
+    EXPECT_EQ(served.at("loss_bits"), alone.at("loss_bits")) << transport;
+    EXPECT_EQ(served.at("grad_norms"), alone.at("grad_norms")) << transport;
+    EXPECT_EQ(served.at("parameters_sha256"), alone.at("parameters_sha256")) << transport;
+    EXPECT_EQ(served.at("served").at("most_age"), 0) << transport;
+  }
+  for (const Json& norm : alone.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
 TEST_F(Served, StaleRunsGoOnWithTheBitsOfAnUninterruptedRun) {
@@ -106,6 +125,22 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
   EXPECT_CONTAINS(changed.errors, "give the folder of a run as `zero train` left it");
   for (const char* refused : {"other", "changed"})
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
+}
+
+TEST_F(Served, ALogWhoseLastLinesAreMissingIsNotReplayed) {
+  const std::string async = "-n 3 --sync.mode async --sync.staleness 2 ";
+  ASSERT_TRUE(report_of(async, "recorded").is_object());
+  std::string log = folder_.read("recorded/pushes.log");
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1 + 2 * 8 + 1) << "a line for each push, between the first and the last";
+  for (const int left : {17, 8}) {  // lines: one is missing, and ten are
+    while (std::ranges::count(log, '\n') > left) log.erase(log.rfind('\n', log.size() - 2) + 1);
+    folder_.write("recorded/pushes.log", log);
+    const Ran cut = folder_.zero("train c.toml --run.dir cut --replay recorded " + async);
+    EXPECT_EQ(cut.status, 2) << cut.output;
+    EXPECT_CONTAINS(cut.errors, fmt::format("recorded/pushes.log: line {}: the log ends here", left));
+    EXPECT_CONTAINS(cut.errors, "give the folder of a run that did all its steps");
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "cut")) << left;
+  }
 }
 
 TEST_F(Served, BytesAreThoseOfTheFormula) {

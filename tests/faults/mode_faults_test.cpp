@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,10 +54,12 @@ std::vector<Mode> modes() {
   std::vector<Mode> all{
       {"local", local, kBits},
       {"async", with({"--sync.mode", "async", "--sync.staleness", "2"}, in_memory), kGradients},
+      {"sync", {}, kBits},
       {"stale", {"--sync.mode", "stale", "--sync.staleness", "1"}, kBits},
       {"fragments", with(local, {"--sync.fragments", "2", "--sync.overlap", "2"}), kBits},
       {"topk", with(local, {"--comm.outer_wire", "topk"}), kBits},
       {"groups", {"--zero.group", "2"}, kBits},
+      {"coded_groups", {"--zero.group", "2", "--comm.outer_wire", "int8"}, kBits},
       {"secondary", {"--zero.secondary_group", "2"}, kBits},
       {"hash", {"--zero.shards", "hash", "--train.clip", "0"}, kBits},
       {"whole", {"--zero.shards", "whole"}, kBits},
@@ -67,10 +70,11 @@ std::vector<Mode> modes() {
       {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, kQuorum},
       {"shares", {"--train.share", "auto"}, kSamples},
   };
-  for (const char* name : {"stale", "async"}) {
+  for (const auto& [name, over_gloo] :
+       {std::pair{"stale", "stale_over_gloo"}, {"async", "async_over_gloo"}, {"local", "local_over_gloo"}}) {
     if (!ZERO_HAS_GLOO) break;
     Mode mode = *std::ranges::find(all, std::string_view(name), &Mode::name);
-    mode.name = mode.promise == kBits ? "stale_over_gloo" : "async_over_gloo";
+    mode.name = over_gloo;
     mode.keys = with(mode.keys, {"--comm.transport", "gloo"});
     all.push_back(std::move(mode));
   }

@@ -1,4 +1,6 @@
-// Runs with servers, of which ranks are killed while they train.
+// Runs with servers, of which ranks are killed while they train, or that are asked to stop.
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "tests/environment_variable.h"
@@ -56,6 +58,33 @@ TEST_F(ServedFaults, OverGlooAKilledServerEndsTheRun) {
   EXPECT_TRUE(command.gone_before(killed + kAllGone)) << command.text();
   EXPECT_EQ(command.finish(), 3);
   EXPECT_SAYS(command, "rank 1 of 4 failed with signal 9 (SIGKILL)");
+}
+
+// Its log has no end; and when the same command has gone on, a line says that events are missing.
+TEST_F(ServedFaults, ARunThatWasStoppedIsNotReplayed) {
+  const std::vector<std::string> async{"--sync.mode", "async", "--sync.staleness", "2", "--checkpoint.every", "100"};
+  const auto words = [&](const std::string& run, const std::string& replayed = "") {
+    std::vector<std::string> more = async;
+    if (!replayed.empty()) more.insert(more.end(), {"--replay", folder_ / replayed});
+    return train(run, "200", more);
+  };
+  const auto expect_no_replay = [&](const std::string& reason) {
+    WatchedCommand replay(words("again", "run"));
+    EXPECT_EQ(replay.finish(), 2) << replay.text();
+    EXPECT_SAYS(replay, "run/pushes.log: line ");
+    EXPECT_SAYS(replay, reason);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "again"));
+  };
+  const auto stopped = struck("run", words("run"), [](WatchedCommand& started) {
+    if (!started.wait_for(kFirstLine)) return false;
+    started.send(SIGTERM);
+    return started.wait_for("the same command continues");
+  });
+  EXPECT_EQ(stopped->finish(), 0) << stopped->text();
+  expect_no_replay("the run was stopped early, or lines are missing");
+  WatchedCommand continued(words("run"));
+  EXPECT_EQ(continued.finish(), 0) << continued.text();
+  expect_no_replay("the run was resumed, and its events before are not all in it");
 }
 
 TEST_F(ServedFaults, AStaleRunEndsWithTheNameOfAKilledWorker) {

@@ -26,6 +26,9 @@ class ServedLog {
       std::string what;
       std::int64_t first = 0, clock = 0;
       words >> what >> first;
+      EXPECT_TRUE(!has_ended_ || what == "resumed") << line << ", behind the end";
+      has_ended_ = what == "end";
+      if (has_ended_) continue;
       if (what == "begin" || what == "resumed") {
         is_whole_ = what == "begin";
         begun_ = first;
@@ -40,6 +43,7 @@ class ServedLog {
       event(what, workers_[static_cast<std::size_t>(first)], clock);
     }
     EXPECT_FALSE(workers_.empty()) << path;
+    EXPECT_TRUE(has_ended_) << path << ": of a run that did all its steps";
   }
 
   // It has all events of the run, so that the run can be replayed.
@@ -107,7 +111,7 @@ class ServedLog {
 
   std::vector<Worker> workers_;
   std::int64_t begun_ = 0, returned_ = 0;
-  bool is_whole_ = false;
+  bool is_whole_ = false, has_ended_ = false;
 };
 
 }  // namespace zero

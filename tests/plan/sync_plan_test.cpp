@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -62,6 +63,17 @@ TEST(SyncPlan, AQuorumIsAtMostTheWorkers) {
             "sync.quorum = 1: only servers with sync.mode sync go on without some gradients\n  leave it out, or use "
             "sync.mode sync with sync.servers");
   EXPECT_NO_THROW(require_possible({.servers = 1, .quorum = 3}, 4));
+}
+
+TEST(SyncPlan, AnOldGradientOfASingleWorkerCountsLess) {
+  EXPECT_DOUBLE_EQ((SyncPlan{.mode = SyncMode::kAsync, .servers = 1}.lr_of(0.8, 3)), 0.2);
+  for (const auto& [exponent, lr] : {std::pair{0.0, 0.8}, {0.5, 0.4}, {1.0, 0.2}, {2.0, 0.05}}) {
+    const SyncPlan plan{.mode = SyncMode::kAsync, .servers = 1, .stale_lr = exponent};
+    EXPECT_DOUBLE_EQ(plan.lr_of(0.8, 3), lr) << exponent;
+    EXPECT_DOUBLE_EQ(plan.lr_of(0.8, 0), 0.8) << exponent << ", a new one";
+  }
+  for (const SyncMode mode : {SyncMode::kSync, SyncMode::kStale})
+    EXPECT_EQ((SyncPlan{.mode = mode, .servers = 1}.lr_of(0.8, 3)), 0.8) << name_of(mode);
 }
 
 TEST(SyncPlan, AnExponentIsFinite) {

@@ -1,7 +1,9 @@
 #include "zero/serve/push_server.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <thread>
 #include <utility>
@@ -22,6 +24,15 @@ using Kind = PushAction::Kind;
 EngineOptions with(const SyncPlan& plan, EngineOptions options = {}) {
   options.sync = plan;
   return options;
+}
+
+// How each rank of a served run ends: "", or with what it throws.
+std::vector<std::string> ends_of_run(const EngineOptions& options, int workers, const TrainedClocks& run,
+                                     TrainedBits& bits) {
+  return ends_of_ranks(options.sync.servers + workers, [&](Communicator& comm) {
+    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
+                                        : work(comm, options, small_specs(), run);
+  });
 }
 
 TEST(PushServer, OneServerAndOneWorkerTrainAsOneRankAlone) {
@@ -114,6 +125,30 @@ TEST(PushServer, AStaleGradientIsOfTheVersionThatItSays) {
     const TrainedBits served = served_run(options, kWorkers, specs, run);
     for (std::size_t i = 0; i < 15; ++i)
       EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), versions.back()[i], 1e-5) << staleness << ", " << i;
+  }
+}
+
+// An engine whose updates come a step late beside workers whose weights are a clock old, with gradients that depend on the
+// weights.
+TEST(PushServer, AStalenessOfOneIsTheMathematicsOfADelayedUpdate) {
+  const TrainedClocks run{.clocks = 6, .lr = [](std::int64_t /*clock*/) { return 0.1; }};
+  const EngineOptions sgd{.optimizer = SgdOptions{.momentum = 0.9}};
+  EngineOptions delayed = sgd;
+  delayed.delayed_update = true;
+  delayed.exact_steps = 0;
+  for (const int workers : {1, 2}) {
+    const auto late = plain_run(delayed, workers, small_specs(), run).weights;
+    const auto exact = plain_run(sgd, workers, small_specs(), run).weights;
+    const auto served =
+        served_run(with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1}, sgd), workers, small_specs(), run)
+            .weights;
+    ASSERT_EQ(served.size(), late.size());
+    float apart = 0;
+    for (std::size_t i = 0; i < late.size(); ++i) {
+      EXPECT_NEAR(std::bit_cast<float>(served[i]), std::bit_cast<float>(late[i]), 1e-5) << workers << ", " << i;
+      apart = std::max(apart, std::abs(std::bit_cast<float>(late[i]) - std::bit_cast<float>(exact[i])));
+    }
+    EXPECT_GT(apart, 1e-3F) << "a step late is no exact step";
   }
 }
 
@@ -233,12 +268,14 @@ TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
   }
 }
 
-// By hand, in the order that the head named: each gradient is of the weights that its worker was last sent.
+// By hand, in the order that the head named: each gradient is of the weights that its worker was last sent, and counts by its
+// age.
 TEST(PushServer, ACompensatedGradientIsCorrectedForTheUpdatesSinceItsWeights) {
   const TrainedClocks run{.clocks = 6};
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
-  const SyncPlan plan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.8};
-  for (const int accumulate : {1, 2}) {
+  SyncPlan plan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.8};
+  for (const auto& [accumulate, exponent] : {std::pair{1, 0.0}, {1, 0.5}, {1, 1.0}, {1, 2.0}, {2, 1.0}}) {
+    plan.stale_lr = exponent;
     const EngineOptions options = with(
         plan,
         {.optimizer = SgdOptions{}, .reduce = Reduce::kLast, .accumulate = accumulate, .average_micro_batches = true});
@@ -260,12 +297,14 @@ TEST(PushServer, ACompensatedGradientIsCorrectedForTheUpdatesSinceItsWeights) {
         }
         const double correction = plan.compensation * gradient * gradient * (weights[i] - read[i]);
         moved += std::abs(correction);
-        weights[i] -= run.lr(action.clock) / (1.0 + static_cast<double>(action.age)) * (gradient + correction);
+        const double lr = run.lr(action.clock) / std::pow(1.0 + static_cast<double>(action.age), exponent);
+        weights[i] -= lr * (gradient + correction);
       }
     }
     EXPECT_GT(moved, 1e-3) << "some gradient was old";
     for (std::size_t i = 0; i < 15; ++i)
-      EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), weights[i], 1e-5) << accumulate << ", " << i;
+      EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), weights[i], 1e-5)
+          << accumulate << ", " << exponent << ", " << i;
   }
 }
 
@@ -285,11 +324,19 @@ TEST(PushServer, ALogOfAnotherRunIsRefused) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedBits bits;
   const TrainedClocks run{.clocks = 2, .replayed = {{.worker = 0, .clock = 1}}};
-  const std::vector<std::string> ends = ends_of_ranks(2, [&](Communicator& comm) {
-    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
-                                        : work(comm, options, small_specs(), run);
-  });
+  const std::vector<std::string> ends = ends_of_run(options, 1, run, bits);
   EXPECT_TRUE(says(ends[0], "--replay = worker 0, clock 1: this run has come to another event")) << ends[0];
+}
+
+TEST(PushServer, ALogWithoutItsLastEventIsRefusedWhereItEnds) {
+  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
+  TrainedClocks run{.clocks = 3};
+  run.replayed = served_run(options, 1, small_specs(), run).events;
+  ASSERT_EQ(run.replayed.size(), 3U);
+  run.replayed.pop_back();
+  TrainedBits bits;
+  const std::vector<std::string> ends = ends_of_run(options, 1, run, bits);
+  EXPECT_TRUE(says(ends[0], "--replay = clock 2: all events of the log have come, and the run is not over")) << ends[0];
 }
 
 TEST(PushServer, AWorkerThatLeavesDoesNotEndAnAsynchronousRun) {
@@ -298,10 +345,7 @@ TEST(PushServer, AWorkerThatLeavesDoesNotEndAnAsynchronousRun) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
   TrainedBits bits;
-  const std::vector<std::string> ends = ends_of_ranks(5, [&](Communicator& comm) {
-    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
-                                        : work(comm, options, small_specs(), run);
-  });
+  const std::vector<std::string> ends = ends_of_run(options, 3, run, bits);
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "", "this worker ends", ""}));
   EXPECT_EQ(bits.losses.size(), 6U);
 }
@@ -312,10 +356,7 @@ TEST(PushServer, AWorkerThatLeavesEndsAStaleRunWithItsName) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
   TrainedBits bits;
-  const std::vector<std::string> ends = ends_of_ranks(3, [&](Communicator& comm) {
-    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
-                                        : work(comm, options, small_specs(), run);
-  });
+  const std::vector<std::string> ends = ends_of_run(options, 2, run, bits);
   EXPECT_TRUE(says(ends[0], "rank 2")) << ends[0];
   EXPECT_TRUE(says(ends[0], "no clock is whole without it"));
 }
@@ -327,10 +368,7 @@ TEST(PushServer, AQuorumGoesOnWithoutAWorker) {
                             if (worker == 2 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
   TrainedBits bits;
-  const std::vector<std::string> ends = ends_of_ranks(4, [&](Communicator& comm) {
-    options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
-                                        : work(comm, options, small_specs(), run);
-  });
+  const std::vector<std::string> ends = ends_of_run(options, 3, run, bits);
   EXPECT_EQ(ends[0] + ends[1] + ends[2], "");
   int updates = 0;
   for (const PushAction& action : bits.actions) {

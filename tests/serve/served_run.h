@@ -34,7 +34,7 @@ struct TrainedClocks {
   std::int64_t clocks = 4;
   // Before a worker's passes: to come late, or to end.
   std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
-  std::deque<PushEvent> replayed{};
+  std::deque<PushEvent> replayed{};  // empty: the run is no replay
   std::uint64_t configuration = 0;  // its hash
   std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
     return 0.01 / static_cast<double>(1 + clock);
@@ -114,7 +114,7 @@ inline void serve(Communicator& comm, const EngineOptions& options, const std::v
   if (comm.rank() == 0) {
     server.set_log({.event = [&](const PushEvent& event) { bits.events.push_back(event); },
                     .action = [&](const PushAction& action) { bits.actions.push_back(action); }});
-    server.replay(run.replayed);
+    if (!run.replayed.empty()) server.replay(run.replayed);
   }
   server.set_configuration(run.configuration);
   server.begin(0);

@@ -1,5 +1,8 @@
 #include "zero/train/push_log.h"
 
+#include <string>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -12,10 +15,19 @@ namespace {
 
 class PushLogTest : public testing::Test {
  protected:
-  void record(std::int64_t clock) const {
+  void record(std::int64_t clock, bool to_the_end = true) const {
     PushLog log(path_, clock);
     for (const PushEvent& event : events_) log.add(event);
+    if (to_the_end) log.end(3);
     log.flush();
+  }
+  void cut_last_lines(int lines) const {
+    std::string text = read_file(path_);
+    for (; lines > 0; --lines) {
+      text.pop_back();
+      text.erase(text.rfind('\n') + 1);
+    }
+    write_file(path_, text);
   }
   std::string refusal() const {
     return message_of<ConfigError>([this] { PushLog::read(path_); });
@@ -60,6 +72,44 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
   text.erase(second, text.find('\n', second) + 1 - second);
   write_file(path_, text);
   EXPECT_TRUE(says(refusal(), "line 2: it is not as it was written"));
+}
+
+TEST_F(PushLogTest, WhoseLastLinesAreMissingIsRefusedAndItIsSaidWhereItEnds) {
+  for (const auto& [cut, end] : {std::pair{1, "line 5: the log ends here, in clock 2, without the line that a run writes"},
+                                 {2, "line 4: the log ends here, in clock 1, without"},
+                                 {5, "line 1: the log ends here, in clock 0, without"},
+                                 {6, "line 1: it is empty"}}) {
+    record(0);
+    cut_last_lines(cut);
+    EXPECT_TRUE(says(refusal(), end)) << cut << ": " << refusal();
+  }
+}
+
+TEST_F(PushLogTest, OfARunThatWasStoppedEarlyIsRefused) {
+  record(0, /*to_the_end=*/false);
+  EXPECT_TRUE(says(refusal(), "line 5: the log ends here"));
+  EXPECT_TRUE(says(refusal(), "the run was stopped early, or lines are missing"));
+  EXPECT_TRUE(says(refusal(), "give the folder of a run that did all its steps"));
+}
+
+TEST_F(PushLogTest, ThatGoesOnBehindItsEndIsRefused) {
+  record(0);
+  PushLog log(path_, 3);
+  log.flush();
+  EXPECT_TRUE(says(refusal(), "line 7: the run was resumed"));
+  PushLog ended(path_, 0);
+  ended.end(3);
+  ended.add(events_[0]);
+  ended.flush();
+  EXPECT_TRUE(says(refusal(), "line 3: it comes behind the end of the run")) << refusal();
+}
+
+TEST_F(PushLogTest, OfAnotherFormatIsRefusedByItsName) {
+  write_file(path_, "begin 0 5b13ed4a\npush 1 0 00000000\n");
+  EXPECT_TRUE(says(refusal(), "line 1: it is a log of format 1, and this zero reads format 2")) << refusal();
+  EXPECT_TRUE(says(refusal(), "make the run again with this zero"));
+  write_file(path_, "begin 0 format 3 00000000\n");
+  EXPECT_TRUE(says(refusal(), "line 1: it is a log of format 3")) << refusal();
 }
 
 }  // namespace

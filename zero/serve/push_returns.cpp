@@ -25,7 +25,7 @@ int PushServer::returning() const {
 
 // A replayed run knows who does.
 bool PushServer::may_return() const {
-  if (!turns_.empty()) return std::ranges::any_of(turns_, &PushEvent::returns);
+  if (turns_) return std::ranges::any_of(*turns_, &PushEvent::returns);
   Replacements* const replacements = run_.arrivals()->replacements();
   if (replacements == nullptr || gave_up_ || num_replaced_ >= replacements->most()) return false;
   for (int worker = 0; worker < num_workers(); ++worker)
@@ -66,8 +66,12 @@ void PushServer::start_anew(int worker) {
 // ---- replay -------------------------------------------------------------------------------------------------------
 
 void PushServer::await_turn() {
-  const PushEvent turn = turns_.front();
-  turns_.pop_front();
+  if (turns_->empty())
+    throw ConfigError("--replay", fmt::format("clock {}", num_clocks_),
+                      "all events of the log have come, and the run is not over",
+                      "replay the whole log, with the run's own configuration");
+  const PushEvent turn = turns_->front();
+  turns_->pop_front();
   if (turn.returns) return replay_return(turn);
   const bool known = turn.worker >= 0 && turn.worker < num_workers() && order_->is_here(turn.worker);
   Inbox* const inbox = known ? &inboxes_[static_cast<std::size_t>(turn.worker)] : nullptr;
@@ -97,7 +101,7 @@ void PushServer::replay_leave(const PushEvent& turn) {
   Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
   const bool computes = order_->computes(worker);
   const bool returns =
-      std::ranges::any_of(turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
+      std::ranges::any_of(*turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
   if (returns && computes) {
     send_answer(worker, {.kind = PushAnswer::Kind::kAgain});
     listen(worker);

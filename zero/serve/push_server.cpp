@@ -262,7 +262,7 @@ void PushServer::make_room() {
 
 // One at a time: what follows from an event is done before the next one counts. That a push begins is none.
 void PushServer::await_event() {
-  if (!turns_.empty()) return await_turn();
+  if (turns_) return await_turn();
   int back = -1, worker = -1;
   const auto something = [&] { return (back = returning()) >= 0 || (worker = worker_with_news()) >= 0; };
   const bool waits_for_one = awaits_return();

@@ -91,8 +91,8 @@ class PushServer {
   };
   void set_log(Log log) { log_ = std::move(log); }
   // On the head, before begin(): events come in this order, as a log has them, and so the run has the same bits. Whoever
-  // comes early is held until its turn. When all have come, the run goes on as any other. Throws ConfigError where a
-  // worker comes with another clock.
+  // comes early is held until its turn. These are all events of the run: serve() throws ConfigError where it needs one more,
+  // and where a worker comes with another clock.
   void replay(std::deque<PushEvent> events) { turns_ = std::move(events); }
 
  private:
@@ -192,8 +192,8 @@ class PushServer {
   std::int64_t num_clocks_ = 0;
   bool is_over_ = false;
   Log log_;
-  std::deque<PushEvent> turns_;  // of a replayed run
-  int first_asked_ = 0;          // worker, so that none is always asked last
+  std::optional<std::deque<PushEvent>> turns_;  // of a replayed run, those that are still to come
+  int first_asked_ = 0;                         // worker, so that none is always asked last
 };
 
 }  // namespace zero

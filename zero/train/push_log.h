@@ -3,11 +3,13 @@
 //
 //   PushLog log(files.pushes, /*clock=*/0);       // a new file; of a run that goes on: a line that says so
 //   log.add({.worker = 2, .clock = 17});
+//   log.end(40);                                     // all 40 clocks are done: no event follows
 //   log.flush();                                     // written, in one write(2)
 //   std::deque<PushEvent> events = PushLog::read(path);
 //
-// Each line ends with a sum over all lines until it: a line that was changed, left out or added is refused. Local. Throws
-// IoError; read() ConfigError under "--replay".
+// Each line ends with a sum over all lines until it, and the last line says that the run did all its steps: a line that was
+// changed, left out or added is refused, wherever it is, and so is the log of a run that was stopped early. Local. Throws
+// IoError; read() ConfigError under "--replay", also for a log of another format.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +25,15 @@ namespace zero {
 
 class PushLog {
  public:
+  // "begin 0 format 2 SUM", "resumed 20 format 2 SUM".
   PushLog(const std::filesystem::path& path, std::int64_t clock);
   // "push 2 17 SUM", "leave 2 17 SUM", "return 2 17 SUM".
   void add(const PushEvent& event);
+  // "end 40 SUM", of a run that has done all its clocks. Nothing is added behind it.
+  void end(std::int64_t clocks);
   void flush();
 
+  // The events of a run that did all its steps in one go.
   static std::deque<PushEvent> read(const std::filesystem::path& path);
 
  private:

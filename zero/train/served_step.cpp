@@ -87,9 +87,11 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
   return taken;
 }
 
-void ServedStep::dismiss() {
+void ServedStep::dismiss(std::int64_t done) {
   server_.dismiss();
-  if (log_) log_->flush();
+  if (!log_) return;
+  if (done >= job_.train.steps) log_->end(done);
+  log_->flush();
 }
 
 }  // namespace zero

@@ -2,7 +2,7 @@
 //
 //   ServedStep served(job, task, engine, communicator, folder, state.step);
 //   TakenStep taken = served.take(state, [&](double loss) { return health.limits(loss); });
-//   served.dismiss();                             // the run ends: workers that are there leave
+//   served.dismiss(state.step);                   // the run ends: workers that are there leave
 //
 // With sync.mode async the updates of a step are as many as came in it, and its loss is their mean. A step in which none
 // came (a worker was lost) has the loss of the one before. Collective over the servers. Throws CommError.
@@ -24,7 +24,8 @@ class ServedStep {
              std::int64_t begun);
 
   TakenStep take(const RunState& done, const TrainingStep::Limits& limits);
-  void dismiss();
+  // `done`: clocks. Where they are all of the run's steps the log of events gets its end.
+  void dismiss(std::int64_t done);
 
  private:
   const TrainJob& job_;

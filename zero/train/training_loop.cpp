@@ -25,7 +25,7 @@ int TrainingLoop::run(bool resumed) {
   Outcome outcome;
   while (outcome.signal == 0 && run_.state.step < job.train.steps)
     outcome = served_ ? run_served() : run_until_others_are_drawn();
-  if (served_) served_->dismiss();
+  if (served_) served_->dismiss(run_.state.step);
   return outcome.signal;
 }
 
