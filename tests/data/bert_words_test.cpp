@@ -46,7 +46,10 @@ TEST(BertWords, AMarkIsWhatDecompositionLeaves) {
 TEST(BertWords, CharactersThatAreNotSeenJoinWhatTheyStandBetween) {
   EXPECT_EQ(cased("a\u200bb\u00ad c\u0007d"), (Words{"ab", "cd"}));
   EXPECT_EQ(cased("a\u00a0b\u3000c\u2028d"), (Words{"a", "b", "c", "d"})) << "spaces do not";
-  EXPECT_EQ(cased("a\xff" "b \xe2\x82 c\ufffd"), (Words{"ab", "c"})) << "bytes that are no UTF-8 are dropped";
+  EXPECT_EQ(cased("a\xff"
+                  "b \xe2\x82 c\ufffd"),
+            (Words{"ab", "c"}))
+      << "bytes that are no UTF-8 are dropped";
   EXPECT_EQ(cased(std::string_view("\0\u200b ", 5)), Words{});
 }
 
@@ -67,7 +70,8 @@ TEST(BertWords, NoneComeAfterTheLastOneThatIsWanted) {
 
 TEST(BertWords, ACapitalLetterHasASmallOneInAScriptOfOldCase) {
   for (const std::string_view text : {"aB", "É", "##Σ", "Ж", "Ա"}) EXPECT_TRUE(has_capital(text)) << text;
-  for (const std::string_view text : {"ab", "é", "ℝ", "漢", "Ꭰ", "1", "", "\xff"}) EXPECT_FALSE(has_capital(text)) << text;
+  for (const std::string_view text : {"ab", "é", "ℝ", "漢", "Ꭰ", "1", "", "\xff"})
+    EXPECT_FALSE(has_capital(text)) << text;
 }
 
 TEST(BertWords, AnAccentIsWhatLowerCaseTakesOff) {

@@ -83,7 +83,8 @@ TEST(WordPiece, PiecesWithCapitalLettersKeepThoseOfTexts) {
   const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
   EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
   EXPECT_TRUE(says(notes_of(cased), "keep capital letters and accents: 1 of the 8 pieces in vocab.txt"));
-  EXPECT_TRUE(says(notes_of(pieces()), "lower-cased and lose their accents: no piece in vocab.txt has a capital letter"))
+  EXPECT_TRUE(
+      says(notes_of(pieces()), "lower-cased and lose their accents: no piece in vocab.txt has a capital letter"))
       << "names in brackets do not count";
 }
 
@@ -98,7 +99,8 @@ TEST(WordPiece, AFewPiecesWithCapitalLettersMakeNoCasedVocabulary) {
   const auto note = [](const std::string& bytes) { return notes_of(Vocabulary::parse(bytes, "key", "v")); };
   EXPECT_TRUE(says(note(mostly_small("I\n")), "lower-cased and lose their accents: 1 of the 200 pieces in v"));
   EXPECT_TRUE(says(note(mostly_small("I\nIt\n##T\n")), "keep capital letters and accents: 3 of the 202 pieces in v"));
-  EXPECT_TRUE(says(note(mostly_small("è\n##\u0301\n")), "note: 2 of the 201 pieces in v have an accent, and texts lose"));
+  EXPECT_TRUE(
+      says(note(mostly_small("è\n##\u0301\n")), "note: 2 of the 201 pieces in v have an accent, and texts lose"));
   EXPECT_EQ(note(mostly_small("ø\n漢\n")).find("have an accent"), std::string::npos);
 }
 

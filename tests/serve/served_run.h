@@ -35,7 +35,7 @@ struct TrainedClocks {
   // Before a worker's passes: to come late, or to end.
   std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
   std::deque<PushEvent> replayed{};  // empty: the run is no replay
-  std::uint64_t configuration = 0;  // its hash
+  std::uint64_t configuration = 0;   // its hash
   std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
     return 0.01 / static_cast<double>(1 + clock);
   };

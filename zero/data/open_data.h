@@ -38,9 +38,10 @@ struct DataOptions {
   DataFiles path;
   std::variant<double, DataFiles> validation = 0.1;  // a fraction in [0, 1), or other files; 0: none
   std::int64_t context = 0;                          // tokens per sample; kinds of numbers ignore it
-  std::int64_t words = 4000;         // of labelled texts: numbers in the vocabulary that the training texts teach
-  std::filesystem::path vocab;       // of labelled texts: a WordPiece vocabulary instead; empty: none
-  std::optional<bool> lower_case;    // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
+  std::int64_t words = 4000;    // of labelled texts: numbers in the vocabulary that the training texts teach
+  std::filesystem::path vocab;  // of labelled texts: a WordPiece vocabulary instead; empty: none
+  std::optional<bool>
+      lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
   std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
   std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
   Order order = Order::kShuffled;    // how TrainingBatches draws

@@ -16,7 +16,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kLongestWord = 100;  // characters; a longer one is [UNK], as in BERT's own tokenizer
-constexpr std::int64_t kCasedShare = 100;    // a vocabulary is cased where one piece in so many has a capital letter
+constexpr std::int64_t kCasedShare = 100;  // a vocabulary is cased where one piece in so many has a capital letter
 constexpr std::string_view kContinues = "##";
 constexpr std::array<std::string_view, 5> kSpecials{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
@@ -53,8 +53,7 @@ Vocabulary Vocabulary::learn(std::span<const std::string> texts, std::int64_t si
     throw ConfigError("data.words", fmt::format("{}", size), "leaves no room for a word",
                       "use 4 or more: three numbers are [PAD], [UNK] and [CLS]");
   std::unordered_map<std::string, std::int64_t> counts;
-  for (const std::string& text : texts)
-    visit_words(text, [&](std::string_view word) { ++counts[std::string(word)]; });
+  for (const std::string& text : texts) visit_words(text, [&](std::string_view word) { ++counts[std::string(word)]; });
   std::vector<std::pair<std::string, std::int64_t>> words(counts.begin(), counts.end());
   std::ranges::sort(words, [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
@@ -85,8 +84,7 @@ Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::
     if (piece.ends_with('\r')) piece.remove_suffix(1);
     const bool continues = piece.starts_with(kContinues);
     Numbers& numbers = continues ? vocabulary.continued_ : vocabulary.numbers_;
-    const auto [twin, is_new] =
-        numbers.emplace(piece.substr(continues ? kContinues.size() : 0), vocabulary.size());
+    const auto [twin, is_new] = numbers.emplace(piece.substr(continues ? kContinues.size() : 0), vocabulary.size());
     if (!is_new)
       throw ConfigError(key, fmt::format("{}:{}", path, vocabulary.size() + 1),
                         fmt::format("'{}' stands in line {}, too", piece.substr(0, 40), twin->second + 1),
@@ -125,7 +123,8 @@ void Vocabulary::settle_case(std::optional<bool> lower_case, std::string_view pa
   const auto [accents, with_accents] = count(has_accent, "an accent");
   const bool is_cased = capitals * kCasedShare >= size();
   lower_case_ = lower_case.value_or(!is_cased);
-  const std::string_view done = lower_case_ ? "are lower-cased and lose their accents" : "keep capital letters and accents";
+  const std::string_view done =
+      lower_case_ ? "are lower-cased and lose their accents" : "keep capital letters and accents";
   if (!lower_case)
     notes_.push_back(fmt::format("texts {}: {} (data.lower_case)", done, with_capitals));
   else if (lower_case_ && is_cased)
