@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kBegin = "begin", kResumed = "resumed", kPush = "push", kLeave = "leave", kReturn = "return",
                            kEnd = "end", kFormat = "format";
 constexpr std::string_view kThisFormat = "2";  // a log of format 1 did not name it, and had no end
-constexpr std::string_view kDamaged = "it is not as it was written", kAsItWas = "give the folder of a run as `zero train` left it";
+constexpr std::string_view kDamaged = "it is not as it was written",
+                           kAsItWas = "give the folder of a run as `zero train` left it";
 
 std::string sum_of(const std::string& before, std::string_view text) {
   return fmt::format("{:08x}", crc32c(before + std::string(text)));
@@ -118,8 +119,8 @@ std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
   if (line == 0) refuse(path, 1, "it is empty");
   if (!has_ended)
     refuse(path, line,
-           fmt::format("the log ends here, in clock {}, without the line that a run writes when all its steps are done: "
-                       "the run was stopped early, or lines are missing",
+           fmt::format("the log ends here, in clock {}, without the line that a run writes when all its steps are done: the "
+                       "run was stopped early, or lines are missing",
                        events.empty() ? 0 : events.back().clock),
            "give the folder of a run that did all its steps, as `zero train` left it");
   return events;
