@@ -75,7 +75,7 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
 }
 
 TEST_F(PushLogTest, WhoseLastLinesAreMissingIsRefusedAndItIsSaidWhereItEnds) {
-  for (const auto& [cut, end] : {std::pair{1, "line 5: the log ends here, in clock 2, without the line that a run writes"},
+  for (const auto& [cut, end] : {std::pair{1, "line 5: the log ends here, in clock 2, without the line"},
                                  {2, "line 4: the log ends here, in clock 1, without"},
                                  {5, "line 1: the log ends here, in clock 0, without"},
                                  {6, "line 1: it is empty"}}) {

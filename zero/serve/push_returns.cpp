@@ -100,8 +100,8 @@ void PushServer::replay_leave(const PushEvent& turn) {
   const int worker = turn.worker;
   Inbox& inbox = inboxes_[static_cast<std::size_t>(worker)];
   const bool computes = order_->computes(worker);
-  const bool returns =
-      std::ranges::any_of(*turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
+  const bool returns = std::ranges::any_of(
+      *turns_, [worker](const PushEvent& later) { return later.worker == worker && later.returns; });
   if (returns && computes) {
     send_answer(worker, {.kind = PushAnswer::Kind::kAgain});
     listen(worker);
