@@ -75,11 +75,10 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
 }
 
 TEST_F(PushLogTest, WhoseLastLinesAreMissingIsRefusedAndItIsSaidWhereItEnds) {
-  for (const auto& [cut, end] :
-       {std::pair{1, "line 5: the log ends here, in clock 2, without the line that a run writes"},
-        {2, "line 4: the log ends here, in clock 1, without"},
-        {5, "line 1: the log ends here, in clock 0, without"},
-        {6, "line 1: it is empty"}}) {
+  for (const auto& [cut, end] : {std::pair{1, "line 5: the log ends here, in clock 2, without the line"},
+                                 {2, "line 4: the log ends here, in clock 1, without"},
+                                 {5, "line 1: the log ends here, in clock 0, without"},
+                                 {6, "line 1: it is empty"}}) {
     record(0);
     cut_last_lines(cut);
     EXPECT_TRUE(says(refusal(), end)) << cut << ": " << refusal();

@@ -118,12 +118,11 @@ std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
   }
   if (line == 0) refuse(path, 1, "it is empty");
   if (!has_ended)
-    refuse(
-        path, line,
-        fmt::format("the log ends here, in clock {}, without the line that a run writes when all its steps are done: "
-                    "the run was stopped early, or lines are missing",
-                    events.empty() ? 0 : events.back().clock),
-        "give the folder of a run that did all its steps, as `zero train` left it");
+    refuse(path, line,
+           fmt::format("the log ends here, in clock {}, without the line that a run writes when all its steps are "
+                       "done: the run was stopped early, or lines are missing",
+                       events.empty() ? 0 : events.back().clock),
+           "give the folder of a run that did all its steps, as `zero train` left it");
   return events;
 }
 
