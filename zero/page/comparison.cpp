@@ -143,7 +143,8 @@ std::string to_text(const Comparison& comparison) {
   const std::size_t num_runs = comparison.names.size();
   std::vector<Cells> lines{{""}};
   for (std::size_t run = 0; run < num_runs; ++run) {
-    lines[0].push_back(terminal_text(comparison.names[run], kMostOfAValue) + (comparison.done[run] ? "" : " (not done)"));
+    lines[0].push_back(terminal_text(comparison.names[run], kMostOfAValue) +
+                       (comparison.done[run] ? "" : " (not done)"));
     if (run > 0) lines[0].push_back("");
   }
   for (const ComparedFigure& figure : comparison.figures) {
@@ -159,7 +160,8 @@ std::string to_text(const Comparison& comparison) {
   for (const ComparedKey& key : comparison.keys) {
     if (!key.differs) continue;
     Cells cells{"  " + key.key};
-    for (const std::string& value : key.values) cells.push_back(value.empty() ? "-" : terminal_text(value, kMostOfAValue));
+    for (const std::string& value : key.values)
+      cells.push_back(value.empty() ? "-" : terminal_text(value, kMostOfAValue));
     lines.push_back(std::move(cells));
   }
   if (num_runs > 1) text += lines.empty() ? "\nNo key of the configurations differs.\n" : "\nkeys that differ\n";

@@ -76,8 +76,9 @@ std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, st
   const torch::Tensor target = as_tensor(batch.target).to(at::kDouble).flatten();
   std::vector<PredictedSample> pairs;
   for (std::int64_t i = 0; i < predicted.numel(); ++i)
-    pairs.push_back(
-        {.sample = samples[static_cast<std::size_t>(i)], .predicted = predicted[i].item<double>(), .target = target[i].item<double>()});
+    pairs.push_back({.sample = samples[static_cast<std::size_t>(i)],
+                     .predicted = predicted[i].item<double>(),
+                     .target = target[i].item<double>()});
   return pairs;
 }
 
