@@ -1,6 +1,7 @@
 #include "zero/data/image_dataset.h"
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,17 @@ TEST(ImageDataset, WhatIsNotSquareIsNotShifted) {
                    "data.augment = shift: images of 1 x 2 pixels are not square"));
 }
 
+TEST(ImageDataset, ADigitIsShownAsAPictureInCharacters) {
+  LabelledImages one{.path = "one", .height = 28, .width = 28, .pixels = std::vector<std::uint8_t>(784), .labels = {1}};
+  for (std::size_t row = 4; row < 24; ++row) {
+    for (std::size_t column = 12; column < 16; ++column) one.pixels[row * 28 + column] = 255;
+  }
+  const ImageDataset data(one, 0, 1, "data.path");
+  EXPECT_EQ(data.show(0, 60), "      @@\n      @@\n      @@\n      @@\n      @@");
+  EXPECT_EQ(data.name_of(1), "1");
+  EXPECT_THROW(data.show(1, 60), InternalError);
+}
+
 TEST(ImageDataset, ReadsTheRealDigits) {
   const auto images = read_mnist(std::string(built::kSourceFolder) + "/examples/mnist_mlp/data", "data.path");
   ASSERT_EQ(images.size(), 10'000);
@@ -123,7 +135,14 @@ TEST(ImageDataset, ReadsTheRealDigits) {
   const ImageDataset data(images, 8000, 10'000, "data.path");
   EXPECT_EQ(data.shape().classes, 10);
   EXPECT_EQ(data.name_of(7), "7");
-  EXPECT_EQ(data.show(0, 60), "GOLDEN");
+  for (std::int64_t digit = 0; digit < 20; ++digit) {
+    std::istringstream shown(data.show(digit, 60));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(shown, line);) lines.push_back(line);
+    EXPECT_TRUE(lines.size() >= 3 && lines.size() <= 7) << shown.str();
+    for (const std::string& line : lines) EXPECT_LE(line.size(), 14U) << shown.str();
+    EXPECT_NE(shown.str().find('@'), std::string::npos) << "its brightest part: " << shown.str();
+  }
   Batch batch;
   data.fill(std::vector<std::int64_t>{0}, batch);
   const auto& pixels = std::get<std::vector<float>>(batch.input.values);

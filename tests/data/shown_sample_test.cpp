@@ -28,8 +28,7 @@ TEST(ShownPicture, BrighterPartsHaveDenserCharacters) {
 
 TEST(ShownPicture, ACharacterIsTwoPixelsHigh) {
   EXPECT_EQ(shown_picture(grey(4, 2, {255, 0, 255, 0, 0, 255, 0, 255}), 60), "@\n @");
-  EXPECT_EQ(shown_picture(grey(3, 1, {0, 0, 255}), 60), "@")
-      << "the last line has a row alone, and the dark one is left out";
+  EXPECT_EQ(shown_picture(grey(3, 1, {0, 0, 255}), 60), "@") << "a dark line is left out, a last row stands alone";
 }
 
 TEST(ShownPicture, ItHasAtMostEightLinesAndTheColumnsThatItMayHave) {

@@ -61,8 +61,8 @@ class Dataset {
   // "token 150 of tokens.bin is 199": the largest token, and the first place where it stands. "": nobody looked at each.
   virtual std::string largest_token() const { return {}; }
 
-  // A sample as people see it: lines of at most `columns` characters, 4 or more, without a line break behind the last. "":
-  // it is not shown, as windows of tokens are not.
+  // A sample as people see it: lines of at most `columns` characters, 3 or more, without a line break behind the last.
+  // "": it is not shown, as windows of tokens are not.
   virtual std::string show(std::int64_t /*sample*/, std::size_t /*columns*/) const { return {}; }
   // A target, or a prediction of one, in words: the name of a class where the data has names, else the number.
   virtual std::string name_of(double target) const { return fmt::format("{:.5g}", target); }

@@ -8,8 +8,9 @@
 //
 // word_order_texts() asks whether words stand in the order in which somebody wrote them. Each line of the text with five
 // words or more gives two samples, one after the other: the line (class 1), and the line with its words in another order
-// (class 0), drawn from seed and line number alone. The classes have names: "as written" and "shuffled". Words are letters, digits and apostrophes within; each other mark is a
-// word of its own, and changes its place with the others. ASCII capitals become small: they would tell where a line begins.
+// (class 0), drawn from seed and line number alone; the names of the classes are "as written" and "shuffled". Words are
+// letters, digits and apostrophes within; each other mark is a word of its own, and changes its place with the others.
+// ASCII capitals become small: they would tell where a line begins.
 // A line whose words allow one order only gives none.
 //
 // ConfigError(key, "path:line") for what is malformed or holds no sample; IoError where the file cannot be read. Local.

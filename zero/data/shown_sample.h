@@ -15,9 +15,9 @@
 
 namespace zero {
 
-// At most 8 lines of at most `columns` characters, without a line break behind the last. The brighter a part of the picture,
-// the denser its character, from its darkest part, a space, to its brightest, '@'. Dark lines above and below are left out:
-// a black picture is "".
+// At most 8 lines of at most `columns` characters, without a line break behind the last. The brighter a part of the
+// picture, the denser its character, from its darkest part, a space, to its brightest, '@'. Lines of spaces above and below
+// are left out: a black picture is "".
 std::string shown_picture(const Picture& picture, std::size_t columns);
 
 // At most 24 columns.
