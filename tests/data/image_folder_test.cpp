@@ -50,8 +50,7 @@ TEST(ImageFolder, ADatasetOfItShowsAPictureAndTheNameOfItsClass) {
   std::filesystem::create_directories(folder / "flowers/daisy");
   folder.write("flowers/tulip/a.png", png_file({.height = 2, .width = 3, .values = {0, 128, 255, 0, 128, 255}}));
   folder.write("flowers/daisy/b.png", png_file({.height = 2, .width = 3, .values = {255, 0, 255, 255, 0, 255}}));
-  const Corpus corpus =
-      open_data({.kind = DataKind::kImages, .path = folder / "flowers", .validation = 0.0});
+  const Corpus corpus = open_data({.kind = DataKind::kImages, .path = folder / "flowers", .validation = 0.0});
   EXPECT_EQ(corpus.train->name_of(0), "daisy");
   EXPECT_EQ(corpus.train->name_of(1), "tulip");
   Batch batch;

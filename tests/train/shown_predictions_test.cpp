@@ -16,11 +16,11 @@ namespace {
 
 const Corpus& some_texts() {
   static const TemporaryFolder folder;
-  static const Corpus corpus = open_data(
-      {.kind = DataKind::kTsv,
-       .path = folder.write("t.tsv", "sentence\tlabel\na fine film of great length\t1\nno\t0\n"),
-       .validation = 0.0,
-       .context = 8});
+  static const Corpus corpus =
+      open_data({.kind = DataKind::kTsv,
+                 .path = folder.write("t.tsv", "sentence\tlabel\na fine film of great length\t1\nno\t0\n"),
+                 .validation = 0.0,
+                 .context = 8});
   return corpus;
 }
 
