@@ -66,7 +66,7 @@ BERT_TEXTS = TEXTS + [
     "한국어 서울 \u1112\u1161\u11ab\u1100\u116e\u11a8 한국 말",
     "我爱北京天安门 abc漢字def 漢字とかな 東京,大阪",
     "にほんご カタカナ ｶﾞ が か\u3099 パ 日本語。「東京」、",
-    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b820\U0002ceb0 \u3400\u4dbf\u4dc0 \u9fff\ua000",
+    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b920\U0002ceb0 \u3400\u4dbf\u4dc0 \u9fff\ua000",
     "emoji 👍🏽 😀😀 👩\u200d👩\u200d👧 🇩🇪 ☺\ufe0f text🥰text",
     "zero\u200bwidth no\u200cjoin \u200djoin \ufeffbom soft\u00adhyphen word\u2060joiner",
     "left\u200eto\u200fright \u202abidi\u202c \u2066isolate\u2069",
