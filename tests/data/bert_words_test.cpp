@@ -30,7 +30,8 @@ Words cased(std::string_view text) {
 TEST(BertWords, MarksAndChineseCharactersStandAlone) {
   EXPECT_EQ(cased("It's “so”—a€b"), (Words{"It", "'", "s", "“", "so", "”", "—", "a€b"})) << "€ is a symbol";
   EXPECT_EQ(cased("a+b 漢字kana かな"), (Words{"a", "+", "b", "漢", "字", "kana", "かな"}));
-  EXPECT_EQ(cased("a\U0002b820\U0002b91fb"), (Words{"a", "\U0002b820", "\U0002b91f", "b"})) << "as BERT, not as tokenizers";
+  EXPECT_EQ(cased("a\U0002b820\U0002b91fb"), (Words{"a", "\U0002b820", "\U0002b91f", "b"}))
+      << "as BERT, not as tokenizers";
 }
 
 TEST(BertWords, LowerCaseTakesAccentsOff) {

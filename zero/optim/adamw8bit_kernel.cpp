@@ -95,7 +95,8 @@ class BlockUpdate {
     BlockScales encoded;
     auto most_first = hn::Zero(du), most_second = most_first;
     auto root = hn::Zero(d);  // see step()
-    const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR __attribute__((always_inline)) {
+    const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR
+        __attribute__((always_inline)) {
       for (std::size_t at = from; at < to; at += kGroup) {
         if (at % kBlock8 == 0) {
           begin_block_at(at);
