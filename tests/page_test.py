@@ -183,6 +183,7 @@ class Page(unittest.TestCase):
 
     def test_no_two_of_twelve_runs_look_alike(self):
         found = self.look(self.twelve(), f"""
+            found.title = one("h1").textContent;
             const look = (colored, number) => `${{colored}} ${{number ? number.textContent : ""}}`;
             found.series = view.charts.map((chart) => [...new Set(chart.series.map((s) => `${{s.color}} ${{s.dash}} ${{s.run.number}} ${{s.label}}`))].length === chart.series.length);
             found.dashes = view.charts.map((chart) => [...new Set(chart.series.map((s) => `${{s.color}} ${{s.dash}} ${{s.run.number}}`))].length === chart.series.length);
@@ -205,6 +206,7 @@ class Page(unittest.TestCase):
         for looks in [*found["drawn"], found["buttons"], found["heads"], found["bars"], found["tip"]]:
             self.assertEqual(len(set(looks)), 12, looks)
             self.assertEqual(looks, found["buttons"])
+        self.assertEqual(found["title"], "run1, run2, run3, run4 and 8 more")
         self.assertEqual([look.split()[-1] for look in found["buttons"][7:]], ["8", "9", "10", "11", "12"])
         self.assertEqual(found["outside"], [])
 

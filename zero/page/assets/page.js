@@ -35,6 +35,7 @@ const kCharts = [
   {title: "Waits of the first server, a step", unit: "seconds", curves: [["served.waited_seconds"]]},
 ];
 const kNoCharts = ["samples", "tokens", "elapsed_seconds", "eval_seconds"];
+const kMostInTitle = 4;  // names of runs
 const kAxes = [["step", "step"], ["elapsed_seconds", "time"], ["tokens", "tokens"], ["samples", "samples"]];
 
 const view = {
@@ -145,7 +146,8 @@ function timelines(runs) {
 function build(data) {
   const runs = view.runs = data.runs, single = runs.length === 1;
   runs.forEach((run, i) => Object.assign(run, {id: String(i), color: colorOf(i), number: i < kColors ? "" : String(i + 1)}));
-  document.getElementById("title").textContent = single ? runs[0].name : runs.map((run) => run.name).join(", ");
+  const names = runs.map((run) => run.name), shown = names.slice(0, kMostInTitle), more = names.length - shown.length;
+  document.getElementById("title").textContent = shown.join(", ") + (more ? ` and ${more} more` : "");
   const fact = (run, label) => (run.facts.find(([name]) => name === label) || [])[1];
   const first = runs[0];
   const parts = !single ? [`${runs.length} runs side by side`] : [fact(first, "model"), fact(first, "parameters") && fact(first, "parameters") + " parameters",
