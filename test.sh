@@ -2,7 +2,7 @@
 # Builds zero.cpp and tests it; the last lines say what ran, for how long, and what failed.
 #
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
-#                                 quick suites under sanitizers, each fuzzer's seeds: 17 to 25 minutes on 2 cores, if nothing is cached
+#                                 quick suites under sanitizers, each fuzzer's seeds: 20 to 35 minutes on 2 cores, if nothing is cached
 #   ./test.sh fast                the quick suites alone, after the build
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the cluster's
 #                                 manifest, the site, packages (more than an hour)
