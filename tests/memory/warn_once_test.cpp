@@ -1,6 +1,7 @@
 // What a user without root meets: too little lockable memory, io_uring that is forbidden, a file system in memory. All
 // works, and is said once, by a process that begins anew for each test.
 #include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -49,51 +50,12 @@ class Alone {
   bool is_alone_ = true;
 };
 
-// The status of a process that has done so, and said that as often: 1 is once.
-template <typename Body>
-[[noreturn]] void exit_with_count(std::string_view said, Body body) {
-  testing::internal::CaptureStderr();
-  bool worked = false;
-  std::string error;
-  try {
-    worked = body();
-  } catch (const std::exception& thrown) {
-    error = thrown.what();
-  }
-  const std::string text = testing::internal::GetCapturedStderr();
-  std::fputs((text + error).c_str(), stderr);
-  std::_Exit(worked ? occurrences(said, text) : 100);
-}
-
 bool moves(DiskTier& disk, std::span<std::byte> block) {
   const Allocation back = allocate_host(block.size());
   const std::int64_t at = disk.reserve(static_cast<std::int64_t>(block.size()));
   disk.write(at, block).wait();
   disk.read(at, back.bytes()).wait();
   return std::memcmp(back.data(), block.data(), block.size()) == 0;
-}
-
-// Tiers one after the other, sixteen blocks each, of which so many are locked.
-[[noreturn]] void lock_many(const std::string& folder, rlim_t limit, int num_tiers, int least, int most) {
-  exit_with_count(": io_uring ", [&] {
-    const rlimit memlock{limit, limit};
-    const Alone alone(folder);
-    if (!alone || !give_up_locking() || ::setrlimit(RLIMIT_MEMLOCK, &memlock) != 0) return false;
-    bool good = true;
-    for (int tier = 0; tier < num_tiers; ++tier) {
-      DiskTier disk({.paths = {folder}, .bytes = 16 * kMiB});
-      std::vector<Allocation> blocks;
-      int num_locked = 0;
-      for (int i = 0; i < 16; ++i) {
-        blocks.push_back(filled_pages(static_cast<std::size_t>(kMiB), static_cast<std::uint64_t>(i)));
-        num_locked += disk.register_memory(blocks.back().bytes()) ? 1 : 0;
-        good = good && moves(disk, blocks.back().bytes());
-      }
-      good = good && num_locked >= least && num_locked <= most;
-      good = good && (disk.describe().find("registered buffers") != std::string::npos) == (num_locked > 0);
-    }
-    return good;
-  });
 }
 
 class SaidOnce : public testing::Test {
@@ -111,21 +73,61 @@ class SaidOnce : public testing::Test {
   static auto once() { return testing::ExitedWithCode(1); }
   std::string folder() const { return folder_.path().string(); }
 
+  // The status of a process that has done so, and said that as often: 1 is once. The folder is this process's own.
+  template <typename Body>
+  [[noreturn]] void exit_with_count(std::string_view said, Body body) const {
+    testing::internal::CaptureStderr();
+    bool worked = false;
+    std::string error;
+    try {
+      worked = body();
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    const std::string text = testing::internal::GetCapturedStderr();
+    std::fputs((text + error).c_str(), stderr);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_.path(), ignored);
+    std::_Exit(worked ? occurrences(said, text) : 100);
+  }
+
+  // Tiers one after the other, sixteen blocks each, of which so many are locked.
+  [[noreturn]] void lock_many(rlim_t limit, int num_tiers, int least, int most) const {
+    exit_with_count(": io_uring ", [&] {
+      const rlimit memlock{limit, limit};
+      const Alone alone(folder());
+      if (!alone || !give_up_locking() || ::setrlimit(RLIMIT_MEMLOCK, &memlock) != 0) return false;
+      bool good = true;
+      for (int tier = 0; tier < num_tiers; ++tier) {
+        DiskTier disk({.paths = {folder()}, .bytes = 16 * kMiB});
+        std::vector<Allocation> blocks;
+        int num_locked = 0;
+        for (int i = 0; i < 16; ++i) {
+          blocks.push_back(filled_pages(static_cast<std::size_t>(kMiB), static_cast<std::uint64_t>(i)));
+          num_locked += disk.register_memory(blocks.back().bytes()) ? 1 : 0;
+          good = good && moves(disk, blocks.back().bytes());
+        }
+        good = good && num_locked >= least && num_locked <= most;
+        good = good && (disk.describe().find("registered buffers") != std::string::npos) == (num_locked > 0);
+      }
+      return good;
+    });
+  }
+
   TemporaryFolder folder_;
   std::optional<std::string> level_;
 };
 
 TEST_F(SaidOnce, EightMebibytesOfLockableMemoryAreUsedAndTheRestWorksUnlocked) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
-  EXPECT_EXIT(lock_many(folder(), 8 * kMiB, 2, 4, 8), once(), "io_uring does not lock 1.00 MiB of memory.*ulimit -l");
+  EXPECT_EXIT(lock_many(8 * kMiB, 2, 4, 8), once(), "io_uring does not lock 1.00 MiB of memory.*ulimit -l");
 }
 
 TEST_F(SaidOnce, NextToNoLockableMemoryServesAlike) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
-  EXPECT_EXIT(lock_many(folder(), 65536, 1, 0, 0), once(),
-              "io_uring does not lock .*Cannot allocate memory.*ulimit -l");
+  EXPECT_EXIT(lock_many(65536, 1, 0, 0), once(), "io_uring does not lock .*Cannot allocate memory.*ulimit -l");
   // Some kernels count the rings, too: threads serve then.
-  EXPECT_EXIT(lock_many(folder(), 0, 3, 0, 0), once(), "Cannot allocate memory.*ulimit -l");
+  EXPECT_EXIT(lock_many(0, 3, 0, 0), once(), "Cannot allocate memory.*ulimit -l");
 }
 
 class ForbiddenUring : public UringCalls {
@@ -154,7 +156,7 @@ TEST_F(SaidOnce, ThatIoUringIsForbiddenByAnyNumberOfTiers) {
 
 TEST_F(SaidOnce, ThatAFolderHasNoDiskBelowIt) {
   if (FileCalls::kernel().try_folder("/dev/shm") != 0) GTEST_SKIP() << "there is no /dev/shm to write to";
-  const auto make_many = [] {
+  const auto make_many = [this] {
     exit_with_count("no O_DIRECT here", [] {
       bool good = true;
       for (int i = 0; i < 3; ++i) {
