@@ -1,5 +1,9 @@
 #include "zero/optim/averaged_rule.h"
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -20,23 +24,41 @@ UpdateSpan with_ema(SpanMemory& memory, std::vector<float>& average, std::int64_
   return span;
 }
 
-TEST(AveragedRule, FollowsTheWeightsOfTheRuleAlone) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const auto plain = make_update_rule(AdamWOptions{});
-    const auto averaged = with_average(make_update_rule(AdamWOptions{}), 0.9);
-    SpanMemory alone(kNumel, dtype, 2, true, 3);
-    SpanMemory memory = alone;
-    std::vector<float> average(kNumel), expected = alone.parameter;
-    for (int step = 1; step <= 4; ++step) {
-      const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.5, .weight_decay = 0.1};
-      plain->update(alone.span(), scalars);
-      averaged->update(with_ema(memory, average, 5'000, kNumel), scalars);  // cut anywhere
-      averaged->update(with_ema(memory, average, 0, 5'000), scalars);
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.1F * (alone.parameter[i] - expected[i]);
-    }
-    EXPECT_EQ(memory, alone) << "an average changes no bit of the weights";
-    EXPECT_EQ(average, expected);
+// Keeps no average itself.
+class Descent final : public UpdateRule {
+ public:
+  std::string_view name() const override { return "descent"; }
+  std::vector<StateSpec> states() const override { return {}; }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    for (std::int64_t i = 0; i < span.numel; ++i)
+      span.parameter[i] -= static_cast<float>(scalars.lr) * span.gradient_at(i);
+    span.write_low_precision();
   }
+};
+
+// In the pass of the rule, where it keeps the average, and in one of its own.
+TEST(AveragedRule, FollowsTheWeightsOfTheRuleAlone) {
+  const std::vector<std::pair<OptimizerOptions, int>> rules{
+      {AdamWOptions{}, 2}, {AdamOptions{}, 2}, {LambOptions{}, 2},
+      {LionOptions{}, 1},  {SgdOptions{}, 0},  {OwnRuleOptions{.rule = std::make_shared<Descent>()}, 0}};
+  for (const auto& [options, num_moments] : rules)
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      const auto plain = make_update_rule(options);
+      SCOPED_TRACE(plain->name());
+      const auto averaged = with_average(make_update_rule(options), 0.9);
+      SpanMemory alone(kNumel, dtype, num_moments, true, 3);
+      SpanMemory memory = alone;
+      std::vector<float> average(kNumel), expected = alone.parameter;
+      for (int step = 1; step <= 4; ++step) {
+        const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.5, .weight_decay = 0.1};
+        plain->update(alone.span(), scalars);
+        averaged->update(with_ema(memory, average, 5'000, kNumel), scalars);  // cut anywhere
+        averaged->update(with_ema(memory, average, 0, 5'000), scalars);
+        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.1F * (alone.parameter[i] - expected[i]);
+      }
+      EXPECT_EQ(memory, alone) << "an average changes no bit of the weights";
+      EXPECT_EQ(average, expected);
+    }
 }
 
 TEST(AveragedRule, IsOneMoreState) {

@@ -26,7 +26,12 @@ struct Adam {
   HWY_INLINE void update_moments(D d, V g, V& m, V& v) const {
     // A blend of lanes: the same condition for all, but a branch on it would go through memory.
     const auto from_gradient = hn::Ne(hn::Set(d, c.lerp_from_gradient), hn::Zero(d));
-    m = hn::Add(hn::IfThenElse(from_gradient, g, m), hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(g, m)));
+    update_moments_from(d, hn::IfThenElse(from_gradient, g, m), g, m, v);
+  }
+  // With the end that lerp() starts from.
+  template <class D, class V>
+  HWY_INLINE void update_moments_from(D d, V start, V g, V& m, V& v) const {
+    m = hn::Add(start, hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(g, m)));
     v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
   }
 

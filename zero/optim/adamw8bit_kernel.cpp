@@ -24,6 +24,7 @@ constexpr auto kBlock8 = static_cast<std::size_t>(kCodeBlock);
 constexpr std::size_t kGroup = 64;  // elements between two looks at blocks and streams: a line of codes
 constexpr std::size_t kRing = 2 * kBlock8;
 constexpr std::size_t kAhead = 512;  // elements of each stream that are asked for
+static_assert(kRing % kGroup == 0);
 
 // Moments in fp32 from their decoding to their encoding; element i of the span lies at i % kRing.
 struct MomentRing {
@@ -61,7 +62,8 @@ class BlockUpdate {
     std::size_t done = 0;
     const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
     // The second stage looks a vector ahead, into a group that the first is at.
-    if (numel_ >= 2 * kBlock8 && kGroup % lanes == 0 && kGroup / lanes >= 4) {
+    const bool stages = kGroup % lanes == 0 && kGroup / lanes >= 4 && adam_.c.lerp_from_gradient == 0;
+    if (stages && numel_ >= 2 * kBlock8) {
       done = numel_ / kBlock8 * kBlock8;
       update_in_stages(done);
     }
@@ -76,7 +78,9 @@ class BlockUpdate {
     BlockPeak most_first(hn::ScalableTag<float>{}), most_second(hn::ScalableTag<float>{});
     for_lanes(begin, end, [&](auto d, std::size_t i) HWY_ATTR {
       auto m = hn::Zero(d), v = m;
-      decode(d, i, m, v);
+      const auto g = decode(d, i, m, v);
+      adam_.update_moments(d, g, m, v);
+      keep(d, i % kRing, m, v);
       most_first.add(d, m);
       most_second.add_unsigned(d, v);
     });
@@ -94,7 +98,9 @@ class BlockUpdate {
     const hn::Rebind<std::uint32_t, decltype(d)> du;
     BlockScales encoded;
     auto most_first = hn::Zero(du), most_second = most_first;
-    auto root = hn::Zero(d);  // see step()
+    const std::size_t lanes = hn::Lanes(d);
+    // Of the second stage's vector, and then of its next one: begun early, it is there when it is used.
+    auto root = hn::Zero(d);
     const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR
         __attribute__((always_inline)) {
       for (std::size_t at = from; at < to; at += kGroup) {
@@ -104,13 +110,25 @@ class BlockUpdate {
         }
         if (at % kBlock8 == kGroup) encoded = scales_;
         if (at + kAhead + kGroup <= numel_) prefetch(at + kAhead);
-        for (std::size_t i = at; i < at + kGroup; i += hn::Lanes(d)) {
-          if constexpr (has_step) step(d, i - kGroup, root);
-          auto m = hn::Zero(d), v = m;
-          decode(d, i, m, v);
-          most_first = hn::Max(most_first, hn::BitCast(du, hn::Abs(m)));
-          most_second = hn::Max(most_second, hn::BitCast(du, v));
-          if constexpr (has_encode) encode(d, i - kLag, encoded);
+        // Where each stage's group lies in the ring. Vectors of a group come after each other there.
+        const std::size_t decoding = at % kRing, stepping = (at - kGroup) % kRing, encoding = (at - kLag) % kRing;
+        for (std::size_t i = 0; i < kGroup; i += 4 * lanes) {
+#pragma GCC unroll 4
+          for (std::size_t k = 0; k < 4; ++k) {
+            const std::size_t j = i + k * lanes;
+            if constexpr (has_step) {
+              add_step(d, at - kGroup + j, hn::Load(d, ring_.first + stepping + j), root);
+              const std::size_t next = stepping + j + lanes;
+              root = hn::Sqrt(hn::Load(d, ring_.second + (k < 3 ? next : next % kRing)));
+            }
+            auto m = hn::Zero(d), v = m;
+            const auto g = decode(d, at + j, m, v);
+            adam_.update_moments_from(d, m, g, m, v);
+            keep(d, decoding + j, m, v);
+            most_first = hn::Max(most_first, hn::BitCast(du, hn::Abs(m)));
+            most_second = hn::Max(most_second, hn::BitCast(du, v));
+          }
+          if constexpr (has_encode) encode_four_at(d, at - kLag + i, encoding + i, encoded);
         }
         if ((at + kGroup) % kBlock8 == 0)
           end_block_at(at + kGroup - kBlock8, hn::GetLane(hn::MaxOfLanes(du, most_first)),
@@ -124,18 +142,12 @@ class BlockUpdate {
     root = hn::Sqrt(hn::Load(d, ring_.second));
     update_groups(Yes(), No(), kGroup, kLag);
     update_groups(Yes(), Yes(), kLag, end);
-    for (std::size_t i = end - kGroup; i < end; i += hn::Lanes(d)) step(d, i, root);
+    for (std::size_t i = end - kGroup; i < end; i += lanes)
+      add_step(d, i, hn::Load(d, ring_.first + i % kRing), hn::Sqrt(hn::Load(d, ring_.second + i % kRing)));
     encode_group(d, end - kBlock8 - kGroup, encoded);
     clear_zeros(end - 2 * kBlock8, kBlock8, encoded);
     for (std::size_t at = end - kBlock8; at < end; at += kGroup) encode_group(d, at, scales_);
     clear_zeros(end - kBlock8, kBlock8, scales_);
-  }
-
-  // `root` is this vector's, and then the next one's: begun early, it is there when it is used.
-  template <class D, class V>
-  HWY_INLINE void step(D d, std::size_t i, V& root) const {
-    add_step(d, i, hn::Load(d, ring_.first + i % kRing), root);
-    root = hn::Sqrt(hn::Load(d, ring_.second + (i + hn::Lanes(d)) % kRing));
   }
 
   HWY_INLINE void begin_block_at(std::size_t begin) {
@@ -150,15 +162,19 @@ class BlockUpdate {
     prefetch_group(second_.codes + at);
   }
 
-  // The new moments.
+  // The old moments; returns the gradient.
   template <class D, class V>
-  HWY_INLINE void decode(D d, std::size_t i, V& m, V& v) const {
-    const auto g = hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, adam_.c.gradient_scale));
+  HWY_INLINE V decode(D d, std::size_t i, V& m, V& v) const {
     m = decode_lanes<SignedCode>(d, first_.codes + i, half_first_);
     v = decode_lanes<UnsignedCode>(d, second_.codes + i, half_second_);
-    adam_.update_moments(d, g, m, v);
-    hn::StoreU(m, d, ring_.first + i % kRing);
-    hn::StoreU(v, d, ring_.second + i % kRing);
+    return hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, adam_.c.gradient_scale));
+  }
+
+  // The new moments, at a place of the ring.
+  template <class D, class V>
+  HWY_INLINE void keep(D d, std::size_t place, V m, V v) const {
+    hn::StoreU(m, d, ring_.first + place);
+    hn::StoreU(v, d, ring_.second + place);
   }
 
   HWY_INLINE void end_block_at(std::size_t begin, std::uint32_t most_first, std::uint32_t most_second) {
@@ -182,8 +198,13 @@ class BlockUpdate {
   }
 
   template <class D>
+  HWY_INLINE void encode_four_at(D d, std::size_t i, std::size_t place, const BlockScales& two_over) const {
+    encode_four<SignedCode>(d, ring_.first + place, two_over.first, first_.codes + i);
+    encode_four<UnsignedCode>(d, ring_.second + place, two_over.second, second_.codes + i);
+  }
+  template <class D>
   HWY_INLINE void encode_group(D d, std::size_t at, const BlockScales& two_over) const {
-    for (std::size_t i = at; i < at + kGroup; i += hn::Lanes(d)) encode(d, i, two_over);
+    for (std::size_t i = at; i < at + kGroup; i += 4 * hn::Lanes(d)) encode_four_at(d, i, i % kRing, two_over);
   }
 
   HWY_INLINE void clear_zeros(std::size_t begin, std::size_t numel, const BlockScales& two_over) const {

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "zero/base/error.h"
+#include "zero/optim/average_lanes-inl.h"
 #include "zero/optim/for_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,11 +19,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 void average_target(const float* HWY_RESTRICT parameter, float* HWY_RESTRICT average, std::int64_t numel,
                     float weight) {
-  for_lanes(0, static_cast<std::size_t>(numel), [&](auto d, std::size_t i) {
-    const auto ema = hn::LoadU(d, average + i);
-    const auto apart = hn::Sub(hn::LoadU(d, parameter + i), ema);
-    hn::StoreU(hn::Add(ema, hn::Mul(hn::Set(d, weight), apart)), d, average + i);
-  });
+  for_lanes(0, static_cast<std::size_t>(numel),
+            [&](auto d, std::size_t i) { average_lanes(d, hn::LoadU(d, parameter + i), average + i, weight); });
 }
 
 }  // namespace zero::HWY_NAMESPACE
@@ -35,7 +33,7 @@ HWY_EXPORT(average_target);
 
 namespace {
 
-// Elements; what the rule wrote of them is still in the cache. Whole blocks of states in 8 bits.
+// Elements of a pass of its own; what the rule wrote of them is still in the cache. Whole blocks of states in 8 bits.
 constexpr std::int64_t kPiece = 8192;
 static_assert(kPiece % kCodeBlock == 0);
 
@@ -60,6 +58,7 @@ class AveragedRule final : public UpdateRule {
     rule_->queue_sums(device, lane, without_average(span), scalars, sums);
   }
   void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    if (rule_->keeps_average() && scalars.step > 1) return rule_->update(with_average(span), scalars);
     for (std::int64_t begin = 0; begin < span.numel; begin += kPiece) {
       const UpdateSpan piece = span.part(begin, std::min(kPiece, span.numel - begin));
       float* const average = piece.states[place_];
@@ -96,6 +95,13 @@ class AveragedRule final : public UpdateRule {
   UpdateSpan without_average(UpdateSpan span) const {
     span.states[place_] = nullptr;
     return span;
+  }
+  // For a rule that keeps it in its own pass.
+  UpdateSpan with_average(const UpdateSpan& span) const {
+    UpdateSpan own = without_average(span);
+    own.average = span.states[place_];
+    own.average_weight = weight_;
+    return own;
   }
 
   std::unique_ptr<UpdateRule> rule_;

@@ -8,7 +8,8 @@
 //
 //   ema = ema + (1 - decay) * (p - ema)
 //
-// in fp32, each operation rounded on its own; the same bits however spans are cut. Local.
+// in fp32, each operation rounded on its own; the same bits however spans are cut. A rule that keeps_average() does so in its
+// own pass over memory; after others, and in the first step, the average has a pass of its own. Local.
 #pragma once
 
 #include <memory>

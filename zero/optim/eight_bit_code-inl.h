@@ -72,21 +72,59 @@ HWY_INLINE void store_low_bytes(D d, hn::Vec<hn::Rebind<std::uint32_t, D>> from,
   hn::StoreU(hn::U8FromU32(hn::And(from, hn::Set(du, 0xff))), hn::Rebind<std::uint8_t, D>(), to);
 }
 
-// `two_over`: 2 / scale. Values of codes without a sign are not negative.
+// A code before it is rounded to an integer.
 template <class Code, class D>
-HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t* codes) {
+HWY_INLINE hn::Vec<D> place_in_code(D d, hn::Vec<D> value, float two_over) {
   const hn::Rebind<std::int32_t, D> di;
-  const hn::Rebind<std::uint32_t, D> du;
   const auto part = hn::BitCast(di, hn::Mul(value, hn::Set(d, two_over)));
   auto shrunk = hn::ShiftRight<2>(part);  // with two more bits of the sign
   if constexpr (Code::kHasSign) shrunk = hn::And(shrunk, hn::Set(di, static_cast<std::int32_t>(0x9fffffffU)));
-  const auto place = hn::Mul(hn::BitCast(d, shrunk), hn::Set(d, Code::kMost / kTiny));
-  auto code = hn::BitCast(du, hn::Add(place, hn::Set(d, kRounding)));
+  return hn::Mul(hn::BitCast(d, shrunk), hn::Set(d, Code::kMost / kTiny));
+}
+
+// `two_over`: 2 / scale. Values of codes without a sign are not negative.
+template <class Code, class D>
+HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t* codes) {
+  const hn::Rebind<std::uint32_t, D> du;
+  auto code = hn::BitCast(du, hn::Add(place_in_code<Code>(d, value, two_over), hn::Set(d, kRounding)));
   if constexpr (!Code::kHasSign) {  // 1 for all that is above zero
     const auto above = hn::RebindMask(du, hn::Ne(value, hn::Zero(d)));
     code = hn::IfThenElse(above, hn::Max(code, hn::Set(du, std::bit_cast<std::uint32_t>(kRounding) + 1)), code);
   }
   store_low_bytes(d, code, codes);
+}
+
+// The same of four vectors.
+template <class Code, class D>
+HWY_INLINE void encode_four(D d, const float* HWY_RESTRICT values, float two_over, std::uint8_t* HWY_RESTRICT codes) {
+  const std::size_t lanes = hn::Lanes(d);
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (hn::MaxLanes(d) == 8) {  // packed together: half of the instructions
+    const hn::Rebind<std::int32_t, D> di;
+    const auto place_of = [&](hn::Vec<D> value) HWY_ATTR {
+      return _mm256_cvtps_epi32(place_in_code<Code>(d, value, two_over).raw);  // to nearest, as kRounding does
+    };
+    const auto bits_of = [&](hn::Vec<D> value) HWY_ATTR { return hn::BitCast(di, value).raw; };
+    const auto v0 = hn::LoadU(d, values), v1 = hn::LoadU(d, values + lanes);
+    const auto low = _mm256_packs_epi32(place_of(v0), place_of(v1));
+    const auto v2 = hn::LoadU(d, values + 2 * lanes), v3 = hn::LoadU(d, values + 3 * lanes);
+    const auto high = _mm256_packs_epi32(place_of(v2), place_of(v3));
+    __m256i four;
+    if constexpr (Code::kHasSign) {
+      four = _mm256_packs_epi16(low, high);
+    } else {  // 1 for all that is above zero: packing leaves nothing above zero at zero
+      const auto above = _mm256_packus_epi16(_mm256_packs_epi32(bits_of(v0), bits_of(v1)),
+                                             _mm256_packs_epi32(bits_of(v2), bits_of(v3)));
+      four = _mm256_max_epu8(_mm256_packus_epi16(low, high), _mm256_min_epu8(above, _mm256_set1_epi8(1)));
+    }
+    // Each of both halves of a register was packed on its own.
+    four = _mm256_permutevar8x32_epi32(four, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), four);
+    return;
+  }
+#endif
+  for (std::size_t at = 0; at < 4 * lanes; at += lanes)
+    encode_lanes<Code>(d, hn::LoadU(d, values + at), two_over, codes + at);
 }
 
 // A vector that a class may hold. One of SVE has no size that a member could have: it is kept in memory.

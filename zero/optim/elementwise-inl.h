@@ -28,6 +28,7 @@
 #include <hwy/highway.h>
 
 #include "zero/base/element_lanes-inl.h"
+#include "zero/optim/average_lanes-inl.h"
 #include "zero/optim/prefetch.h"
 #include "zero/optim/update_span.h"
 
@@ -53,6 +54,7 @@ HWY_INLINE void update_lanes(D d, const G* HWY_RESTRICT gradient, const UpdateSp
   if constexpr (Rule::kStates >= 1) hn::StoreU(first, d, span.states[0] + i);
   if constexpr (Rule::kStates >= 2) hn::StoreU(second, d, span.states[1] + i);
   if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, reinterpret_cast<Low*>(span.low_precision) + i);
+  if (span.average != nullptr) average_lanes(d, p, span.average + i, span.average_weight);
 }
 
 template <class Low, class G, class Rule>
@@ -68,6 +70,7 @@ HWY_INLINE void update_span(const G* HWY_RESTRICT gradient, const UpdateSpan spa
     prefetch_to_l2(span.parameter + ahead);
     if constexpr (Rule::kStates >= 1) prefetch_to_l2(span.states[0] + ahead);
     if constexpr (Rule::kStates >= 2) prefetch_to_l2(span.states[1] + ahead);
+    if (span.average != nullptr) prefetch_to_l2(span.average + ahead);
     update_lanes<Low>(d, gradient, span, gradient_scale, rule, i);
   }
   for (; i < numel; ++i) update_lanes<Low>(hn::CappedTag<float, 1>(), gradient, span, gradient_scale, rule, i);

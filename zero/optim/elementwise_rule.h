@@ -41,6 +41,7 @@ class ElementwiseRule : public UpdateRule {
     check_update(*this, states_.size(), span, scalars);
     update_(span, options_, scalars);
   }
+  bool keeps_average() const override { return true; }  // update_elements() does
   void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
     for (const SpanUpdate& update : updates) check_update(*this, states_.size(), update.span, update.scalars);
     queue_(device, lane, updates, options_);

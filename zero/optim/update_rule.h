@@ -91,6 +91,8 @@ class UpdateRule {
   virtual void add_sums(const UpdateSpan& /*span*/, const UpdateScalars& /*scalars*/,
                         std::span<ExactSum> /*sums*/) const {}
   virtual void update(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
+  // Whether update() brings span.average up to date, too, in the same pass over memory. Of others with_average() does.
+  virtual bool keeps_average() const { return false; }
   // Queues the same for each of these spans, no two of which overlap, over memory of a device: in as few kernels as the rule
   // has code for (UpdateSlices). A rule that a user writes has the host's code alone: other devices refuse it, and what
   // `scalars` and the rule point to outlives the work.

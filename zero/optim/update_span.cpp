@@ -39,6 +39,7 @@ UpdateSpan UpdateSpan::part(std::int64_t begin, std::int64_t count) const {
   }
   for (CodedState& state : part.coded) state = state.from(begin);
   if (low_precision != nullptr) part.low_precision += begin * static_cast<std::int64_t>(size_of(low_precision_dtype));
+  if (average != nullptr) part.average += begin;
   part.numel = count;
   part.first += begin;
   return part;

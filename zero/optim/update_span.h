@@ -33,6 +33,9 @@ struct UpdateSpan {
   DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
   std::int64_t numel = 0;
   std::int64_t first = 0;  // its first element's place in the parameter
+  // The parameter's moving average, of with_average() alone, and what it wants of a rule that keeps_average(); null: nothing.
+  float* average = nullptr;
+  float average_weight = 0;  // of the new parameter: 1 - decay
 
   // What an update reads and writes of memory.
   std::vector<Access> accesses() const;

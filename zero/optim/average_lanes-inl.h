@@ -1,0 +1,27 @@
+// average_lanes(): the moving average of a vector of parameters, as zero/optim/averaged_rule.h says it.
+//
+// Included once a target by a kernel's .cpp, hence no #pragma once.
+#if defined(ZERO_OPTIM_AVERAGE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ZERO_OPTIM_AVERAGE_LANES_INL_H_
+#undef ZERO_OPTIM_AVERAGE_LANES_INL_H_
+#else
+#define ZERO_OPTIM_AVERAGE_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace zero::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `p`: the parameter after its update; `weight`: 1 - decay.
+template <class D>
+HWY_INLINE void average_lanes(D d, hn::Vec<D> p, float* HWY_RESTRICT average, float weight) {
+  const auto ema = hn::LoadU(d, average);
+  hn::StoreU(hn::Add(ema, hn::Mul(hn::Set(d, weight), hn::Sub(p, ema))), d, average);
+}
+
+}  // namespace zero::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // once a target
