@@ -49,7 +49,7 @@ include(fuzz_seeds)
 zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* */TransformersExport.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
-           TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 2)
+           TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 3)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   # Libraries of another build, for a command that must refuse them.

@@ -1,7 +1,7 @@
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
 # zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/ (FOLDERS names more of them), linked with the floors it may see and no
 # others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
-# names of it as FOLDER_slow, label slow, in SHARDS processes; what FULL names as FOLDER_full, label full. `./test.sh fast`
+# names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, each in SHARDS processes. `./test.sh fast`
 # runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/tier.h: and whole sweeps).
 #
 # ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
@@ -248,6 +248,6 @@ function(zero_tests folder)
     zero_ctest(${folder}_slow "${arg_SLOW}" LABEL slow SHARDS ${arg_SHARDS} COST 100 BUT ${arg_FULL})
   endif()
   if(arg_FULL)
-    zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS 1 COST 1000)
+    zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS ${arg_SHARDS} COST 1000)
   endif()
 endfunction()
