@@ -16,7 +16,7 @@ double seconds(const SyncPlan& sync, const Cluster& cluster, double computation 
   return clock_seconds(sync, cluster, computation, traffic_of(sync, kOfModel, cluster));
 }
 
-// The formulas of docs/distributed.md: a worker 4P, a server 4P W/S, each way in a clock.
+// The formulas of docs/distributed/parameter_server.md: a worker 4P, a server 4P W/S, each way in a clock.
 TEST(ServedClock, CountsWhatTheFormulasSay) {
   for (const int servers : {1, 2}) {
     const Cluster cluster{.hosts = 1, .ranks = 8};

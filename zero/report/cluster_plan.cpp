@@ -316,10 +316,10 @@ std::string cost_of(const ClusterWay& way, const ClusterPlan& plan) {
                             : is_coded(way)         ? ", and their differences are rounded"
                                                     : "";
   if (way.local)
-    return fmt::format("copies train apart for {} steps{}, which costs accuracy (docs/distributed.md)",
+    return fmt::format("copies train apart for {} steps{}, which costs accuracy (docs/distributed/local_steps.md)",
                        plan.local_steps, coded);
   if (is_coded(way))
-    return fmt::format("{} are rounded, which costs accuracy (docs/distributed.md)",
+    return fmt::format("{} are rounded, which costs accuracy (docs/distributed/codecs.md)",
                        way.wire.gather == WireCodec::kNone ? "gradients" : "gradients and gathered parameters");
   if (way.sync.quorum > 0)
     return fmt::format("{} of {} gradients of a clock are dropped, those of the slowest", workers - way.sync.quorum,
