@@ -52,6 +52,7 @@ EVAL_EVERY, LOSS_AFTER = 10, 100
 ROUND = 50  # steps: of the longest round of local steps
 COPIES, LOCAL = {"zero.stage": 0, "zero.group": 1}, {"zero.stage": 0, "zero.group": 1, "sync.mode": "local"}
 PAIRS, SERVED = {"zero.stage": 2, "zero.group": 2}, {"sync.servers": 1}
+PAIRS_3 = {"zero.stage": 3, "zero.group": 2}  # what zero plan tries with codecs and with local steps
 
 
 @dataclasses.dataclass
@@ -87,8 +88,9 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("torchft's DiLoCo, 10 a round", peer="diloco 10")],
         2: [System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
             System("stage 2, groups of 2", PAIRS),
-            System("stage 2, groups of 2, int8 between groups", {**PAIRS, "comm.outer_wire": "int8"}),
-            System("groups of 2, local steps, 50 a round", {**PAIRS, "sync.mode": "local", "sync.local_steps": 50}),
+            System("stage 3, groups of 2", PAIRS_3),
+            System("stage 3, groups of 2, int8 between groups", {**PAIRS_3, "comm.outer_wire": "int8"}),
+            System("stage 3, groups of 2, local steps, 50 a round", {**PAIRS_3, "sync.mode": "local", "sync.local_steps": 50}),
             System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
             System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
             System("DDP", peer="ddp"),

@@ -18,11 +18,11 @@ from raw_rounds import RawRounds  # noqa: E402
 class SlowLink(unittest.TestCase):
     def test_keys_and_plan_name_a_way_alike(self):
         served = {"sync": {"mode": "async", "servers": 1, "staleness": 4, "quorum": 0}, "stage": 3, "group": 1, "local": False}
-        local = {"stage": 2, "group": 2, "local": True}
-        coded = {"stage": 2, "group": 2, "local": False, "wire": {"gather": "none", "reduce": "none", "outer": "int8"}}
+        local = {"stage": 3, "group": 2, "local": True}
+        coded = {"stage": 3, "group": 2, "local": False, "wire": {"gather": "none", "reduce": "none", "outer": "int8"}}
         keys = {system.name: system.keys for system in slow_link.SETS[2]}
-        for way, name in [(served, "a server, async, staleness 4"), (local, "groups of 2, local steps, 50 a round"),
-                          (coded, "stage 2, groups of 2, int8 between groups")]:
+        for way, name in [(served, "a server, async, staleness 4"), (local, "stage 3, groups of 2, local steps, 50 a round"),
+                          (coded, "stage 3, groups of 2, int8 between groups")]:
             self.assertEqual(slow_link.name_of_way(way), slow_link.way_of(keys[name], 2))
 
     def test_a_loss_that_was_not_reached_has_no_seconds(self):
