@@ -442,7 +442,10 @@ Mistakes of_files() {
 
 // The same when a launcher watches the ranks: what all of them say is said once, and passed on.
 Mistakes of_several_ranks() {
-  return {
+  const auto seen_by_ranks = {"ATableOfTextsThatIsRagged",   "AClassThatIsNoNumber", "MuonForAModelWithoutMatrices",
+                              "ADamagedPicture",             "WeightsThatAreCutOff", "MergesThatNameAnUnknownToken",
+                              "ATokenizerThatDoesNotFitTheWeights", "AnOperatorWithoutFp16"};
+  Mistakes mistakes{
       {"ABudgetBelowTheMinimumOnSixRanks",
        "c.toml -n 6 --zero.device_memory 1KiB",
        {"zero train: zero.device_memory = ", "needs at least"}},
@@ -450,6 +453,13 @@ Mistakes of_several_ranks() {
       in_file("AFolderThatCannotBeWrittenOnTwoRanks", {"run.dir = \"/proc/zero/run\""}, {"run.dir = /proc/zero/run"},
               " -n 2"),
   };
+  const Mistakes alone = of_files();
+  for (const char* name : seen_by_ranks) {
+    mistakes.push_back(*std::ranges::find(alone, std::string(name), &Mistake::name));
+    mistakes.back().name += "OnTwoRanks";
+    mistakes.back().arguments += " -n 2";
+  }
+  return mistakes;
 }
 
 const auto kNames = [](const testing::TestParamInfo<Mistake>& info) { return info.param.name; };

@@ -413,6 +413,15 @@ TEST_F(Plan, OnADescribedClusterEachCutAndModeIsPlanned) {
   }
 }
 
+TEST_F(Plan, OnADescribedClusterOfTenThousandRanksItNamesAWay) {
+  folder_.write("cluster.toml", "[cluster]\nhosts = 1250\nranks = 8\nnetwork = \"10GB\"\nflops = 1e12\n");
+  const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml --train.global_batch 10000", "timeout 30");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  const std::string said = one_line(ran.output);
+  for (const char* part : {"cluster: 1250 machines of 8 ranks", "best: --zero.stage ", "up to 64 ranks"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << '\n' << ran.output;
+}
+
 // Of a model that no disk here holds.
 TEST_F(Plan, TheRanksOfAMachineShareTheRoomOfItsDisk) {
   const auto room = [&](const std::string& ranks) {

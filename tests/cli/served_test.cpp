@@ -114,6 +114,7 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
   EXPECT_EQ(other.status, 2);
   EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
+  EXPECT_CONTAINS(other.errors, "use its own config.toml");
   // Another worker's push in its place, with the sum of the line that was.
   std::string log = folder_.read("recorded/pushes.log");
   const std::size_t line = log.find("\npush ") + 1, worker = line + std::string("push ").size();
