@@ -473,7 +473,7 @@ class GpuCheck(unittest.TestCase):
         shutil.copy(ROOT / "tools/gpu_check.sh", self.root)
         (self.root / "gpu_plain.py").write_text("""print('{"compute": {"step_ms": 3}}')\n""")
 
-    def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0"):
+    def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0", **environment):
         doctor = json.dumps({"checks": [{"check": "GPU", "status": "OK", "found": gpu, "remedy": ""}]})
         self.write("bin/zero", f"""case $1 in
   doctor) echo '{doctor}' ;;
@@ -482,7 +482,7 @@ class GpuCheck(unittest.TestCase):
          mkdir -p $dir; echo '{{"losses": [2.5, 2.4], "step_seconds": [1, 1, 1]}}' > $dir/report.json; {train} ;;
 esac""")
         ran = subprocess.run([self.root / "gpu_check.sh", str(batch), self.root / "out.json"], cwd=self.root,
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, **environment})
         return ran, json.loads((self.root / "out.json").read_text())
 
     def write(self, name, body):
@@ -518,6 +518,17 @@ esac""")
         self.assertIn("cuda:0 is full", failed[0]["reason"])
         figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
         self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
+
+    def test_what_does_not_fit_into_the_time_of_the_batch_is_skipped_with_that_reason(self):
+        ran, document = self.check(2, ZERO_CHECK_TOTAL="4")  # less than the five seconds that a check needs
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        skipped = {check["check"]: check["reason"] for check in document["checks"] if check["status"] == "skipped"}
+        self.assertEqual(skipped["gpt_1b5"], "the 4 s of the batch are over")
+
+    def test_a_batch_that_is_stopped_has_written_what_it_knew(self):
+        ran, document = self.check(2, train="kill -KILL $(ps -o ppid= -p $PPID)")  # the script, above its timeout
+        self.assertEqual(ran.returncode, -9)
+        self.assertIn("update_sgd_figures", [check["check"] for check in document["checks"]])
 
     def test_losses_that_differ_between_stages_are_a_failure(self):
         self.write("tests/zero_cuda_test", "exit 0")

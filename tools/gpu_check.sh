@@ -6,9 +6,10 @@
 #   ./gpu_check.sh 3 [OUT.json]     # offload: states on the host and on a disk
 #
 # From a bundle (tools/bundle.sh) or a checkout with build/release. It needs python3 that finds torch 2.11.0 with CUDA 13. Each
-# check has passed, failed or been skipped, with a reason. With ZERO_CHECK_LOGS=FOLDER what each check printed is kept there; with
-# ZERO_CHECK_SECONDS=N no check takes longer. Exit status: 0 all that ran passed; 1 one failed; 2 there is no GPU
-# here, or the batch does not exist: the file then says why nothing was tried.
+# check has passed, failed or been skipped, with a reason; the file is written after each, so that one which is stopped has said
+# what it knows. With ZERO_CHECK_LOGS=FOLDER what each check printed is kept there; with ZERO_CHECK_SECONDS=N no check takes
+# longer; with ZERO_CHECK_TOTAL=N the batch ends after N seconds, and what did not fit is skipped. Exit status: 0 all that ran
+# passed; 1 one failed; 2 there is no GPU here, or the batch does not exist: the file then says why nothing was tried.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case "${1:-}" in
@@ -30,6 +31,7 @@ leave() {
 trap leave EXIT
 results=$work/results
 : > "$results"
+gpu=
 
 # torch's folder, without importing it.
 torch=$(python3 -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
@@ -39,6 +41,21 @@ for folder in ${torch:+"$torch"/../nvidia/*/lib}; do [ -d "$folder" ] && path=$p
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ZERO_LOG_LEVEL=error
 
 note() { printf '%s\n' "$*" >&2; }
+# REASON: writes the file, with all checks so far. REASON: why nothing was tried, or nothing.
+write() {
+  python3 - "$results" "$out" "$batch" "$gpu" "$1" "$here/BUILT" <<'PY'
+import json, os, sys, time
+results, out, batch, gpu, skipped, built = sys.argv[1:]
+facts = dict(line.rstrip("\n").split("=", 1) for line in open(built) if "=" in line) if os.path.exists(built) else {}
+document = {"batch": int(batch), "gpu": gpu or None, "built": facts, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "checks": [json.loads(line) for line in open(results)]}
+if skipped:
+    document["skipped"] = skipped
+with open(out + ".part", "w") as file:
+    json.dump(document, file, indent=2)
+os.replace(out + ".part", out)
+PY
+}
 # NAME STATUS SECONDS REASON [FILE]: one check. FILE: figures, a JSON object.
 add() {
   python3 - "$results" "$@" <<'PY'
@@ -53,6 +70,7 @@ if figures:
 with open(results, "a") as file:
     file.write(json.dumps(check) + "\n")
 PY
+  write ""
   note "$2 ${3}s $1${4:+: $4}"
 }
 skip() { add "$1" skipped 0 "$2"; }
@@ -61,6 +79,11 @@ check() {
   local name=$1 limit=$2 begin status reason=
   shift 2
   [ "$limit" -le "${ZERO_CHECK_SECONDS:-$limit}" ] || limit=$ZERO_CHECK_SECONDS
+  if [ -n "${ZERO_CHECK_TOTAL:-}" ]; then
+    local left=$((ZERO_CHECK_TOTAL - SECONDS))
+    if [ $left -lt 5 ]; then skip "$name" "the $ZERO_CHECK_TOTAL s of the batch are over"; return 1; fi
+    [ "$limit" -le $left ] || limit=$left
+  fi
   begin=$(date +%s.%N)
   timeout "$limit" "$@" > "$work/$name.out" 2>&1
   status=$?
@@ -80,25 +103,16 @@ gtest() {
   [ -x "$tests/$3" ] || { skip "$1" "$3 is not there"; return; }
   check "$1" "$2" env ZERO_TEST_DEVICE=cuda "$tests/$3" --gtest_filter="$4" --gtest_brief=1
 }
-finish() {  # EXIT GPU REASON
-  python3 - "$results" "$out" "$batch" "$2" "$3" "$here/BUILT" <<'PY'
-import json, os, sys, time
-results, out, batch, gpu, skipped, built = sys.argv[1:]
-facts = dict(line.rstrip("\n").split("=", 1) for line in open(built) if "=" in line) if os.path.exists(built) else {}
-document = {"batch": int(batch), "gpu": gpu or None, "built": facts, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "checks": [json.loads(line) for line in open(results)]}
-if skipped:
-    document["skipped"] = skipped
-json.dump(document, open(out, "w"), indent=2)
-PY
+finish() {  # EXIT REASON
+  write "$2"
   note "$out"
   exit "$1"
 }
 
 # ---- is there a GPU that libtorch and the plug-in can use? --------------------------------------------------------------
-[ -x "$zero" ] || { echo "no command here: $zero is not there" >&2; finish 2 "" "$zero is not there"; }
+[ -x "$zero" ] || { echo "no command here: $zero is not there" >&2; finish 2 "$zero is not there"; }
 "$zero" doctor --json > "$work/doctor.json" 2> "$work/doctor.err"
-gpu=$(python3 - "$work/doctor.json" <<'PY'
+found=$(python3 - "$work/doctor.json" <<'PY'
 import json, sys
 try:
     row = next(c for c in json.load(open(sys.argv[1]))["checks"] if c["check"] == "GPU")
@@ -107,11 +121,11 @@ except (OSError, ValueError, StopIteration):
     print("no zero doctor does not run: " + " ".join(open(sys.argv[1].replace(".json", ".err")).read().split())[:300])
 PY
 )
-if [ "${gpu%% *}" != yes ]; then
-  echo "no GPU here: ${gpu#* }"
-  finish 2 "" "no GPU here: ${gpu#* }"
+if [ "${found%% *}" != yes ]; then
+  echo "no GPU here: ${found#* }"
+  finish 2 "no GPU here: ${found#* }"
 fi
-gpu=${gpu#* }
+gpu=${found#* }
 note "$gpu"
 
 # NAME RANKS ARGUMENTS...: a run on text of its own; its report in $work/NAME/report.json.
@@ -265,4 +279,4 @@ case $batch in
   3) offload ;;
 esac
 failed=$(grep -c '"status": "failed"' "$results")
-if [ "$failed" = 0 ]; then finish 0 "$gpu" ""; else finish 1 "$gpu" ""; fi
+if [ "$failed" = 0 ]; then finish 0 ""; else finish 1 ""; fi
