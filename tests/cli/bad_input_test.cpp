@@ -442,9 +442,14 @@ Mistakes of_files() {
 
 // The same when a launcher watches the ranks: what all of them say is said once, and passed on.
 Mistakes of_several_ranks() {
-  const auto seen_by_ranks = {"ATableOfTextsThatIsRagged",   "AClassThatIsNoNumber", "MuonForAModelWithoutMatrices",
-                              "ADamagedPicture",             "WeightsThatAreCutOff", "MergesThatNameAnUnknownToken",
-                              "ATokenizerThatDoesNotFitTheWeights", "AnOperatorWithoutFp16"};
+  const auto seen_by_ranks = {"ATableOfTextsThatIsRagged",
+                              "AClassThatIsNoNumber",
+                              "MuonForAModelWithoutMatrices",
+                              "ADamagedPicture",
+                              "WeightsThatAreCutOff",
+                              "MergesThatNameAnUnknownToken",
+                              "ATokenizerThatDoesNotFitTheWeights",
+                              "AnOperatorWithoutFp16"};
   Mistakes mistakes{
       {"ABudgetBelowTheMinimumOnSixRanks",
        "c.toml -n 6 --zero.device_memory 1KiB",

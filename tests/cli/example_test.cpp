@@ -357,6 +357,9 @@ TEST(LinearExample, EndsAtTheSolutionOfTheNormalEquations) {
                                             folder.path() / "examples");
   const Ran ran = folder.zero("train examples/linear/linear.toml -n 2 --run.dir run", "timeout 250");
   ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+  for (const char* printed :
+       {"step 50/200  val_loss 0.0121", "samples of the validation data, predicted and true:", "done: run"})
+    EXPECT_NE(ran.output.find(printed), std::string::npos) << printed << '\n' << ran.output;
   const auto solution = least_squares(read_csv(folder.path() / "examples/linear/table.csv", "data.path"), 400);
   const auto file = SafetensorsFile::open(folder.path() / "run/model.safetensors");
   std::vector<float> weights;
