@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "examples" / "wandb"))
 import build_times  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
+import gpu_tables  # noqa: E402
 import wandb_offline  # noqa: E402
 
 
@@ -509,6 +510,11 @@ esac""")
         self.assertEqual(checks["update_adamw_figures"]["figures"], {"update_best_s": 1})
         self.assertEqual(checks["speed"]["figures"]["gpt_1b5"]["step_seconds_median"], 1)
         self.assertEqual(checks["plain_1b5_figures"]["figures"], {"compute": {"step_ms": 3}})
+        tables = gpu_tables.tables_of([document])
+        self.assertIn("Batch 2: cuda:0 Fake GPU; driver for CUDA 13.0", tables)
+        self.assertIn("| 1.56 billion, batch 8, bf16, activation checkpoints | 1000 | – | 3 |", tables)
+        self.assertIn("| gpt_124m | ", tables)
+        self.assertNotIn("update_adamw_figures", tables)
 
     def test_a_check_that_fails_has_its_reason_and_the_batch_ends_with_1(self):
         ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
@@ -539,6 +545,30 @@ esac""")
         ran, document = self.check(1, train=other)
         agree = next(c for c in document["checks"] if c["check"] == "losses_agree")
         self.assertEqual((ran.returncode, agree["status"], agree["reason"]), (1, "failed", "stages 0 and 3 differ in bits"))
+
+
+class GpuTables(unittest.TestCase):
+    def test_figures_of_all_batches_are_cells(self):
+        def check(name, figures):
+            return {"check": name, "status": "passed", "seconds": 1.0, "reason": "", "figures": figures}
+
+        copied = {"bytes": 4e9, "median_s": 0.5, "ratio_median": 0.987}
+        sizes = [{"bytes": 1 << 20, "gather": {"ratio_median": 0.5}, "sum": {"ratio_median": 0.25}}]
+        speed = [check("update_lion_figures", {"ratio_median": 0.994})]
+        offload = [check("offload", {"moments_on_host": {"step_seconds_median": 0.172}}),
+                   check("plain_offload_figures", {"offload": {"step_ms": 399.4}, "compute": {"step_ms": 67}}),
+                   check("copies_figures", {"copies": {"up": copied}, "step_on_disk": copied}),
+                   check("collectives_figures", {"transports": [{"transport": "shared_memory", "sizes": sizes}]})]
+        about = {"gpu": "a GPU", "time": "now", "built": {"commit": "abc"}}
+        tables = gpu_tables.tables_of([{"batch": 2, **about, "checks": speed}, {"batch": 3, **about, "checks": offload}])
+        for cell in ["| lion | 0.99 |", "| the same, all of them on the host | 172 | 399 | – |", "| up | 8.0 | 0.99 |",
+                     "| step on disk | 500 ms | 0.99 |", "| shared_memory, 1 MiB | 0.50 | 0.25 |", "Batch 3: a GPU, now, commit abc"]:
+            self.assertIn(cell, tables)
+
+    def test_a_file_that_is_none_is_named(self):
+        ran = subprocess.run([ROOT / "tools/gpu_tables.py", "/nowhere.json"], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("gpu_tables.py: /nowhere.json: ", ran.stderr)
 
 
 class Bundle(unittest.TestCase):

@@ -1,17 +1,22 @@
 // A model without tensors: it accesses the engine's units as a script says, reads its parameters where the observer was
 // told they are, and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign
 // byte gets other bits.
+//
+// With ZERO_TEST_DEVICE=recorded a model that is told no device has a RecordedDevice of its own, whose work runs late: every test of an
+// engine looks for races then, and has the bits that it expects.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/base/error.h"
@@ -68,11 +73,14 @@ class ScriptedModel final : public UnitObserver {
       : specs_(std::move(specs)),
         units_(units_of(specs_, comm.world(), options)),
         data_(units_.size(), nullptr),
-        device_(seams.device != nullptr ? *seams.device : HostDevice::instance()),
+        recorded_(seams.device == nullptr && is_recorded() ? std::make_unique<RecordedDevice>(kLate) : nullptr),
+        device_(device_of(seams)),
         rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
       options.loss_scale = LossScaleOptions{.value = 256};
-    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this, seams);
+    EngineSeams with_device = seams;
+    if (recorded_) with_device.device = recorded_.get();
+    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this, with_device);
     for (const Unit& unit : units_) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
       for (const Slice& slice : unit.slices) {
@@ -197,6 +205,18 @@ class ScriptedModel final : public UnitObserver {
   double checksum() const { return checksum_; }
 
  private:
+  static inline const RecordedDevice::Options kLate{.late = 1};
+  static bool is_recorded() {
+    const char* const name = std::getenv("ZERO_TEST_DEVICE");
+    return name != nullptr && std::string_view(name) == "recorded";
+  }
+
+  Device& device_of(const EngineSeams& seams) {
+    if (seams.device != nullptr) return *seams.device;
+    if (recorded_) return *recorded_;
+    return HostDevice::instance();
+  }
+
   // Memory of the device, where that is not the host's.
   struct Gradient {
     std::vector<std::byte> on_host;
@@ -270,6 +290,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::vector<std::byte*> data_;
+  std::unique_ptr<RecordedDevice> recorded_;
   Device& device_;
   int rank_ = 0;
   std::vector<std::byte> copied_;

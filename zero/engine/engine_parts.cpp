@@ -179,12 +179,6 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
   return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
-// The rule has no code for a device, but for the host.
-bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule) {
-  return !device.host_readable() &&
-         (std::holds_alternative<OwnRuleOptions>(options.optimizer) || rule.matrices() != nullptr);
-}
-
 // What works on bytes of the device by the host's code so far.
 Device& checked(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)

@@ -1,6 +1,8 @@
 #include "zero/engine/placer.h"
 
 #include <algorithm>
+#include <limits>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -10,6 +12,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/device/device.h"
 #include "zero/engine/budget.h"
+#include "zero/engine/device_probe.h"
 #include "zero/engine/rate_probe.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/plan/estimate.h"
@@ -64,6 +67,11 @@ void hold_all_whole(Placement& placement) {
   placement.parameter_sharded = placement.gradient_sharded = placement.optimizer_sharded = false;
 }
 
+bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule) {
+  return !device.host_readable() &&
+         (std::holds_alternative<OwnRuleOptions>(options.optimizer) || rule.matrices() != nullptr);
+}
+
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
@@ -94,6 +102,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
     const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
     model_.rates = known ? seams.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, seams.disk_seam);
+    probe_device_rates(seams, rule);
     if (!known) budgets_.measure_memory();  // probing a slow disk takes long
   }
   if (chooses) choose();
@@ -113,6 +122,18 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
     hold_all_whole(placement_);
     model_.placement = placement_;
   }
+}
+
+// In each run: it takes less time than to look for what an earlier one found.
+void Placer::probe_device_rates(const EngineSeams& seams, const UpdateRule& rule) {
+  if (seams.device == nullptr || seams.device->host_readable()) return;
+  const std::int64_t free =
+      budgets_.device_is_apart() ? budgets_.free_bytes() : std::numeric_limits<std::int64_t>::max();
+  const DeviceRates mine = probe_device(*seams.device, model_.optimizer, free);
+  const auto least = [this](std::int64_t rate) { return static_cast<double>(agreed_least(comm_, rate)); };
+  model_.rates.link_up = least(mine.up);
+  model_.rates.link_down = least(mine.down);
+  model_.rates.device_update_numel = host_updates(*seams.device, options_, rule) ? 0 : least(mine.update_numel);
 }
 
 void Placer::count_held() {

@@ -10,7 +10,8 @@
 // Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
 // not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
 // allows, and what to a disk that is named. The budgets are those of MachineBudgets. Rates are probed for it, and ranks
-// agree on budgets and rates first, so that all choose alike. A rank that is alone with a device that the host cannot read holds units
+// agree on budgets and rates first, so that all choose alike; of a device that the host cannot read, copies there and back and its
+// updates are probed, too. A rank that is alone with a device that the host cannot read holds units
 // whole there, at any stage, where nothing leaves it.
 //
 // Bytes and seconds are a rank's, which shares the model with the ranks of its copy. `comm` is the run's: all ranks choose
@@ -65,6 +66,7 @@ class Placer {
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
  private:
+  void probe_device_rates(const EngineSeams& seams, const UpdateRule& rule);
   void choose();
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;
@@ -84,6 +86,9 @@ class Placer {
   std::int64_t fixed_bytes_ = 0;
   bool movable_ = false;
 };
+
+// Local. The rule has no code for a device that the host cannot read, but for the host.
+bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule);
 
 // Local. The placement of stage and fractions alone.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);

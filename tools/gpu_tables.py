@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Tables, in the form of docs/gpu.md, of what tools/gpu_check.sh found on a GPU.
+
+    tools/gpu_tables.py right.json speed.json offload.json      # one or more batches
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+RUNS = {  # of a batch's figures: what the model is, and the check with PyTorch's figures beside it
+    "gpt_124m": ("124 million parameters, batch 16, bf16", "plain_124m"),
+    "gpt_124m_tf32": ("the same in fp32 with tf32 products", ""),
+    "gpt_1b5": ("1.56 billion, batch 8, bf16, activation checkpoints", "plain_1b5"),
+    "resident": ("304 million, batch 8, bf16, activation checkpoints, all on the GPU", "plain_offload"),
+    "half_on_host": ("the same, half of the moments and master weights on the host", ""),
+    "moments_on_host": ("the same, all of them on the host", "plain_offload/offload"),
+    "moments_on_disk": ("the same, all of them on a disk", ""),
+    "in_8_gib": ("1.56 billion, batch 8, bf16, in 8 GiB of the GPU", ""),
+}
+
+
+def table(head, rows):
+    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n" if rows else ""
+
+
+def step_ms(peer):
+    return f"{peer['step_ms']:.0f}" if peer and "step_ms" in peer else "–"
+
+
+def steps(figures):
+    rows = []
+    for name, (model, beside) in RUNS.items():
+        run = next((found[name] for batch in ("speed", "offload") if name in (found := figures.get(batch, {}))), None)
+        if run is None or not run.get("step_seconds_median"):
+            continue
+        check, _, system = beside.partition("/")
+        plain = figures.get(check + "_figures", {}) if check else {}
+        rows.append([model, f"{1000 * run['step_seconds_median']:.0f}", step_ms(plain.get(system or "fsdp2")),
+                     step_ms(plain.get("compute") if not system else None)])
+    return table(["model", "zero.cpp, ms a step", "FSDP2", "compute"], rows)
+
+
+def updates(figures):
+    rows = [[name.removeprefix("update_").removesuffix("_figures"), f"{found['ratio_median']:.2f}"]
+            for name, found in figures.items() if name.startswith("update_") and "ratio_median" in found]
+    return table(["update on the GPU", "of a copy of as many bytes"], rows)
+
+
+def copies(figures):
+    found = figures.get("copies_figures", {})
+    rows = [[name, f"{each['bytes'] / each['median_s'] / 1e9:.1f}", f"{each['ratio_median']:.2f}"]
+            for name, each in found.get("copies", {}).items()]
+    rows += [[name.replace("_", " "), f"{1000 * found[name]['median_s']:.0f} ms", f"{found[name]['ratio_median']:.2f}"]
+             for name in ("step_on_host", "step_on_disk") if name in found]
+    return table(["copies, and steps with moments elsewhere", "GB/s", "ratio to the limit"], rows)
+
+
+def collectives(figures):
+    rows = [[f"{transport['transport']}, {size['bytes'] / 2**20:g} MiB",
+             *(f"{size[kind]['ratio_median']:.2f}" for kind in ("gather", "sum"))]
+            for transport in figures.get("collectives_figures", {}).get("transports", []) for size in transport["sizes"]]
+    return table(["a unit between ranks that share the GPU: copies over its time", "gather", "sum"], rows)
+
+
+def outcomes(checks):
+    return table(["check", "seconds", "found"],
+                 [[check["check"], f"{check['seconds']:g}", check["status"] + (f": {check['reason']}" if check["reason"] else "")]
+                  for check in checks if not check["check"].endswith("_figures")])
+
+
+def tables_of(documents):
+    """Markdown, of the JSON of batches."""
+    checks = [check for document in documents for check in document["checks"]]
+    figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
+    about = "\n".join(f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "
+                      f"torch {d['built'].get('torch', 'unknown')}" for d in documents)
+    return "\n".join(part for part in (about + "\n", steps(figures), updates(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path)
+    documents = []
+    for file in parser.parse_args().files:
+        try:
+            documents.append(json.loads(file.read_text()))
+        except (OSError, ValueError) as error:
+            sys.exit(f"gpu_tables.py: {file}: {error}")
+    print(tables_of(documents), end="")
+
+
+if __name__ == "__main__":
+    main()
