@@ -91,11 +91,16 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("stage 3, groups of 2", PAIRS_3),
             System("stage 3, groups of 2, int8 between groups", {**PAIRS_3, "comm.outer_wire": "int8"}),
             System("stage 3, groups of 2, local steps, 50 a round", {**PAIRS_3, "sync.mode": "local", "sync.local_steps": 50}),
+            System("stage 2, groups of 2, local steps, 10 a round, int8",
+                   {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"}),
+            System("stage 2, groups of 2, local steps, 10 a round, on their way",
+                   {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
             System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
             System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
             System("DDP", peer="ddp"),
             System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
-            System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50")]}
+            System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50"),
+            System("torchft's DiLoCo between machines, 10 a round", peer="diloco 10")]}
 SHAPES = {1: "one rank a machine", 2: "two ranks a machine"}
 # What a step takes while nothing crosses the link.
 APART = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
