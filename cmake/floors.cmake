@@ -1,7 +1,8 @@
 # zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
 # zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/ (FOLDERS names more of them), linked with the floors it may see and no
 # others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
-# names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, each in SHARDS processes. `./test.sh fast`
+# names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, and what RECORDED names and UNRECORDED does not as
+# FOLDER_recorded, label full, with ZERO_TEST_DEVICE=recorded, each in SHARDS processes. `./test.sh fast`
 # runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/tier.h: and whole sweeps).
 #
 # ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
@@ -179,7 +180,7 @@ function(zero_ctest name filter)
 endfunction()
 
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;FLOORS;LIBS;SLOW;FULL" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;FLOORS;LIBS;SLOW;FULL;RECORDED;UNRECORDED" ${ARGN})
   if(NOT ZERO_TESTS)
     return()
   endif()
@@ -249,5 +250,9 @@ function(zero_tests folder)
   endif()
   if(arg_FULL)
     zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS ${arg_SHARDS} COST 1000)
+  endif()
+  if(arg_RECORDED)
+    list(APPEND environment ZERO_TEST_DEVICE=recorded)
+    zero_ctest(${folder}_recorded "${arg_RECORDED}" LABEL full SHARDS ${arg_SHARDS} COST 900 BUT ${arg_UNRECORDED})
   endif()
 endfunction()

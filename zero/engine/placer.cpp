@@ -115,7 +115,8 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
-  movable_ = may_choose && budgets_.disk_bytes() > 0 && has_tiles &&
+  // A device with memory of its own gives no page back while an array stands.
+  movable_ = may_choose && !model_.placement.apart && budgets_.disk_bytes() > 0 && has_tiles &&
              state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
   const bool apart = seams.device != nullptr && !seams.device->host_readable();
   if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {

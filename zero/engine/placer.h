@@ -39,8 +39,8 @@ class Placer {
   const Placement& placement() const { return placement_; }
   // Everything that may leave the device on another tier.
   Placement all_away(Tier to = Tier::kDisk) const;
-  // States may move while the model trains: the placement is ours to choose, the disk has room for all of them, and the
-  // host for tiles on their way there.
+  // States may move while the model trains: the placement is ours to choose, the disk has room for all of them, the
+  // host for tiles on their way there, and the device is main memory.
   bool movable() const { return movable_; }
   // Where the disk must have a place for them.
   Placement may_lie() const { return movable_ ? all_away() : placement_; }

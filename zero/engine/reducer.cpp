@@ -180,6 +180,11 @@ void Reducer::reduce(int unit) {
     sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
     if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
   }
+  // A device that the host cannot read has the sum so far when the host has sent it up.
+  if (sum == nullptr && request.accumulate && !state_.device().host_readable()) {
+    wait_for(unit);
+    tell_landed();
+  }
   request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
                  static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
   const bool staged = wire != state_.whole_gradient(unit);

@@ -34,6 +34,7 @@ Tier tier_of(const TierSplit& split, std::int64_t element) {
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
     : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
   ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
+  ZERO_CHECK(!movable_ || device_->host_readable(), "a movable state on a device that keeps its memory");
   std::array<std::int64_t, kNumTiers> held{}, taken{};
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
     const std::int64_t size = layout_.element_bytes[unit];

@@ -1,6 +1,7 @@
 #include "zero/engine/state_streams.h"
 
 #include <memory>
+#include <utility>
 
 #include "zero/base/check.h"
 #include "zero/memory/block_cutter.h"
@@ -83,8 +84,11 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
     for (const int other : prefetching_) ranges.push_back({other, parameter.split(other).numel()});
     prefetches_.begin({{&parameter, TileAccess::kBring}}, std::move(ranges));
   }
+  bool updated = false;
   while (prefetches_.next_unit() == unit) {
     const Tile* tile = prefetches_.next();
+    // What lies on the device may be the work of an update there.
+    if (!tile->on_host && !std::exchange(updated, true)) follow(*tiers_.device, Lane::kUp, Lane::kUpdate);
     const auto bytes = static_cast<std::size_t>(tile->numel * size);
     tiers_.device->copy(Lane::kUp, {into + tile->begin * size, bytes}, {tile->data[0], bytes});
   }

@@ -1,0 +1,59 @@
+// On a device with memory of its own (found by running all tests of engines on one that finds races): a shard that lies on several
+// tiers was gathered while a kernel still updated the part on the device; a unit that was reduced twice in a step took up its sum
+// before the host had sent that to the device; and where only budgets and a disk were named, arrays were to give back pages of the
+// device's memory, which it keeps.
+#include <array>
+#include <cstddef>
+
+#include <gtest/gtest.h>
+
+#include "zero/device/recorded_device.h"
+
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+// On main memory, or on devices whose work runs late.
+ScriptedRun trained(bool on_devices, const EngineOptions& options, ScriptedSteps steps = {}) {
+  std::array<RecordedDevice, 2> devices{RecordedDevice({.late = 1}), RecordedDevice({.late = 2})};
+  if (on_devices) steps.device = [&devices](int rank) { return &devices[static_cast<std::size_t>(rank)]; };
+  return scripted_run(2, block_specs(DType::kFloat32), options, steps);
+}
+
+TEST(DevicePlacement, AShardOnSeveralTiersIsGatheredAsItsUpdateLeftIt) {
+  const TemporaryFolder folder;
+  EngineOptions options{.stage = 3};
+  options.offload.disk = {folder.path().string()};
+  options.offload.fractions = {
+      .parameter = {.host = 0.25, .disk = 0.25}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.25, .disk = 0.5}};
+  EXPECT_EQ(trained(true, options), trained(false, options));
+}
+
+TEST(DevicePlacement, ASecondBackwardPassInAStepAddsToTheSumOfTheFirst) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    ScriptedSteps steps;
+    steps.before = [](ScriptedModel& model, int step) {
+      model.forward(model.all_units());
+      model.backward(model.all_units(), step, 7);
+    };
+    const EngineOptions options{.stage = stage};
+    EXPECT_EQ(trained(true, options, steps), trained(false, options, steps)) << stage;
+  }
+}
+
+TEST(DevicePlacement, StatesStayWhereBudgetsPlacedThem) {
+  const TemporaryFolder folder;
+  EngineOptions options{.stage = 3, .device_memory = MemoryBudget::parse("1MiB")};
+  options.offload.disk = {folder.path().string()};
+  options.offload.host_memory = MemoryBudget::parse("4MiB");
+  const ScriptedRun on_devices = trained(true, options), on_host = trained(false, options);
+  EXPECT_EQ(on_devices, on_host);
+  EXPECT_FALSE(on_devices.reports[0].movable);
+  EXPECT_TRUE(on_host.reports[0].movable);
+}
+
+}  // namespace
+}  // namespace zero
