@@ -48,7 +48,7 @@ TEST(DevicePlacement, StatesStayWhereBudgetsPlacedThem) {
   const TemporaryFolder folder;
   EngineOptions options{.stage = 3, .device_memory = MemoryBudget::parse("1MiB")};
   options.offload.disk = {folder.path().string()};
-  options.offload.host_memory = MemoryBudget::parse("4MiB");
+  options.offload.host_memory = MemoryBudget::parse("32MiB");
   const ScriptedRun on_devices = trained(true, options), on_host = trained(false, options);
   EXPECT_EQ(on_devices, on_host);
   EXPECT_FALSE(on_devices.reports[0].movable);
