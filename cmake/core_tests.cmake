@@ -28,7 +28,9 @@ zero_tests(serve FLOORS base device plan ${comm_floors} memory optim engine serv
 zero_tests(checkpoint SHARDS 3 FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*
                 LocalStepsSaved.* InMemoryCheckpoints.NewRanks*
-           FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*)
+           FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*
+           RECORDED *Bit* LoadCheckpoint.* CutCheckpoints.* CopiesSaved.*
+           UNRECORDED LocalStepsSaved.* LoadCheckpoint.EachRank*)
 zero_tests(data FLOORS base data)
 zero_tests(report FLOORS base device plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.

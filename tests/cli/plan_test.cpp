@@ -418,7 +418,7 @@ TEST_F(Plan, OnADescribedClusterOfTenThousandRanksItNamesAWay) {
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml --train.global_batch 10000", "timeout 30");
   ASSERT_EQ(ran.status, 0) << ran.errors;
   const std::string said = one_line(ran.output);
-  for (const char* part : {"cluster: 1250 machines of 8 ranks", "best: --zero.stage ", "up to 64 ranks"})
+  for (const char* part : {"cluster: 1,250 machines of 8 ranks", "best: --zero.stage ", "at most 64 ranks"})
     EXPECT_NE(said.find(part), std::string::npos) << part << '\n' << ran.output;
 }
 
