@@ -4,7 +4,7 @@
 const kRowHeight = 18;
 const phase = (name) => [name, kPhaseColors[name]];
 const kActivityColors = [...["forward", "backward"].map(phase), ["step", colorOf(3)],
-  ...["wait", "gather", "reduce", "update"].map(phase), ["read, up", colorOf(6)], ["write, down", "var(--text)"]];
+  ...["wait", "gather", "reduce", "update"].map(phase), ["read, up", colorOf(6)], ["write, down", "var(--write)"]];
 
 const activityOf = (name) => kActivityColors.find(([words]) => words.split(", ").includes(name.split(" ")[0]));
 
