@@ -31,7 +31,20 @@ struct Program {
   int world = 2;
   bool linked = false;     // devices exchange bytes without the host
   bool on_a_disk = false;  // its order of operations depends on when the disk answers
+  std::vector<ParamSpec> specs = small_specs(dtype);
 };
+
+// Two units whose shards, of two ranks, are two blocks of a tier each.
+std::vector<ParamSpec> large_specs() {
+  return {{.name = "wte", .shape = {128, 128}, .own_unit = true},
+          {.name = "head", .shape = {128, 128}, .own_unit = true}};
+}
+
+// Nobody announced it: the sum of each unit goes on from that of the first.
+void second_backward(ScriptedModel& model, int step) {
+  model.forward(model.all_units());
+  model.backward(model.all_units(), step, 7);
+}
 
 EngineOptions with_states(const TierFractions& fractions, int accumulate = 1) {
   EngineOptions options{.stage = 3, .accumulate = accumulate};
@@ -131,6 +144,10 @@ std::vector<Program> programs(const std::string& folder) {
        .dtype = low,
        .world = 4},
       {.name = "stage 3, secondary parts, micro-batches", .options = parts, .dtype = low, .world = 4},
+      {.name = "stage 3, half of the states on the host",
+       .options = with_states({.host = 0.5}),
+       .specs = large_specs()},
+      {.name = "stage 2, two backward passes", .options = {.stage = 2}, .before = second_backward},
       {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
   };
 }
@@ -164,7 +181,7 @@ Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, s
     };
   Outcome outcome;
   try {
-    outcome.run = scripted_run(program.world, small_specs(program.dtype), program.options, steps);
+    outcome.run = scripted_run(program.world, program.specs, program.options, steps);
   } catch (const Error& error) {
     outcome.error = error.what();
   }
