@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "zero/base/error.h"
 #include "zero/device/host_device.h"
 #include "zero/device/recorded_device.h"
 
@@ -32,6 +34,7 @@ class SlowUp final : public ForwardedDevice {
     return memory;
   }
   Allocation allocate(std::size_t bytes) override {
+    if (bytes > room) throw ConfigError("memory", std::to_string(bytes), "there is no room", "use less");
     most_allocated = std::max(most_allocated, bytes);
     return ForwardedDevice::allocate(bytes);
   }
@@ -44,7 +47,7 @@ class SlowUp final : public ForwardedDevice {
       }
   }
   std::span<std::byte> pinned;
-  std::size_t most_allocated = 0;
+  std::size_t most_allocated = 0, room = std::numeric_limits<std::size_t>::max();
 };
 
 TEST(DeviceProbe, SeesTheSlowerDirection) {
@@ -64,6 +67,15 @@ TEST(DeviceProbe, TakesASixteenthOfWhatIsFreeAndNothingOfLittle) {
   device.most_allocated = 0;
   EXPECT_EQ(probe_device(device, OptimizerSpec{}, 15 << 20).up, 0);
   EXPECT_EQ(device.most_allocated, 0U);
+}
+
+TEST(DeviceProbe, TakesLessWhereTheDeviceHasNoRoomForIt) {
+  SlowUp device;
+  device.room = std::size_t{5} << 20;
+  EXPECT_GT(probe_device(device, OptimizerSpec{}, kMuch).up, 0);
+  EXPECT_EQ(device.most_allocated, std::size_t{4} << 20);
+  device.room = 0;
+  EXPECT_EQ(probe_device(device, OptimizerSpec{}, kMuch).up, 0);
 }
 
 TEST(DeviceProbe, AnUpdateThatReadsTwiceTouchesMoreBytes) {

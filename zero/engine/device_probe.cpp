@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "zero/base/clock.h"
+#include "zero/base/error.h"
 
 namespace zero {
 namespace {
@@ -32,11 +33,7 @@ double touched_bytes(const OptimizerSpec& optimizer) {
   return optimizer.num_reads * (2 * element + states) + element + states;
 }
 
-}  // namespace
-
-DeviceRates probe_device(Device& device, const OptimizerSpec& optimizer, std::int64_t free_bytes) {
-  const std::int64_t bytes = std::min(kMostBytes, free_bytes / 16);
-  if (bytes < kLeastBytes) return {};
+DeviceRates rates_of(Device& device, const OptimizerSpec& optimizer, std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   const Allocation there = device.allocate(size), beside = device.allocate(size), pinned = device.allocate_pinned(size);
   const auto copies = [&](std::span<std::byte> to, std::span<const std::byte> from) {
@@ -46,6 +43,18 @@ DeviceRates probe_device(Device& device, const OptimizerSpec& optimizer, std::in
   const auto copied = static_cast<double>(copies(beside.bytes(), there.bytes()));
   rates.update_numel = static_cast<std::int64_t>(2 * copied / touched_bytes(optimizer));
   return rates;
+}
+
+}  // namespace
+
+DeviceRates probe_device(Device& device, const OptimizerSpec& optimizer, std::int64_t free_bytes) {
+  for (std::int64_t bytes = std::min(kMostBytes, free_bytes / 16); bytes >= kLeastBytes; bytes /= 2) {
+    try {
+      return rates_of(device, optimizer, bytes);
+    } catch (const ConfigError&) {  // its memory is short: others have taken some, or nobody said how much there is
+    }
+  }
+  return {};
 }
 
 }  // namespace zero
