@@ -7,7 +7,7 @@
 The perceptron of examples/mnist_mlp with SGD of learning rate 0.05 and momentum 0.9. Rows: two ranks that wait for each other,
 and eight workers of one server whose gradients are some seven updates old, counted with lr / (1 + age) (sync.stale_lr 1, the
 default) and in full (0), as they come and corrected for the updates since (sync.compensation); each without and with clipping. A
-cell is the validation accuracy after the last step.
+cell is the validation accuracy after the last step, or "diverged" where gradients became infinite.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def rows(compensation):
     for exponent in (1, 0):
         keys = {**SERVED, "sync.stale_lr": exponent}
         found[f"eight workers, sync.stale_lr {exponent}"] = (9, keys)
-        found[f"the same, sync.compensation {compensation:g}"] = (9, {**keys, "sync.compensation": compensation})
+        found[f"eight workers, sync.stale_lr {exponent}, sync.compensation {compensation:g}"] = (9, {**keys, "sync.compensation": compensation})
     return found
 
 
@@ -46,12 +46,15 @@ def arguments():
 
 
 def trained(args, ranks, keys, seed, folder):
+    """Its report; None where its gradients were not finite in the end."""
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
     settings = {**KEYS, **keys, "train.steps": args.steps, "train.seed": seed, "run.dir": run}
     command = [args.zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", str(ranks), "--overwrite",
                *(f"--{k}={v}" for k, v in settings.items())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 3 and "is not finite, the last of" in done.stderr:
+        return None
     if done.returncode != 0:
         sys.exit(f"old_gradients.py: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
     return json.loads((run / "report.json").read_text())
@@ -65,10 +68,11 @@ def main():
         for clip in (0, 1):
             for name, (ranks, keys) in rows(args.compensation).items():
                 reports = [trained(args, ranks, {**keys, "train.clip": clip}, seed, Path(folder)) for seed in seeds]
-                found = [100 * report["val_accuracy"] for report in reports]
-                ages = [report["served"]["mean_age"] for report in reports if "served" in report]
+                found = [100 * report["val_accuracy"] if report else 0 for report in reports]
+                ages = [report["served"]["mean_age"] for report in reports if report and "served" in report]
                 age = f"{statistics.median(ages):.1f}" if ages else ""
-                table.append([name, str(clip) if clip else "none", age, *(f"{one:.2f} %" for one in found), f"{statistics.median(found):.2f} %"])
+                cells = [f"{one:.2f} %" if one else "diverged" for one in (*found, statistics.median(found))]
+                table.append([name, str(clip) if clip else "none", age, *cells])
                 print(" | ".join(map(str, table[-1])), file=sys.stderr, flush=True)
     print_table(["", "train.clip", "mean age", *(f"seed {seed}" for seed in seeds), "median"], table)
 
