@@ -78,17 +78,6 @@ TEST(DeviceProbe, TakesLessWhereTheDeviceHasNoRoomForIt) {
   EXPECT_EQ(probe_device(device, OptimizerSpec{}, kMuch).up, 0);
 }
 
-TEST(DeviceProbe, AnUpdateThatReadsTwiceTouchesMoreBytes) {
-  const OptimizerSpec once{.num_reads = 1}, twice{.num_reads = 2};  // 28 bytes and 44
-  SlowUp device;
-  std::vector<double> ratios;
-  for (int round = 0; round < 5; ++round)
-    ratios.push_back(static_cast<double>(probe_device(device, once, kMuch).update_numel) /
-                     static_cast<double>(probe_device(device, twice, kMuch).update_numel));
-  std::ranges::sort(ratios);
-  EXPECT_GT(ratios.back(), 1);
-}
-
 // As an engine probes it, on a device that finds races.
 std::vector<TierRates> rates_of(const OptimizerOptions& rule) {
   std::vector<RecordedDevice> devices(2);
