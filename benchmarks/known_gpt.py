@@ -4,7 +4,7 @@
     run([zero, "train", *train_flags(folder, 12, keys)])    # zero.cpp's run: 12 samples a step of all ranks
     model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
 
-It is the model of examples/shakespeare on that example's text. A peer begins with the weights of a run of `zero train`, and draws
+It is the model of examples/shakespeare on that example's text, or one of another Shape. A peer begins with the weights of a run of `zero train`, and draws
 the samples that such a run draws: the g-th window of a run depends on the seed and g alone (zero/data/sample_order.h). What is left
 between the losses of DDP and of a synchronous run is rounding.
 """
@@ -13,17 +13,34 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from training_run import ROOT
 
 CONFIG = "examples/shakespeare/shakespeare.toml"
-LAYERS, WIDTH, HEADS, CONTEXT, VOCAB = 4, 128, 4, 64, 256
+CONTEXT = 64  # tokens of a sample
 SEED = 1337
 TEXT = ROOT / "examples/shakespeare/input.txt"
 VALIDATION = 0.1  # of the text, at its end
 LR = 1e-3
 ALL_BITS = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a GPT, as [model] has it; `context` is the longest sample that it takes."""
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    context: int = CONTEXT
+    vocab: int = 256
+
+    def keys(self):
+        return {f"model.{name}": getattr(self, name) for name in ("layers", "width", "heads", "context", "vocab")}
+
+
+EXAMPLE = Shape()
 
 
 # ---- samples and learning rates ----------------------------------------------------------------------------------------
@@ -41,11 +58,11 @@ def shuffled_offset(seed, g, count):
     return mixed((mixed((seed + golden) & ALL_BITS) + (g + 1) * golden) & ALL_BITS) * count >> 64
 
 
-def windows_of(step, rank, ranks, samples, size):
+def windows_of(step, rank, ranks, samples, size, context=CONTEXT):
     """Where the windows of a rank's step begin, in a text of `size` tokens; `samples` are those of a step of all ranks."""
     own = samples // ranks
     first = step * samples + rank * own
-    return [shuffled_offset(SEED, first + row, size - CONTEXT) for row in range(own)]
+    return [shuffled_offset(SEED, first + row, size - context) for row in range(own)]
 
 
 def lr_of(step, warm_up):
@@ -75,12 +92,12 @@ def first_weights(folder):
     return folder / "first/model.safetensors"
 
 
-def prepare(zero, folder, evaluated):
+def prepare(zero, folder, evaluated, shape=EXAMPLE):
     """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
     for name, text in zip(["train.txt", "validation.txt"], texts(evaluated)):
         (folder / name).write_bytes(text)
-    keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": first_weights(folder).parent}
-    done = subprocess.run([zero, "train", *train_flags(folder, 12, keys), "-n", "1"], cwd=ROOT, capture_output=True, text=True)
+    keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": first_weights(folder).parent, "data.context": CONTEXT, **shape.keys()}
+    done = subprocess.run([zero, "train", *train_flags(folder, 1, keys), "-n", "1"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)
 
@@ -92,33 +109,35 @@ def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
-def make_gpt():
+def make_gpt(shape=EXAMPLE):
+    """Its blocks are model.blocks; model(tokens, targets) is the mean loss."""
     import torch
     from torch import nn
+    width, heads, vocab = shape.width, shape.heads, shape.vocab
 
     class Block(nn.Module):
         def __init__(self):
             super().__init__()
-            self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.attention, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+            self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.attention, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
         def forward(self, x):
             b, t, _ = x.shape
-            q, k, v = (y.view(b, t, HEADS, WIDTH // HEADS).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1))
+            q, k, v = (y.view(b, t, heads, width // heads).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1))
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).reshape(b, t, WIDTH))
+            x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
             return x + self.down(nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
 
     class Gpt(nn.Module):
         def __init__(self):
             super().__init__()
-            self.tokens, self.places = nn.Embedding(VOCAB, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-            self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
+            self.tokens, self.places = nn.Embedding(vocab, width), nn.Embedding(shape.context, width)
+            self.blocks, self.norm = nn.Sequential(*(Block() for _ in range(shape.layers))), nn.LayerNorm(width)
 
         def forward(self, x, targets):
             x = self.norm(self.blocks(self.tokens(x) + self.places(torch.arange(x.size(1)))))
-            return nn.functional.cross_entropy((x @ self.tokens.weight.T).view(-1, VOCAB), targets.reshape(-1))
+            return nn.functional.cross_entropy((x @ self.tokens.weight.T).view(-1, vocab), targets.reshape(-1))
 
     return Gpt()
 
@@ -147,9 +166,15 @@ def load(model, file):
         raise ValueError(f"{file} has weights that the peer's model lacks: {', '.join(header)}")
 
 
+ADAMW = {"lr": LR, "betas": (0.9, 0.99), "eps": 1e-8}
+
+
+def decayed(model):
+    """Its parameters in groups, with the weight decay that a GPT has in `zero train`: of matrices alone."""
+    return [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+            {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+
+
 def adamw_of(model):
-    """With the weight decay that a GPT has in `zero train`: of matrices alone."""
     import torch
-    groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
-              {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.99), fused=True)
+    return torch.optim.AdamW(decayed(model), **ADAMW, fused=True)
