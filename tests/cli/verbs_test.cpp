@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
+#include "tests/expect_contains.h"
 #include "tests/occurrences.h"
 
 namespace zero {
@@ -18,6 +19,8 @@ TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
     const Ran ran = folder_.zero(arguments);
     EXPECT_EQ(ran.status, 0) << arguments;
     EXPECT_LT(count_lines(ran.output), 50);
+    EXPECT_CONTAINS(ran.output, "Exit status: 0 done; 1 `zero doctor` found");
+    EXPECT_CONTAINS(ran.output, "4 a read or write failed, or a GPU did");
     for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "report", "compare", "bench", "doctor",
                              "convert", "completion", "man"}) {
       EXPECT_NE(ran.output.find(std::string("\n  ") + verb), std::string::npos) << verb;

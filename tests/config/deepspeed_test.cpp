@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -192,6 +193,53 @@ TEST(DeepSpeed, Fp16HasItsLossScale) {
   const ConvertedConfig fixed = converted(R"({"fp16": {"enabled": true, "loss_scale": 128}})");
   EXPECT_EQ(kept(fixed, "train.loss_scale"), "128.0");
   EXPECT_EQ(loaded(fixed).train.loss_scale.fixed, 128);
+  EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has none";
+}
+
+TEST(DeepSpeed, ADynamicLossScaleOfDefaultsIsSaidWhereOursDiffers) {
+  const ConvertedConfig silent = converted(R"({"fp16": {"enabled": true}})");
+  EXPECT_EQ(kept(silent, "train.loss_scale"), "\"dynamic\"");
+  EXPECT_CONTAINS(dropped(silent, "fp16.loss_scale_window"), "DeepSpeed's default is 1,000");
+  EXPECT_CONTAINS(dropped(silent, "fp16.hysteresis"), "DeepSpeed's default is 2");
+  EXPECT_EQ(dropped(silent, "fp16.initial_scale_power"), "") << "16 there, too";
+  EXPECT_EQ(dropped(silent, "fp16.min_loss_scale"), "") << "1 there, too";
+  const ConvertedConfig ours =
+      converted(R"({"fp16": {"enabled": true, "loss_scale_window": 2000, "hysteresis": "auto"}})");
+  EXPECT_EQ(dropped(ours, "fp16.loss_scale_window"), "") << "as ours";
+  EXPECT_CONTAINS(dropped(ours, "fp16.hysteresis"), "\"auto\" is filled in");
+}
+
+TEST(DeepSpeed, NothingIsClippedUnlessTheFileSaysSo) {
+  const ConvertedConfig silent = converted(R"({"train_batch_size": 8, "optimizer": {"type": "Adam"}})");
+  EXPECT_EQ(kept(silent, "train.clip"), "0.0");
+  EXPECT_CONTAINS(to_toml(silent, "ds_config.json"), "# DeepSpeed's default\n");
+  EXPECT_EQ(loaded(silent).train.clip, 0);
+  EXPECT_EQ(kept(converted("{}"), "train.clip"), "0.0");
+  EXPECT_EQ(kept(converted(R"({"gradient_clipping": null})"), "train.clip"), "0.0");
+  EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0.5})"), "train.clip"), "0.5");
+  EXPECT_EQ(kept(converted(R"({"gradient_clipping": "auto"})"), "train.clip"), "") << "the comment names train.clip";
+  const ConvertedConfig older =
+      converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 0.25}}})");
+  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "whatever the optimizer";
+}
+
+TEST(DeepSpeed, AdamIsAdamWUnlessItSaysOtherwise) {
+  const auto with = [](std::string_view type, std::string_view mode) {
+    return converted(
+        fmt::format(R"({{"optimizer": {{"type": "{}", "params": {{"weight_decay": 0.1{}}}}}}})", type, mode));
+  };
+  constexpr std::string_view kCoupled = R"(, "adam_w_mode": false)", kDecoupled = R"(, "adam_w_mode": true)";
+  EXPECT_EQ(loaded(with("Adam", "")).optimizer.name, "adamw");
+  EXPECT_EQ(loaded(with("Adam", kDecoupled)).optimizer.name, "adamw");
+  const ConvertedConfig adam = with("Adam", kCoupled);
+  EXPECT_EQ(loaded(adam).optimizer.name, "adam");
+  EXPECT_EQ(loaded(adam).optimizer.weight_decay, 0.1);
+  EXPECT_EQ(dropped(adam, "optimizer.params.adam_w_mode"), "");
+  const ConvertedConfig adamw = with("AdamW", kCoupled);
+  EXPECT_EQ(loaded(adamw).optimizer.name, "adamw") << "DeepSpeed decouples its decay all the same";
+  EXPECT_CONTAINS(dropped(adamw, "optimizer.params.adam_w_mode"), "in DeepSpeed, too");
+  EXPECT_CONTAINS(dropped(with("Adam", R"(, "adam_w_mode": "auto")"), "optimizer.params.adam_w_mode"),
+                  "set optimizer.name");
 }
 
 TEST(DeepSpeed, WhatDeepSpeedDoesByDefaultIsWrittenDown) {
@@ -227,7 +275,7 @@ TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
 TEST(DeepSpeed, AnOptimizerOrScheduleThatZeroHasNotIsSaid) {
   const ConvertedConfig config =
       converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
-  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"OneBitAdam\" is none of adamw, sgd, lamb, lion and muon");
+  EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"OneBitAdam\" is none of adamw, adam, sgd, lamb, lion and muon");
   EXPECT_CONTAINS(dropped(config, "scheduler.type"), "\"OneCycle\"");
   EXPECT_EQ(kept(config, "optimizer.name"), "");
 }
@@ -275,6 +323,17 @@ TEST(DeepSpeed, OffloadingThatAStageCannotDoIsSaid) {
   EXPECT_EQ(kept(config, "zero.gradient"), "") << "gradients are whole at stage 1";
   EXPECT_EQ(kept(config, "zero.parameter"), "");
   EXPECT_CONTAINS(dropped(config, "zero_optimization.offload_param"), "stage 3");
+  const ConvertedConfig whole =
+      converted(R"({"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})");
+  EXPECT_EQ(kept(whole, "zero.optimizer"), "");
+  EXPECT_EQ(dropped(whole, "zero_optimization.offload_optimizer"),
+            "DeepSpeed offloads nothing at stage 0; here zero.optimizer = {host = 1} works at any stage");
+}
+
+TEST(DeepSpeed, ActivationCheckpointsAreOfTheModelsThatHaveBlocks) {
+  EXPECT_CONTAINS(dropped(converted(R"({"activation_checkpointing": {"partition_activations": true}})"),
+                          "activation_checkpointing"),
+                  "gpt2, llama or bert");
 }
 
 TEST(DeepSpeed, AKeyThatNobodyKnowsIsSaid) {

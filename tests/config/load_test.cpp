@@ -4,6 +4,7 @@
 
 #include "zero/base/error.h"
 #include "zero/config/command_line.h"
+#include "zero/config/resolved.h"
 
 #include "../message_of.h"
 #include "../temporary_folder.h"
@@ -84,7 +85,16 @@ TEST(Load, VariablesOfOthersAreLeftAlone) {
 TEST(Load, DefaultsYieldToWhatWasGiven) {
   const auto loaded = load_text("", {"--train.steps", "5", "--optimizer.lr", "1e-5"});
   EXPECT_EQ(loaded.config.schedule.warmup, 5);
-  EXPECT_EQ(loaded.config.schedule.min_lr, 1e-5);
+  EXPECT_EQ(loaded.config.schedule.min_lr, 1e-6);
+}
+
+TEST(Load, TheLowestRateIsATenthOfTheHighestUnlessTold) {
+  EXPECT_EQ(load_text("").config.schedule.min_lr, ScheduleConfig{}.min_lr) << "what the help says of the default rate";
+  EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
+  EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
+  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001) << "of its usual rate";
+  EXPECT_EQ(load_text("[schedule]\nmin_lr = 1e-4\n", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 1e-4);
+  EXPECT_EQ(load_text("", {"--optimizer.lr", "0"}).config.schedule.min_lr, 0);
 }
 
 TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
@@ -100,6 +110,25 @@ TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
 TEST(Load, AdafactorHasItsUsualLearningRateUnlessTold) {
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.optimizer.lr, 0.01);
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\nlr = 0.1\n").config.optimizer.lr, 0.1);
+}
+
+TEST(Load, RulesThatDecayNothingByDefaultInTorchDecayNothingUnlessTold) {
+  const auto decay = [](const std::string& rule, const std::string& more = "") {
+    return load_text("[optimizer]\nname = \"" + rule + "\"\n" + more).config.optimizer.weight_decay;
+  };
+  for (const std::string rule : {"sgd", "adam", "adafactor"}) {
+    EXPECT_EQ(decay(rule), 0) << rule;
+    EXPECT_EQ(decay(rule, "weight_decay = 0.1\n"), 0.1) << rule;
+  }
+  for (const std::string rule : {"adamw", "lion", "lamb", "adamw8bit", "muon"})
+    EXPECT_EQ(decay(rule), OptimizerConfig{}.weight_decay) << rule;
+}
+
+TEST(Load, TheFileOfARunKeepsTheDecayAndTheLowestRateThatItHad) {
+  Config run = load_text("[optimizer]\nname = \"sgd\"\nlr = 0.5\n").config;
+  run.optimizer.weight_decay = 0.1;  // as earlier versions had them
+  run.schedule.min_lr = 1e-4;
+  EXPECT_EQ(load_text(resolved_toml(run)).config, run);
 }
 
 TEST(Load, StepsAndEpochsAreOneLengthAndTheStrongerSourceSaysIt) {

@@ -41,8 +41,10 @@ TEST(OptionHelp, AKeyOfTheOptimizerEndsWithTheRulesThatReadIt) {
       "decay rates of the moments. Of adamw, adam, lamb and adamw8bit; of lion: weights of its two sums; of muon: "
       "those of its adamw");
   EXPECT_EQ(help("optimizer.lr"), "highest learning rate. Of adafactor: that of a relative step, 0.01 if not given");
-  EXPECT_EQ(help("optimizer.weight_decay"),
-            "weight decay of tensors with two or more dimensions. Of adam and sgd: added to the gradient");
+  EXPECT_EQ(
+      help("optimizer.weight_decay"),
+      "weight decay of tensors with two or more dimensions. Of adam and sgd: added to the gradient, 0.0 if not given; "
+      "of adafactor: 0.0 if not given");
   EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
 }
 

@@ -123,7 +123,7 @@ TEST(ReadKeys, TheFileOfARunWithAConstantScheduleHasALowestRateAndIsRead) {
     return message_of<ConfigError>([&] { of_file_and_command_line(toml, key, value); });
   };
   const Config config = of_file_and_command_line("[optimizer]\nlr = 1e-5\n[schedule]\nname = \"constant\"\n").config;
-  ASSERT_EQ(config.schedule.min_lr, 1e-5) << "settled: no default";
+  ASSERT_EQ(config.schedule.min_lr, 1e-6) << "settled: no default";
   const std::string run = resolved_toml(config);
   EXPECT_EQ(of_file_and_command_line(run).config, config);
   EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.lr", "1e-3"));

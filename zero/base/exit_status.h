@@ -3,7 +3,8 @@
 
 namespace zero {
 
-inline constexpr int kBadInputStatus = 2;  // ConfigError: command line, configuration, an input file; nothing was begun
+// ConfigError: command line, configuration, an input file; nothing was begun, unless a GPU's memory was short in a step
+inline constexpr int kBadInputStatus = 2;
 inline constexpr int kRankFailedStatus = 3;  // CommError and what is none of these; of a rank also: a peer failed
 inline constexpr int kIoFailedStatus = 4;    // IoError, DeviceError
 

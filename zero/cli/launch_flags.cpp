@@ -106,8 +106,8 @@ int local_ranks(const Flags& flags, const CLI::App& app, int nodes) {
   }
   if (flags.ranks == "auto" || flags.ranks == "cpu") return static_cast<int>(allowed_cores().size());
   if (flags.ranks == "gpu") {
-    throw ConfigError("--nproc-per-node", flags.ranks, "this version runs on CPUs",
-                      "give a number, or cpu for one rank a core");
+    throw ConfigError("--nproc-per-node", flags.ranks, "zero launch does not count GPUs",
+                      "give their number, such as 4; or cpu for one rank a core");
   }
   return to_int("--nproc-per-node", flags.ranks, 1, kMostLocalRanks);
 }

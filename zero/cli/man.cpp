@@ -90,7 +90,7 @@ The command line, the configuration or an input file is wrong.
 A rank failed, stopped answering, or did something else than the others.
 .TP
 .B 4
-Reading or writing failed.
+Reading or writing failed, or a GPU did.
 .TP
 .B 128 + n
 Ended by signal n.

@@ -27,6 +27,8 @@ constexpr std::string_view kDefault = "DeepSpeed's default";
 // What DeepSpeed has where the file says nothing.
 constexpr std::int64_t kWarmup = 1000;
 constexpr double kCosineRatio = 1e-4;
+constexpr double kScaleWindow = 1000;
+constexpr double kHysteresis = 2;
 
 const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_view prefix) {
   static const Json nothing = Json::object();
@@ -40,14 +42,27 @@ void read_batches(DeepSpeedReader& reader) {
   reader.keep_whole(json, "", "train_micro_batch_size_per_gpu", "train.batch");
   reader.keep_whole(json, "", "gradient_accumulation_steps", "train.accumulate");
   reader.keep_whole(json, "", "steps_per_print", "train.log_every");
-  reader.keep_number(json, "", "gradient_clipping", "train.clip");
 }
 
-// What a dynamic scale has here, where DeepSpeed has a key for it.
-void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, std::string_view reason) {
+// A number wins that the optimizer has.
+void read_clip(DeepSpeedReader& reader) {
+  const Json& json = reader.json();
+  const auto is_absent = [&json](const Json::json_pointer& key) {
+    return !json.contains(key) || json.at(key).is_null();
+  };
+  reader.keep_number(json, "", "gradient_clipping", "train.clip");
+  if (is_absent(Json::json_pointer("/gradient_clipping")) &&
+      is_absent(Json::json_pointer("/optimizer/params/max_grad_norm")))
+    reader.keep("train.clip", Value(0.0), kDefault);
+}
+
+// What a dynamic scale has here, where DeepSpeed has a key for it; `theirs`: its default.
+void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, double theirs,
+                std::string_view reason) {
   const Json* const given = reader.take(fp16, kFp16, key, "train.loss_scale");
+  if (given == nullptr && fp16.contains(std::string(key))) return;  // "auto" is told already
   const std::string name = fmt::format("{}{}", kFp16, key);
-  if (given != nullptr && reader.number(*given, name) != ours) reader.drop(name, reason);
+  if ((given == nullptr ? theirs : reader.number(*given, name)) != ours) reader.drop(name, reason);
 }
 
 void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
@@ -55,10 +70,12 @@ void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
   const double scale = given == nullptr ? 0 : reader.number(*given, "fp16.loss_scale");
   if (scale > 0) return reader.keep("train.loss_scale", Value(scale), "fp16.loss_scale");
   reader.keep("train.loss_scale", Value(std::string("dynamic")), given == nullptr ? kDefault : "fp16.loss_scale");
-  read_fixed(reader, fp16, "initial_scale_power", 16, "a dynamic scale begins at 2^16 here");
-  read_fixed(reader, fp16, "loss_scale_window", 2000, "a dynamic scale is doubled after 2,000 updates here");
-  read_fixed(reader, fp16, "min_loss_scale", 1, "a dynamic scale is 1 or more here");
-  read_fixed(reader, fp16, "hysteresis", 1, "each overflow halves the scale here");
+  read_fixed(reader, fp16, "initial_scale_power", 16, 16, "a dynamic scale begins at 2^16 here");
+  read_fixed(reader, fp16, "loss_scale_window", 2000, kScaleWindow,
+             "a dynamic scale is doubled after 2,000 updates here; DeepSpeed's default is 1,000");
+  read_fixed(reader, fp16, "min_loss_scale", 1, 1, "a dynamic scale is 1 or more here");
+  read_fixed(reader, fp16, "hysteresis", 1, kHysteresis,
+             "each overflow halves the scale here, also the first; DeepSpeed's default is 2");
 }
 
 void read_types(DeepSpeedReader& reader) {
@@ -98,11 +115,13 @@ void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
               params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
 }
 
-void read_adam(DeepSpeedReader& reader, const Json& params) {
-  reader.keep_number(params, kOptimizer, "eps", "optimizer.eps");
-  const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.weight_decay");
-  if (decoupled != nullptr && !reader.flag(*decoupled, "optimizer.params.adam_w_mode"))
-    reader.drop("optimizer.params.adam_w_mode", "the decay is decoupled here, as AdamW has it");
+// Its "Adam" is AdamW, too, unless it says otherwise; its "AdamW" is AdamW whatever it says.
+std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::string& name) {
+  constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
+  const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.name");
+  if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
+  if (name == "adamw") reader.drop(kMode, "the decay of AdamW is decoupled whatever it says, in DeepSpeed, too");
+  return name;
 }
 
 // Muon for matrices, and AdamW for the rest: one rate for both, or one of their own each.
@@ -120,13 +139,13 @@ void read_muon(DeepSpeedReader& reader, const Json& params) {
     reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
 }
 
-// The rules that DeepSpeed has, too, by our names. Its "Adam" is AdamW, unless it says otherwise.
+// The rules that DeepSpeed has, too, by our names.
 struct TheirRule {
   std::string_view name;
   double usual_beta2 = 0.999;
 };
-constexpr std::array kTheirRules{TheirRule{"adamw"}, TheirRule{"sgd"}, TheirRule{"lamb"}, TheirRule{"lion", 0.99},
-                                 TheirRule{"muon"}};
+constexpr std::array kTheirRules{TheirRule{"adamw"}, TheirRule{"adam"},       TheirRule{"sgd"},
+                                 TheirRule{"lamb"},  TheirRule{"lion", 0.99}, TheirRule{"muon"}};
 
 std::string their_rule_names() {
   std::string names;
@@ -145,24 +164,24 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = type == nullptr ? "adamw" : reader.text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (name == "adam") name = "adamw";
+  reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
   const auto* const known = std::ranges::find(kTheirRules, name, &TheirRule::name);
   if (known == kTheirRules.end())
     return reader.drop("optimizer.type",
                        fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), their_rule_names()));
-  reader.keep("optimizer.name", Value(name), "optimizer.type");
+  if (name == "adam" || name == "adamw") name = read_adam(reader, params, name);
+  reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
   const RuleRow& rule = rule_row(name);
   rule.needs == RuleNeeds::kMatrices ? read_muon(reader, params)
                                      : static_cast<void>(reader.keep_number(params, kOptimizer, "lr", "optimizer.lr"));
   reader.keep_number(params, kOptimizer, "weight_decay", "optimizer.weight_decay",
                      "; here of tensors with two or more dimensions");
   if (!params.contains("weight_decay")) reader.keep("optimizer.weight_decay", Value(0.0), kDefault);
-  reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
   if (rule.needs != RuleNeeds::kMatrices && rule.reads("optimizer.momentum"))
     reader.keep_number(params, kOptimizer, "momentum", "optimizer.momentum");
   if (rule.reads("optimizer.betas")) read_betas(reader, params, known->usual_beta2);
   if (rule.reads("optimizer.trust_ratio")) read_trust_ratio(reader, params);
-  if (rule.reads("optimizer.eps")) read_adam(reader, params);
+  if (rule.reads("optimizer.eps")) reader.keep_number(params, kOptimizer, "eps", "optimizer.eps");
   reader.drop_rest(params, kOptimizer);
 }
 
@@ -303,7 +322,10 @@ void read_states(DeepSpeedReader& reader) {
   const Offload parameter =
       read_offload(reader, *zero, "offload_param", {"cpu_offload_param", "cpu_offload_params"}, disks);
   if (!optimizer.tier.empty() && stage == 0)
-    reader.drop(optimizer.from, "at stage 0 nothing is sharded: use stage 1 or more");
+    reader.drop(
+        optimizer.from,
+        fmt::format("DeepSpeed offloads nothing at stage 0; here zero.optimizer = {{{} = 1}} works at any stage",
+                    optimizer.tier));
   if (!optimizer.tier.empty() && stage > 0)
     reader.keep("zero.optimizer", fraction(optimizer.tier, optimizer.part), optimizer.from);
   // DeepSpeed takes the gradients to the host, too.
@@ -331,6 +353,7 @@ ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) 
   if (!parsed.is_object()) throw ConfigError("FILE", path, "holds no JSON object", kRemedy);
   DeepSpeedReader reader(parsed, path);
   read_batches(reader);
+  read_clip(reader);
   read_types(reader);
   read_optimizer(reader);
   read_scheduler(reader);

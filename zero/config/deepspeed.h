@@ -6,7 +6,8 @@
 //   to_toml(converted, "ds_config.json")      the text of a configuration file, with both lists as comments
 //
 // Invariants: each key of the file ends in `kept` or in `dropped`, but for keys that are switched off; each kept value is
-// one that its option allows. Where DeepSpeed has another default than zero.cpp (betas, decay, warm-up), that is kept, too.
+// one that its option allows. Where DeepSpeed has another default than zero.cpp (betas, decay, clipping, warm-up), that is
+// kept, too, or told as dropped.
 //
 // Local. Throws ConfigError under "FILE: KEY" for text that is not JSON, a key twice, and a value of the wrong kind.
 #pragma once

@@ -80,7 +80,7 @@ constexpr std::array<std::string_view, 9> kOfEachRun{"model.heads",         "mod
                                                      "optimizer.momentum",  "schedule.min_lr", "checkpoint.keep",
                                                      "checkpoint.on_error", "health.spike",    "comm.timeout"};
 
-// Does a run's file have this value of a key that nothing reads? Defaults; and any schedule.min_lr, which is lowered to the
+// Does a run's file have this value of a key that nothing reads? Defaults; and any schedule.min_lr, which is a part of the
 // learning rate where it is not given, and which earlier versions took with a constant schedule.
 bool is_settled(const LoadedConfig& loaded, const Option& option) {
   return option.name == "schedule.min_lr" ||

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
@@ -456,6 +457,11 @@ void settle_length(LoadedConfig& loaded) {
   }
 }
 
+// To 15 digits, so that a run's file has 3e-05 for a tenth of 3e-4.
+double tenth_of(double value) {
+  return std::strtod(fmt::format("{:.15g}", value / 10).c_str(), nullptr);
+}
+
 // What the chosen rule usually has of a key that is not given.
 void settle_optimizer(LoadedConfig& loaded) {
   for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
@@ -474,8 +480,7 @@ void settle_defaults(LoadedConfig& loaded) {
   settle_optimizer(loaded);
   if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
     config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
-  if (!loaded.origins.contains("schedule.min_lr"))
-    config.schedule.min_lr = std::min(config.schedule.min_lr, config.optimizer.lr);
+  if (!is_given(loaded, "schedule.min_lr")) config.schedule.min_lr = tenth_of(config.optimizer.lr);
   const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
   if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
   if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))

@@ -29,8 +29,11 @@ struct AdafactorOptions {
   double weight_decay = 0;
 
   static constexpr std::array kKeys{RuleKey{"optimizer.lr", "that of a relative step", "0.01"},
-                                    RuleKey{"optimizer.beta2_decay"}, RuleKey{"optimizer.eps1"},
-                                    RuleKey{"optimizer.eps2"}, RuleKey{"optimizer.clip"}};
+                                    RuleKey{"optimizer.beta2_decay"},
+                                    RuleKey{"optimizer.eps1"},
+                                    RuleKey{"optimizer.eps2"},
+                                    RuleKey{"optimizer.clip"},
+                                    RuleKey{.name = "optimizer.weight_decay", .usual = "0.0"}};
   static constexpr RuleRow kRow{.name = "adafactor", .needs = RuleNeeds::kRowsAndColumns, .keys = kKeys};
   static AdafactorOptions from(const RuleKeys& keys);
   bool operator==(const AdafactorOptions&) const = default;

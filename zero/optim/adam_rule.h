@@ -38,7 +38,7 @@ struct AdamOptions {
   double weight_decay = 0;  // coupled, as in torch.optim.Adam: added to the gradient
 
   static constexpr std::array kKeys{RuleKey{"optimizer.betas"}, RuleKey{"optimizer.eps"},
-                                    RuleKey{"optimizer.weight_decay", "added to the gradient"}};
+                                    RuleKey{"optimizer.weight_decay", "added to the gradient", "0.0"}};
   static constexpr RuleRow kRow{.name = "adam", .keys = kKeys};
   static AdamOptions from(const RuleKeys& keys);
   bool operator==(const AdamOptions&) const = default;

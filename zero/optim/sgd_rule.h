@@ -23,7 +23,7 @@ struct SgdOptions {
 
   static constexpr std::array kKeys{RuleKey{"optimizer.momentum"},
                                     RuleKey{"optimizer.nesterov", "needs optimizer.momentum"},
-                                    RuleKey{"optimizer.weight_decay", "added to the gradient"}};
+                                    RuleKey{"optimizer.weight_decay", "added to the gradient", "0.0"}};
   static constexpr RuleRow kRow{.name = "sgd", .keys = kKeys};
   static SgdOptions from(const RuleKeys& keys);
   bool operator==(const SgdOptions&) const = default;
