@@ -104,8 +104,8 @@ TEST(ModelKinds, TheOtherNamesOfWeightsInARowAreTheModelsToo) {
       return std::ranges::any_of(parameters.keys(), [&](const std::string& name) { return holds(name); });
     };
     const auto& files = row.files;
-    if (!row.hidden_weight.empty()) EXPECT_EQ(rows_in(row.hidden_weight), 24) << row.name;
-    if (!row.classes_weight.empty()) EXPECT_EQ(rows_in(row.classes_weight), 2) << row.name;
+    EXPECT_EQ(rows_in(row.hidden_weight), row.hidden_weight.empty() ? 0 : 24) << row.name;
+    EXPECT_EQ(rows_in(row.classes_weight), row.classes_weight.empty() ? 0 : 2) << row.name;
     EXPECT_TRUE(row.token_weight.starts_with(files.prefix)) << row.name;
     EXPECT_EQ(some([&](const std::string& name) { return files.is_of_new_head(name); }), !files.new_head.empty());
     EXPECT_FALSE(some([&](const std::string& name) { return files.passes_over(name); })) << row.name;
