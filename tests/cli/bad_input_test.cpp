@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,7 @@ struct Weight {
   const char* shape;
   int numel;
 };
-constexpr std::array kWeights{
+constexpr std::array kGpt2Weights{
     Weight{"transformer.wte.weight", "300,8", 2400},
     Weight{"transformer.wpe.weight", "16,8", 128},
     Weight{"transformer.h.0.ln_1.weight", "8", 8},
@@ -97,6 +98,44 @@ constexpr std::array kWeights{
     Weight{"transformer.ln_f.weight", "8", 8},
     Weight{"transformer.ln_f.bias", "8", 8},
 };
+constexpr std::array kBertWeights{
+    Weight{"bert.embeddings.word_embeddings.weight", "30,8", 240},
+    Weight{"bert.embeddings.position_embeddings.weight", "16,8", 128},
+    Weight{"bert.embeddings.token_type_embeddings.weight", "2,8", 16},
+    Weight{"bert.embeddings.LayerNorm.weight", "8", 8},
+    Weight{"bert.embeddings.LayerNorm.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.self.query.weight", "8,8", 64},
+    Weight{"bert.encoder.layer.0.attention.self.query.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.self.key.weight", "8,8", 64},
+    Weight{"bert.encoder.layer.0.attention.self.key.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.self.value.weight", "8,8", 64},
+    Weight{"bert.encoder.layer.0.attention.self.value.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.output.dense.weight", "8,8", 64},
+    Weight{"bert.encoder.layer.0.attention.output.dense.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.output.LayerNorm.weight", "8", 8},
+    Weight{"bert.encoder.layer.0.attention.output.LayerNorm.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.intermediate.dense.weight", "32,8", 256},
+    Weight{"bert.encoder.layer.0.intermediate.dense.bias", "32", 32},
+    Weight{"bert.encoder.layer.0.output.dense.weight", "8,32", 256},
+    Weight{"bert.encoder.layer.0.output.dense.bias", "8", 8},
+    Weight{"bert.encoder.layer.0.output.LayerNorm.weight", "8", 8},
+    Weight{"bert.encoder.layer.0.output.LayerNorm.bias", "8", 8},
+    Weight{"bert.pooler.dense.weight", "8,8", 64},
+    Weight{"bert.pooler.dense.bias", "8", 8},
+    Weight{"classifier.weight", "2,8", 16},
+    Weight{"classifier.bias", "2", 2},
+};
+
+// A file of these, as far as the look at its names goes.
+std::string file_of(std::span<const Weight> weights) {
+  std::string entries;
+  int end = 0;
+  for (const auto& [name, shape, numel] : weights) {
+    entries += (entries.empty() ? "" : ",") + entry(name, shape, end, end + 4 * numel);
+    end += 4 * numel;
+  }
+  return safetensors("{" + entries + "}", static_cast<std::size_t>(end));
+}
 
 // As a JSON string of GPT-2's vocabulary has a byte.
 std::string byte_name(int byte) {
@@ -129,6 +168,7 @@ class PreparedFolder : public Folder {
     write("classes.tsv", "sentence\tlabel\nit is good\t1\nit is bad\tbad\n");
     write("stray.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is odd\t900000\nit is fine\t1\nso so\t0\n");
     write("two.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is fine\t1\nso so\t0\n");
+    write("words.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nit\nis\ngood\nbad\n");
     write("third.tsv", "sentence\tlabel\nit is good\t1\nit is odd\t2\n");
     write("pictures/cat/1.png", "\x89PNG\r\n\x1a\nand then nothing of a picture");
     write_tokenizer("tok", "a b\n");
@@ -139,14 +179,8 @@ class PreparedFolder : public Folder {
     write("overlap.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "," + entry("b", "4", 8, 24) + "}", 24));
     write("huge.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16, std::uint64_t{1} << 62));
     write("other.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 16));
-    // A GPT-2 of 300 tokens, as far as the look at its names goes.
-    std::string entries;
-    int end = 0;
-    for (const auto& [name, shape, numel] : kWeights) {
-      entries += (entries.empty() ? "" : ",") + entry(name, shape, end, end + 4 * numel);
-      end += 4 * numel;
-    }
-    write("three_hundred.safetensors", safetensors("{" + entries + "}", static_cast<std::size_t>(end)));
+    write("three_hundred.safetensors", file_of(kGpt2Weights));
+    write("thirty.safetensors", file_of(kBertWeights));
     write("text.safetensors", "this is no safetensors file, but a letter to the reader");
     write("held/config.toml", kGood);
     write("held/metrics.jsonl", "{}\n");
@@ -382,6 +416,12 @@ Mistakes of_files() {
                "data.tokenizer = \"tok\""},
               {"model.init = three_hundred.safetensors", "transformer.wte.weight has 300 tokens", "tok/vocab.json",
                "has 257"}),
+      in_file("AVocabularyThatDoesNotFitTheWeights",
+              {"model.init = \"thirty.safetensors\"", "model.name = \"bert\"", "data.kind = \"tsv\"",
+               "data.path = \"two.tsv\"", "data.validation = \"two.tsv\"", "data.vocab = \"words.txt\""},
+              {"model.init = thirty.safetensors",
+               "bert.embeddings.word_embeddings.weight has 30 tokens, and words.txt (data.vocab) has 9",
+               "use the tokenizer or vocabulary of these weights"}),
       in_file("ATokenThatTheTokenizerDoesNotHave",
               {"data.tokenizer = \"tok\"", tokens, "data.path = [\"tokens.bin\", \"beyond.bin\"]"},
               {"data.tokenizer = tok", "it has 257 tokens, and token 30 of beyond.bin is 400", "name the tokenizer"}),

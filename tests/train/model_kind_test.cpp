@@ -88,6 +88,32 @@ TEST(ModelKinds, TheWeightThatARowNamesHasARowForEachToken) {
   }
 }
 
+// `zero export` reads sizes off them, and model.init finds the names of published files by them.
+TEST(ModelKinds, TheOtherNamesOfWeightsInARowAreTheModelsToo) {
+  for (const ModelRow& row : kModelTable) {
+    if (!row.published) continue;
+    const ModelOptions options{
+        .name = std::string(row.name), .layers = 1, .width = 8, .heads = 2, .hidden = 24, .context = 8};
+    const auto parameters =
+        make_task(options, row.reads("tsv") ? kTextsShape : kTextShape, 1)->module().named_parameters();
+    const auto rows_in = [&](std::string_view name) {
+      const torch::Tensor* const weight = parameters.find(std::string(name));
+      return weight == nullptr ? 0 : weight->size(0);
+    };
+    const auto some = [&](auto&& holds) {
+      return std::ranges::any_of(parameters.keys(), [&](const std::string& name) { return holds(name); });
+    };
+    const auto& files = row.files;
+    EXPECT_EQ(rows_in(row.hidden_weight), row.hidden_weight.empty() ? 0 : 24) << row.name;
+    EXPECT_EQ(rows_in(row.classes_weight), row.classes_weight.empty() ? 0 : 2) << row.name;
+    EXPECT_TRUE(row.token_weight.starts_with(files.prefix)) << row.name;
+    EXPECT_EQ(some([&](const std::string& name) { return files.is_of_new_head(name); }), !files.new_head.empty());
+    EXPECT_FALSE(some([&](const std::string& name) { return files.passes_over(name); })) << row.name;
+    for (const OldEnding& ending : files.old_endings)
+      EXPECT_TRUE(some([&](const std::string& name) { return name.ends_with(ending.now); })) << ending.now;
+  }
+}
+
 TEST(ModelKinds, TheRowsThatTransformersKnowsAreTheModelsThatDescribeThemselvesToIt) {
   for (const ModelRow& row : kModelTable) {
     if (!row.published) continue;

@@ -1,5 +1,6 @@
 #include "zero/train/weights.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -179,6 +180,70 @@ TEST_F(Weights, ABertForAnotherTaskGetsANewClassifier) {
   published["classifier.weight"] = expected.at("classifier.weight");
   write(file_, published);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { InitialWeights(*model, file_); }), "has no classifier.bias"));
+}
+
+constexpr std::array kNoWeights{std::string_view("*.mask"), std::string_view("other_task.*")};
+constexpr std::array kOldGain{OldEnding{"scale.weight", "gain"}};
+constexpr ModelRow kMadeUp{.name = "made_up",
+                           .kinds = {},
+                           .keys = {},
+                           .token_weight = "trunk.tokens.weight",
+                           .files = {.prefix = "trunk.",
+                                     .passed_over = kNoWeights,
+                                     .tied_head = "words.weight",
+                                     .new_head = "judge",
+                                     .old_endings = kOldGain}};
+
+std::vector<ParamSpec> made_up_model(std::int64_t tokens) {
+  return {{.name = "trunk.tokens.weight", .shape = {tokens, 8}},
+          {.name = "trunk.scale.weight", .shape = {8}},
+          {.name = "judge.weight", .shape = {2, 8}}};
+}
+
+// To add a model is to add a row: nothing else knows these names.
+TEST_F(Weights, WhatAPublishedFileMayHaveIsSaidByTheRowOfTheModel) {
+  write(file_, {{"tokens.weight", torch::zeros({11, 8})},
+                {"gain", torch::zeros({8})},
+                {"words.weight", torch::zeros({11, 8})},
+                {"layers.0.mask", torch::zeros({3})},
+                {"other_task.bias", torch::zeros({2})}});
+  const auto set = SafetensorsSet::open(file_, "model.init");
+  const auto matched = match_weights(set, made_up_model(11), "file", "", &kMadeUp);
+  ASSERT_EQ(matched.size(), 3U);
+  EXPECT_EQ(matched[0].entry->name, "tokens.weight");
+  EXPECT_EQ(matched[1].entry->name, "gain");
+  EXPECT_EQ(matched[2].entry, nullptr) << "to be drawn";
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { match_weights(set, made_up_model(11), "file"); }),
+                   "has no trunk.tokens.weight"))
+      << "kModelTable has no such row";
+
+  write(file_, {{"trunk.tokens.weight", torch::zeros({11, 8})}, {"trunk.scale.weight", torch::zeros({8})}});
+  const auto bare = SafetensorsSet::open(file_, "model.init");
+  const auto refusal_of = [&](const std::vector<ParamSpec>& specs) {
+    return message_of<ConfigError>([&] { match_weights(bare, specs, "file", "the tokenizer T has", &kMadeUp); });
+  };
+  EXPECT_TRUE(says(refusal_of(made_up_model(12)), "tokens.weight has 11 tokens, and the tokenizer T has 12"));
+  auto untied = made_up_model(11);
+  untied.push_back({.name = "words.weight", .shape = {11, 8}});
+  EXPECT_TRUE(says(refusal_of(untied),
+                   "has no words.weight: its head shares the token embedding; set model.tie_embeddings = true"));
+}
+
+// A module of the user's own is of no row: a file may leave out a prefix as any model's may, and has nothing besides.
+TEST_F(Weights, AModuleThatNoRowDescribesMayHaveThePrefixesOfAnyModel) {
+  const std::vector<ParamSpec> specs{{.name = "model.scale", .shape = {8}},
+                                     {.name = "bert.LayerNorm.bias", .shape = {8}}};
+  Tensors tensors{{"scale", torch::zeros({8})}, {"LayerNorm.beta", torch::zeros({8})}};
+  write(file_, tensors);
+  const auto set = SafetensorsSet::open(file_, "model.init");
+  const auto matched = match_weights(set, specs, "file");
+  EXPECT_EQ(matched[0].entry->name, "scale");
+  EXPECT_EQ(matched[1].entry->name, "LayerNorm.beta");
+  tensors["h.0.attn.bias"] = torch::zeros({1});
+  write(file_, tensors);
+  const auto other = SafetensorsSet::open(file_, "model.init");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { match_weights(other, specs, "file"); }),
+                   "tensors that the model does not have: h.0.attn.bias"));
 }
 
 TEST_F(Weights, HalfPrecisionIsTakenIn) {

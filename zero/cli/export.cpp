@@ -61,21 +61,16 @@ std::optional<TransformersModel> published_model(const CheckpointReader& reader)
                           .layers = model.layers,
                           .width = model.width,
                           .heads = model.heads,
+                          .kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads,
+                          .hidden = rows_of(reader, row.hidden_weight),
                           .context = model.context,
                           .vocab = vocab,
+                          .classes = rows_of(reader, row.classes_weight),
                           .dropout = model.dropout,
                           .rope_theta = model.rope_theta,
                           .norm_eps = model.norm_eps,
                           .tie_embeddings = model.tie_embeddings};
-  if (row.published == PublishedKind::kLlama) {
-    found.kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads;
-    found.hidden = rows_of(reader, "model.layers.0.mlp.gate_proj.weight");
-  }
-  if (row.published == PublishedKind::kBert) {
-    found.hidden = rows_of(reader, "bert.encoder.layer.0.intermediate.dense.weight");
-    found.classes = rows_of(reader, "classifier.weight");
-    if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
-  }
+  if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
   return found;
 }
 

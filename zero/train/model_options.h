@@ -16,7 +16,7 @@
 namespace zero {
 
 struct ModelOptions {
-  std::string name = "gpt2";  // of a row of model_kind.h
+  std::string name;  // of a row of model_table.h
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;

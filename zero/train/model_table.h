@@ -1,5 +1,5 @@
 // kModelTable: the models that `zero train` knows, a row each, with all that is known of one without libtorch. The
-// configuration refuses by it, `zero export` and `zero generate` read names of weights in it, and ModelKind
+// configuration refuses by it; model.init, `zero export` and `zero generate` read names of weights in it; and ModelKind
 // (model_kind.h) adds the functions that make the model. To add a model is to add a row here and one there.
 //
 //   model_row("gpt2").reads("text")             // true
@@ -19,6 +19,34 @@
 
 namespace zero {
 
+// An end of names, and what old files have in its place.
+struct OldEnding {
+  std::string_view now;  // "LayerNorm.weight"
+  std::string_view old;  // "LayerNorm.gamma"
+};
+
+// How files that others publish differ from the model here: what model.init allows besides the model's own names. A pattern
+// is an end of names ("*.attn.bias") or a beginning ("cls.*").
+struct PublishedFiles {
+  std::string_view prefix{};                        // "bert.": names in the file of a model without its head lack it
+  std::span<const std::string_view> passed_over{};  // patterns of constants, and of heads of other tasks
+  std::string_view tied_head{};  // a copy of the table of tokens, where the model has no such parameter
+  std::string_view new_head{};   // a module that files of another task lack: it begins with random values
+  std::span<const OldEnding> old_endings{};
+
+  // Is a tensor of this name no weight of the model?
+  constexpr bool passes_over(std::string_view name) const {
+    return std::ranges::any_of(passed_over, [name](std::string_view pattern) {
+      return pattern.starts_with('*') ? name.ends_with(pattern.substr(1))
+                                      : name.starts_with(pattern.substr(0, pattern.find('*')));
+    });
+  }
+  constexpr bool is_of_new_head(std::string_view name) const {
+    return !new_head.empty() && name.size() > new_head.size() && name.starts_with(new_head) &&
+           name[new_head.size()] == '.';
+  }
+};
+
 struct ModelRow {
   std::string_view name;                          // model.name
   std::span<const std::string_view> kinds;        // of data.kind: what it reads
@@ -27,6 +55,9 @@ struct ModelRow {
   bool has_blocks = false;                        // which an activation checkpoint can compute again
   std::string_view token_weight{};                // a parameter [vocab, ...]; empty: it has none
   std::optional<PublishedKind> published{};       // what transformers calls it
+  std::string_view hidden_weight{};               // a parameter with a row for each feature of the feed-forward part
+  std::string_view classes_weight{};              // a parameter with a row for each class
+  PublishedFiles files{};
 
   constexpr bool reads(std::string_view kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
   // "model.heads"; true of model.name and model.init, which all have, and of the keys of other sections.
@@ -60,6 +91,12 @@ inline constexpr std::array kRecurrentKeys{Words("model.layers"), Words("model.h
 inline constexpr std::array kDropout{Words("model.dropout")};
 inline constexpr std::array kDropoutAndContext{Words("model.dropout"), Words("model.context")};
 
+inline constexpr std::array kGpt2Masks{Words("*.attn.bias"), Words("*.attn.masked_bias")};
+inline constexpr std::array kLlamaFrequencies{Words("*.rotary_emb.inv_freq")};
+inline constexpr std::array kBertOtherHeads{Words("*embeddings.position_ids"), Words("cls.*")};
+inline constexpr std::array kBertOldNorms{OldEnding{"LayerNorm.weight", "LayerNorm.gamma"},
+                                          OldEnding{"LayerNorm.bias", "LayerNorm.beta"}};
+
 constexpr ModelRow recurrent(std::string_view name) {
   return {.name = name,
           .kinds = kImagesOrTokens,
@@ -72,26 +109,37 @@ constexpr ModelRow recurrent(std::string_view name) {
 
 // Most common first.
 inline constexpr std::array kModelTable{
-    ModelRow{.name = "gpt2",
-             .kinds = model_words::kTokens,
-             .keys = model_words::kGpt2Keys,
-             .pass_keys = model_words::kDropout,
-             .has_blocks = true,
-             .token_weight = "transformer.wte.weight",
-             .published = PublishedKind::kGpt2},
-    ModelRow{.name = "llama",
-             .kinds = model_words::kTokens,
-             .keys = model_words::kLlamaKeys,
-             .has_blocks = true,
-             .token_weight = "model.embed_tokens.weight",
-             .published = PublishedKind::kLlama},
+    ModelRow{
+        .name = "gpt2",
+        .kinds = model_words::kTokens,
+        .keys = model_words::kGpt2Keys,
+        .pass_keys = model_words::kDropout,
+        .has_blocks = true,
+        .token_weight = "transformer.wte.weight",
+        .published = PublishedKind::kGpt2,
+        .files = {.prefix = "transformer.", .passed_over = model_words::kGpt2Masks, .tied_head = "lm_head.weight"}},
+    ModelRow{
+        .name = "llama",
+        .kinds = model_words::kTokens,
+        .keys = model_words::kLlamaKeys,
+        .has_blocks = true,
+        .token_weight = "model.embed_tokens.weight",
+        .published = PublishedKind::kLlama,
+        .hidden_weight = "model.layers.0.mlp.gate_proj.weight",
+        .files = {.prefix = "model.", .passed_over = model_words::kLlamaFrequencies, .tied_head = "lm_head.weight"}},
     ModelRow{.name = "bert",
              .kinds = model_words::kTexts,
              .keys = model_words::kBertKeys,
              .pass_keys = model_words::kDropout,
              .has_blocks = true,
              .token_weight = "bert.embeddings.word_embeddings.weight",
-             .published = PublishedKind::kBert},
+             .published = PublishedKind::kBert,
+             .hidden_weight = "bert.encoder.layer.0.intermediate.dense.weight",
+             .classes_weight = "classifier.weight",
+             .files = {.prefix = "bert.",
+                       .passed_over = model_words::kBertOtherHeads,
+                       .new_head = "classifier",
+                       .old_endings = model_words::kBertOldNorms}},
     ModelRow{.name = "mlp", .kinds = model_words::kRows, .keys = model_words::kMlpKeys},
     ModelRow{.name = "cnn", .kinds = model_words::kImages, .keys = {}},
     model_words::recurrent("rnn"),

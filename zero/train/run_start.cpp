@@ -12,6 +12,7 @@
 #include "zero/data/data_mark.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
+#include "zero/train/model_table.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/operator_trial.h"
 #include "zero/train/run_engine.h"
@@ -113,7 +114,8 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init;
   if (!job.model.init.empty() && !opening.resumes())
-    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job, run.corpus));
+    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job, run.corpus),
+                 &model_row(job.model.name));
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   const std::string roles =

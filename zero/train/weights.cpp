@@ -1,7 +1,6 @@
 #include "zero/train/weights.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
@@ -33,13 +32,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kKey = "model.init";
-// Files of a model without its head have names without these.
-constexpr std::array<std::string_view, 3> kPrefixes{"transformer.", "model.", "bert."};
-constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::string_view kGpt2Tokens = "transformer.wte.weight";
-constexpr std::string_view kLlamaTokens = "model.embed_tokens.weight";
-constexpr std::string_view kBertTokens = "bert.embeddings.word_embeddings.weight";
-constexpr std::string_view kClassifier = "classifier.";  // of a bert
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
   throw ConfigError(kKey, path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
@@ -60,39 +52,45 @@ const ParamSpec* spec_named(const std::vector<ParamSpec>& specs, std::string_vie
   return found == specs.end() ? nullptr : &*found;
 }
 
-// Published files carry constants, and heads of the task that a bert was made with: no weights of ours.
-bool is_passed_over(std::string_view name, const std::vector<ParamSpec>& specs) {
-  if (spec_named(specs, kGpt2Tokens)) return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-  if (spec_named(specs, kLlamaTokens)) return name.ends_with(".rotary_emb.inv_freq");
-  if (spec_named(specs, kBertTokens)) return name.ends_with("embeddings.position_ids") || name.starts_with("cls.");
-  return false;
+// The row of a model: as told, else the one whose table of tokens is a parameter. Null: no row describes the module.
+const ModelRow* row_for(const std::vector<ParamSpec>& specs, const ModelRow* told) {
+  if (told != nullptr) return told;
+  const auto* const found = std::ranges::find_if(
+      kModelTable, [&](const ModelRow& row) { return spec_named(specs, row.token_weight) != nullptr; });
+  return found == kModelTable.end() ? nullptr : found;
+}
+
+// The rows that say how a file may name the weights: of a module that no row describes all of them.
+std::span<const ModelRow> naming_rows(const ModelRow* row) {
+  return row == nullptr ? std::span<const ModelRow>(kModelTable) : std::span(row, 1);
 }
 
 // The table that is the head, too; null: the head is a parameter of its own, or there is none.
-const ParamSpec* tied_to_head(const std::vector<ParamSpec>& specs) {
-  if (spec_named(specs, kHead)) return nullptr;
-  const ParamSpec* const tokens = spec_named(specs, kGpt2Tokens);
-  return tokens ? tokens : spec_named(specs, kLlamaTokens);
+const ParamSpec* tied_to_head(const std::vector<ParamSpec>& specs, const ModelRow* row) {
+  if (row == nullptr || row->files.tied_head.empty() || spec_named(specs, row->files.tied_head)) return nullptr;
+  return spec_named(specs, row->token_weight);
 }
 
-// Of a parameter, the tensor under its own name, without the prefix, or as old files of a bert call its norms. Null: none.
-const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::string_view name) {
+// Of a parameter, the tensor under its own name, without the prefix, or as old files call it. Null: none.
+const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::string_view name, const ModelRow* row) {
   std::vector<std::string> names{std::string(name)};
-  for (const std::string_view prefix : kPrefixes)
-    if (name.starts_with(prefix)) names.emplace_back(name.substr(prefix.size()));
+  for (const ModelRow& each : naming_rows(row))
+    if (!each.files.prefix.empty() && name.starts_with(each.files.prefix))
+      names.emplace_back(name.substr(each.files.prefix.size()));
   for (std::size_t i = 0, count = names.size(); i < count; ++i) {
-    if (names[i].ends_with("LayerNorm.weight")) names.push_back(names[i].substr(0, names[i].size() - 6) + "gamma");
-    if (names[i].ends_with("LayerNorm.bias")) names.push_back(names[i].substr(0, names[i].size() - 4) + "beta");
+    for (const ModelRow& each : naming_rows(row))
+      for (const auto& [now, old] : each.files.old_endings)
+        if (names[i].ends_with(now)) names.push_back(names[i].substr(0, names[i].size() - now.size()).append(old));
   }
   for (const std::string& each : names)
     if (const SafetensorsSet::Tensor* tensor = set.find(each)) return tensor;
   return nullptr;
 }
 
-// A bert that was made for another task has no classifier: it is to be learned.
-bool lacks_classifier(const SafetensorsSet& set, const std::vector<ParamSpec>& specs) {
-  if (!spec_named(specs, kBertTokens)) return false;
-  return std::ranges::none_of(set.tensors(), [](const auto& t) { return t.entry->name.starts_with(kClassifier); });
+// A model that was made for another task has no such head as this one: it is to be learned.
+bool lacks_new_head(const SafetensorsSet& set, const ModelRow* row) {
+  return row != nullptr && !row->files.new_head.empty() &&
+         std::ranges::none_of(set.tensors(), [row](const auto& t) { return row->files.is_of_new_head(t.entry->name); });
 }
 
 bool is_weight_type(ElementType type) {
@@ -102,8 +100,7 @@ bool is_weight_type(ElementType type) {
 // Weights of another vocabulary, said as such: the tokens of a data set, and not a shape, are what does not fit.
 void require_vocabulary(const SafetensorsEntry& entry, const ParamSpec& spec, const std::string& path,
                         const std::string& vocabulary) {
-  constexpr std::array kTokenWeights{kGpt2Tokens, kLlamaTokens, kBertTokens, std::string_view("embed.weight")};
-  if (vocabulary.empty() || std::ranges::find(kTokenWeights, spec.name) == kTokenWeights.end()) return;
+  if (vocabulary.empty()) return;
   if (entry.shape.size() != 2 || entry.shape[1] != spec.shape[1] || entry.shape[0] == spec.shape[0]) return;
   throw ConfigError(kKey, path,
                     fmt::format("{} has {} tokens, and {} {}: they were not made for each other", entry.name,
@@ -202,28 +199,33 @@ void write_and_hash(Attachment& engine, const torch::nn::Module& module, std::un
 }  // namespace
 
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path, const std::string& vocabulary) {
+                                                  const std::string& path, const std::string& vocabulary,
+                                                  const ModelRow* row) {
+  row = row_for(specs, row);
   std::vector<SafetensorsSet::Tensor> matched;
   std::vector<std::string> missing;
   std::set<std::string_view> used;
-  const bool new_classifier = lacks_classifier(set, specs);
-  if (new_classifier) ZERO_LOG(info, "{}: has no classifier: it begins with random values", path);
+  const bool new_head = lacks_new_head(set, row);
+  if (new_head) ZERO_LOG(info, "{}: has no {}: it begins with random values", path, row->files.new_head);
   for (const ParamSpec& spec : specs) {
-    const SafetensorsSet::Tensor* const tensor = find_published(set, spec.name);
+    const SafetensorsSet::Tensor* const tensor = find_published(set, spec.name, row);
     if (tensor != nullptr) used.insert(tensor->entry->name);
-    if (tensor == nullptr && !(new_classifier && spec.name.starts_with(kClassifier))) missing.push_back(spec.name);
+    if (tensor == nullptr && !(new_head && row->files.is_of_new_head(spec.name))) missing.push_back(spec.name);
     matched.push_back(tensor == nullptr ? SafetensorsSet::Tensor{} : *tensor);
   }
-  if (missing.size() == 1 && missing.front() == kHead)
-    refuse(path, "has no lm_head.weight: its head shares the token embedding; set model.tie_embeddings = true");
+  if (missing.size() == 1 && std::ranges::any_of(naming_rows(row), [&](const ModelRow& each) {
+        return each.files.tied_head == missing.front();
+      }))
+    refuse(path,
+           "has no " + missing.front() + ": its head shares the token embedding; set model.tie_embeddings = true");
   if (!missing.empty()) refuse(path, "has no " + first_few(missing));
-  const ParamSpec* const tied = tied_to_head(specs);
+  const ParamSpec* const tied = tied_to_head(specs, row);
   std::vector<std::string> extra;
   for (const auto& [entry, file] : set.tensors()) {
     if (used.contains(entry->name)) continue;
-    if (is_passed_over(entry->name, specs)) {
+    if (row != nullptr && row->files.passes_over(entry->name)) {
       ZERO_LOG(info, "{}: {} is no weight of this model: passed over", path, entry->name);
-    } else if (tied != nullptr && entry->name == kHead) {
+    } else if (tied != nullptr && entry->name == row->files.tied_head) {
       require_shape(*entry, tied->shape, path);
       ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry->name, tied->name);
     } else {
@@ -232,24 +234,25 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
   }
   if (!extra.empty()) refuse(path, "holds tensors that the model does not have: " + first_few(extra));
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if (matched[i].entry != nullptr) require_vocabulary(*matched[i].entry, specs[i], path, vocabulary);
+    if (matched[i].entry != nullptr && row != nullptr && specs[i].name == row->token_weight)
+      require_vocabulary(*matched[i].entry, specs[i], path, vocabulary);
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
   return matched;
 }
 
 InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed,
-                               const std::string& vocabulary)
+                               const std::string& vocabulary, const ModelRow* row)
     : set_(open_set(path)), seed_(seed) {
   const auto specs = parameters_of(module, std::nullopt).specs;
-  const auto matched = match_weights(set_, specs, path.string(), vocabulary);
+  const auto matched = match_weights(set_, specs, path.string(), vocabulary, row);
   for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
 }
 
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
   const SafetensorsSet::Tensor& tensor = tensors_.at(name);
   if (tensor.entry != nullptr) return read_as_fp32(tensor, values);
-  // The classifier of a bert: weights as zero/models/bert.h begins with, biases 0.
+  // A head that the file lacks: weights normal 0.02 as the models here begin, biases 0.
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_);
   torch::Tensor drawn = at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kFloat);
   if (name.ends_with(".bias"))

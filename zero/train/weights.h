@@ -7,10 +7,9 @@
 //   std::string sha = save_weights(engine, module, std::move(file));
 //
 // Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides is what published
-// files have: names with or without a leading "transformer.", "model." or "bert."; a tied head lm_head.weight that has the
-// shape of the table of tokens; of a gpt2 the constant masks attn.bias and attn.masked_bias, of a llama rotary_emb.inv_freq,
-// of a bert embeddings.position_ids, the heads "cls." of its first task, and norms called gamma and beta. A bert may lack
-// its classifier, which then begins with random values. Types are F32, F16 and BF16.
+// files of the model have, as its row says (PublishedFiles, model_table.h): names without the prefix, names of old files, a
+// tied head that has the shape of the table of tokens, and tensors that are no weights. They may lack a head that the row
+// calls new, which then begins with random values. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
@@ -28,23 +27,27 @@
 #include "zero/checkpoint/safetensors_writer.h"
 #include "zero/plan/param_spec.h"
 #include "zero/torch/attach.h"
+#include "zero/train/model_table.h"
 
 namespace zero {
 
-// Which tensor is which parameter's: one for each of `specs`, in their order; without an entry for a classifier that is to
-// be drawn. Local.
+// Which tensor is which parameter's: one for each of `specs`, in their order; without an entry for a head that is to be
+// drawn. Local.
 // Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type. `vocabulary`: what
 // says how many tokens the model has, such as "the tokenizer FILE has", for weights that have another number of them.
+// `row`: the model's; null: the row of kModelTable whose table of tokens is a parameter. The file of a module that no row
+// describes may have its names without the prefix, or with the old endings, of any row.
 std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path, const std::string& vocabulary = "");
+                                                  const std::string& path, const std::string& vocabulary = "",
+                                                  const ModelRow* row = nullptr);
 
 // The values of a module's parameters, in one file or several: see SafetensorsSet. Local.
 class InitialWeights {
  public:
   // Throws as match_weights() does. `module` is looked at alone: best a deferred one, which has no memory yet.
-  // `seed`: of a classifier that is not in the file.
+  // `seed`: of a head that is not in the file.
   InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed = 0,
-                 const std::string& vocabulary = "");
+                 const std::string& vocabulary = "", const ModelRow* row = nullptr);
 
   // A parameter's values in fp32; a MiB besides. IoError where the file is not what it was.
   void read(const std::string& name, std::span<float> values) const;
