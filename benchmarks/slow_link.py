@@ -22,10 +22,13 @@ constant learning rate, one thread a rank: peers, too (known_gpt.py, peer_rank.p
   exchange in a step, over what a step of such groups took more than one without any exchange, both while nothing crossed the link.
 
 Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
-model, and of all that were both planned and measured; and by how much rounds over this link differ. A line on stderr for each run has all
-its figures; --output keeps them in a file. Without a Python that has torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are
-left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo. With two ranks a machine a replica of torchft is a machine,
-whose ranks average their gradients by DDP; each sends the whole model over the link.
+model, and of all that were both planned and measured; by how much rounds over this link differ; and what a step takes more than one without
+exchange, divided by the time that its bytes take at the link's rate. That is near 1 where nothing is sent while ranks compute: so it is for
+outer steps that are not on their way. Sums of gradients begin within the backward pass, and gathers before a unit is used: a part of these
+may hide, which the second line is of. With groups of 2 at stage 3 there is no such figure: no step of them without exchange was measured. A
+line on stderr for each run has all its figures; --output keeps them in a file. Without a Python that has torch, the peers (DDP, and DDP
+with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo. With two ranks a
+machine a replica of torchft is a machine, whose ranks average their gradients by DDP; each sends the whole model over the link.
 
 Three rounds of all take some 42 minutes on two cores: 19 with one rank a machine, and 23 with two.
 """
@@ -68,6 +71,7 @@ class System:
         self.depends_on_link = mode == "async"
         if mode == "local" or self.peer.startswith("diloco"):
             self.fewest = ROUND
+        self.waits = mode == "local" and "sync.overlap" not in self.keys  # computes nothing while it exchanges
 
 
 SETS = {1: [System("stage 2", {"zero.stage": 2}),
@@ -250,6 +254,39 @@ def choices(plan, systems, predicted, measured, ranks):
     return lines
 
 
+# ---- what the link's rate says ---------------------------------------------------------------------------------------------
+
+
+def without_exchange(system, ranks):
+    """The system whose steps are those of this one, but for what crosses the link; None: it is not measured."""
+    if ranks == 1 or system.keys.get("zero.group", 0) != 2:
+        return APART
+    return GROUPS_APART if system.keys["zero.stage"] == 2 else None
+
+
+def over_bytes(step, apart, sent, mbits):
+    """What a step takes more than one without exchange, over the time of its bytes."""
+    return (step - apart) / (8 * sent / (1e6 * mbits))
+
+
+def exchange_lines(systems, ranks, link, rounds):
+    """Of the systems that compute nothing while they exchange, and of the others: over_bytes of medians, and of single rounds."""
+    cells = {True: [], False: []}
+    for system in systems:
+        apart = system.keys is not None and without_exchange(system, ranks)
+        base = rounds.values("seconds", kind="apart", ranks=ranks, system=apart.name) if apart else []
+        if not base:
+            continue
+        of_cell = {"kind": "step", "ranks": ranks, "mbits": link, "system": system.name}
+        steps, sent = rounds.values("seconds", **of_cell), rounds.median("sent", **of_cell)
+        single = [over_bytes(step, without, sent, link) for step, without in zip(steps, base)]
+        median = over_bytes(statistics.median(steps), statistics.median(base), sent, link)
+        cells[system.waits].append(f"{system.name} {median:.2f} ({min(single):.2f} to {max(single):.2f})")
+    what = {True: "nothing is sent while ranks compute", False: "a part may cross while ranks compute"}
+    return [f"a step's time beyond one without exchange, over bytes / bandwidth (in single rounds), where {what[waits]}: {'; '.join(found)}"
+            for waits, found in cells.items() if found]
+
+
 # ---- tables ------------------------------------------------------------------------------------------------------------
 
 
@@ -318,6 +355,7 @@ def print_link(planner, link, rounds):
     chosen = choices(planner.plan(link, {}), systems, predicted, measured, ranks)
     if len(rounds.of(**of_cell)) > 1:
         chosen.append(f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}")
+    chosen += exchange_lines(systems, ranks, link, rounds)
     print("\n".join(chosen) + "\n", flush=True)
 
 

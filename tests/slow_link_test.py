@@ -50,6 +50,24 @@ class SlowLink(unittest.TestCase):
         self.assertIn("over 50 Mbit/s a step's mean differs most between rounds by 43 % of its median (DDP)", printed.getvalue())
         self.assertIn("over 500 Mbit/s a step's mean differs most between rounds by 18 % of its median (stage 2)", printed.getvalue())
 
+    def test_exchange_is_compared_with_the_time_of_its_bytes_where_nothing_hides_it(self):
+        names = {"local steps, 10 a round": [0.13, 0.14, 0.15], "stage 2": [0.6, 0.62, 0.7], "DDP": [0.6, 0.6, 0.6]}
+        rounds = RawRounds(records=[{"kind": "apart", "ranks": 1, "round": i, "system": slow_link.APART.name, "seconds": each}
+                                    for i, each in enumerate([0.07, 0.08, 0.1])]
+                           + [{"kind": "step", "ranks": 1, "mbits": 50, "round": i, "system": name, "seconds": each, "sent": 375000}
+                              for name, found in names.items() for i, each in enumerate(found)])
+        systems = [system for system in slow_link.SETS[1] if system.name in names]
+        waits, hides = slow_link.exchange_lines(systems, 1, 50, rounds)
+        self.assertTrue(waits.endswith("where nothing is sent while ranks compute: local steps, 10 a round 1.00 (0.83 to 1.00)"), waits)
+        self.assertTrue(hides.endswith("where a part may cross while ranks compute: stage 2 9.00 (8.83 to 10.00)"), hides)
+        self.assertEqual(slow_link.exchange_lines(systems, 2, 50, rounds), [], "no step without exchange was measured")
+
+    def test_a_step_without_exchange_is_of_the_same_groups(self):
+        apart = {system.name: slow_link.without_exchange(system, 2) for system in slow_link.SETS[2] if system.keys is not None}
+        self.assertEqual(apart["stage 2, all ranks"], slow_link.APART)
+        self.assertEqual(apart["stage 2, groups of 2, local steps, 10 a round, int8"], slow_link.GROUPS_APART)
+        self.assertIsNone(apart["stage 3, groups of 2, local steps, 50 a round"])
+
     def test_a_plan_hears_what_ranks_of_a_machine_send_in_the_time_that_their_groups_take_more(self):
         planner = Described(".", 2, alone=0.086, paired=0.111)
         self.assertAlmostEqual(planner.within, 3.3e6 / 0.025)

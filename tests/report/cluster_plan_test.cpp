@@ -272,7 +272,7 @@ TEST(ClusterPlan, NoWayHasMoreRanksThanThereAre) {
           EXPECT_EQ(way.mesh.world(), cluster.world());
           continue;
         }
-        EXPECT_LE(cluster.world(), 64) << "servers and workers are at most as many";
+        EXPECT_EQ(way.can_run, cluster.world() <= 64) << "servers and workers are at most as many";
         EXPECT_GT(sync.num_workers(cluster.world()), 0);
         EXPECT_LE(sync.quorum, sync.num_workers(cluster.world()));
       }
@@ -290,11 +290,39 @@ TEST(ClusterPlan, ServersAreTriedOverSeveralMachinesAndTheirCostIsSaid) {
   EXPECT_CONTAINS(table, "servers over several machines exchange messages");
 }
 
-TEST(ClusterPlan, ServersForMoreRanksThanTheyCanHaveAreSaidNotToBeTried) {
-  Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e9};
+// Where all ranks vary, servers would gain much.
+TEST(ClusterPlan, ServersForMoreRanksThanTheyCanHaveAreComputedMarkedAndNotRecommended) {
+  const Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e12, .jitter = 1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
-  EXPECT_EQ(served(plan, SyncMode::kAsync), nullptr);
-  EXPECT_CONTAINS(one_line(cluster_table(plan)), "servers were not tried: a run with them has at most 64 ranks");
+  const ClusterWay* const async = served(plan, SyncMode::kAsync);
+  ASSERT_NE(async, nullptr);
+  EXPECT_FALSE(async->can_run);
+  EXPECT_LT(async->seconds, 0.7 * best_of(plan).seconds);
+  const std::string table = cluster_table(plan);
+  EXPECT_CONTAINS(table, "(>: planned; *: best; -: cannot run)     holds");
+  EXPECT_CONTAINS(table, " -async, staleness 4, 9 servers");
+  EXPECT_CONTAINS(one_line(table), "servers cannot run here (-): a run with them has at most 64 ranks");
+  EXPECT_EQ(one_line(table).find("--sync.servers"), std::string::npos) << table;
+}
+
+TEST(ClusterPlan, ServersOfMoreRanksThanTheyCanHaveAreNotTriedWithOtherCuts) {
+  const Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e9};
+  TrainingPlan plan = planned(cluster);
+  plan.options.shards = Cut::kHash;
+  plan.units = units_of(plan.specs, plan.world, plan.options);
+  const ClusterPlan found = plan_on(plan, cluster, 1);
+  EXPECT_EQ(served(found, SyncMode::kAsync), nullptr);
+  EXPECT_CONTAINS(one_line(cluster_table(found)), "servers were not tried: a run with them has at most 64 ranks");
+}
+
+TEST(ClusterPlan, ServersOfTenThousandRanksAreComputed) {
+  const Cluster cluster{.hosts = 1250, .ranks = 8, .network = 12.5e9, .latency = 2e-5, .jitter = 0.1};
+  const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.3);
+  for (const SyncMode mode : {SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}) {
+    ASSERT_NE(served(plan, mode), nullptr) << name_of(mode);
+    EXPECT_EQ(served(plan, mode)->sync.servers, 1250);
+    EXPECT_GT(served(plan, mode)->seconds, 0.3);
+  }
 }
 
 TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {

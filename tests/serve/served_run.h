@@ -28,7 +28,14 @@ struct TrainedBits {
   std::vector<PushAction> actions;     // of a served run
   std::deque<PushEvent> events;        // of it, too
   std::int64_t replaced = 0;           // workers that came back
+  std::int64_t updates = 0;            // that were made
+  std::int64_t skipped = 0;            // updates
+  std::vector<std::int64_t> applied;   // gradients, by worker
 };
+
+inline double loss_of(int worker, std::int64_t clock) {
+  return 1.0 + noise(99, static_cast<std::uint64_t>(worker), static_cast<std::uint64_t>(clock));
+}
 
 struct TrainedClocks {
   std::int64_t clocks = 4;
@@ -39,11 +46,12 @@ struct TrainedClocks {
   std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
     return 0.01 / static_cast<double>(1 + clock);
   };
+  // What a worker pushes in place of an element of its gradient, and its loss.
+  std::function<float(int worker, std::int64_t clock, float value)> gradient = [](int, std::int64_t, float value) {
+    return value;
+  };
+  std::function<double(int worker, std::int64_t clock)> loss = loss_of;
 };
-
-inline double loss_of(int worker, std::int64_t clock) {
-  return 1.0 + noise(99, static_cast<std::uint64_t>(worker), static_cast<std::uint64_t>(clock));
-}
 
 // Collective.
 inline std::vector<std::uint32_t> slice_bits(ScriptedModel& model) {
@@ -98,8 +106,9 @@ inline void work(Communicator& comm, const EngineOptions& options, const std::ve
   while (!worker.is_over()) {
     const std::int64_t clock = worker.clock();
     run.before(index, clock);
+    model.edit = [&](int, std::int64_t, float value) { return run.gradient(index, clock, value); };
     run_passes(model, clock, options.accumulate);
-    worker.push(run.lr(clock), loss_of(index, clock));
+    worker.push(run.lr(clock), run.loss(index, clock));
   }
 }
 
@@ -124,6 +133,11 @@ inline void serve(Communicator& comm, const EngineOptions& options, const std::v
     bits.losses.push_back(served.loss);
     bits.norms.push_back(served.report.grad_norm);
     bits.replaced += served.replaced;
+    bits.updates += served.updates;
+    bits.skipped += served.skipped;
+    bits.applied.resize(served.workers.size());
+    for (std::size_t worker = 0; worker < served.workers.size(); ++worker)
+      bits.applied[worker] += served.workers[worker].applied;
   }
   server.dismiss();
   const auto weights = slice_bits(model);

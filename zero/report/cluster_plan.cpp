@@ -77,12 +77,13 @@ constexpr int kOldGradients = 4;      // staleness of the ways that are tried
 constexpr int kRanksAServer = 8;      // of the same
 constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
 
-// Ways with servers, where those can run: beside a plan that can be trained so, and on no more ranks than a RankSet holds. A line
-// names each way by the flags that train so.
+// Ways with servers, beside a plan that can be trained so. On more ranks than a RankSet holds they cannot run, which the table says.
+// There only equal ranges are tried: what thousands of servers own of other cuts takes long to compute.
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;
-  if (world < 3 || world > kMaxBoardRanks || options.delayed_update) return;
+  if (world < 3 || options.delayed_update) return;
+  if (world > kMaxBoardRanks && options.shards != Cut::kRange) return;
   const int servers = std::max(1, world / kRanksAServer);
   const int workers = world - servers;
   choices.insert({3, servers, false, SyncMode::kStale, servers, 1});
@@ -202,6 +203,7 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   way.held = std::max(served.server.total() + served.pushes + served.versions + served.compensation,
                       served.worker.total() + served.blocks + activations);
   way.fits = cluster.memory == 0 || way.held <= cluster.memory;
+  way.can_run = cluster.world() <= kMaxBoardRanks;
   return way;
 }
 
@@ -345,6 +347,10 @@ std::string heading(const Cluster& cluster) {
   return wrapped(text, 2);
 }
 
+bool all_can_run(const ClusterPlan& plan) {
+  return std::ranges::all_of(plan.ways, &ClusterWay::can_run);
+}
+
 std::string best_rows(const ClusterPlan& plan) {
   if (plan.best < 0)
     return wrapped("  none of this fits: more machines, or states on host or disk (zero.host_memory, zero.disk)", 4);
@@ -354,10 +360,11 @@ std::string best_rows(const ClusterPlan& plan) {
   if (best.waiting_seconds > 0.005 * best.seconds)
     reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
   std::string rows = wrapped(reasons, 4);
-  bool has_servers = false, servers_fit = false, servers_gain = false;
+  bool has_servers = false, servers_fit = false, servers_gain = false;  // of those that can run
   // A codec must gain as much over the way without it, and one that rounds more over one that rounds less.
   double least = best.seconds, least_local = best.seconds;
   for (const ClusterWay& way : plan.ways) {
+    if (!way.can_run) continue;
     const bool served = way.sync.has_servers();
     double& before = way.local ? least_local : least;
     const bool gains = way.fits && way.seconds <= kWorthwhile * (is_coded(way) ? before : best.seconds);
@@ -371,7 +378,9 @@ std::string best_rows(const ClusterPlan& plan) {
                     4);
   }
   if (plan.cluster.world() > kMaxBoardRanks)
-    rows += wrapped(fmt::format("  servers were not tried: a run with them has at most {} ranks", kMaxBoardRanks), 4);
+    rows += wrapped(fmt::format("  servers {}: a run with them has at most {} ranks",
+                                all_can_run(plan) ? "were not tried" : "cannot run here (-)", kMaxBoardRanks),
+                    4);
   const bool planned = plan.planned >= 0 && plan.ways[static_cast<std::size_t>(plan.planned)].sync.has_servers();
   if (plan.cluster.hosts > 1 && (servers_gain || planned))
     rows += wrapped(
@@ -430,15 +439,15 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
 std::string cluster_table(const ClusterPlan& plan) {
   std::string text = heading(plan.cluster);
   text += fmt::format("  {:<36} {:>9} {:>9}\n", "", "a rank", "leaves a");
-  text += fmt::format("  {:<36} {:>9} {:>9} {:>9} {:>9}\n", "(>: as planned; *: best)", "holds", "machine", "exchange",
-                      "step");
+  const char* const marks = all_can_run(plan) ? "(>: as planned; *: best)" : "(>: planned; *: best; -: cannot run)";
+  text += fmt::format("  {:<36} {:>9} {:>9} {:>9} {:>9}\n", marks, "holds", "machine", "exchange", "step");
   for (std::size_t i = 0; i < plan.ways.size(); ++i) {
     const ClusterWay& way = plan.ways[i];
     const int number = static_cast<int>(i);
     text += fmt::format("{}{}{:<36} {:>9} {:>9} {:>9} {:>9}\n", number == plan.planned ? '>' : ' ',
-                        number == plan.best ? '*' : ' ', named(way, plan.cluster), format_bytes(way.held),
-                        format_bytes(std::llround(way.exchange.leaving)), format_seconds(way.exchange_seconds),
-                        way.fits ? format_seconds(way.seconds) : "too large");
+                        number == plan.best ? '*' : (way.can_run ? ' ' : '-'), named(way, plan.cluster),
+                        format_bytes(way.held), format_bytes(std::llround(way.exchange.leaving)),
+                        format_seconds(way.exchange_seconds), way.fits ? format_seconds(way.seconds) : "too large");
   }
   return text + best_rows(plan);
 }
@@ -453,6 +462,7 @@ nlohmann::ordered_json cluster_json(const ClusterPlan& plan) {
                             {"local", way.local},
                             {"held_bytes", way.held},
                             {"fits", way.fits},
+                            {"can_run", way.can_run},
                             {"within_bytes", way.exchange.within},
                             {"leaving_bytes", way.exchange.leaving},
                             {"delay_seconds", way.exchange.delay},

@@ -11,8 +11,8 @@
 // ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
 // of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
 //
-// Ways with servers are tried up to the ranks that servers can have, and a line says where there are more. Where the plan has no codecs of its own, the best way and
-// the one with local steps are tried with codecs, too (WireCodecs): of what crosses between copies, or else of all that
+// Ways with servers are computed on any number of ranks, with equal ranges; on more ranks than servers can have they are marked, and
+// no line recommends them. Where the plan has no codecs of its own, the best way and the one with local steps are tried with codecs, too (WireCodecs): of what crosses between copies, or else of all that
 // crosses. Bytes are counted, and not what coding takes a processor.
 //
 // Units are cut as planned (zero.shards), for each group anew: weighted shards have weights for the planned group alone, and a
@@ -43,7 +43,8 @@ struct ClusterWay {
   // holds more.
   std::int64_t held = 0;
   bool fits = true;
-  Exchange exchange;  // of a step; with local steps the outer step's part of it, too
+  bool can_run = true;  // false: with servers, on more ranks than such a run has at most (kMaxBoardRanks)
+  Exchange exchange;    // of a step; with local steps the outer step's part of it, too
   double exchange_seconds = 0;
   double seconds = 0;        // of a step
   double clock_seconds = 0;  // of a clock of servers; 0: there are none

@@ -79,11 +79,8 @@ ServedClock PushServer::serve(std::int64_t clock, const UpdateRules& rules) {
   is_head() ? lead(clock, rules, served) : follow(rules, served);
   served.replaced = num_replaced_ - replaced_before;
   served.workers = std::exchange(workers_, std::vector<ServedWorker>(workers_.size()));
-  if (served.updates > 0) {
-    const auto updates = static_cast<double>(served.updates);
-    served.loss /= updates;
-    served.mean_age /= updates;
-  }
+  if (served.num_judged() > 0) served.loss /= static_cast<double>(served.num_judged());
+  if (served.updates > 0) served.mean_age /= static_cast<double>(served.updates);
   return served;
 }
 
@@ -447,17 +444,25 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   compensate(action);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
   const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
+  for (const int worker : action.workers) pushed_.drop_oldest(worker);
+  versions_.keep(action.version + 1);
+  last_ = report;
+  if (!served.report.skipped) served.report = report;
+  served.loss = (served.num_judged() == 0 ? 0 : served.loss) + loss;
+  if (report.skipped) {
+    ++served.skipped;
+  } else {
+    count_update(action, served);
+  }
+}
+
+void PushServer::count_update(const PushAction& action, ServedClock& served) {
   for (const int worker : action.workers) {
-    pushed_.drop_oldest(worker);
     ServedWorker& counted = workers_[static_cast<std::size_t>(worker)];
     ++counted.applied;
     counted.sum_of_ages += action.age;
     counted.most_age = std::max(counted.most_age, action.age);
   }
-  versions_.keep(action.version + 1);
-  last_ = report;
-  if (!served.report.skipped) served.report = report;
-  served.loss = (served.updates == 0 ? 0 : served.loss) + loss;
   ++served.updates;
   served.mean_age += static_cast<double>(action.age);
   served.most_age = std::max(served.most_age, action.age);

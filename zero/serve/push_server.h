@@ -55,16 +55,20 @@ struct ServedWorker {
   std::int64_t most_age = 0;
 };
 
-// What was served in one call. Means are over its updates.
+// What was served in one call. An update is skipped where a gradient or a loss of it is not finite, or beyond a limit: then
+// no state changes, and its gradients are not applied. The weights count a version for it all the same.
 struct ServedClock {
-  StepReport report;  // of the last update; of one that was skipped, where one was
-  double loss = std::numeric_limits<double>::quiet_NaN();
+  StepReport report;                                       // of the last update; of one that was skipped, where one was
+  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over updates, those that were skipped too
   std::int64_t updates = 0;
+  std::int64_t skipped = 0;
   std::int64_t dropped = 0;  // gradients that came too late
-  double mean_age = 0;
+  double mean_age = 0;       // over updates
   std::int64_t most_age = 0;
   std::vector<ServedWorker> workers{};
   std::int64_t replaced = 0;  // workers that came back in a new process; on the head
+
+  std::int64_t num_judged() const { return updates + skipped; }
 };
 
 class PushServer {
@@ -164,6 +168,7 @@ class PushServer {
   void require_enough() const;
   void carry_out(const PushAction& action, const UpdateRules& rules, ServedClock& served);
   void update(const PushAction& action, const UpdateRules& rules, ServedClock& served);
+  void count_update(const PushAction& action, ServedClock& served);
   void compensate(const PushAction& action);
   void answer(const PushAction& action);
   void send_answer(int worker, const PushAnswer& answer);

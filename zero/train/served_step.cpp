@@ -64,7 +64,7 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
       done.step + 1, {.lr = [this](std::int64_t clock) { return lr_at(job_.schedule, clock); }, .limits = limits});
   if (log_) log_->flush();
   if (server_.num_clocks() <= done.step) throw CommError(-1, "push", "no worker is left");
-  if (served.updates > 0) last_loss_ = served.loss;
+  if (served.num_judged() > 0) last_loss_ = served.loss;
   const Traffic& after = run_.traffic();
   metrics.loss = last_loss_;
   metrics.seconds = monotonic_seconds() - begin;
