@@ -148,8 +148,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
                       automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
                       remedy);
   }
-  // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
-  // a time.
+  // The rest is for gathered units. If the largest unit does not fit, one unit is gathered at a time (min).
   const std::int64_t capacity = room - (keeps ? parts : 0);
   if (capacity < largest_gather(units, world, placement)) return one_at_a_time;
   return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel(), .keeps_parts = keeps};

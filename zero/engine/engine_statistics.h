@@ -4,7 +4,7 @@
 //   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
 //   statistics.before_update();                                      // in each step: memory is fullest
 //   statistics.step_ends();
-//   statistics.outer_step([&] { update.merge(); });                   // where copies train apart
+//   statistics.outer_step({.begins = true, .ends = true}, [&] { merge_units(); });   // where copies train apart
 //   statistics.add_to(report);
 //
 // Local. Counts nothing that a step depends on.

@@ -14,10 +14,10 @@
 //
 // Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
 // is Collective: the ranks' sums are exchanged. Of one with states of rows and columns (Adafactor) it reads the gradients
-// before that, unit by unit, and updates these states. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
-// it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
-// is updated first. merge() is, too. Everything else is Local. The same bits for any number of threads,
-// wherever states lie, and whenever the update happens. Throws IoError.
+// before that, unit by unit, and updates these states. With a rule of whole matrices (Muon), enqueue() of their unit is
+// Collective: it updates the unit at once, after all units queued before it (MatrixDirections brings whole directions).
+// merge() and land() are Collective, too. Everything else is Local. The same bits for any number of threads, wherever
+// states lie, and whenever the update happens. Throws IoError.
 //
 // On a device that the host cannot read, updates are queued in kUpdate, and no more than that orders them: enqueue() puts them
 // behind the sum of the unit's gradient (kUp) and, where parameters are whole, behind the operators that used them (kCompute);
@@ -49,7 +49,7 @@ class Updater {
           const EngineOptions& options, Communicator& comm, Ledger& ledger);
 
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
-  // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
+  // multiplies gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients may be read.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
   // Instead of an update: `rule` exchanges parameters with their last state, and no step is counted. Of every parameter
   // that had an update, or, where copies train apart, of all that are trained. As begin_step(), but for gradients:
