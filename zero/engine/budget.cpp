@@ -54,7 +54,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
   const std::int64_t always =
       matrix_bytes(units, world, placement) + factor_staging_bytes(units, world) +
       put_together_bytes(units, world, placement) +
-      (placement.apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
+      (placement.device_is_apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
       outer_bytes_of(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget) +
       copies_wire_bytes(units, world, placement) + linked_bytes(units, world, placement, min_budget);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
@@ -133,7 +133,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
       cheaper.outer_overlap = placement.outer_overlap;
       cheaper.wire = placement.wire;
       cheaper.linked = placement.linked;
-      cheaper.apart = placement.apart;
+      cheaper.device_is_apart = placement.device_is_apart;
       cheaper.sums = placement.sums;
       if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
       const std::int64_t needed = needed_at(cheaper, true);

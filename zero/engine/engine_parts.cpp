@@ -272,7 +272,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (staged_parts != nullptr) staged_parts->while_waiting(update_meanwhile);
   if (host_sums != nullptr)
     staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
-  for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
+  for (WorkTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
   if (host_updates(device, options, *rule) && comms.run.rank() == 0)
     ZERO_LOG(

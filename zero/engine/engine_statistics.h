@@ -58,7 +58,7 @@ class EngineStatistics {
   // Of the last step: what its passes computed, and what its schedule gathers.
   StepProfile profile() const;
   // By phase, since the last call.
-  PhaseSeconds take_phase_seconds();
+  WorkSeconds take_work_seconds();
   void add_to(EngineReport& report) const;
 
  private:
@@ -74,7 +74,7 @@ class EngineStatistics {
   Exchanged exchanged() const;
   SentByCodec sent_by_codec(std::int64_t sent_bytes) const;
   void count_tiers();
-  PhaseSeconds phase_seconds() const;
+  WorkSeconds work_seconds() const;
   PredictedStep predicted() const;
   void add_formulas(EngineReport& report) const;
   OuterReport outer_report() const;
@@ -90,7 +90,7 @@ class EngineStatistics {
   bool merged_in_last_step_ = false;
   DiskTraffic disk_at_last_step_, disk_of_step_;  // the first: when counted last
   LinkTraffic link_at_last_step_, link_of_step_;
-  PhaseSeconds taken_;
+  WorkSeconds taken_;
 };
 
 }  // namespace zero

@@ -55,7 +55,7 @@ struct Placement {
   WireCodecs wire;               // of what crosses between ranks
   int secondary_group = 0;       // ranks that keep all weights together within a step (secondary.h); 0: none do
   bool linked = false;           // units cross from device to device (NCCL), and sums take staging there
-  bool apart = false;            // the device has memory of its own: what copies add up lies in main memory
+  bool device_is_apart = false;  // the device has memory of its own: what copies add up lies in main memory
   RankSums sums = RankSums::kOrdered;
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
