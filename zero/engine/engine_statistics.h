@@ -1,5 +1,5 @@
 // EngineStatistics: what an engine counts of its steps, and says of itself: bytes that crossed, memory that was held,
-// seconds by phase, and what a step should take.
+// seconds by kind of work, and what a step should take.
 //
 //   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
 //   statistics.before_update();                                      // in each step: memory is fullest
@@ -57,7 +57,7 @@ class EngineStatistics {
 
   // Of the last step: what its passes computed, and what its schedule gathers.
   StepProfile profile() const;
-  // By phase, since the last call.
+  // Since the last call.
   WorkSeconds take_work_seconds();
   void add_to(EngineReport& report) const;
 

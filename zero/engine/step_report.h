@@ -56,7 +56,7 @@ struct EngineProgress {
   bool operator==(const EngineProgress&) const = default;
 };
 
-// Seconds by phase since the last reset; `wait` is time spent waiting for other ranks, inside the others.
+// Seconds by kind of work, since the last take_work_seconds(). `wait`: for other ranks; the others have it in them, too.
 struct WorkSeconds {
   double gather = 0;
   double reduce = 0;

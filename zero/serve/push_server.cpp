@@ -24,19 +24,6 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-RankSet set_of(const std::vector<int>& workers) {
-  RankSet set = 0;
-  for (const int worker : workers) set |= only(worker);
-  return set;
-}
-
-std::vector<int> listed(RankSet set) {
-  std::vector<int> workers;
-  for (int worker = 0; worker < kMaxBoardRanks; ++worker)
-    if ((set & only(worker)) != 0) workers.push_back(worker);
-  return workers;
-}
-
 }  // namespace
 
 PushHeader PushServer::Inbox::header() const {
@@ -143,7 +130,7 @@ void PushServer::carry_out_order(const ServerOrder& order, const UpdateRules& ru
                         : ServerReport{.kind = ServerReport::Kind::kStuck, .worker = versions_.readers().front()});
     case ServerOrder::Kind::kCarryOut:
       return carry_out({.kind = static_cast<PushAction::Kind>(order.action),
-                        .workers = listed(order.workers),
+                        .workers = members_of(order.workers),
                         .clock = order.clock,
                         .version = order.version,
                         .age = order.age},
