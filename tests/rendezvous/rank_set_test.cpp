@@ -12,9 +12,14 @@ TEST(RankSet, HasItsMembersInRisingOrder) {
   EXPECT_EQ(members_of(0), std::vector<int>{});
 }
 
-TEST(RankSet, IsPrintedAsOneRankOrAsSeveral) {
+TEST(RankSet, IsFormattedForPeople) {
   EXPECT_EQ(format_ranks(only(3)), "rank 3");
-  EXPECT_EQ(format_ranks(set_of({1, 2, 3})), "ranks 1, 2, 3");
+  EXPECT_EQ(format_ranks(only(1) | only(3) | only(63)), "ranks 1, 3, 63");
+}
+
+TEST(RankSet, OfTheFirstRanksHasAtMostAll) {
+  EXPECT_EQ(first_ranks(3), 7u);
+  EXPECT_EQ(first_ranks(64), ~RankSet{0});
 }
 
 }  // namespace

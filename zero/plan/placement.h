@@ -71,6 +71,10 @@ struct Placement {
 // "zero.delayed_update" (where gradients are sharded).
 Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update = false);
 
+// The same placement at another stage: what it shards changes, and when it reduces; all else stays. Everything on the device.
+// Throws as place().
+Placement at_stage(Placement placement, int stage);
+
 // Fills placement.tiers. Only a shard can leave the device: parameters need stage 3, gradients stage 2 (and a reduction
 // each micro-batch). Throws ConfigError under "zero.parameter", "zero.gradient" or "zero.optimizer".
 void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int world,
