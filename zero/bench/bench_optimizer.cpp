@@ -398,9 +398,7 @@ std::optional<OptimizerBench> parse_optimizer_bench(Arguments arguments) {
       ->capture_default_str()
       ->check(CLI::IsMember(names));
   app.add_option("--mib", options.mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", options.threads, "number of threads")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options.threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
   app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(5, 1000));

@@ -116,7 +116,7 @@ WorkSeconds EngineStatistics::work_seconds() const {
 WorkSeconds EngineStatistics::take_work_seconds() {
   const WorkSeconds now = work_seconds();
   const WorkSeconds since{now.gather - taken_.gather, now.reduce - taken_.reduce, now.update - taken_.update,
-                           now.wait - taken_.wait};
+                          now.wait - taken_.wait};
   taken_ = now;
   return since;
 }

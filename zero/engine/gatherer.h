@@ -29,11 +29,11 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/gather_blocks.h"
-#include "zero/engine/work_timer.h"
 #include "zero/engine/secondary_parts.h"
 #include "zero/engine/shard_prefetches.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/engine/unit_uses.h"
+#include "zero/engine/work_timer.h"
 #include "zero/plan/residency.h"
 #include "zero/plan/schedule.h"
 

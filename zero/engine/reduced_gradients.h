@@ -16,8 +16,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/device/host_copy.h"
-#include "zero/engine/work_timer.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/work_timer.h"
 #include "zero/memory/block_pool.h"
 
 namespace zero {

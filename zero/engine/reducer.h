@@ -34,9 +34,9 @@
 #include "zero/engine/given_gradients.h"
 #include "zero/engine/gradient_arrivals.h"
 #include "zero/engine/gradient_sum.h"
-#include "zero/engine/work_timer.h"
 #include "zero/engine/reduced_gradients.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/work_timer.h"
 #include "zero/memory/block_pool.h"
 
 namespace zero {

@@ -23,6 +23,6 @@ constexpr RankSet first_ranks(int world) {
 }
 RankSet set_of(const std::vector<int>& ranks);
 std::vector<int> members_of(RankSet ranks);  // in rising order
-std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
+std::string format_ranks(RankSet ranks);     // "rank 3", "ranks 1, 3"
 
 }  // namespace zero

@@ -237,9 +237,8 @@ void add_memory(Json& json, const RunReport& r) {
 void add_lower_tiers(Json& json, const RunReport& r) {
   const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
   json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
-  json["peak_host_memory_bytes"] = per_rank(r.ranks, [](const RankReport& rank) {
-    return memory_json(rank.peak_host_memory, rank.peak_host_memory_total);
-  });
+  json["peak_host_memory_bytes"] = per_rank(
+      r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_host_memory, rank.peak_host_memory_total); });
   json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
   json["disk_read_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
@@ -248,8 +247,8 @@ void add_lower_tiers(Json& json, const RunReport& r) {
   json["disk_wait_seconds_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
   json["disk"] = r.disk;
-  json["transfers"] = per_rank(
-      r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
+  json["transfers"] =
+      per_rank(r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
   if (uses_link(r)) {
     json["link_up_bytes_per_step"] =
         per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.up_bytes; });

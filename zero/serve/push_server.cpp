@@ -230,7 +230,9 @@ void PushServer::await_done(std::chrono::milliseconds limit) {
   for (int server = 1; server < plan_.servers; ++server) {
     Desk& desk = desks_[static_cast<std::size_t>(server)];
     if (!await([&] { return desk.done; }, limit))
-      throw CommError(server, "order", fmt::format("server {} has not carried out the head's order within {} ms", server, limit.count()));
+      throw CommError(
+          server, "order",
+          fmt::format("server {} has not carried out the head's order within {} ms", server, limit.count()));
     desk.done = false;
   }
 }
