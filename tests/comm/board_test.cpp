@@ -138,13 +138,6 @@ TEST_F(BoardTest, NothingWaitsForALostRankToReadIt) {
   EXPECT_EQ(board_[2].messages[0].unread.load(), 0u) << "its replacement uses the slot again";
 }
 
-TEST(RankSets, AreFormattedForPeople) {
-  EXPECT_EQ(format_ranks(only(3)), "rank 3");
-  EXPECT_EQ(format_ranks(only(1) | only(3) | only(63)), "ranks 1, 3, 63");
-  EXPECT_EQ(first_ranks(3), 7u);
-  EXPECT_EQ(first_ranks(64), ~RankSet{0});
-}
-
 TEST(MessageKeys, DifferByNumberAndReceiver) {
   EXPECT_NE(message_key(1, 0), message_key(1, 1));
   EXPECT_NE(message_key(1, 0), message_key(2, 0));

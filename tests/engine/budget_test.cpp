@@ -89,7 +89,7 @@ TEST(Budget, CopiesAddUpOnTheHostBesideADeviceWithMemoryOfItsOwn) {
   const std::int64_t once = staging_bytes(plan.units, plan.world, copies, false);
   copies.copies = 2;
   EXPECT_GT(staging_bytes(plan.units, plan.world, copies, false), once);
-  copies.apart = true;
+  copies.device_is_apart = true;
   EXPECT_EQ(staging_bytes(plan.units, plan.world, copies, false), once);
 }
 

@@ -208,7 +208,7 @@ TEST(Copies, AllSkipAStepOfWhichOneSawAnInfinity) {
       const auto before = model.weight_bits();
       const StepReport report = model.train(0);
       EXPECT_TRUE(report.skipped);
-      EXPECT_EQ(report.culprit, "h.1.weight");
+      EXPECT_EQ(report.bad_parameter, "h.1.weight");
       EXPECT_EQ(model.weight_bits(), before);
     });
   }

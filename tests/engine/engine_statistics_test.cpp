@@ -135,12 +135,12 @@ TEST(Engine, WhatTheCommunicatorSentBeforeIsNotTheFirstSteps) {
   });
 }
 
-TEST(Engine, PhaseSecondsStartAgainWhenTaken) {
+TEST(Engine, WorkSecondsStartAgainWhenTaken) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     model.train(0);
-    EXPECT_GT(model.engine().take_phase_seconds().update, 0);
-    EXPECT_EQ(model.engine().take_phase_seconds().update, 0);
+    EXPECT_GT(model.engine().take_work_seconds().update, 0);
+    EXPECT_EQ(model.engine().take_work_seconds().update, 0);
   });
 }
 

@@ -222,26 +222,26 @@ TEST(Engine, FrozenUnitsKeepTheirBits) {
 
 // ---- gradients that are not finite ----------------------------------------------------------------------------------
 
-TEST(Engine, ANonFiniteGradientSkipsTheStepAndNamesTheCulprit) {
+TEST(Engine, ANonFiniteGradientSkipsTheStepAndNamesTheParameter) {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
       on_ranks(2, [&](Communicator& comm) {
         ScriptedModel model(comm, small_specs(), {.stage = stage, .clip = 1.0});
         model.train(0);
         const auto before = model.weight_bits();
-        const int culprit = model.param_named("h.2.weight");
+        const int bad_param = model.param_named("h.2.weight");
         model.edit = [&](int param, std::int64_t element, float value) {
-          return comm.rank() == 1 && param == culprit && element == 40 ? bad : value;
+          return comm.rank() == 1 && param == bad_param && element == 40 ? bad : value;
         };
         const StepReport skipped = model.train(1);
         EXPECT_TRUE(skipped.skipped);
-        EXPECT_EQ(skipped.culprit, "h.2.weight");
+        EXPECT_EQ(skipped.bad_parameter, "h.2.weight");
         EXPECT_EQ(skipped.step, 1) << "skipped steps do not count";
         EXPECT_EQ(model.weight_bits(), before) << "stage " << stage;
         model.edit = [](int, std::int64_t, float value) { return value; };
         const StepReport next = model.train(2);
         EXPECT_FALSE(next.skipped);
-        EXPECT_EQ(next.culprit, "");
+        EXPECT_EQ(next.bad_parameter, "");
         EXPECT_EQ(next.step, 2);
         EXPECT_EQ(model.engine().report().skipped_steps, 1);
       });
@@ -257,7 +257,7 @@ TEST(Engine, ASumThatOverflowsIsNotFiniteEither) {
     };
     const StepReport report = model.train(0);
     EXPECT_TRUE(report.skipped);
-    EXPECT_EQ(report.culprit, "wte");
+    EXPECT_EQ(report.bad_parameter, "wte");
   });
 }
 

@@ -245,7 +245,7 @@ TEST(LocalSteps, AllCopiesSkipAStepOfWhichOneSawAnInfinityAndItCounts) {
     const StepReport report = model.train(1);
     EXPECT_TRUE(report.skipped);
     EXPECT_TRUE(report.merged) << "the outer step comes after so many steps, taken or skipped";
-    EXPECT_EQ(report.culprit, model.specs()[3].name);
+    EXPECT_EQ(report.bad_parameter, model.specs()[3].name);
   });
 }
 

@@ -157,7 +157,7 @@ TEST_P(OverflowWith, HalvesTheScaleChangesNoStateAndTrainingGoesOnAsIfItHadNotBe
         const StepReport report = model.train(step);
         EXPECT_TRUE(report.skipped);
         EXPECT_EQ(report.reason, SkipReason::kOverflow);
-        EXPECT_EQ(report.culprit, "h.0.weight");
+        EXPECT_EQ(report.bad_parameter, "h.0.weight");
         EXPECT_EQ(report.loss_scale, 512 / std::pow(2, step)) << "of this step";
         const Everything after = everything_of(model);
         EXPECT_EQ(after.weights, before.weights) << "stage " << stage;

@@ -70,7 +70,7 @@ TEST(StepLimits, BeyondThemNothingIsUpdatedAndTheReasonIsSaid) {
         EXPECT_EQ(report.skipped, reason != SkipReason::kNone);
         EXPECT_EQ(model.weight_bits() == before, report.skipped) << "stage " << stage;
         EXPECT_EQ(report.step, report.skipped ? 1 : 2);
-        EXPECT_EQ(report.culprit, "");
+        EXPECT_EQ(report.bad_parameter, "");
       });
     }
   }

@@ -51,7 +51,7 @@ class TimelineOfEngine : public testing::Test {
   struct Counted {
     LinkTraffic link;
     DiskTraffic disk;
-    PhaseSeconds phases;
+    WorkSeconds work;
     std::vector<std::uint32_t> weights;
     std::vector<std::string> unit_names;
     std::vector<std::int64_t> gathered_bytes;  // by unit, padding included
@@ -94,7 +94,7 @@ class TimelineOfEngine : public testing::Test {
         sums.disk.waited_seconds += report.disk_per_step.waited_seconds;
       }
       timeline.stop();
-      sums.phases = model.engine().take_phase_seconds();
+      sums.work = model.engine().take_work_seconds();
       sums.weights = model.weight_bits();
       for (const Unit& unit : model.units()) {
         sums.unit_names.push_back(unit.name);
@@ -181,7 +181,7 @@ TEST_F(TimelineOfEngine, AWaitForAGatherIsOverWhenTheGatherIs) {
       return gather.unit == wait.unit && wait.begin <= gather.end && gather.end <= wait.end;
     }));
   }
-  EXPECT_GE(seconds_of(gathers) + seconds_of(waits) + 1e-6, counted.phases.gather) << "what is measured lies in spans";
+  EXPECT_GE(seconds_of(gathers) + seconds_of(waits) + 1e-6, counted.work.gather) << "what is measured lies in spans";
   for (const TimelineSpan& gather : gathers)
     EXPECT_EQ(gather.bytes, counted.gathered_bytes[static_cast<std::size_t>(gather.unit)]);
 }

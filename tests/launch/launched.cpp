@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 
 namespace zero {
 namespace {

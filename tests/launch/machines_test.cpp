@@ -1,17 +1,20 @@
 // Launchers of several machines whose workers may be lost. All are of this machine; the first ranks are servers, the others
 // workers.
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "zero/base/file.h"
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 
 #include "../environment_variable.h"
 #include "../expect_contains.h"
@@ -58,6 +61,17 @@ class Machines : public ::testing::Test {
     return fmt::format("until [ -e {} ]; do sleep 0.01; done; ", file);
   }
   void make(const std::string& file) const { folder_.write(file, ""); }
+  // In a script: writes down which process the rank's launcher is.
+  static constexpr const char* kTellLauncher = "echo $PPID > new; mv new launcher; ";
+  // That launcher can open no more descriptors, and so start no rank: all numbers below the limit are taken, by standard
+  // streams, by those of another launcher that was started before, and by its own.
+  void exhaust_launcher() const {
+    ASSERT_TRUE(eventually([this] { return std::filesystem::exists(folder_ / "launcher"); }));
+    pid_t launcher = 0;
+    std::ifstream(folder_ / "launcher") >> launcher;
+    const rlimit few{.rlim_cur = 6, .rlim_max = 6};
+    ASSERT_EQ(prlimit(launcher, RLIMIT_NOFILE, &few, nullptr), 0);
+  }
   std::string place_of_first() const { return fmt::format("machine 0: its launcher at 127.0.0.1:{}", port_ + 1); }
 
   const TemporaryFolder folder_;
@@ -84,6 +98,30 @@ TEST_F(Machines, AWorkerOfTheSecondIsStartedAgainAlone) {
   EXPECT_CONTAINS(worker.errors, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
   EXPECT_CONTAINS(server.errors, "rank 1 on machine 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 2");
   EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
+}
+
+TEST_F(Machines, AReplacementThatCannotBeStartedIsNamedByItsRankInTheRun) {
+  Launched first(machine(0, 1, await("seen") + "echo done"));
+  Launched second(machine(1, 1, kTellLauncher + await("go") + "kill -9 $$"));
+  exhaust_launcher();
+  make("go");
+  EXPECT_TRUE(second.wait_for_error("zero launch: rank 1 could not be started again: "));
+  make("seen");
+  const Outcome worker = second.finish(), server = first.finish();
+  EXPECT_EQ(server.status, 0) << server.errors;
+  EXPECT_EQ(worker.status, 0) << worker.errors;
+}
+
+TEST_F(Machines, ARankThatCannotBeStartedIsNamedByItsRankInTheRun) {
+  Launched first(machine(0, 1, "if [ $ZERO_GENERATION = 0 ]; then " + await("go") + "exit 5; fi; sleep 100"));
+  Launched second(machine(1, 1, kTellLauncher + std::string("sleep 100")));
+  exhaust_launcher();
+  make("go");
+  const Outcome worker = second.finish(), server = first.finish();
+  EXPECT_EQ(worker.status, 4) << worker.errors;
+  EXPECT_EQ(server.status, 4) << server.errors;
+  EXPECT_CONTAINS(worker.errors, "zero launch: rank 1 of 2 could not be started: ");
+  EXPECT_CONTAINS(server.errors, "rank 1 of 2");
 }
 
 TEST_F(Machines, AllRanksStartAgainWhenTheServerDies) {

@@ -24,7 +24,7 @@ inline LaunchOptions ranks_of_this_test(int ranks, const std::string& filter) {
 }
 
 #define SKIP_UNLESS_RANK() \
-  if (std::getenv("ZERO_TEST_LAUNCHER_MEMORY") == nullptr) GTEST_SKIP() << "is a rank of a test of Supervisor"
+  if (std::getenv("ZERO_TEST_LAUNCHER_MEMORY") == nullptr) GTEST_SKIP() << "is a rank of a test of Launch"
 
 inline int number(const char* variable) {
   return std::stoi(std::getenv(variable));

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 
 #include "../expect_contains.h"
 #include "../occurrences.h"

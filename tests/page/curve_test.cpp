@@ -33,7 +33,6 @@ TEST(CurveThinner, AMillionPointsBecomeAFewThousandWithEverySpikeInThem) {
     curve.add(step, value);
   }
   const auto points = curve.points();
-  EXPECT_EQ(curve.num_added(), std::size_t{kSteps});
   EXPECT_LE(points.size(), 2002U);
   EXPECT_GE(points.size(), 900U);
   EXPECT_EQ(*std::ranges::max_element(points, {}, &CurvePoint::value), (CurvePoint{314'159, 1000}));

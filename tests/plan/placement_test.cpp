@@ -28,6 +28,18 @@ TEST(Placement, ReducingLastHoldsTheWholeGradientAtEveryStage) {
   }
 }
 
+TEST(Placement, AtAnotherStageAllElseStays) {
+  Placement wanted = place(3, Reduce::kLast, 4), placement = place(1, Reduce::kLast, 4);
+  for (Placement* const each : {&wanted, &placement}) {
+    each->fp32_sums = each->linked = each->device_is_apart = true;
+    each->copies = 2;
+    each->wire.gather = WireCodec::kInt8;
+  }
+  EXPECT_EQ(at_stage(placement, 3), wanted);
+  placement.tiers.resize(1);
+  EXPECT_EQ(at_stage(placement, 3), wanted) << "on the device";
+}
+
 TEST(Placement, WithOneMicroBatchEachAndLastAreTheSame) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kLast, 1), place(stage, Reduce::kEach, 1));
 }

@@ -9,7 +9,7 @@ TEST(MeasuredSteps, MediansLeaveTheWarmUpOut) {
   MeasuredSteps steps;
   for (const double seconds : {90.0, 80.0, 70.0, 2.0, 6.0, 4.0}) {
     StepMetrics metrics{.seconds = 10 * seconds, .forward = seconds, .backward = 2 * seconds};
-    metrics.phases.update = 3 * seconds;
+    metrics.work.update = 3 * seconds;
     steps.add(metrics, 0.5 * seconds);
   }
   const MeasuredStep typical = steps.median();

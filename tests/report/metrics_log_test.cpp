@@ -20,7 +20,7 @@ StepMetrics some_step() {
   m.tokens_so_far = 5376;
   m.forward = 0.1;
   m.backward = 0.2;
-  m.phases = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
+  m.work = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
   m.memory[MemoryTag::kParameter] = 100;
   m.memory[MemoryTag::kMoment] = 200;
   m.host_bytes = 40;

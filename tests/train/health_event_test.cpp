@@ -45,7 +45,7 @@ TEST(HealthEvent, ARewindIsALineOfTheStepThatTheRunIsAtAgain) {
 TEST(HealthEvent, WhatIsNoNumberIsNull) {
   StepReport report;
   report.reason = SkipReason::kNonFinite;
-  report.culprit = "h.2.weight";
+  report.bad_parameter = "h.2.weight";
   const HealthEvent event = event_of(HealthAction::kStop, 3, report, {});
   const json line = json::parse(to_json_line(event));
   EXPECT_TRUE(line["loss"].is_null());

@@ -18,7 +18,7 @@
 #include "zero/comm/rank_sum.h"
 #include "zero/command/flags.h"
 #include "zero/device/open_device.h"
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 #include "zero/memory/host_memory.h"
 #include "zero/transport/open_transport.h"
 

@@ -171,16 +171,21 @@ struct Matrix {
   }
 };
 
-struct OnDevice {
-  std::string name;
-  std::int64_t mib = 0;
-  int rounds = 0;
+struct OptimizerBench {
+  std::string name = "adamw";
+  std::int64_t mib = 1024;
+  int threads = 1;
+  int rounds = 5;
+  std::int64_t columns = 1024;
   bool json = false;
+  std::string device = "cpu";
+  std::string dtype = "fp32";
+  double ema = 0;
 };
 
 // `zero bench optimizer --device cuda`: beside a copy on the device that touches as many bytes.
-int measure_on(std::string_view device_name, const OnDevice& options) {
-  const std::unique_ptr<Device> device = open_device(device_name);
+int measure_on_device(const OptimizerBench& options) {
+  const std::unique_ptr<Device> device = open_device(options.device);
   DeviceUpdate update(*device, measured_rules().at(options.name).options, (options.mib << 20) / 4);
   update.run();
   update.copy();
@@ -228,151 +233,202 @@ const std::map<std::string, DType>& measured_types() {
   return types;
 }
 
-}  // namespace
+// The update of a rule over arrays of main memory, and a probe with the same reads and writes.
+class HostUpdate {
+ public:
+  // Throws ConfigError where the rule has no such pass, or memory is short.
+  explicit HostUpdate(const OptimizerBench& options)
+      : measured_(measured_rules().at(options.name)),
+        rule_(measured_rule(options.name, measured_, options.ema)),
+        factors_(rule_->factors()),
+        directs_(measured_.pass == Pass::kDirection),
+        touched_(*rule_, measured_.pass, measured_types().at(options.dtype)),
+        numel_((options.mib << 20) / 4),
+        num_sums_(rule_->num_sums()),
+        summed_states_(touched_.num_states(/*coded=*/false) - (options.ema > 0 ? 1 : 0)),
+        team_(options.threads) {
+    const double element_bytes = 4 + touched_.gradient_bytes() + touched_.copy_bytes() + touched_.state_bytes();
+    require_memory(std::llround(element_bytes * static_cast<double>(numel_)) + (64 << 20), "use fewer with --mib");
+    if (factors_ != nullptr || measured_.pass != Pass::kUpdate) {
+      shape_ = {numel_ / options.columns, options.columns};
+      numel_ = shape_.rows * shape_.columns;
+    }
+    if (factors_ != nullptr) matrix_.emplace(shape_);
+    all_ = allocate(touched_, numel_, memory_);
+    grain_ = update_grain(numel_, options.threads, needs_of(*rule_) == RuleNeeds::kElements);
+    in_parallel([this](const UpdateSpan& part) { fill(part, memory_.front().data()); });
+  }
 
-int run_bench_optimizer(Arguments arguments) {
+  void probe() {
+    if (factors_ != nullptr) read_arrays(1);
+    if (num_sums_ > 0) read_arrays(2 + summed_states_);
+    in_parallel([this](const UpdateSpan& part) { directs_ ? probe_direction(part) : probe_update(part); });
+  }
+
+  void update(int step) {
+    UpdateScalars scalars{.step = step, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
+    scalars.numel = numel_;
+    scalars.matrix = shape_;
+    if (factors_ != nullptr) {
+      in_parallel([&](const UpdateSpan& part) {
+        factors_->add_squares(part, scalars, matrix_->row_sums, matrix_->column_sums, matrix_->lock);
+      });
+      scalars.factors = matrix_->update(*factors_, scalars);
+    }
+    if (num_sums_ > 0) {
+      in_parallel([&](const UpdateSpan& part) {
+        std::vector<ExactSum> sums(static_cast<std::size_t>(num_sums_));
+        rule_->add_sums(part, scalars, sums);
+      });
+    }
+    const std::vector<double> sums(static_cast<std::size_t>(num_sums_), 1.0);
+    scalars.sums = sums;
+    in_parallel([&](const UpdateSpan& part) {
+      directs_ ? rule_->matrices()->direct(part, scalars) : rule_->update(part, scalars);
+    });
+  }
+
+  const Touched& touched() const { return touched_; }
+  // Of an element the gradient is read, states are read and written, the parameter is, too (a direction is written alone), and
+  // its copy in a shorter type is written. The reads that sums need, and the gradient for rows and columns, come on top.
+  double touched_bytes() const {
+    const double gradient = touched_.gradient_bytes();
+    const double of_element = gradient + touched_.copy_bytes() + (directs_ ? 4 : 8) + 2 * touched_.state_bytes() +
+                              (num_sums_ > 0 ? gradient + 4 + 4 * static_cast<double>(summed_states_) : 0) +
+                              (factors_ != nullptr ? gradient : 0);
+    return of_element * static_cast<double>(numel_);
+  }
+
+ private:
+  template <typename Body>
+  void in_parallel(const Body& body) {
+    team_.for_range(0, numel_, grain_,
+                    [&](std::int64_t begin, std::int64_t end) { body(all_.part(begin, end - begin)); });
+  }
+  void read_arrays(std::int64_t num_arrays) {
+    in_parallel([&](const UpdateSpan& part) { probe_reads(part, static_cast<std::size_t>(num_arrays)); });
+  }
+
+  Measured measured_;
+  std::unique_ptr<UpdateRule> rule_;
+  const FactorRule* factors_;
+  bool directs_;
+  Touched touched_;
+  std::int64_t numel_;
+  int num_sums_;
+  std::int64_t summed_states_;  // sums are of all fp32 arrays but the average
+  MatrixShape shape_{};
+  std::optional<Matrix> matrix_;
+  std::vector<Allocation> memory_;
+  UpdateSpan all_;
+  std::int64_t grain_ = 1;
+  ThreadTeam team_;
+};
+
+struct ProbedUpdates {
+  Measurement probes, updates;
+  double ratio_best() const { return probes.best() / updates.best(); }
+  double ratio_median() const { return probes.median() / updates.median(); }
+  bool restless() const { return probes.spread() > kRestless; }
+};
+
+void print_json(const OptimizerBench& options, const ProbedUpdates& m) {
+  fmt::print("{}\n", nlohmann::ordered_json{{"bench", "optimizer"},
+                                            {"name", options.name},
+                                            {"dtype", options.dtype},
+                                            {"ema", options.ema},
+                                            {"kernel", kernel_target()},
+                                            {"array_bytes", options.mib << 20},
+                                            {"threads", options.threads},
+                                            {"rounds", options.rounds},
+                                            {"probe_best_s", m.probes.best()},
+                                            {"probe_median_s", m.probes.median()},
+                                            {"update_best_s", m.updates.best()},
+                                            {"update_median_s", m.updates.median()},
+                                            {"ratio_best", m.ratio_best()},
+                                            {"ratio_median", m.ratio_median()},
+                                            {"probe_spread", m.probes.spread()},
+                                            {"restless", m.restless()}}
+                         .dump(2));
+}
+
+void print_table(const OptimizerBench& options, const HostUpdate& update, const ProbedUpdates& m) {
+  const Touched& touched = update.touched();
+  const bool short_gradient = touched.gradient_bytes() < 4;
+  const std::int64_t num_halves = (short_gradient ? 1 : 0) + (touched.copy ? 1 : 0);
+  const std::int64_t num_quarters = touched.num_states(/*coded=*/true);
+  const std::int64_t num_whole = (short_gradient ? 1 : 2) + touched.num_states(/*coded=*/false);
+  fmt::print("{}{}, kernel {}, {} of {} MiB{}{}, {}, {}\n", options.name, options.ema > 0 ? " with an average" : "",
+             kernel_target(), format_count(num_whole, "array"), options.mib,
+             num_halves > 0 ? fmt::format(" and {} in {}", num_halves, options.dtype) : "",
+             num_quarters > 0 ? fmt::format(" and {} of a quarter of it", num_quarters) : "",
+             format_count(options.threads, "thread"), format_count(options.rounds, "round"));
+  const auto rate = [&](double seconds) { return update.touched_bytes() / 1e9 / seconds; };
+  const std::size_t width = std::max<std::size_t>(8, options.name.size());
+  fmt::print("  {:<{}}{:>14}{:>14}\n", "", width, "best", "median");
+  fmt::print("  {:<{}}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", width, rate(m.probes.best()), rate(m.probes.median()));
+  fmt::print("  {:<{}}{:>9.2f} GB/s{:>9.2f} GB/s\n", options.name, width, rate(m.updates.best()),
+             rate(m.updates.median()));
+  fmt::print("  {:<{}}{:>14.3f}{:>14.3f}   (1 is the limit of memory)\n", "ratio", width, m.ratio_best(),
+             m.ratio_median());
+  if (m.restless())
+    fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n",
+               100 * m.probes.spread());
+}
+
+int measure_on_host(const OptimizerBench& options) {
+  HostUpdate update(options);
+  ProbedUpdates measured;
+  for (int round = 0; round < options.rounds; ++round) {
+    measured.probes.time([&] { update.probe(); });
+    measured.updates.time([&] { update.update(round + 2); });
+  }
+  options.json ? print_json(options, measured) : print_table(options, update, measured);
+  return 0;
+}
+
+// Nothing: help was asked for.
+std::optional<OptimizerBench> parse_optimizer_bench(Arguments arguments) {
+  OptimizerBench options;
   CLI::App app("Measures an optimizer's update against a probe with the same reads and writes.",
                "zero bench optimizer");
-  std::string name = "adamw";
-  std::int64_t mib = 1024;
-  int threads = 1;
-  int rounds = 5;
-  std::int64_t columns = 1024;
-  bool json = false;
-  std::string device = "cpu";
-  std::string dtype = "fp32";
-  double ema = 0;
   std::vector<std::string> names;
   for (const auto& [rule_name, of] : measured_rules()) names.push_back(rule_name);
-  app.add_option("--name", name, "the update rule; of muon, its pass before the products or the one after them")
+  app.add_option("--name", options.name, "the update rule; of muon, its pass before the products or the one after them")
       ->capture_default_str()
       ->check(CLI::IsMember(names));
-  app.add_option("--mib", mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
-  app.add_option("--rounds", rounds, "measurements of each part")->capture_default_str()->check(CLI::Range(5, 1000));
-  app.add_option("--columns", columns, "columns of the matrix, a multiple of 16; only of adafactor")
+  app.add_option("--mib", options.mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", options.threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
+  app.add_option("--rounds", options.rounds, "measurements of each part")
+      ->capture_default_str()
+      ->check(CLI::Range(5, 1000));
+  app.add_option("--columns", options.columns, "columns of the matrix, a multiple of 16; only of adafactor")
       ->capture_default_str()
       ->check(CLI::Range(16, 1 << 16))
       ->check([](const std::string& text) {
         return std::stoll(text) % kSumBlock == 0 ? "" : "a multiple of 16 is wanted, not " + text;
       });
-  app.add_option("--dtype", dtype, "type of gradients and of the model's parameters; not fp32: beside an fp32 master")
+  app.add_option("--dtype", options.dtype,
+                 "type of gradients and of the model's parameters; not fp32: beside an fp32 master")
       ->capture_default_str()
       ->check(CLI::IsMember(measured_types()));
-  app.add_option("--ema", ema, "decay of an average of the weights, for example 0.999; 0: none")->capture_default_str();
-  app.add_option("--device", device, "cpu, or a GPU: cuda or cuda:1")->capture_default_str();
-  app.add_flag("--json", json, "print one JSON object");
-  if (!parse_flags(app, arguments)) return 0;
-  if (device != "cpu" && (dtype != "fp32" || ema != 0))
-    throw ConfigError("--device", device, "there updates are measured in fp32, without an average",
+  app.add_option("--ema", options.ema, "decay of an average of the weights, for example 0.999; 0: none")
+      ->capture_default_str();
+  app.add_option("--device", options.device, "cpu, or a GPU: cuda or cuda:1")->capture_default_str();
+  app.add_flag("--json", options.json, "print one JSON object");
+  if (!parse_flags(app, arguments)) return std::nullopt;
+  if (options.device != "cpu" && (options.dtype != "fp32" || options.ema != 0))
+    throw ConfigError("--device", options.device, "there updates are measured in fp32, without an average",
                       "leave out --dtype and --ema, or use cpu");
-  if (device != "cpu") return measure_on(device, {.name = name, .mib = mib, .rounds = rounds, .json = json});
+  return options;
+}
 
-  const std::int64_t bytes = mib << 20;
-  const Measured measured = measured_rules().at(name);
-  const auto rule = measured_rule(name, measured, ema);
-  const FactorRule* factors = rule->factors();
-  const bool directs = measured.pass == Pass::kDirection;
-  const Touched touched(*rule, measured.pass, measured_types().at(dtype));
-  const double element_bytes = 4 + touched.gradient_bytes() + touched.copy_bytes() + touched.state_bytes();
-  require_memory(std::llround(element_bytes * static_cast<double>(bytes / 4)) + (64 << 20), "use fewer with --mib");
+}  // namespace
 
-  const bool has_matrix = factors != nullptr || measured.pass != Pass::kUpdate;
-  const MatrixShape shape = has_matrix ? MatrixShape{bytes / 4 / columns, columns} : MatrixShape{};
-  const std::int64_t numel = has_matrix ? shape.rows * shape.columns : bytes / 4;
-  std::vector<Allocation> memory;
-  const UpdateSpan all = allocate(touched, numel, memory);
-  ThreadTeam team(threads);
-  const bool by_element = needs_of(*rule) == RuleNeeds::kElements;
-  const auto in_parallel = [&](const auto& work) {
-    team.for_range(0, numel, update_grain(numel, threads, by_element),
-                   [&](std::int64_t begin, std::int64_t end) { work(all.part(begin, end - begin)); });
-  };
-  in_parallel([&](const UpdateSpan& part) { fill(part, memory.front().data()); });
-  Matrix matrix(factors != nullptr ? shape : MatrixShape{});
-  const int num_sums = rule->num_sums();
-  // Sums are of all fp32 arrays but the average.
-  const std::int64_t summed_states = touched.num_states(/*coded=*/false) - (ema > 0 ? 1 : 0);
-  const auto read_arrays = [&](std::int64_t num_arrays) {
-    in_parallel([&](const UpdateSpan& part) { probe_reads(part, static_cast<std::size_t>(num_arrays)); });
-  };
-  Measurement probes, updates;
-  for (int round = 0; round < rounds; ++round) {
-    probes.time([&] {
-      if (factors != nullptr) read_arrays(1);
-      if (num_sums > 0) read_arrays(2 + summed_states);
-      in_parallel([&](const UpdateSpan& part) { directs ? probe_direction(part) : probe_update(part); });
-    });
-    updates.time([&] {
-      UpdateScalars scalars{.step = round + 2, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01};
-      scalars.numel = numel;
-      scalars.matrix = shape;
-      if (factors != nullptr) {
-        in_parallel([&](const UpdateSpan& part) {
-          factors->add_squares(part, scalars, matrix.row_sums, matrix.column_sums, matrix.lock);
-        });
-        scalars.factors = matrix.update(*factors, scalars);
-      }
-      if (num_sums > 0) {
-        in_parallel([&](const UpdateSpan& part) {
-          std::vector<ExactSum> sums(static_cast<std::size_t>(num_sums));
-          rule->add_sums(part, scalars, sums);
-        });
-      }
-      const std::vector<double> sums(static_cast<std::size_t>(num_sums), 1.0);
-      scalars.sums = sums;
-      in_parallel([&](const UpdateSpan& part) {
-        directs ? rule->matrices()->direct(part, scalars) : rule->update(part, scalars);
-      });
-    });
-  }
-  // Bytes of an element: the gradient is read, states are read and written, the parameter is, too (a direction is written alone), and
-  // its copy in a shorter type is written. The reads that sums need, and the gradient for rows and columns, come on top.
-  const double gradient = touched.gradient_bytes();
-  const double touched_bytes = gradient + touched.copy_bytes() + (directs ? 4 : 8) + 2 * touched.state_bytes() +
-                               (num_sums > 0 ? gradient + 4 + 4 * static_cast<double>(summed_states) : 0) +
-                               (factors != nullptr ? gradient : 0);
-  const auto rate = [&](double seconds) { return touched_bytes * static_cast<double>(numel) / 1e9 / seconds; };
-  const bool restless = probes.spread() > kRestless;
-  const double ratio_best = probes.best() / updates.best();
-  const double ratio_median = probes.median() / updates.median();
-  if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"bench", "optimizer"},
-                                              {"name", name},
-                                              {"dtype", dtype},
-                                              {"ema", ema},
-                                              {"kernel", kernel_target()},
-                                              {"array_bytes", bytes},
-                                              {"threads", threads},
-                                              {"rounds", rounds},
-                                              {"probe_best_s", probes.best()},
-                                              {"probe_median_s", probes.median()},
-                                              {"update_best_s", updates.best()},
-                                              {"update_median_s", updates.median()},
-                                              {"ratio_best", ratio_best},
-                                              {"ratio_median", ratio_median},
-                                              {"probe_spread", probes.spread()},
-                                              {"restless", restless}}
-                           .dump(2));
-    return 0;
-  }
-  const std::int64_t num_halves = (touched.gradient_bytes() < 4 ? 1 : 0) + (touched.copy ? 1 : 0);
-  const std::int64_t num_quarters = touched.num_states(/*coded=*/true);
-  const std::int64_t num_whole = (touched.gradient_bytes() < 4 ? 1 : 2) + touched.num_states(/*coded=*/false);
-  fmt::print("{}{}, kernel {}, {} of {} MiB{}{}, {}, {}\n", name, ema > 0 ? " with an average" : "", kernel_target(),
-             format_count(num_whole, "array"), mib,
-             num_halves > 0 ? fmt::format(" and {} in {}", num_halves, dtype) : "",
-             num_quarters > 0 ? fmt::format(" and {} of a quarter of it", num_quarters) : "",
-             format_count(threads, "thread"), format_count(rounds, "round"));
-  const std::size_t width = std::max<std::size_t>(8, name.size());
-  fmt::print("  {:<{}}{:>14}{:>14}\n", "", width, "best", "median");
-  fmt::print("  {:<{}}{:>9.2f} GB/s{:>9.2f} GB/s\n", "probe", width, rate(probes.best()), rate(probes.median()));
-  fmt::print("  {:<{}}{:>9.2f} GB/s{:>9.2f} GB/s\n", name, width, rate(updates.best()), rate(updates.median()));
-  fmt::print("  {:<{}}{:>14.3f}{:>14.3f}   (1 is the limit of memory)\n", "ratio", width, ratio_best, ratio_median);
-  if (restless)
-    fmt::print("  note: the probes differ by {:.0f} %: something else is running, measure again\n",
-               100 * probes.spread());
-  return 0;
+int run_bench_optimizer(Arguments arguments) {
+  const std::optional<OptimizerBench> options = parse_optimizer_bench(arguments);
+  if (!options) return 0;
+  return options->device == "cpu" ? measure_on_host(*options) : measure_on_device(*options);
 }
 
 }  // namespace zero::cli

@@ -1,11 +1,11 @@
 #include "zero/cli/verbs.h"
 
-// `zero launch`: see launch_flags.h for the command line and zero/launch/supervisor.h for what happens.
+// `zero launch`: see launch_flags.h for the command line and zero/launch/launch.h for what happens.
 #include <cstdlib>
 
 #include "zero/cli/launch_flags.h"
 #include "zero/launch/flight_records.h"
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 #include "zero/transport/record_flight.h"
 
 namespace zero::cli {

@@ -18,7 +18,7 @@
 #include "zero/config/option.h"
 #include "zero/device/open_device.h"
 #include "zero/launch/flight_records.h"
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 #include "zero/transport/open_device_link.h"
 #include "zero/transport/record_flight.h"
 

@@ -64,12 +64,6 @@ void copy(std::span<std::byte> to, const std::byte* from) {
   if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
 }
 
-RankSet set_of(const std::vector<int>& ranks) {
-  RankSet set = 0;
-  for (const int rank : ranks) set |= only(rank);
-  return set;
-}
-
 }  // namespace
 
 BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world,

@@ -25,7 +25,7 @@ std::vector<std::int64_t> all_gather_value(Communicator& comm, std::int64_t valu
 std::int64_t all_reduce_min(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});
 std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag = {.control = true});
 
-// Each rank's text, in rank order; they may differ in length. The same of bytes.
+// Each rank's text, in rank order; they may differ in length.
 std::vector<std::string> all_gather_text(Communicator& comm, std::string_view text, CommTag tag = {.control = true});
 // Each rank's numbers, in rank order; they may differ in count.
 std::vector<std::vector<std::int64_t>> all_gather_numbers(Communicator& comm, std::span<const std::int64_t> numbers,

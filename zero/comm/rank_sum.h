@@ -1,4 +1,5 @@
-// The one sum over ranks: out = in_0 + in_1 + ... in rank order, fp32, with statistics gathered while it is in cache.
+// sum_ranks(): the one sum over ranks: out = in_0 + in_1 + ... in rank order, fp32, with statistics gathered while it is
+// in cache.
 //
 // The sum of squares is exact over terms of 4 elements. Of each kSumBlock = 16 elements, counted from the start of `out`
 // (zeros follow the last), the four terms are (x[i]^2 + x[i + 8]^2) + (x[i + 4]^2 + x[i + 12]^2), in double. The sum

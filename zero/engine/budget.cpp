@@ -1,6 +1,8 @@
 #include "zero/engine/budget.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,13 +50,44 @@ std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Pla
   return placement.outer_overlap ? std::max(at_once, OuterFlight::bytes(units, world, placement)) : at_once;
 }
 
+// That a rank needs on the device, parts included, where one unit is gathered at a time.
+std::int64_t least_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
+                         const OptimizerSpec& spec) {
+  return state_bytes(units, world, placement, spec, Tier::kDevice).total() +
+         staging_bytes(units, world, placement, /*min_budget=*/true) + largest_gather(units, world, placement) +
+         secondary_bytes(units, world, placement);
+}
+
+// What to do where a rank has less than `least` bytes on the device.
+std::string remedy_of_budget(const std::vector<Unit>& units, int world, const Placement& placement,
+                             const OptimizerSpec& spec, int stage, std::int64_t least) {
+  std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage, format_count(world, "rank"),
+                                   least, format_bytes(least));
+  if (placement.tiers.empty()) remedy += ", or set it to \"min\"";
+  if (stage < 3) {
+    Placement cheaper = at_stage(placement, stage + 1);
+    if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
+    const std::int64_t needed = least_bytes(units, world, cheaper, spec);
+    return remedy + fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));
+  }
+  remedy += "; more ranks need less each";
+  if (state_bytes(units, world, placement, spec, Tier::kDevice).moment > 0)
+    remedy += ", and states may leave the device for a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
+  return remedy;
+}
+
+[[noreturn]] void refuse_budget(bool automatic, std::int64_t budget, std::int64_t least, const std::string& remedy) {
+  throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
+                    automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget), remedy);
+}
+
 }  // namespace
 
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
   const std::int64_t always =
       matrix_bytes(units, world, placement) + factor_staging_bytes(units, world) +
       put_together_bytes(units, world, placement) +
-      (placement.apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
+      (placement.device_is_apart ? 0 : GradientSum::blocks_of(units, world, placement, min_budget).bytes()) +
       outer_bytes_of(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget) +
       copies_wire_bytes(units, world, placement) + linked_bytes(units, world, placement, min_budget);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
@@ -107,49 +140,16 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   if (memory.kind == MemoryBudget::Kind::kMin) return one_at_a_time;
   const bool automatic = memory.kind == MemoryBudget::Kind::kAuto;
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
-  const auto needed_at = [&](const Placement& where, bool min_budget) {
-    return state_bytes(units, world, where, spec, Tier::kDevice).total() +
-           staging_bytes(units, world, where, min_budget) + largest_gather(units, world, where) +
-           secondary_bytes(units, world, where);
-  };
   const std::int64_t room = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
                             staging_bytes(units, world, placement, false);
   // Where all units may stay gathered, a step gathers each once, and a part of it would never be used.
   std::int64_t all_units = 0;
   for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
   const bool keeps = parts > 0 && room < all_units;
-  const std::int64_t least = needed_at(placement, true) - (keeps ? 0 : parts);
-  if (budget < least) {
-    std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage,
-                                     format_count(world, "rank"), least, format_bytes(least));
-    if (placement.tiers.empty()) remedy += ", or set it to \"min\"";
-    if (stage < 3) {
-      Placement cheaper = place(stage + 1, placement.reduce_each ? Reduce::kEach : Reduce::kLast, placement.accumulate,
-                                placement.delayed_update);
-      cheaper.fp32_sums = placement.fp32_sums;
-      cheaper.copies = placement.copies;
-      cheaper.merged_copies = placement.merged_copies;
-      cheaper.outer_fragments = placement.outer_fragments;
-      cheaper.outer_overlap = placement.outer_overlap;
-      cheaper.wire = placement.wire;
-      cheaper.linked = placement.linked;
-      cheaper.apart = placement.apart;
-      cheaper.sums = placement.sums;
-      if (!placement.tiers.empty()) cheaper = away_from_device(std::move(cheaper), units, world, Tier::kHost);
-      const std::int64_t needed = needed_at(cheaper, true);
-      remedy += fmt::format("; stage {} needs {} B ({})", stage + 1, needed, format_bytes(needed));
-    } else {
-      remedy += "; more ranks need less each";
-      const bool has_moments = state_bytes(units, world, placement, spec, Tier::kDevice).moment > 0;
-      if (has_moments)
-        remedy += ", and states may leave the device for a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
-    }
-    throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(budget),
-                      automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
-                      remedy);
-  }
-  // What is left after state and staging holds gathered units; below twice the staging the engine keeps to one unit at
-  // a time.
+  const std::int64_t least = least_bytes(units, world, placement, spec) - (keeps ? 0 : parts);
+  if (budget < least)
+    refuse_budget(automatic, budget, least, remedy_of_budget(units, world, placement, spec, stage, least));
+  // The rest is for gathered units. If the largest unit does not fit, one unit is gathered at a time (min).
   const std::int64_t capacity = room - (keeps ? parts : 0);
   if (capacity < largest_gather(units, world, placement)) return one_at_a_time;
   return {.capacity_bytes = capacity, .prefetched_numel = OffloadTiers::most_prefetched_numel(), .keeps_parts = keeps};

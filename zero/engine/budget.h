@@ -1,6 +1,8 @@
-// Budgets: what a rank needs on each tier, and what a budget leaves for gathered units and for tiles on their way.
+// gather_budget(), tiles_ahead(): what a rank needs on each tier, and what a budget leaves for gathered units and for tiles
+// on their way.
 //
-//   GatherBudget budget = gather_budget(options.device_memory, units, world, placement, 2, 3, free_bytes);
+//   GatherBudget budget =
+//       gather_budget(options.device_memory, units, world, placement, spec_of(*rule), /*stage=*/3, free_bytes);
 //   budget.capacity_bytes                       // may stay gathered, beside states and staging
 //
 // Bytes of one rank, from units and placement alone: nothing is allocated, no rank is asked. Local, all of it.

@@ -70,7 +70,7 @@ class Engine final : private UnitPins {
   GradientAccess& gradients() { return gradients_; }
   ServedAccess& served() { return served_; }
   EngineReport report() const;
-  PhaseSeconds take_phase_seconds() { return statistics_.take_phase_seconds(); }
+  WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
   bool in_forward() const { return parts_.executor.in_forward(); }
   const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }

@@ -179,8 +179,8 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
   return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
-// What works on bytes of the device by the host's code so far.
-Device& checked(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
+// Returns the device. Throws ConfigError for options that have no code yet for such a device, or for such a link.
+Device& require_possible_on(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)
     throw ConfigError("zero.reduce", "nccl",
                       "NCCL sums units that it moves between GPUs, and here they cross another way",
@@ -225,23 +225,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
                     unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
                         copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
-      device(checked(seams.device != nullptr ? *seams.device : HostDevice::instance(), options, placer.may_lie(),
-                     seams.open_link != nullptr)),
+      device(require_possible_on(seams.device != nullptr ? *seams.device : HostDevice::instance(), options,
+                                 placer.may_lie(), seams.open_link != nullptr)),
       linked(link_devices(comms.units, device, coded != nullptr || placer.placement().copies > 1,
                           linked_options(units, comms.mesh.shard, placer.placement(), budget.is_min()), seams)),
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
-      staged(device.host_readable() || linked != nullptr
-                 ? nullptr
-                 : std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin())),
-      staged_parts(staged == nullptr || comms.secondary == nullptr || !budget.keeps_parts
-                       ? nullptr
-                       : std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown)),
-      host_sums(staged == nullptr || placer.placement().copies == 1
-                    ? nullptr
-                    : std::make_unique<GradientSum>(
-                          host_unit_comm(), over_copies(),
-                          GradientSum::blocks_of(units, comms.mesh.shard, placer.placement(), budget.is_min()), ledger,
-                          Tier::kHost)),
+      staged(make_staged()),
+      staged_parts(make_staged_parts()),
+      host_sums(make_host_sums()),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
@@ -253,11 +244,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .host_updates = host_updates(device, options, *rule),
              .movable = placer.movable()}),
-      secondary(state,
-                staged_parts != nullptr ? staged_parts.get()
-                : budget.keeps_parts    ? comms.secondary
-                                        : nullptr,
-                ledger),
+      secondary(state, parts_comm(), ledger),
       gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger),
@@ -272,7 +259,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (staged_parts != nullptr) staged_parts->while_waiting(update_meanwhile);
   if (host_sums != nullptr)
     staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
-  for (PhaseTimer* const timer : {&gatherer.timer(), &reducer.timer()})
+  for (WorkTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
   if (host_updates(device, options, *rule) && comms.run.rank() == 0)
     ZERO_LOG(
@@ -307,6 +294,29 @@ EngineParts::~EngineParts() {
   } catch (const std::exception& error) {
     ZERO_LOG(error, "the device failed as an engine ended: {}", error.what());
   }
+}
+
+std::unique_ptr<StagedCommunicator> EngineParts::make_staged() {
+  if (device.host_readable() || linked != nullptr) return nullptr;
+  return std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin());
+}
+
+std::unique_ptr<StagedCommunicator> EngineParts::make_staged_parts() {
+  if (staged == nullptr || comms.secondary == nullptr || !budget.keeps_parts) return nullptr;
+  return std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown);
+}
+
+std::unique_ptr<GradientSum> EngineParts::make_host_sums() {
+  const Placement& placement = placer.placement();
+  if (staged == nullptr || placement.copies == 1) return nullptr;
+  const auto blocks = GradientSum::blocks_of(units, comms.mesh.shard, placement, budget.is_min());
+  return std::make_unique<GradientSum>(host_unit_comm(), over_copies(), blocks, ledger, Tier::kHost);
+}
+
+// Null: no secondary parts are kept.
+Communicator* EngineParts::parts_comm() {
+  if (staged_parts != nullptr) return staged_parts.get();
+  return budget.keeps_parts ? comms.secondary : nullptr;
 }
 
 GradientSum::Copies EngineParts::sum_over() const {

@@ -84,6 +84,11 @@ struct EngineParts {
     return staged != nullptr ? *staged : of_host;
   }
   Communicator& unit_comm() { return device_comm(host_unit_comm()); }
+  Communicator* parts_comm();
+  // For the initializer list: each looks only at members before its own.
+  std::unique_ptr<StagedCommunicator> make_staged();
+  std::unique_ptr<StagedCommunicator> make_staged_parts();
+  std::unique_ptr<GradientSum> make_host_sums();
   GradientSum::Copies over_copies() const;
   GradientSum::Copies sum_over() const;
   ShardUpdates shard_updates();

@@ -43,7 +43,7 @@ EngineStatistics::EngineStatistics(EngineParts& parts)
 }
 
 double EngineStatistics::exchange_seconds() const {
-  const PhaseTimer &gathers = parts_.gatherer.timer(), &reductions = parts_.reducer.timer();
+  const WorkTimer &gathers = parts_.gatherer.timer(), &reductions = parts_.reducer.timer();
   return gathers.seconds() - gathers.waited() + reductions.seconds() - reductions.waited();
 }
 
@@ -108,15 +108,15 @@ PredictedStep EngineStatistics::predicted() const {
   return parts_.placer.predicted(parts_.state.placement(), profile);
 }
 
-PhaseSeconds EngineStatistics::phase_seconds() const {
+WorkSeconds EngineStatistics::work_seconds() const {
   return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(), parts_.updater.seconds(),
           parts_.waited_seconds()};
 }
 
-PhaseSeconds EngineStatistics::take_phase_seconds() {
-  const PhaseSeconds now = phase_seconds();
-  const PhaseSeconds since{now.gather - taken_.gather, now.reduce - taken_.reduce, now.update - taken_.update,
-                           now.wait - taken_.wait};
+WorkSeconds EngineStatistics::take_work_seconds() {
+  const WorkSeconds now = work_seconds();
+  const WorkSeconds since{now.gather - taken_.gather, now.reduce - taken_.reduce, now.update - taken_.update,
+                          now.wait - taken_.wait};
   taken_ = now;
   return since;
 }

@@ -1,10 +1,10 @@
 // EngineStatistics: what an engine counts of its steps, and says of itself: bytes that crossed, memory that was held,
-// seconds by phase, and what a step should take.
+// seconds by kind of work, and what a step should take.
 //
 //   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
 //   statistics.before_update();                                      // in each step: memory is fullest
 //   statistics.step_ends();
-//   statistics.outer_step([&] { update.merge(); });                   // where copies train apart
+//   statistics.outer_step({.begins = true, .ends = true}, [&] { merge_units(); });   // where copies train apart
 //   statistics.add_to(report);
 //
 // Local. Counts nothing that a step depends on.
@@ -57,8 +57,8 @@ class EngineStatistics {
 
   // Of the last step: what its passes computed, and what its schedule gathers.
   StepProfile profile() const;
-  // By phase, since the last call.
-  PhaseSeconds take_phase_seconds();
+  // Since the last call.
+  WorkSeconds take_work_seconds();
   void add_to(EngineReport& report) const;
 
  private:
@@ -74,7 +74,7 @@ class EngineStatistics {
   Exchanged exchanged() const;
   SentByCodec sent_by_codec(std::int64_t sent_bytes) const;
   void count_tiers();
-  PhaseSeconds phase_seconds() const;
+  WorkSeconds work_seconds() const;
   PredictedStep predicted() const;
   void add_formulas(EngineReport& report) const;
   OuterReport outer_report() const;
@@ -90,7 +90,7 @@ class EngineStatistics {
   bool merged_in_last_step_ = false;
   DiskTraffic disk_at_last_step_, disk_of_step_;  // the first: when counted last
   LinkTraffic link_at_last_step_, link_of_step_;
-  PhaseSeconds taken_;
+  WorkSeconds taken_;
 };
 
 }  // namespace zero

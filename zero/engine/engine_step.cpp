@@ -33,8 +33,8 @@ std::string told(const StepReport& report, const StepSync& agreed) {
     case SkipReason::kNonFinite:
       break;
   }
-  if (report.culprit.empty()) return "its loss is not finite";
-  return fmt::format("the gradient of {} is not finite", report.culprit);
+  if (report.bad_parameter.empty()) return "its loss is not finite";
+  return fmt::format("the gradient of {} is not finite", report.bad_parameter);
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
   report.skipped = report.reason != SkipReason::kNone;
   if (agreed.loss) report.loss = *agreed.loss;
   if (report.skipped && agreed.first_bad_param >= 0)
-    report.culprit = parts_.specs[static_cast<std::size_t>(agreed.first_bad_param)].name;
+    report.bad_parameter = parts_.specs[static_cast<std::size_t>(agreed.first_bad_param)].name;
   return report;
 }
 

@@ -52,7 +52,7 @@ void Gatherer::begin(int unit, GatherWay way) {
 // Nothing comes from a lower tier, and no update waits: that was for the gather before, since which nothing was updated.
 void Gatherer::begin_parts(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  const PhaseTimer::Span span(timer_);
+  const WorkTimer::Span span(timer_);
   const std::int64_t bytes = resident_.bytes_of(unit);
   data_[index] = blocks_.acquire(bytes);
   resident_.add(unit);
@@ -66,7 +66,7 @@ void Gatherer::begin_shards(int unit) {
   std::span<const std::byte> own = state_.parameter_shard(unit);
   prefetches_.gather_begins(unit);
   if (!own.empty() || updates_.complete_into == nullptr) updates_.complete(unit);
-  std::optional<PhaseTimer::Span> span(std::in_place, timer_);
+  std::optional<WorkTimer::Span> span(std::in_place, timer_);
   std::byte* block = blocks_.acquire(bytes);
   const bool brought = own.empty();
   if (brought) own = bring_own(unit, block, span);
@@ -79,7 +79,7 @@ void Gatherer::begin_shards(int unit) {
 
 // This rank's shard lies on another tier: it is brought into its place in the whole. `span` is of this gather; an update
 // on the way counts its own time.
-std::span<const std::byte> Gatherer::bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span) {
+std::span<const std::byte> Gatherer::bring_own(int unit, std::byte* block, std::optional<WorkTimer::Span>& span) {
   const Shard shard = state_.shard(unit);
   const auto size = static_cast<std::int64_t>(size_of(state_.unit(unit).dtype));
   std::byte* const place = block + shard.offset * size;
@@ -104,7 +104,7 @@ void Gatherer::ensure(int unit) {
   if (ready_[index]) return;
   const TimedSpan waiting(timeline_, Activity::kWaitGather, unit);
   begin(unit);
-  const PhaseTimer::Span span(timer_);
+  const WorkTimer::Span span(timer_);
   const Lane last = arrive(unit);
   if (state_.unit(unit).scattered) put_together(unit);
   follow(state_.device(), Lane::kCompute, state_.unit(unit).scattered ? Lane::kGather : last);

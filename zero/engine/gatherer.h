@@ -29,11 +29,11 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/gather_blocks.h"
-#include "zero/engine/phase_timer.h"
 #include "zero/engine/secondary_parts.h"
 #include "zero/engine/shard_prefetches.h"
 #include "zero/engine/sharded_state.h"
 #include "zero/engine/unit_uses.h"
+#include "zero/engine/work_timer.h"
 #include "zero/plan/residency.h"
 #include "zero/plan/schedule.h"
 
@@ -86,8 +86,8 @@ class Gatherer {
   const UnitUses& uses() const { return uses_; }
   ShardPrefetches& prefetches() { return prefetches_; }
   GatherBlocks& blocks() { return blocks_; }
-  const PhaseTimer& timer() const { return timer_; }
-  PhaseTimer& timer() { return timer_; }
+  const WorkTimer& timer() const { return timer_; }
+  WorkTimer& timer() { return timer_; }
 
  private:
   void begin_parts(int unit);
@@ -95,7 +95,7 @@ class Gatherer {
   Lane arrive(int unit);
   void put_together(int unit);
   CommTag tag_of(int unit) const;
-  std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<PhaseTimer::Span>& span);
+  std::span<const std::byte> bring_own(int unit, std::byte* block, std::optional<WorkTimer::Span>& span);
 
   ShardedState& state_;
   Communicator& comm_;
@@ -103,7 +103,7 @@ class Gatherer {
   ShardUpdates updates_;
   Timeline* timeline_;
   // By unit: its gather, from begin() to ensure().
-  PhaseTimer timer_;
+  WorkTimer timer_;
   std::vector<TimedSpan> spans_;
   GatherBlocks blocks_;
   SecondaryParts& parts_;

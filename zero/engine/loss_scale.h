@@ -31,7 +31,6 @@ class LossScale {
   explicit LossScale(const LossScaleOptions& options);
 
   double value() const { return state_.value; }
-  bool is_dynamic() const { return options_.dynamic; }
   // An overflow lowers it.
   bool may_fall() const { return options_.dynamic && state_.value > options_.least; }
 

@@ -16,7 +16,7 @@ std::vector<int> OuterSteps::fragment(int number) const {
 
 void OuterSteps::anchor(std::int64_t done) {
   if (parts_.options.local && done == 0)
-    update_.exchange(*make_anchoring(*parts_.rule), all_units(), /*gathers=*/false);
+    update_.run_rule(*make_anchoring(*parts_.rule), all_units(), /*gathers=*/false);
 }
 
 bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
@@ -38,7 +38,7 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
   if (ends >= 0) {
     land();
     statistics_.outer_step({.fragment = ends, .ends = true}, [&] {
-      update_.exchange(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
+      update_.run_rule(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
     });
   }
   if (begins >= 0) {

@@ -47,7 +47,8 @@ bool keeps_fp32_sums(const EngineOptions& options) {
 
 Placement on_its_device(Placement placement, const EngineSeams& seams) {
   placement.linked = seams.open_link != nullptr;
-  placement.apart = seams.free_device_bytes != nullptr || (seams.device != nullptr && !seams.device->host_readable());
+  placement.device_is_apart =
+      seams.free_device_bytes != nullptr || (seams.device != nullptr && !seams.device->host_readable());
   return placement;
 }
 
@@ -116,7 +117,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   // A device with memory of its own gives no page back while an array stands.
-  movable_ = may_choose && !model_.placement.apart && budgets_.disk_bytes() > 0 && has_tiles &&
+  movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
              state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
   const bool apart = seams.device != nullptr && !seams.device->host_readable();
   if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {

@@ -10,7 +10,7 @@
 namespace zero {
 
 ReducedGradients::ReducedGradients(ShardedState& state, Communicator& comm, BlockPool& whole, BlockPool& shards,
-                                   PhaseTimer& timer, Timeline* timeline)
+                                   WorkTimer& timer, Timeline* timeline)
     : state_(state),
       comm_(comm),
       whole_(whole),
@@ -52,7 +52,7 @@ void ReducedGradients::round() {
 }
 
 void ReducedGradients::gather(int unit) {
-  const PhaseTimer::Span timed(timer_);
+  const WorkTimer::Span timed(timer_);
   const Unit& description = state_.unit(unit);
   const Shard own = state_.shard(unit);
   const bool rounded = state_.placement().rounds_gradient(description.dtype);  // what round() rounded crosses as that

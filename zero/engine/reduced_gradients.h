@@ -16,8 +16,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/device/host_copy.h"
-#include "zero/engine/phase_timer.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/work_timer.h"
 #include "zero/memory/block_pool.h"
 
 namespace zero {
@@ -25,7 +25,7 @@ namespace zero {
 class ReducedGradients {
  public:
   // `whole`: blocks that peers read. `shards`: blocks for shards that lie on another tier. All outlive it.
-  ReducedGradients(ShardedState& state, Communicator& comm, BlockPool& whole, BlockPool& shards, PhaseTimer& timer,
+  ReducedGradients(ShardedState& state, Communicator& comm, BlockPool& whole, BlockPool& shards, WorkTimer& timer,
                    Timeline* timeline);
 
   // Of this rank's shard.
@@ -65,7 +65,7 @@ class ReducedGradients {
   Communicator& comm_;
   BlockPool& whole_;
   BlockPool& shards_;
-  PhaseTimer& timer_;
+  WorkTimer& timer_;
   Timeline* timeline_;
   std::vector<UnitSum> sums_;
 };

@@ -69,7 +69,7 @@ void Reducer::before_whole_gradients_change() {
 }
 
 void Reducer::add(int param, const std::byte* gradient) {
-  const PhaseTimer::Span timed(timer_);
+  const WorkTimer::Span timed(timer_);
   const int unit = arrivals_.unit_of(param);
   const Unit& description = state_.unit(unit);
   ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
@@ -153,7 +153,7 @@ void Reducer::sum_given(int unit) {
 }
 
 void Reducer::reduce(int unit) {
-  const PhaseTimer::Span timed(timer_);
+  const WorkTimer::Span timed(timer_);
   if (given_ != nullptr) return sum_given(unit);
   UnitGradient& state = at(unit);
   const Unit& description = state_.unit(unit);
@@ -214,7 +214,7 @@ void Reducer::offload(Pending& pending) {
 void Reducer::pump() {
   for (Pending& pending : pending_) {
     if (pending.sum == nullptr) continue;
-    const PhaseTimer::Span timed(timer_);
+    const WorkTimer::Span timed(timer_);
     if (!state_.streams().may_offload() || !pending.work.try_complete()) return;
     offload(pending);
   }
@@ -251,7 +251,7 @@ void Reducer::wait() {
 }
 
 void Reducer::finish() {
-  const PhaseTimer::Span timed(timer_);
+  const WorkTimer::Span timed(timer_);
   wait();
   sums_.round();
 }

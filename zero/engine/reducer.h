@@ -34,9 +34,9 @@
 #include "zero/engine/given_gradients.h"
 #include "zero/engine/gradient_arrivals.h"
 #include "zero/engine/gradient_sum.h"
-#include "zero/engine/phase_timer.h"
 #include "zero/engine/reduced_gradients.h"
 #include "zero/engine/sharded_state.h"
+#include "zero/engine/work_timer.h"
 #include "zero/memory/block_pool.h"
 
 namespace zero {
@@ -79,8 +79,8 @@ class Reducer {
   // After finish().
   ReducedGradients& sums() { return sums_; }
 
-  const PhaseTimer& timer() const { return timer_; }
-  PhaseTimer& timer() { return timer_; }
+  const WorkTimer& timer() const { return timer_; }
+  WorkTimer& timer() { return timer_; }
 
   BlockPool& blocks() { return staging_; }  // which peers read
 
@@ -121,7 +121,7 @@ class Reducer {
   Communicator& comm_;
   GradientSum over_ranks_;
   Timeline* timeline_;
-  PhaseTimer timer_;
+  WorkTimer timer_;
   BlockPool staging_;
   BlockPool shards_;  // of gradients that lie on another tier; no peer reads them
   GradientArrivals arrivals_;

@@ -15,7 +15,7 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 Replanner::Replanner(EngineParts& parts) : parts_(parts) {
   // What lies in a device's own memory is no help where the machine's is short.
-  if (parts.options.offload.monitor.on && !parts.placer.placement().apart)
+  if (parts.options.offload.monitor.on && !parts.placer.placement().device_is_apart)
     rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
                         parts.read_memory);
 }

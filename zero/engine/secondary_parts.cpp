@@ -27,7 +27,9 @@ bool SecondaryParts::keep(int unit, const std::byte* whole) {
   if (aside_ || current_.empty()) return false;
   group_->drain();
   const std::span<std::byte> own = part(unit);
-  const std::byte* const from = whole + static_cast<std::size_t>(group_->rank()) * own.size();
+  const Unit& of = state_->unit(unit);
+  const Shard kept = secondary_part(of, group_->rank(), state_->world(), group_->world());
+  const std::byte* const from = whole + static_cast<std::size_t>(kept.offset) * size_of(of.dtype);
   follow(state_->device(), Lane::kGather, Lane::kUp);
   state_->device().copy(Lane::kGather, own, {from, own.size()});
   current_[static_cast<std::size_t>(unit)] = true;

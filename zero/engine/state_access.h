@@ -31,7 +31,7 @@ class StateAccess {
 
   // Collective: ends everything that was begun, as Engine::finish() does, and gives up gathered units. Throws
   // ConfigError between a backward pass and its step(), and in a gathered() scope.
-  // ConfigError's words are `key`, and `what` was to be done.
+  // `key`, `what`: the ConfigError's option, and the action that it refuses ("saved or loaded").
   void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");
   // Local, while paused: as StateContents'.
   void read_shard(int unit, int state, const StateContents::ReadVisit& visit);

@@ -38,7 +38,7 @@ struct StepReport {
   // norm, by which it clips; this is the mean of those norms.
   double grad_norm = 0;
   bool skipped = false;                   // nothing was updated
-  std::string culprit;                    // the first parameter whose gradient is not finite
+  std::string bad_parameter;              // the first parameter whose gradient is not finite
   SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in the order of SkipReason
   double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN if a rank gave none
   std::optional<double> loss_scale;                        // of this step's losses; empty: they had none
@@ -56,8 +56,8 @@ struct EngineProgress {
   bool operator==(const EngineProgress&) const = default;
 };
 
-// Seconds by phase since the last reset; `wait` is time spent waiting for other ranks, inside the others.
-struct PhaseSeconds {
+// Seconds by kind of work, since the last take_work_seconds(). `wait`: for other ranks; the others have it in them, too.
+struct WorkSeconds {
   double gather = 0;
   double reduce = 0;
   double update = 0;

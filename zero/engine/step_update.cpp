@@ -107,15 +107,15 @@ void StepUpdate::carry_out(const Action& action) {
 }
 
 void StepUpdate::exchange_averages() {
-  exchange(*make_exchange(*parts_.rule), updated_units(parts_.executor.replay().schedule()), /*gathers=*/true);
+  run_rule(*make_exchange(*parts_.rule), updated_units(parts_.executor.replay().schedule()), /*gathers=*/true);
 }
 
-void StepUpdate::exchange(const UpdateRule& rule, const std::vector<int>& units, bool gathers) {
+void StepUpdate::run_rule(const UpdateRule& rule, const std::vector<int>& units, bool gathers) {
   const Schedule& schedule = parts_.executor.replay().schedule();
   const auto is_left_alone = [&units](int unit) { return std::ranges::find(units, unit) == units.end(); };
   std::vector<int> in_order = updated_units(schedule);
   std::erase_if(in_order, is_left_alone);
-  parts_.updater.begin_exchange(rule, in_order);
+  parts_.updater.begin_rule(rule, in_order);
   for (const Action& action : schedule.step) {
     if (is_left_alone(action.unit)) continue;
     if (action.kind == ActionKind::kUpdate) {

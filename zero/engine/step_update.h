@@ -37,8 +37,9 @@ class StepUpdate {
   // Exchanges all weights with the moving averages that the rule keeps; between steps, when finish() was called and
   // nothing is gathered. Twice, and all is as before.
   void exchange_averages();
-  // For outer steps (OuterSteps): a rule in place of an update over these units, which are then gathered anew if `gathers`.
-  void exchange(const UpdateRule& rule, const std::vector<int>& units, bool gathers);
+  // Runs `rule` in place of an update of these units; no step is counted. They are then gathered anew if `gathers`. For outer
+  // steps (OuterSteps).
+  void run_rule(const UpdateRule& rule, const std::vector<int>& units, bool gathers);
   // What was begun ends, and nothing is gathered: states may change.
   void settle();
 

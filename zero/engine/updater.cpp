@@ -100,7 +100,7 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   seconds_ += monotonic_seconds() - start;
 }
 
-void Updater::begin_exchange(const UpdateRule& rule, std::span<const int> units) {
+void Updater::begin_rule(const UpdateRule& rule, std::span<const int> units) {
   const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
@@ -130,7 +130,7 @@ bool Updater::reads_parameter(Pass pass) {
   return pass != Pass::kDirections && pass != Pass::kFactors && pass != Pass::kResiduals && pass != Pass::kAnchors;
 }
 
-// Of the optimizer's states an exchange is with the last one; directions need the first one, and steps along them others.
+// Of the optimizer's states another rule has the last one; directions need the first one, and steps along them others.
 // An outer step has states of its own: a copy's residual, the momentum, and as the last one the anchor.
 bool Updater::touches(Pass pass, std::size_t state) const {
   const auto& states = state_.arrays().optimizer;
@@ -142,7 +142,7 @@ bool Updater::touches(Pass pass, std::size_t state) const {
       return !outer;
     case Pass::kFactors:
       return false;
-    case Pass::kExchange:
+    case Pass::kOtherRule:
       return last;
     case Pass::kDifferences:
       return last || residual;

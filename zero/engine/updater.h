@@ -14,10 +14,10 @@
 //
 // Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
 // is Collective: the ranks' sums are exchanged. Of one with states of rows and columns (Adafactor) it reads the gradients
-// before that, unit by unit, and updates these states. Of one that updates matrices as wholes (Muon) enqueue() of such a unit is:
-// it is updated there and then, whole directions come in between (MatrixDirections), and what was in the queue before it
-// is updated first. merge() is, too. Everything else is Local. The same bits for any number of threads,
-// wherever states lie, and whenever the update happens. Throws IoError.
+// before that, unit by unit, and updates these states. With a rule of whole matrices (Muon), enqueue() of their unit is
+// Collective: it updates the unit at once, after all units queued before it (MatrixDirections brings whole directions).
+// merge() and land() are Collective, too. Everything else is Local. The same bits for any number of threads, wherever
+// states lie, and whenever the update happens. Throws IoError.
 //
 // On a device that the host cannot read, updates are queued in kUpdate, and no more than that orders them: enqueue() puts them
 // behind the sum of the unit's gradient (kUp) and, where parameters are whole, behind the operators that used them (kCompute);
@@ -49,12 +49,12 @@ class Updater {
           const EngineOptions& options, Communicator& comm, Ledger& ledger);
 
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
-  // multiplies gradients (clip / world). `lr`: of this step, before group scales. Reduced gradients may be read.
+  // multiplies gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients may be read.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
-  // Instead of an update: `rule` exchanges parameters with their last state, and no step is counted. Of every parameter
-  // that had an update, or, where copies train apart, of all that are trained. As begin_step(), but for gradients:
-  // enqueue() with none. It outlives the pass.
-  void begin_exchange(const UpdateRule& rule, std::span<const int> units);
+  // Runs `rule` in place of an update; no step is counted. It reads and writes parameters and their last state: of every
+  // parameter that had an update, or, where copies train apart, of all that are trained. As begin_step(), but for
+  // gradients: enqueue() with none. The rule outlives the pass.
+  void begin_rule(const UpdateRule& rule, std::span<const int> units);
   // The unit's part of an outer step: all copies take the anchor that they make of what each has come to. Collective.
   void merge(int unit, const OuterStep& outer, OuterSum& sum);
   // The same in two halves. What the unit has come to goes into the flight: Local. And, when the flight has arrived, the anchor
@@ -118,14 +118,14 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
-  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to exchange states
-  // with parameters; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
+  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to run another rule
+  // in place of an update; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
   // parameters are from their anchors, to keep what of that was not sent, and to move both, or the anchors alone.
   enum class Pass : std::uint8_t {
     kUpdate,
     kSums,
     kFactors,
-    kExchange,
+    kOtherRule,
     kDirections,
     kSteps,
     kDifferences,
@@ -137,7 +137,7 @@ class Updater {
   static bool reads_parameter(Pass pass);
   static bool writes(Pass pass) { return pass != Pass::kSums && pass != Pass::kFactors && pass != Pass::kDifferences; }
   bool touches(Pass pass, std::size_t state) const;
-  Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kExchange; }
+  Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kOtherRule; }
   std::vector<TileArray> pass_arrays(Pass pass);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
   // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
@@ -176,7 +176,7 @@ class Updater {
 
   ShardedState& state_;
   const UpdateRule& rule_;
-  const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or an exchange
+  const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or that of begin_rule()
   Communicator& comm_;
   Ledger& ledger_;
   Timeline* timeline_;

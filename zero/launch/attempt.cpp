@@ -200,7 +200,7 @@ void Attempt::start_replacements(const RunIdentity& identity) {
       std::destroy_at(&ranks_[place]);
       std::construct_at(&ranks_[place], std::move(process));
     } catch (const IoError& error) {
-      output_.say(fmt::format("zero launch: rank {} could not be started again: {}\n", place, error.what()));
+      output_.say(fmt::format("zero launch: rank {} could not be started again: {}\n", rank_of(place), error.what()));
     }
   }
 }

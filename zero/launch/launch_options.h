@@ -57,8 +57,8 @@ struct LaunchOptions {
   // may then take to end before they are killed. Together they stay under the second within which all must be gone.
   std::chrono::milliseconds witness{100};
   std::chrono::milliseconds grace{400};
-  // But one that its peers saw leave the run has its reason on its tongue: for so long nobody is told to end before it
-  // has.
+  // A rank that its peers saw leave is still printing its reason: the others are told to end only after this time, or
+  // when it has ended.
   std::chrono::milliseconds farewell{5000};
   // Where ranks of several machines may fail (spared_from): how long to look for the launcher of machine 0, and how long
   // it may take to answer, for half of which it may wait for others (machine_messages.h).

@@ -33,7 +33,6 @@ std::byte* Arena::allocate(std::size_t bytes) {
   holes_.erase(hole);
   if (size > bytes) holes_.emplace(offset + bytes, size - bytes);
   blocks_.emplace(offset, bytes);
-  used_bytes_ += bytes;
   touched_bytes_ = std::max(touched_bytes_, offset + bytes);
   return addresses_.data() + offset;
 }
@@ -44,7 +43,6 @@ void Arena::release(std::byte* block) {
   ZERO_CHECK(found != blocks_.end(), "a block was released that is not in use");
   auto [offset, bytes] = *found;
   blocks_.erase(found);
-  used_bytes_ -= bytes;
   auto after = holes_.lower_bound(offset);
   if (after != holes_.end() && offset + bytes == after->first) {
     bytes += after->second;
@@ -62,11 +60,6 @@ void Arena::release(std::byte* block) {
 bool Arena::holds(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);
   return addresses_ && at >= addresses_.data() && at < addresses_.data() + addresses_.size();
-}
-
-std::size_t Arena::used_bytes() const {
-  const std::scoped_lock lock(mutex_);
-  return used_bytes_;
 }
 
 std::size_t Arena::touched_bytes() const {

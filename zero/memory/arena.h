@@ -34,7 +34,6 @@ class Arena {
   // Whether the address lies in the arena.
   bool holds(const void* address) const;
 
-  std::size_t used_bytes() const;
   // The end of the highest block there has been: what the arena can have taken of memory.
   std::size_t touched_bytes() const;
 
@@ -45,7 +44,6 @@ class Arena {
   mutable std::mutex mutex_;
   std::map<std::size_t, std::size_t> holes_;             // offset: bytes; never two that touch
   std::unordered_map<std::size_t, std::size_t> blocks_;  // offset: bytes
-  std::size_t used_bytes_ = 0;
   std::size_t touched_bytes_ = 0;
   std::size_t writable_bytes_ = 0;
 };

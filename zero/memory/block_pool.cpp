@@ -28,13 +28,11 @@ std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, Memo
     const LastUse last = std::exchange(best->last, {});
     first ? follow(*device_, *first, last) : device_->join(last.mark);
     best->buffer.rename(tag);
-    reused_last_ = true;
     return best->buffer.data();
   }
   give_back(limit_bytes - bytes);
   blocks_.push_back({Buffer(allocate_(static_cast<std::size_t>(bytes)), *ledger_, tier_, tag)});
   held_bytes_ += bytes;
-  reused_last_ = false;
   return blocks_.back().buffer.data();
 }
 

@@ -51,8 +51,6 @@ class BlockPool {
 
   std::int64_t held_bytes() const { return held_bytes_; }
   std::int64_t in_use_bytes() const;
-  // True when the block handed out last had been used before.
-  bool reused_last() const { return reused_last_; }
 
  private:
   struct Block {
@@ -74,7 +72,6 @@ class BlockPool {
   Tier tier_;
   std::vector<Block> blocks_;
   std::int64_t held_bytes_ = 0;
-  bool reused_last_ = false;
 };
 
 }  // namespace zero

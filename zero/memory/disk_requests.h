@@ -69,7 +69,7 @@ class DiskRequests {
   void wait(const Account& account);  // until account.open is 0
   void poll();                        // takes what has been answered; does not block
 
-  int num_under_way() const;
+  int num_under_way() const;  // for tests
   IoQueue& queue() { return *queue_; }
   std::int64_t read_bytes() const { return read_bytes_; }
   std::int64_t written_bytes() const { return written_bytes_; }

@@ -60,7 +60,8 @@ class Ledger {
   MemoryCount held(Tier tier) const;
   MemoryCount peak(Tier tier) const;         // the highest each tag has been
   std::int64_t peak_total(Tier tier) const;  // the highest their sum has been
-  void reset_peak();                         // peaks start again from what is held; not while others charge
+  // For tests. Peaks start again from what is held; not while others charge.
+  void reset_peak();
 
  private:
   struct Counter {

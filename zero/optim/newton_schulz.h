@@ -1,5 +1,5 @@
-// The matrix that Muon steps along: a direction with all its singular values made about 1, by Newton-Schulz iterations
-// (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
+// newton_schulz(): the matrix that Muon steps along: a direction with all its singular values made about 1, by
+// Newton-Schulz iterations (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
 //
 //   std::vector<float> workspace(newton_schulz_numel(rows, columns));
 //   newton_schulz({}, direction, rows, columns, workspace, team);      // in place

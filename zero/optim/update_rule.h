@@ -9,7 +9,7 @@
 // threads and any instruction set gives the same bits.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});      // rule_registry.h lists the rules
-//   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
+//   rule->update(span, {.step = 1, .lr = 3e-4, .gradient_scale = clip / divisor, .weight_decay = 0.1});
 //
 // lr and weight_decay come with each update, because a schedule changes the one and the parameter group decides the
 // other. A rule is immutable: many threads may share one.

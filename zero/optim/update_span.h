@@ -1,7 +1,7 @@
 // UpdateSpan: the memory that one update touches; UpdateScalars: the numbers of that update.
 //
 //   UpdateSpan span{.parameter = weights, .gradient = bytes, .states = {exp_avg, exp_avg_sq}, .numel = 1024};
-//   rule->update(span.part(512, 512), {.step = 1, .lr = 3e-4, .gradient_scale = clip / world, .weight_decay = 0.1});
+//   rule->update(span.part(512, 512), {.step = 1, .lr = 3e-4, .gradient_scale = clip / divisor, .weight_decay = 0.1});
 //
 // Values; Local.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace zero::page {
 
@@ -14,7 +15,7 @@ void CurveThinner::Stretch::take(const Stretch& next) {
 void CurveThinner::add(double step, double value) {
   if (!std::isfinite(step) || !std::isfinite(value)) return;
   last_ = {step, value};
-  if (num_added_++ == 0) first_ = last_;
+  if (!std::exchange(has_points_, true)) first_ = last_;
   const Stretch one{last_, last_, 1};
   if (!stretches_.empty() && stretches_.back().num_points < points_of_stretch_) {
     Stretch& open = stretches_.back();
@@ -40,7 +41,7 @@ void CurveThinner::halve() {
 
 std::vector<CurvePoint> CurveThinner::points() const {
   std::vector<CurvePoint> points;
-  if (num_added_ == 0) return points;
+  if (!has_points_) return points;
   points.push_back(first_);
   for (const Stretch& stretch : stretches_) {
     points.push_back(stretch.least);

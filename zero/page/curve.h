@@ -28,8 +28,6 @@ class CurveThinner {
   void add(double step, double value);
   std::vector<CurvePoint> points() const;
 
-  std::size_t num_added() const { return num_added_; }
-
  private:
   struct Stretch {
     CurvePoint least, most;
@@ -40,7 +38,7 @@ class CurveThinner {
 
   std::size_t most_stretches_;
   std::size_t points_of_stretch_ = 2;  // doubles when there is no room for another stretch
-  std::size_t num_added_ = 0;
+  bool has_points_ = false;
   CurvePoint first_, last_;
   std::vector<Stretch> stretches_;
 };

@@ -28,7 +28,8 @@ struct StateBytes {
 };
 
 // On one tier, of a rule that keeps `spec`; scales are on the device, wherever their codes are, and so are states of rows and
-// columns, which every rank holds whole. Padding is the same on every rank: shards have equal sizes.
+// columns, which every rank holds whole. Shards have equal sizes, so that all ranks hold as much; but for Cut::kWeighted,
+// where the bytes are those of the rank that sees `units` so (as_seen_by()).
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier);
 // On all tiers.
@@ -54,7 +55,7 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
 // Of these, what crosses among the ranks of a secondary group alone.
 std::int64_t part_sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 // As real numbers, in a step in the minimum budget: what `numel` parameters send among the ranks of a secondary group, which
-// is (2K-1)P(N-1)/N elements for K micro-batches and N ranks; 0 without such groups.
+// is (2K-1)P(M-1)/M elements for K micro-batches and M ranks; 0 without such groups.
 double part_formula_bytes(std::int64_t numel, const Placement& placement, DType dtype);
 
 // Bytes per rank of `numel` parameters by the paper's formulas: 16P, 4P + 12P/N, 2P + 14P/N, 16P/N for bf16 with fp32

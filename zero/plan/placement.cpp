@@ -32,6 +32,17 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   return placement;
 }
 
+Placement at_stage(Placement placement, int stage) {
+  const Reduce reduce = placement.reduce_each ? Reduce::kEach : Reduce::kLast;
+  const Placement of_stage = place(stage, reduce, placement.accumulate, placement.delayed_update);
+  placement.parameter_sharded = of_stage.parameter_sharded;
+  placement.gradient_sharded = of_stage.gradient_sharded;
+  placement.optimizer_sharded = of_stage.optimizer_sharded;
+  placement.reduce_each = of_stage.reduce_each;
+  placement.tiers.clear();
+  return placement;
+}
+
 namespace {
 
 // Elements of each state that a rank holds.

@@ -55,7 +55,7 @@ struct Placement {
   WireCodecs wire;               // of what crosses between ranks
   int secondary_group = 0;       // ranks that keep all weights together within a step (secondary.h); 0: none do
   bool linked = false;           // units cross from device to device (NCCL), and sums take staging there
-  bool apart = false;            // the device has memory of its own: what copies add up lies in main memory
+  bool device_is_apart = false;  // the device has memory of its own: what copies add up lies in main memory
   RankSums sums = RankSums::kOrdered;
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master: servers do (sync_plan.h)
   // Gradients are summed over micro-batches in fp32, whatever the parameter's type.
@@ -70,6 +70,10 @@ struct Placement {
 // Everything on the device. Throws ConfigError under "zero.stage" (0, 1, 2, 3), "train.accumulate" (>= 1) and
 // "zero.delayed_update" (where gradients are sharded).
 Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update = false);
+
+// The same placement at another stage: what it shards changes, and when it reduces; all else stays. Everything on the device.
+// Throws as place().
+Placement at_stage(Placement placement, int stage);
 
 // Fills placement.tiers. Only a shard can leave the device: parameters need stage 3, gradients stage 2 (and a reduction
 // each micro-batch). Throws ConfigError under "zero.parameter", "zero.gradient" or "zero.optimizer".

@@ -56,9 +56,8 @@ class PlacementProgramme {
   // Which states of a class may leave the device.
   bool can_move(const UnitClass& units, TierSplit UnitTiers::*state) const;
 
-  // The programme itself; its cost is in units of time_scale() seconds.
+  // The programme itself; its cost is in a unit of time that goes with the model's costs.
   LinearProgramme programme(const TierBudgets& budgets) const;
-  double time_scale() const { return time_scale_; }
 
  private:
   void add_phase_rows(LinearProgramme& programme) const;
@@ -73,7 +72,7 @@ class PlacementProgramme {
   std::vector<PhaseEnd> ends_;
   std::vector<UnitClass> classes_;
   MovableBytes bytes_;
-  double time_scale_ = 1;
+  double time_scale_ = 1;  // seconds that the programme's cost counts as 1
 };
 
 }  // namespace zero

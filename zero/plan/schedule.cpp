@@ -24,10 +24,10 @@ bool is_updated_from_below(const Placement& placement, const Unit& unit, int wor
   return unit.trainable && !(tiers.gradient.on_device() && tiers.optimizer.on_device());
 }
 
-// Fills the entries' gathers and releases: Belady's rule over the known future, one unit gathered ahead. What comes
-// from a lower tier is not: a gather would wait for it, and it is fetched ahead instead. Nor is, the first time in a
-// step, what is updated from there where updates overlap the next forward pass: the last one goes on until then, and the unit at hand
-// would wait for it.
+// Fills the entries' gathers and releases: Belady's rule over the known future, one unit gathered ahead. A unit whose shard
+// lies on a lower tier is not gathered ahead, unless from secondary parts: its shard is prefetched instead. Nor is a unit's
+// first gather of a step ahead where its update reads a lower tier and updates overlap the forward pass: the unit at hand
+// would wait for that update.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)

@@ -116,7 +116,7 @@ struct TierTraffic {
 
 // What a rank does when it replays the schedule, without doing it.
 struct ScheduleCost {
-  std::int64_t sent_bytes = 0;           // = received: every movement here is symmetric
+  std::int64_t sent_bytes = 0;           // = received, where shards have equal sizes
   std::int64_t gathered_peak_bytes = 0;  // the most gathered at once
   // Of the model's copies (mesh.h): what it takes to send all reduced shards to the next one. A rank sends them
   // num_crossings() times, beside sent_bytes. 0: there is one copy.

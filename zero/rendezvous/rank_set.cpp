@@ -4,14 +4,22 @@
 
 namespace zero {
 
+RankSet set_of(const std::vector<int>& ranks) {
+  RankSet set = 0;
+  for (const int rank : ranks) set |= only(rank);
+  return set;
+}
+
+std::vector<int> members_of(RankSet ranks) {
+  std::vector<int> members;
+  for (int rank = 0; rank < kMaxBoardRanks; ++rank)
+    if ((ranks & only(rank)) != 0) members.push_back(rank);
+  return members;
+}
+
 std::string format_ranks(RankSet ranks) {
-  std::string list;
-  int count = 0;
-  for (int rank = 0; rank < kMaxBoardRanks; ++rank) {
-    if ((ranks & only(rank)) == 0) continue;
-    list += fmt::format("{}{}", count++ == 0 ? "" : ", ", rank);
-  }
-  return fmt::format("{} {}", count == 1 ? "rank" : "ranks", list);
+  const std::vector<int> members = members_of(ranks);
+  return fmt::format("{} {}", members.size() == 1 ? "rank" : "ranks", fmt::join(members, ", "));
 }
 
 }  // namespace zero

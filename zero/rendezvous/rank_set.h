@@ -2,10 +2,12 @@
 //
 //   RankSet arrived = only(0);
 //   format_ranks(first_ranks(4) & ~arrived)   // "ranks 1, 2, 3"
+//   members_of(set_of({3, 1}))                // {1, 3}
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zero {
 
@@ -19,6 +21,8 @@ constexpr RankSet only(int rank) {
 constexpr RankSet first_ranks(int world) {
   return world == 64 ? ~RankSet{0} : only(world) - 1;
 }
-std::string format_ranks(RankSet ranks);  // "rank 3", "ranks 1, 3"
+RankSet set_of(const std::vector<int>& ranks);
+std::vector<int> members_of(RankSet ranks);  // in rising order
+std::string format_ranks(RankSet ranks);     // "rank 3", "ranks 1, 3"
 
 }  // namespace zero

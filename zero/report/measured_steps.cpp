@@ -10,7 +10,7 @@ void MeasuredSteps::add(const StepMetrics& metrics, double exposed) {
   const std::size_t num_before = total_.size();
   forward_.push_back(metrics.forward);
   backward_.push_back(metrics.backward);
-  update_.push_back(metrics.phases.update);
+  update_.push_back(metrics.work.update);
   exposed_.push_back(exposed);
   total_.push_back(metrics.seconds);
   const StepTransfers transfers = metrics.transfers.value_or(StepTransfers{});

@@ -63,7 +63,7 @@ std::string to_json_line(const StepMetrics& m) {
                  R"("update": {}, "wait": {}}}, "memory_bytes": {{)",
                  m.time, m.step, number(m.loss), number(m.lr), number(m.grad_norm), m.has_tokens ? "tokens" : "rows",
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
-                 number(m.phases.reduce), number(m.phases.gather), number(m.phases.update), number(m.phases.wait));
+                 number(m.work.reduce), number(m.work.gather), number(m.work.update), number(m.work.wait));
   for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
   fmt::format_to(
       out, R"("total": {}}}, "host_bytes": {}, "disk_bytes": {}, "sent_bytes": {}{}{}{}{}{}, "samples": {}{}}})",

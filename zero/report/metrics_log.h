@@ -45,7 +45,7 @@ struct StepMetrics {
   double tokens_so_far = 0;
   double forward = 0;  // seconds; gathering and waiting inside them are part of it, as of backward
   double backward = 0;
-  PhaseSeconds phases;
+  WorkSeconds work;
   MemoryCount memory;           // on the device, just before the first update
   std::int64_t host_bytes = 0;  // of this rank on the other tiers, at the same time
   std::int64_t disk_bytes = 0;

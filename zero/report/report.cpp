@@ -196,7 +196,10 @@ std::string float_bits(float value) {
   return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value));
 }
 
-std::string to_json(const RunReport& r) {
+namespace {
+
+// What was trained, and how fast.
+Json results_json(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   double startup = 0;
   for (const RankReport& rank : r.ranks) startup = std::max(startup, rank.startup_s);
@@ -218,6 +221,10 @@ std::string to_json(const RunReport& r) {
   json[fmt::format("{}_per_second", counted)] = median > 0 ? r.tokens_per_step / median : 0;
   json["startup_s"] = startup;
   json["parameters_sha256"] = r.parameters_sha256;
+  return json;
+}
+
+void add_memory(Json& json, const RunReport& r) {
   json["peak_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.peak_rss; });
   json["steady_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_rss; });
   json["steady_pss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_pss; });
@@ -225,41 +232,46 @@ std::string to_json(const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.memory, rank.memory.total()); });
   json["peak_memory_bytes"] =
       per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_memory, rank.peak_memory_total); });
-  if (uses_lower_tiers(r)) {
-    const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
-    json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
-    json["peak_host_memory_bytes"] = per_rank(r.ranks, [](const RankReport& rank) {
-      return memory_json(rank.peak_host_memory, rank.peak_host_memory_total);
-    });
-    json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
-    json["disk_read_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
-    json["disk_written_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
-    json["disk_wait_seconds_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
-    json["disk"] = r.disk;
-    json["transfers"] = per_rank(
-        r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
-    if (uses_link(r)) {
-      json["link_up_bytes_per_step"] =
-          per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.up_bytes; });
-      json["link_down_bytes_per_step"] =
-          per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.down_bytes; });
-      json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.transfers.link); });
-    }
+}
+
+void add_lower_tiers(Json& json, const RunReport& r) {
+  const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
+  json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
+  json["peak_host_memory_bytes"] = per_rank(
+      r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_host_memory, rank.peak_host_memory_total); });
+  json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
+  json["disk_read_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
+  json["disk_written_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
+  json["disk_wait_seconds_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
+  json["disk"] = r.disk;
+  json["transfers"] =
+      per_rank(r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
+  if (uses_link(r)) {
+    json["link_up_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.up_bytes; });
+    json["link_down_bytes_per_step"] =
+        per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.link.down_bytes; });
+    json["link_hidden"] = per_rank(r.ranks, [](const RankReport& rank) { return hidden(rank.transfers.link); });
   }
-  if (!r.activations_on.empty()) {
-    json["activations_offloaded_on"] = r.activations_on;
-    json["activations_peak_bytes"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; });
-    json["activations_read_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.read_bytes; });
-    json["activations_written_bytes_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.written_bytes; });
-    json["activations_wait_seconds_per_step"] =
-        per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.waited_seconds; });
-  }
+}
+
+void add_activations(Json& json, const RunReport& r) {
+  json["activations_offloaded_on"] = r.activations_on;
+  json["activations_peak_bytes"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; });
+  json["activations_read_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.read_bytes; });
+  json["activations_written_bytes_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.written_bytes; });
+  json["activations_wait_seconds_per_step"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.waited_seconds; });
+}
+
+// Between ranks, and what the formulas say.
+void add_exchange(Json& json, const RunReport& r) {
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
@@ -269,6 +281,16 @@ std::string to_json(const RunReport& r) {
   if (!r.served.mode.empty()) json["served"] = served_json(r.served);
   json["padding_bytes"] = r.engine.padding_bytes;
   json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
+}
+
+}  // namespace
+
+std::string to_json(const RunReport& r) {
+  Json json = results_json(r);
+  add_memory(json, r);
+  if (uses_lower_tiers(r)) add_lower_tiers(json, r);
+  if (!r.activations_on.empty()) add_activations(json, r);
+  add_exchange(json, r);
   json["profile"] = {{"forward_seconds", r.profile.forward}, {"backward_seconds", r.profile.backward},
                      {"update_seconds", r.profile.update},   {"exposed_seconds", r.profile.exposed},
                      {"used_at", r.engine.profile.used_at},  {"gradient_at", r.engine.profile.gradient_at}};
@@ -297,20 +319,37 @@ std::string to_json(const RunReport& r) {
   return json.dump(1) + "\n";
 }
 
-std::string summary(const RunReport& r) {
-  constexpr std::size_t kIndent = 4;
+namespace {
+
+constexpr std::size_t kIndent = 4;
+
+// Lines of the summary, wrapped.
+struct SummaryLines {
+  std::string text;
+  void operator()(std::string_view line) { text += wrapped(line, kIndent); }
+};
+
+// Loss, speed and utilization.
+std::string results_text(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
-  std::string text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
+  SummaryLines add;
+  std::string& text = add.text;
+  text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
   if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
   if (r.val_accuracy) text += fmt::format("  val_accuracy {:.2f} %", 100 * *r.val_accuracy);
   if (r.val_perplexity) text += fmt::format("  val_perplexity {:.3f}", *r.val_perplexity);
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
                       r.has_tokens ? "tokens" : "rows");
-  const auto add = [&text](std::string_view line) { text += wrapped(line, kIndent); };
   add(fmt::format(
       "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here",
       utilization(r) * 100));
+  return text;
+}
+
+// What a rank holds and sends, or a server.
+std::string ranks_text(const RunReport& r) {
+  SummaryLines add;
   const bool has_servers = !r.served.mode.empty();
   const std::string sends =
       has_servers ? ""
@@ -335,6 +374,11 @@ std::string summary(const RunReport& r) {
         format_bytes(r.served.run.pushed_bytes), format_bytes(r.served.run.pulled_bytes)));
   if (std::ranges::adjacent_find(r.shares, std::not_equal_to<>()) != r.shares.end())
     add(fmt::format("  samples of a micro-batch, by rank: {}", fmt::join(r.shares, " + ")));
+  return add.text;
+}
+
+std::string copies_text(const RunReport& r) {
+  SummaryLines add;
   const auto copies = [&r] {
     return fmt::format("  {} copies of the model on {} rank{} each", r.engine.copies.number,
                        r.engine.world / r.engine.copies.number, r.engine.world == r.engine.copies.number ? "" : "s");
@@ -355,6 +399,12 @@ std::string summary(const RunReport& r) {
                     r.engine.secondary.group,
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
+  return add.text;
+}
+
+// What lies below the device, and what crosses to it.
+std::string tiers_text(const RunReport& r) {
+  SummaryLines add;
   if (places_states(r))
     add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
@@ -380,11 +430,23 @@ std::string summary(const RunReport& r) {
                     "them exposed transfers",
                     format_seconds(r.predicted->total()), name_of(r.predicted->bound()),
                     format_seconds(r.profile.total), format_seconds(r.profile.exposed)));
+  return add.text;
+}
+
+// Steps that were not as the others.
+std::string events_text(const RunReport& r) {
+  SummaryLines add;
   if (r.engine.delayed_steps > 0) add(fmt::format("  {} gradients were applied a step late", r.engine.delayed_steps));
   if (r.engine.skipped_steps > 0) add(fmt::format("  {} steps were skipped", r.engine.skipped_steps));
   if (r.engine.loss_scale) add(fmt::format("  the loss scale ended at {:g}", *r.engine.loss_scale));
   if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {} times", r.rewinds));
-  return text;
+  return add.text;
+}
+
+}  // namespace
+
+std::string summary(const RunReport& r) {
+  return results_text(r) + ranks_text(r) + copies_text(r) + tiers_text(r) + events_text(r);
 }
 
 }  // namespace zero

@@ -36,7 +36,7 @@ Placement placement_at(const TrainingPlan& plan, int stage) {
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
   set_exchange(placement, mesh_of(plan), options);
   placement.linked = plan.linked;
-  placement.apart = plan.machine && plan.machine->ranks_on_gpu > 0;
+  placement.device_is_apart = plan.machine && plan.machine->ranks_on_gpu > 0;
   placement.sums = options.sums;
   return placement;
 }

@@ -1,4 +1,5 @@
-// Push messages: what workers and servers say to each other beside gradients and weights: plain values, sent as control.
+// PushHeader, PushAnswer, ServerOrder, ServerReport: what workers and servers say to each other beside gradients and
+// weights: plain values, sent as control.
 //
 // A push: the worker sends a PushHeader, and its mask of parameters, to the head; the head answers "send"; the gradient
 // goes to the servers, a message for each unit and server. Then, at once or later, the head answers "begin", and each

@@ -24,19 +24,6 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-RankSet set_of(const std::vector<int>& workers) {
-  RankSet set = 0;
-  for (const int worker : workers) set |= only(worker);
-  return set;
-}
-
-std::vector<int> listed(RankSet set) {
-  std::vector<int> workers;
-  for (int worker = 0; worker < kMaxBoardRanks; ++worker)
-    if ((set & only(worker)) != 0) workers.push_back(worker);
-  return workers;
-}
-
 }  // namespace
 
 PushHeader PushServer::Inbox::header() const {
@@ -140,7 +127,7 @@ void PushServer::carry_out_order(const ServerOrder& order, const UpdateRules& ru
                         : ServerReport{.kind = ServerReport::Kind::kStuck, .worker = versions_.readers().front()});
     case ServerOrder::Kind::kCarryOut:
       return carry_out({.kind = static_cast<PushAction::Kind>(order.action),
-                        .workers = listed(order.workers),
+                        .workers = members_of(order.workers),
                         .clock = order.clock,
                         .version = order.version,
                         .age = order.age},
@@ -240,7 +227,9 @@ void PushServer::await_done(std::chrono::milliseconds limit) {
   for (int server = 1; server < plan_.servers; ++server) {
     Desk& desk = desks_[static_cast<std::size_t>(server)];
     if (!await([&] { return desk.done; }, limit))
-      throw CommError(server, "order", fmt::format("it has not carried it out after {} ms", limit.count()));
+      throw CommError(
+          server, "order",
+          fmt::format("server {} has not carried out the head's order within {} ms", server, limit.count()));
     desk.done = false;
   }
 }

@@ -32,8 +32,8 @@ PushServer* EngineControl::server() {
 PushWorker* EngineControl::worker() {
   return attached_.role().worker();
 }
-PhaseSeconds EngineControl::take_phase_seconds() {
-  return attached_.engine().take_phase_seconds();
+WorkSeconds EngineControl::take_work_seconds() {
+  return attached_.engine().take_work_seconds();
 }
 const std::vector<Unit>& EngineControl::units() const {
   return attached_.engine().units();

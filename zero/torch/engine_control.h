@@ -3,7 +3,7 @@
 //
 //   EngineControl control = engine.control();
 //   std::unique_ptr<CheckpointSave> save = control.begin_save(path, contents);
-//   metrics.phases = control.take_phase_seconds();
+//   metrics.work = control.take_work_seconds();
 //
 // A handle: destroy it before its Attachment. Collective, unless said otherwise.
 #pragma once
@@ -54,7 +54,7 @@ class EngineControl {
   PushWorker* worker();
 
   // Local.
-  PhaseSeconds take_phase_seconds();  // since the last call
+  WorkSeconds take_work_seconds();  // since the last call
   const std::vector<Unit>& units() const;
   const Schedule& schedule() const;  // the one in force; without entries before the first step is done
   // To be called before the first offload: activations are those of the engine's device, and they and states take turns on

@@ -1,5 +1,5 @@
-// The loss over held-out data: the mean over every target, the same whatever the world is; and the share of targets that a
-// task of classes finds.
+// evaluate(): the loss over held-out data, which is the mean over every target, the same whatever the world is; and the
+// share of targets that a task of classes finds.
 //
 //   const EvaluationResult found = evaluate(task, *corpus.validation, even_grid(6, 2, 1), /*batches=*/0, comm);
 //   found.loss; found.accuracy.value_or(0);

@@ -30,7 +30,7 @@ HealthEvent event_of(HealthAction action, std::int64_t step, const StepReport& r
   HealthEvent event{.action = action,
                     .step = step,
                     .reason = std::string(name_of(report.reason)),
-                    .detail = report.culprit,
+                    .detail = report.bad_parameter,
                     .loss = report.loss,
                     .grad_norm = report.grad_norm};
   if (report.reason == SkipReason::kLossSpike) event.limit = limits.max_loss;

@@ -1,4 +1,4 @@
-// The learning rate of each step: a warm-up, then one of seven ways down. Values only.
+// lr_at(): the learning rate of each step: a warm-up, then one of seven ways down. Values only.
 //
 //   lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000}, 0)     // 1e-3 / 101
 //

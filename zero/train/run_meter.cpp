@@ -51,7 +51,7 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   }
   metrics.mine.add(engine.sent_by_codec);
   metrics.mine.steps = 1;
-  metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.phases.wait;
+  metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.work.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
   if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
     metrics.transfers = {.disk = engine.disk_per_step, .link = link};

@@ -28,7 +28,6 @@ class RunMeter {
  public:
   using Say = std::function<void(const std::string&)>;
   // `activations` null: none are offloaded; else it outlives this.
-  // `place`: where the model computes.
   // `place`: where operators compute; a GPU's products are probed in `dtype`, a CPU's in fp32.
   RunMeter(const ActivationStore* activations, int threads, c10::Device place = c10::Device(c10::DeviceType::CPU),
            DType dtype = DType::kFloat32)

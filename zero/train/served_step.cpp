@@ -70,7 +70,7 @@ TakenStep ServedStep::take(const RunState& done, const TrainingStep::Limits& lim
   metrics.seconds = monotonic_seconds() - begin;
   metrics.time = unix_seconds();
   metrics.grad_norm = served.report.grad_norm;
-  metrics.phases = engine_.control().take_phase_seconds();
+  metrics.work = engine_.control().take_work_seconds();
   metrics.served = {.updates = served.updates,
                     .dropped = served.dropped,
                     .mean_age = served.mean_age,

@@ -52,7 +52,7 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
   metrics.time = unix_seconds();
   metrics.grad_norm = taken.report.grad_norm;
   metrics.loss_scale = taken.report.loss_scale;
-  metrics.phases = engine_.control().take_phase_seconds();
+  metrics.work = engine_.control().take_work_seconds();
   if (!shares_.are_equal())
     metrics.mine.samples = static_cast<double>(shares_.samples()[static_cast<std::size_t>(rank_)]);
   return taken;

@@ -1,4 +1,4 @@
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 
 #include <chrono>
 #include <filesystem>
@@ -50,14 +50,14 @@ std::string until_gone(int rank) {
 }
 constexpr std::chrono::minutes kHoweverBusy{5};  // the machine may be: ends only a run that is broken
 
-TEST(Supervisor, GivesEachRankItsPlaceAndItsPrefix) {
+TEST(Launch, GivesEachRankItsPlaceAndItsPrefix) {
   const Outcome outcome = run_launch(script(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"));
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
   EXPECT_EQ(outcome.errors, "");
 }
 
-TEST(Supervisor, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
+TEST(Launch, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
   const auto ids = [] { return lines(run_launch(script(2, "echo x $ZERO_RUN_ID $MASTER_PORT")).output); };
   const auto first = ids();
   ASSERT_EQ(first.size(), 2u);
@@ -67,7 +67,7 @@ TEST(Supervisor, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
   EXPECT_NE(first, ids());
 }
 
-TEST(Supervisor, RanksOfAStartShareATokenThatNobodyElseCanRead) {
+TEST(Launch, RanksOfAStartShareATokenThatNobodyElseCanRead) {
   unsetenv("ZERO_TOKEN");
   unsetenv("ZERO_TOKEN_FILE");
   const TemporaryFolder folder;
@@ -91,7 +91,7 @@ TEST(Supervisor, RanksOfAStartShareATokenThatNobodyElseCanRead) {
   EXPECT_EQ(lines(outcome.output).count("mode 400"), 2u) << outcome.output;
 }
 
-TEST(Supervisor, TheUsersTokenIsNotReplaced) {
+TEST(Launch, TheUsersTokenIsNotReplaced) {
   {
     const EnvironmentVariable token("ZERO_TOKEN", "the user's own one");
     EXPECT_EQ(run_launch(script(1, "echo $ZERO_TOKEN")).output, "the user's own one\n");
@@ -100,7 +100,7 @@ TEST(Supervisor, TheUsersTokenIsNotReplaced) {
   EXPECT_EQ(run_launch(script(1, "echo ${ZERO_TOKEN-none} $ZERO_TOKEN_FILE")).output, "none /home/me/token\n");
 }
 
-TEST(Supervisor, EqualLinesOnStandardErrorAreSaidOnce) {
+TEST(Launch, EqualLinesOnStandardErrorAreSaidOnce) {
   // The launcher stands still while the ranks speak, so that it hears them within the window in which equal lines are joined.
   const TemporaryFolder folder;
   LaunchOptions options = script(3, there(folder) + until_there({0, 1, 2}) + R"sh(
@@ -126,17 +126,17 @@ exit 2)sh");
   EXPECT_EQ(printed, 1) << outcome.errors;
 }
 
-TEST(Supervisor, ASingleRankIsNotPrefixed) {
+TEST(Launch, ASingleRankIsNotPrefixed) {
   const Outcome outcome = run_launch(script(1, "echo out; echo err >&2"));
   EXPECT_EQ(outcome.output, "out\n");
   EXPECT_EQ(outcome.errors, "err\n");
 }
 
-TEST(Supervisor, TheLastLineCountsWithoutItsNewline) {
+TEST(Launch, TheLastLineCountsWithoutItsNewline) {
   EXPECT_EQ(run_launch(script(1, "printf 'no newline'")).output, "no newline\n");
 }
 
-TEST(Supervisor, OneFailureEndsAllAndNamesTheRank) {
+TEST(Launch, OneFailureEndsAllAndNamesTheRank) {
   const TemporaryFolder folder;
   const Outcome outcome = run_launch(script(3, "echo pid $$; " + there(folder) + "[ $RANK = 1 ] || sleep 100; " +
                                                    until_there({0, 2}) + "echo broken >&2; exit 7"));
@@ -147,7 +147,7 @@ TEST(Supervisor, OneFailureEndsAllAndNamesTheRank) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Supervisor, ARankThatMayFailEndsNobody) {
+TEST(Launch, ARankThatMayFailEndsNobody) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(3, there(folder) + "if [ $RANK = 2 ]; then kill -9 $$; fi; " + until_gone(2) + "echo done");
@@ -159,13 +159,13 @@ TEST(Supervisor, ARankThatMayFailEndsNobody) {
   EXPECT_EQ(run_launch(options).status, 2) << "a refusal is everybody's";
 }
 
-TEST(Supervisor, ARankThatWasKilledIsNamedWithTheSignal) {
+TEST(Launch, ARankThatWasKilledIsNamedWithTheSignal) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 100"));
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9 (SIGKILL)"), std::string::npos) << outcome.errors;
 }
 
-TEST(Supervisor, RanksThatIgnoreSigtermAreKilledWithinASecond) {
+TEST(Launch, RanksThatIgnoreSigtermAreKilledWithinASecond) {
   // What the launcher itself waits is asserted; what a busy machine adds to it is not.
   EXPECT_LE(LaunchOptions{}.witness + LaunchOptions{}.grace, std::chrono::seconds(1));
   const TemporaryFolder folder;
@@ -177,7 +177,7 @@ TEST(Supervisor, RanksThatIgnoreSigtermAreKilledWithinASecond) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Supervisor, TheRankThatLostItsPeerIsAWitness) {
+TEST(Launch, TheRankThatLostItsPeerIsAWitness) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(2, there(folder) + "if [ $RANK = 0 ]; then echo 'rank 1: all_gather: closed' >&2; exit 3; fi; " +
@@ -190,12 +190,12 @@ TEST(Supervisor, TheRankThatLostItsPeerIsAWitness) {
   EXPECT_EQ(occurrences("rank 1: all_gather: closed", outcome.errors), 1) << outcome.errors;
 }
 
-TEST(Supervisor, ConfigurationAndFileErrorsKeepTheirStatus) {
+TEST(Launch, ConfigurationAndFileErrorsKeepTheirStatus) {
   EXPECT_EQ(run_launch(script(2, "exit 2")).status, 2);
   EXPECT_EQ(run_launch(script(2, "exit 4")).status, 4);
 }
 
-TEST(Supervisor, LastLinesAreTheLastTwenty) {
+TEST(Launch, LastLinesAreTheLastTwenty) {
   LaunchOptions options = script(2, "for i in $(seq 1 30); do echo line$i; done; exit $RANK");
   options.shown_ranks = {0};
   const Outcome outcome = run_launch(options);
@@ -205,7 +205,7 @@ TEST(Supervisor, LastLinesAreTheLastTwenty) {
   EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
 }
 
-TEST(Supervisor, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
+TEST(Launch, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
   // Each rank speaks after the one before it.
   const TemporaryFolder folder;
   LaunchOptions options = script(4, "cd " + folder.path().string() +
@@ -219,7 +219,7 @@ TEST(Supervisor, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
   EXPECT_EQ(occurrences("zero.stage", outcome.errors), 1) << outcome.errors;
 }
 
-TEST(Supervisor, OfAnErrorOfLibtorchItsFirstLineIsPrintedOnceByTheRankThatFailedFirst) {
+TEST(Launch, OfAnErrorOfLibtorchItsFirstLineIsPrintedOnceByTheRankThatFailedFirst) {
   const TemporaryFolder folder;
   const std::string of_four = R"sh(
 if [ $RANK != 2 ]; then echo 'zero train: rank 2: all_gather: it left' >&2; exit 3; fi
@@ -242,13 +242,13 @@ exit 3)sh";
   EXPECT_LE(count_lines(outcome.errors), 4) << outcome.errors;
 }
 
-TEST(Supervisor, WhatSoundsLikeAFailureIsShownWhereTheRankEndsWell) {
+TEST(Launch, WhatSoundsLikeAFailureIsShownWhereTheRankEndsWell) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then echo 'zero bench: slow' >&2; fi"));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.errors, "[rank 1] zero bench: slow\n");
 }
 
-TEST(Supervisor, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
+TEST(Launch, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched(script(2, "trap 'echo saved; exit 0' INT TERM; echo ready $RANK; while :; do sleep 0.02; done"));
     ASSERT_TRUE(launched.wait_for("ready 0\n") && launched.wait_for("ready 1\n"));
@@ -260,14 +260,14 @@ TEST(Supervisor, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
   }
 }
 
-TEST(Supervisor, AStopThatNobodySavedIsTheSignalsStatus) {
+TEST(Launch, AStopThatNobodySavedIsTheSignalsStatus) {
   Launched launched(script(1, "echo ready; sleep 100"));
   ASSERT_TRUE(launched.wait_for("ready"));
   launched.send(SIGTERM);
   EXPECT_EQ(launched.finish().status, 128 + SIGTERM);
 }
 
-TEST(Supervisor, ASecondSignalKills) {
+TEST(Launch, ASecondSignalKills) {
   Launched launched(script(1, "trap 'echo first' INT; echo ready pid $$; while :; do sleep 0.02; done"));
   ASSERT_TRUE(launched.wait_for("ready"));
   launched.send(SIGINT);
@@ -278,7 +278,7 @@ TEST(Supervisor, ASecondSignalKills) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Supervisor, UserSignalsReachTheRanksAndEndNothing) {
+TEST(Launch, UserSignalsReachTheRanksAndEndNothing) {
   Launched launched(script(1, "trap 'echo noted; exit 0' USR1; echo ready; while :; do sleep 0.02; done"));
   ASSERT_TRUE(launched.wait_for("ready"));
   launched.send(SIGUSR1);
@@ -287,7 +287,7 @@ TEST(Supervisor, UserSignalsReachTheRanksAndEndNothing) {
   EXPECT_NE(outcome.output.find("noted"), std::string::npos);
 }
 
-TEST(Supervisor, KilledItselfItLeavesNoRankAndNoGrandchild) {
+TEST(Launch, KilledItselfItLeavesNoRankAndNoGrandchild) {
   Launched launched(script(2, "sleep 100 & echo pid $! pid $$; echo ready $RANK; wait"));
   ASSERT_TRUE(launched.wait_for("ready 0\n") && launched.wait_for("ready 1\n"));
   launched.send(SIGKILL);
@@ -298,7 +298,7 @@ TEST(Supervisor, KilledItselfItLeavesNoRankAndNoGrandchild) {
   EXPECT_TRUE(all_gone(processes)) << outcome.output;
 }
 
-TEST(Supervisor, StoppedRanksAreEndedToo) {
+TEST(Launch, StoppedRanksAreEndedToo) {
   const TemporaryFolder folder;
   const Outcome outcome = run_launch(
       script(2, "echo pid $$; " + there(folder) + "if [ $RANK = 0 ]; then kill -STOP $$; fi; " + until_there({0}) +
@@ -308,7 +308,7 @@ TEST(Supervisor, StoppedRanksAreEndedToo) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Supervisor, RestartsAllSoOftenAsAsked) {
+TEST(Launch, RestartsAllSoOftenAsAsked) {
   LaunchOptions options = script(2, "echo try $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ]");
   options.max_restarts = 2;
   const Outcome outcome = run_launch(options);
@@ -318,7 +318,7 @@ TEST(Supervisor, RestartsAllSoOftenAsAsked) {
   EXPECT_EQ(run_launch(options).status, 3);
 }
 
-TEST(Supervisor, ABadConfigurationIsNotTriedAgain) {
+TEST(Launch, ABadConfigurationIsNotTriedAgain) {
   LaunchOptions options = script(1, "echo try; exit 2");
   options.max_restarts = 3;
   const Outcome outcome = run_launch(options);
@@ -337,7 +337,7 @@ LaunchOptions elastic(const std::string& text, int max_restarts, int min_ranks) 
 const std::string kThirdOfFourFails =
     "if [ $WORLD_SIZE = 4 ]; then [ $LOCAL_RANK != 2 ] || exit 9; sleep 100; fi; echo $RANK/$WORLD_SIZE";
 
-TEST(Supervisor, ARankThatKeepsFailingIsGivenUp) {
+TEST(Launch, ARankThatKeepsFailingIsGivenUp) {
   LaunchOptions options = elastic(kThirdOfFourFails + " $LOCAL_RANK/$LOCAL_WORLD_SIZE", 3, 2);
   options.progress = [](const MemoryFiles&) { return 40; };
   const Outcome outcome = run_launch(options);
@@ -350,7 +350,7 @@ TEST(Supervisor, ARankThatKeepsFailingIsGivenUp) {
       << outcome.errors;
 }
 
-TEST(Supervisor, NeverFewerThanMinRanks) {
+TEST(Launch, NeverFewerThanMinRanks) {
   for (const int min_ranks : {0, 4}) {
     const Outcome outcome = run_launch(elastic(kThirdOfFourFails, 3, min_ranks));
     EXPECT_EQ(outcome.status, 3);
@@ -359,7 +359,7 @@ TEST(Supervisor, NeverFewerThanMinRanks) {
   }
 }
 
-TEST(Supervisor, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
+TEST(Launch, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
   LaunchOptions options = elastic(kThirdOfFourFails, 3, 1);
   options.program_for = [](int world) -> WorldProgram {
     if (world == 3) throw ConfigError("batch", "8", "no multiple of 3", "");
@@ -374,7 +374,7 @@ TEST(Supervisor, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
       << outcome.errors;
 }
 
-TEST(Supervisor, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
+TEST(Launch, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
   LaunchOptions options = elastic(kThirdOfFourFails, 3, 2);
   options.program_for = [](int world) -> WorldProgram { throw ConfigError("world", std::to_string(world), "no", ""); };
   const Outcome outcome = run_launch(options);
@@ -385,7 +385,7 @@ TEST(Supervisor, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
   }
 }
 
-TEST(Supervisor, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
+TEST(Launch, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
   // Five descriptors a rank stand for processes here: a limit that this test may set.
   LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 100");
   options.max_restarts = 3;
@@ -404,7 +404,7 @@ TEST(Supervisor, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
   EXPECT_EQ(std::to_string(lines(outcome.output).size()), ranks[1]) << outcome.output;
 }
 
-TEST(Supervisor, EachAttemptIsAnotherGeneration) {
+TEST(Launch, EachAttemptIsAnotherGeneration) {
   LaunchOptions options =
       script(1, "echo $ZERO_GENERATION $TORCHELASTIC_RESTART_COUNT $ZERO_RUN_ID; [ $ZERO_GENERATION = 2 ]");
   options.max_restarts = 2;
@@ -414,7 +414,7 @@ TEST(Supervisor, EachAttemptIsAnotherGeneration) {
       << outcome.output;
 }
 
-TEST(Supervisor, OnlyShownRanksAreShownAndFailuresAlways) {
+TEST(Launch, OnlyShownRanksAreShownAndFailuresAlways) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(2, "echo from $RANK; echo err $RANK >&2; " + there(folder) + until_there({0, 1}) + "[ $RANK = 0 ]");
@@ -424,13 +424,13 @@ TEST(Supervisor, OnlyShownRanksAreShownAndFailuresAlways) {
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 1"), std::string::npos);
 }
 
-TEST(Supervisor, ManyRanksOnFewCoresWork) {
+TEST(Launch, ManyRanksOnFewCoresWork) {
   const Outcome outcome = run_launch(script(32, "echo $RANK"));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(lines(outcome.output).size(), 32u);
 }
 
-TEST(Supervisor, MuchOutputComesThroughWhole) {
+TEST(Launch, MuchOutputComesThroughWhole) {
   const Outcome outcome =
       run_launch(script(2, "i=0; while [ $i -lt 3000 ]; do echo abcdefghijklmnopqrstuvwxyz; i=$((i+1)); done"));
   const auto all = lines(outcome.output);
@@ -452,23 +452,23 @@ std::string on_a_terminal(const LaunchOptions& options) {
   return shown;
 }
 
-TEST(Supervisor, OnATerminalRankZeroHasItAndTheOthersHavePipes) {
+TEST(Launch, OnATerminalRankZeroHasItAndTheOthersHavePipes) {
   const std::string shown = on_a_terminal(script(2, "if [ -t 1 ]; then echo $RANK terminal; else echo $RANK pipe; fi"));
   EXPECT_NE(shown.find("0 terminal"), std::string::npos) << shown;
   EXPECT_NE(shown.find("[rank 1] 1 pipe"), std::string::npos) << shown;
 }
 
-TEST(Supervisor, OnATerminalNobodyReadsFromIt) {
+TEST(Launch, OnATerminalNobodyReadsFromIt) {
   // A rank that reads the terminal from the background would be stopped for ever.
   EXPECT_NE(on_a_terminal(script(1, "cat; echo end")).find("end"), std::string::npos);
 }
 
-TEST(Supervisor, AStoreOfAnOuterTorchrunIsNotUsed) {
+TEST(Launch, AStoreOfAnOuterTorchrunIsNotUsed) {
   const EnvironmentVariable store("TORCHELASTIC_USE_AGENT_STORE", "True");
   EXPECT_EQ(run_launch(script(1, "echo $TORCHELASTIC_USE_AGENT_STORE")).output, "False\n");
 }
 
-TEST(Supervisor, RanksAreBoundToSharesUnlessTold) {
+TEST(Launch, RanksAreBoundToSharesUnlessTold) {
   LaunchOptions options = script(1, "grep Cpus_allowed_list /proc/self/status");
   const auto cores = allowed_cores();
   options.ranks = static_cast<int>(cores.size());
@@ -479,13 +479,13 @@ TEST(Supervisor, RanksAreBoundToSharesUnlessTold) {
   EXPECT_FALSE(lines(run_launch(options).output).contains("Cpus_allowed_list:\t" + std::to_string(cores.front())));
 }
 
-TEST(Supervisor, AFailedRankEndsWhatItStarted) {
+TEST(Launch, AFailedRankEndsWhatItStarted) {
   const Outcome outcome = run_launch(script(1, "sleep 100 & echo pid $!; exit 1"));
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Supervisor, AfterARestartTheRunHasAnotherId) {
+TEST(Launch, AfterARestartTheRunHasAnotherId) {
   LaunchOptions options =
       script(1, "echo id $ZERO_RUN_ID name $TORCHELASTIC_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
   options.max_restarts = 1;
@@ -496,7 +496,7 @@ TEST(Supervisor, AfterARestartTheRunHasAnotherId) {
   for (const auto& line : tries) EXPECT_TRUE(line.ends_with("name job")) << line;
 }
 
-TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
+TEST(Launch, OnSeveralMachinesRanksCountOnFromTheNode) {
   LaunchOptions options = script(2, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK $ZERO_RUN_ID");
   options.nodes = 2;
   options.node_rank = 1;
@@ -506,7 +506,7 @@ TEST(Supervisor, OnSeveralMachinesRanksCountOnFromTheNode) {
             (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
 }
 
-TEST(Supervisor, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
+TEST(Launch, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
   LaunchOptions options = script(1, "echo $ZERO_RUN_ID");
   options.nodes = 2;
   options.master_address = "host0";
@@ -516,7 +516,7 @@ TEST(Supervisor, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
   EXPECT_EQ(run_launch(options).output, first);
 }
 
-TEST(Supervisor, OnSeveralMachinesTheIdStaysAfterARestartForOtherLaunchersCountOtherAttempts) {
+TEST(Launch, OnSeveralMachinesTheIdStaysAfterARestartForOtherLaunchersCountOtherAttempts) {
   LaunchOptions options = script(1, "echo $ZERO_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
   options.nodes = 2;
   options.master_port = 1234;
@@ -524,7 +524,7 @@ TEST(Supervisor, OnSeveralMachinesTheIdStaysAfterARestartForOtherLaunchersCountO
   EXPECT_EQ(lines(run_launch(options).output), (std::multiset<std::string>{"127.0.0.1-1234", "127.0.0.1-1234"}));
 }
 
-TEST(Supervisor, RanksKeepTheirLimitOfDescriptors) {
+TEST(Launch, RanksKeepTheirLimitOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit lower{.rlim_cur = before.rlim_cur / 2, .rlim_max = before.rlim_max};
@@ -533,7 +533,7 @@ TEST(Supervisor, RanksKeepTheirLimitOfDescriptors) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST(Supervisor, AProgramThatDoesNotExistIsSaidOnce) {
+TEST(Launch, AProgramThatDoesNotExistIsSaidOnce) {
   LaunchOptions options = script(2, "");
   options.program = {"/no/such/program"};
   const Outcome outcome = run_launch(options);

@@ -1,7 +1,7 @@
-// PhaseTimer: the seconds of a part of the engine, and those in which it waited for disk or link.
+// WorkTimer: the seconds of a part of the engine, and those in which it waited for disk or link.
 //
-//   PhaseTimer timer([&state] { return state.waited_seconds(); });
-//   { const PhaseTimer::Span span(timer); ... }     // counts when it ends; spans of one timer do not nest
+//   WorkTimer timer([&state] { return state.waited_seconds(); });
+//   { const WorkTimer::Span span(timer); ... }     // counts when it ends; spans of one timer do not nest
 //   timer.seconds() - timer.waited()                // what no transfer between tiers is to blame for
 //   timer.leave_out([&] { return seconds; });       // what is done meanwhile, and counted elsewhere
 //
@@ -15,10 +15,10 @@
 
 namespace zero {
 
-class PhaseTimer {
+class WorkTimer {
  public:
   using Waited = std::function<double()>;  // seconds so far
-  explicit PhaseTimer(Waited waited) : waited_so_far_(std::move(waited)) {}
+  explicit WorkTimer(Waited waited) : waited_so_far_(std::move(waited)) {}
 
   void leave_out(Waited elsewhere) { elsewhere_ = std::move(elsewhere); }
   double seconds() const { return seconds_; }
@@ -26,7 +26,7 @@ class PhaseTimer {
 
   class [[nodiscard]] Span {
    public:
-    explicit Span(PhaseTimer& timer)
+    explicit Span(WorkTimer& timer)
         : timer_(timer), begin_(timer.own_seconds()), waited_at_begin_(timer.waited_so_far_()) {}
     ~Span() {
       timer_.waited_ += timer_.waited_so_far_() - waited_at_begin_;
@@ -36,7 +36,7 @@ class PhaseTimer {
     Span& operator=(const Span&) = delete;
 
    private:
-    PhaseTimer& timer_;
+    WorkTimer& timer_;
     double begin_;
     double waited_at_begin_;
   };

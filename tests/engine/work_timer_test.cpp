@@ -1,16 +1,16 @@
-#include "zero/engine/phase_timer.h"
+#include "zero/engine/work_timer.h"
 
 #include <gtest/gtest.h>
 
 namespace zero {
 namespace {
 
-TEST(PhaseTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
+TEST(WorkTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
   double waited = 1;
-  PhaseTimer timer([&waited] { return waited; });
+  WorkTimer timer([&waited] { return waited; });
   EXPECT_EQ(timer.seconds(), 0);
   {
-    const PhaseTimer::Span span(timer);
+    const WorkTimer::Span span(timer);
     waited += 2;
   }
   waited += 4;
@@ -18,19 +18,19 @@ TEST(PhaseTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
   const double first = timer.seconds();
   EXPECT_GT(first, 0);
   {
-    const PhaseTimer::Span span(timer);
+    const WorkTimer::Span span(timer);
     waited += 8;
   }
   EXPECT_EQ(timer.waited(), 10);
   EXPECT_GT(timer.seconds(), first);
 }
 
-TEST(PhaseTimer, LeavesOutWhatIsCountedElsewhere) {
+TEST(WorkTimer, LeavesOutWhatIsCountedElsewhere) {
   double elsewhere = 0;
-  PhaseTimer timer([] { return 0.0; });
+  WorkTimer timer([] { return 0.0; });
   timer.leave_out([&elsewhere] { return elsewhere; });
   {
-    const PhaseTimer::Span span(timer);
+    const WorkTimer::Span span(timer);
     elsewhere = 1e6;
   }
   EXPECT_LT(timer.seconds(), -0.9e6);

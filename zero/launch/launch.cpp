@@ -1,4 +1,4 @@
-#include "zero/launch/supervisor.h"
+#include "zero/launch/launch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -94,9 +94,11 @@ std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const
 }
 
 std::string report_of(const Attempt& attempt, const LaunchOptions& options) {
-  if (!attempt.not_started()) return failure_report(attempt.ends(), options.nodes * options.ranks);
-  return fmt::format("zero launch: rank {} of {} could not be started: {}\n", attempt.not_started()->place,
-                     options.ranks, attempt.not_started()->error.what());
+  const int world = options.nodes * options.ranks;
+  if (!attempt.not_started()) return failure_report(attempt.ends(), world);
+  return fmt::format("zero launch: rank {} of {} could not be started: {}\n",
+                     options.node_rank * options.ranks + attempt.not_started()->place, world,
+                     attempt.not_started()->error.what());
 }
 
 // Asked to save and end, and it could not save.

@@ -1,4 +1,4 @@
-// The launcher: starts the ranks of a program on this machine, watches them, and ends all when one fails.
+// launch(): starts the ranks of a program on this machine, watches them, and ends all when one fails.
 //
 //   return launch({.program = {"./train", "config.toml"}, .ranks = 4});
 //
