@@ -102,7 +102,7 @@ TEST_F(TimelineOfRun, IsOfTheFourthStepWhereNoneIsAskedFor) {
   for (const int rank : {0, 1})
     for (const char* phase : {"forward", "backward", "step"}) EXPECT_EQ(count(trace(), phase, rank), 1) << phase;
   EXPECT_EQ(count(trace(), "evaluate"), 0) << "that is behind the third step";
-  EXPECT_LT(std::filesystem::file_size(folder_.path() / "run/timeline.json"), 1 << 16);
+  EXPECT_LT(std::filesystem::file_size(folder_.path() / "run/timeline.json"), 1U << 16);
 }
 
 TEST_F(TimelineOfRun, OfARunBeforeIsGoneWhereServersHaveNone) {

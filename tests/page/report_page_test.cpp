@@ -39,7 +39,8 @@ TEST(ReportPage, HoldsTheCurvesOfItsRuns) {
 TEST(ReportPage, SaysWhatUtilizationIsToldAgainstWhereThereAreSeveralRuns) {
   const RunOnDisk a("a", {.peak_flops = 4e10}), b("b", {.peak_flops = 2e10});
   const auto utilization = [](const std::vector<RecordedRun>& runs) {
-    for (const Json& figure : runs_in(report_page(runs, "today"))["figures"])
+    const Json json = runs_in(report_page(runs, "today"));
+    for (const Json& figure : json["figures"])
       if (figure["key"] == "utilization") return figure;
     return Json();
   };
