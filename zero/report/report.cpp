@@ -10,6 +10,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
+#include "zero/memory/transfer.h"
 #include "zero/report/predicted_json.h"
 #include "zero/report/same_configuration.h"
 #include "zero/report/wrapped.h"
