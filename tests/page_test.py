@@ -430,6 +430,44 @@ class Page(unittest.TestCase):
         self.assertIn("Between servers and workers, a step", found["charts"])
         self.assertEqual(self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3")
 
+    def test_a_sign_says_what_is_better_and_no_colour(self):
+        found = self.look([write_run(self.root / "fast", 50, 0.1, 1), write_run(self.root / "slow", 50, 0.3, 1)], """
+            const row = [...one("table").querySelectorAll("tr")].find((line) => line.textContent.startsWith("time of a step"));
+            found.change = row.querySelector("small").textContent;
+            found.colors = all("table small.better, table small.worse").map((node) => getComputedStyle(node).color === getComputedStyle(document.body).color);
+            found.said = one("main section p").textContent;""")
+        self.assertEqual(found["change"], "x 3 ▼")
+        self.assertTrue(found["colors"] and all(found["colors"]), found)
+        self.assertIn("▲ is better, ▼ is worse", found["said"])
+
+    def test_a_point_alone_stands_behind_the_steps_before_it(self):
+        found = self.look([write_run(self.root / "run", 200, 0.1, 1)], """
+            const svg = view.charts.find((chart) => chart.title === "Perplexity").root.querySelector("svg");
+            found.steps = [...svg.querySelectorAll('text[text-anchor="middle"]:not(.glyph)')].map((node) => Number(node.textContent));""")
+        self.assertEqual((found["steps"][0], found["steps"][-1]), (0, 200))
+
+    def test_a_few_runs_have_charts_of_their_own_on_one_scale(self):
+        runs = [self.of_large_numbers("one"), self.of_large_numbers("other")]
+        lines = [json.loads(line) for line in (runs[1] / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "memory_bytes" in line:
+                line["memory_bytes"] = {tag: 4 * value for tag, value in line["memory_bytes"].items()}
+        (runs[1] / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        looks = """
+            const own = view.charts.filter((chart) => chart.title.includes(": "));
+            found.titles = own.map((chart) => chart.title);
+            found.names = own.map((chart) => [...chart.root.querySelectorAll(".legend span")].map((node) => node.textContent));
+            found.scales = own.map((chart) => [...chart.root.querySelectorAll('text[text-anchor="end"]')].map((node) => node.textContent).join(" "));
+            found.runs = own.map((chart) => [...new Set([...chart.root.querySelectorAll("[data-run]")].map((node) => node.dataset.run))].join());"""
+        found = self.look(runs, looks)
+        self.assertEqual(found["titles"], ["Time of a step, by phase: one", "Time of a step, by phase: other",
+                                           "Memory on the device: one", "Memory on the device: other"])
+        self.assertEqual(found["names"][0], ["forward", "backward", "update"])
+        self.assertEqual(found["names"][3], ["total", "parameter", "gradient", "moment"])
+        self.assertEqual(found["scales"][2], found["scales"][3])
+        self.assertEqual(found["runs"], ["0", "1", "0", "1"])
+        self.assertEqual(self.look([write_run(self.root / f"run{i}", 20, 0.1, 1) for i in range(5)], looks)["titles"], [])
+
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)
         found = self.look([run], """

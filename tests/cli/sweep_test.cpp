@@ -25,6 +25,8 @@ TEST_F(Sweep, TrainsEachCombinationOnceAndSetsThemSideBySide) {
   EXPECT_TRUE(says(first.output, "\nstage-3_ranks-2  ")) << first.output;
   for (const char* column : {"val_loss", "a step", "a second", "utilization", "device", "sent a step"})
     EXPECT_TRUE(says(first.output, std::string("  ") + column)) << column;
+  EXPECT_TRUE(says(first.output, "\nutilization: against the fastest matrix product that one of these runs probed"))
+      << first.output;
   EXPECT_TRUE(says(first.output, "grid/report.html: 4 runs side by side")) << first.output;
   const auto hash_of = [&](const std::string& run) {
     return nlohmann::json::parse(folder_.read("grid/" + run + "/report.json")).at("parameters_sha256");

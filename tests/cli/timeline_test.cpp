@@ -96,9 +96,22 @@ TEST_F(TimelineOfRun, HasTheWaitForDataAndOneForwardAMicroBatch) {
   EXPECT_EQ(count(trace(), "step"), 3);
 }
 
-TEST_F(TimelineOfRun, IsNotThereUnlessItIsAskedFor) {
-  const Ran ran = train("--run.timeline ''");
+TEST_F(TimelineOfRun, IsOfTheFourthStepWhereNoneIsAskedFor) {
+  const Ran ran = train("-n 2 --run.timeline ''");
   EXPECT_EQ(ran.output.find("timeline"), std::string::npos);
+  for (const int rank : {0, 1})
+    for (const char* phase : {"forward", "backward", "step"}) EXPECT_EQ(count(trace(), phase, rank), 1) << phase;
+  EXPECT_EQ(count(trace(), "evaluate"), 0) << "that is behind the third step";
+  EXPECT_LT(std::filesystem::file_size(folder_.path() / "run/timeline.json"), 1U << 16);
+}
+
+TEST_F(TimelineOfRun, OfARunBeforeIsGoneWhereServersHaveNone) {
+  folder_.write("c.toml",
+                "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"
+                "[train]\nsteps = 5\nbatch = 2\neval_batches = 1\n[run]\nthreads = 1\n");
+  train("-n 2");
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "run/timeline.json"));
+  train("-n 2 --sync.servers 1 --overwrite");
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run/timeline.json"));
 }
 

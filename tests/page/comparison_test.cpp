@@ -1,6 +1,8 @@
 #include "zero/page/comparison.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -68,6 +70,80 @@ TEST_F(ComparisonTest, JsonHasFiguresByRunAndKeysThatDiffer) {
   EXPECT_TRUE(json["runs"][1]["figures"]["utilization"].is_null());
   EXPECT_EQ(json["runs"][1]["done"], false);
   EXPECT_EQ(json["differing_keys"]["zero.stage"][1], "3");
+}
+
+// The utilization of runs that `zero train` recorded, side by side, and what is said of it.
+class UtilizationTest : public testing::Test {
+ protected:
+  ComparedFigure of(const std::vector<RunContents>& contents) {
+    std::vector<RecordedRun> runs;
+    for (const RunContents& its : contents) {
+      folders_.push_back(std::make_unique<RunOnDisk>(fmt::format("run-{}", folders_.size()), its));
+      runs.push_back(read_run(folders_.back()->folder()));
+    }
+    comparison_ = compare(runs);
+    return *std::ranges::find(comparison_.figures, "utilization", &ComparedFigure::key);
+  }
+  static constexpr const char* kHighest = "against the fastest matrix product that one of these runs probed";
+
+  std::vector<std::unique_ptr<RunOnDisk>> folders_;
+  Comparison comparison_;
+};
+
+TEST_F(UtilizationTest, OfStepsThatTakeAsLongIsTheSame) {
+  const ComparedFigure both = of({{.utilization = 0.25, .peak_flops = 4e10}, {.utilization = 0.5, .peak_flops = 2e10}});
+  EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "the other run saw what the machine can do";
+  EXPECT_EQ(format_change(both, 1), "=");
+}
+
+TEST_F(UtilizationTest, OfSlowerStepsIsLessWhateverTheirRunProbed) {
+  const ComparedFigure both = of({{.step_seconds = 0.2, .utilization = 0.25, .peak_flops = 4e10},
+                                  {.step_seconds = 0.25, .utilization = 0.4, .peak_flops = 2e10}});
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.2);
+  EXPECT_EQ(format_change(both, 1), "-20%");
+}
+
+TEST_F(UtilizationTest, IsToldAgainstThePeakOfARankWhereRunsHaveOthersInNumber) {
+  const ComparedFigure both =
+      of({{.utilization = 0.4, .peak_flops = 3e10, .world = 1}, {.utilization = 0.3, .peak_flops = 8e10, .world = 2}});
+  EXPECT_DOUBLE_EQ(*both.values[0], 0.3);
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.3);
+}
+
+TEST_F(UtilizationTest, OfRanksThatShareCoresIsToldAgainstWhatRanksReachedTogether) {
+  const ComparedFigure both =
+      of({{.utilization = 0.25, .peak_flops = 4e10, .world = 2}, {.utilization = 0.3, .peak_flops = 3e10, .world = 4}});
+  EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.225) << "two cores do not twice as much for four ranks";
+}
+
+TEST_F(UtilizationTest, OfAnotherMachineOtherThreadsOrAnotherDeviceIsItsOwn) {
+  const RunContents first{.utilization = 0.25, .peak_flops = 4e10};
+  for (const RunContents& other : {RunContents{.utilization = 0.5, .peak_flops = 2e10, .host = "other"},
+                                   RunContents{.utilization = 0.5, .peak_flops = 2e10, .threads = 2},
+                                   RunContents{.utilization = 0.5, .peak_flops = 2e10, .device = "cuda"}})
+    EXPECT_DOUBLE_EQ(*of({first, other}).values[1], 0.5) << other.host << other.threads << other.device;
+}
+
+TEST_F(UtilizationTest, OfARunAloneAndOfAnEarlierReportIsItsOwn) {
+  const RunContents recorded{.utilization = 0.25, .peak_flops = 2e10}, fast{.utilization = 0.2, .peak_flops = 4e10},
+      earlier{.utilization = 0.5};
+  EXPECT_DOUBLE_EQ(*of({recorded}).values[0], 0.25);
+  EXPECT_EQ(of({recorded}).note, "");
+  const ComparedFigure all = of({fast, recorded, earlier});
+  EXPECT_DOUBLE_EQ(*all.values[1], 0.125);
+  EXPECT_DOUBLE_EQ(*all.values[2], 0.5);
+  EXPECT_NE(all.note.find("; a run whose report has no peak_flops, against its own probe"), std::string::npos);
+  EXPECT_NE(of({earlier, earlier}).note.find("against each run's own probe"), std::string::npos);
+}
+
+TEST_F(UtilizationTest, IsSaidToBeToldAgainstTheHighestPeak) {
+  const ComparedFigure both = of({{.peak_flops = 4e10}, {.peak_flops = 2e10}});
+  EXPECT_TRUE(both.note.starts_with(kHighest)) << both.note;
+  EXPECT_EQ(both.note.find("own"), std::string::npos);
+  EXPECT_NE(to_text(comparison_).find(fmt::format("\nutilization: {}", kHighest)), std::string::npos);
+  EXPECT_EQ(to_json(comparison_)["notes"], (nlohmann::ordered_json{{"utilization", both.note}}));
 }
 
 TEST(ComparisonFormat, ChangesAreFromTheFirstRun) {

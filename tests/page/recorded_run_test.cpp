@@ -88,6 +88,34 @@ TEST(RecordedRun, ItsRanksAreCountedByWhatTheyDo) {
   EXPECT_EQ(ran_on(R"({"world": "many", "served": 3})"), "");
 }
 
+TEST(RecordedRun, WhereNoTimelineWasAskedForTheSmallOneIsThere) {
+  const RunOnDisk folder("a");
+  folder.write("timeline.json", "{\"traceEvents\": []}");
+  folder.write("config.toml", "[run]\ntimeline = \"\"\n");
+  EXPECT_TRUE(read_run(folder.folder()).timeline);
+  folder.write("config.toml", "[run]\ntimeline = \"other.json\"\n");
+  EXPECT_FALSE(read_run(folder.folder()).timeline);
+}
+
+TEST(RecordedRun, ThePeakOfItsRanksIsReadWithTheMachineThatItIsOf) {
+  const RunOnDisk folder("a", {.peak_flops = 4e10});
+  const RunFigures figures = read_run(folder.folder()).figures;
+  EXPECT_EQ(figures.peak_flops, 4e10);
+  EXPECT_EQ(figures.num_computing, 2);
+  EXPECT_EQ(figures.probed_on, "vm, , threads: 1");
+  folder.write("report.json",
+               R"({"peak_flops": 3e10, "host": "vm", "threads": 1, "world": 1, "served": {"workers": 3}})");
+  EXPECT_EQ(read_run(folder.folder()).figures.num_computing, 3) << "workers compute";
+  for (const char* report : {R"({"peak_flops": "many", "host": "vm", "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "host": "vm", "world": 1})",
+                             R"({"peak_flops": 0, "host": "vm", "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "host": "vm", "threads": 1, "world": 0})"}) {
+    folder.write("report.json", report);
+    EXPECT_FALSE(read_run(folder.folder()).figures.peak_flops) << report;
+  }
+}
+
 TEST(RecordedRun, CheckpointsInTheFolderAreEvents) {
   const RunOnDisk folder("a");
   std::filesystem::create_directories(folder.folder() / "checkpoints" / "step-00000010");

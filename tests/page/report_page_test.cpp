@@ -36,6 +36,20 @@ TEST(ReportPage, HoldsTheCurvesOfItsRuns) {
   EXPECT_EQ(json["runs"][0]["balance"][1], (Json{"sent a step (plan)", "2.93 KiB", "2.93 KiB", "="}));
 }
 
+TEST(ReportPage, SaysWhatUtilizationIsToldAgainstWhereThereAreSeveralRuns) {
+  const RunOnDisk a("a", {.peak_flops = 4e10}), b("b", {.peak_flops = 2e10});
+  const auto utilization = [](const std::vector<RecordedRun>& runs) {
+    const Json json = runs_in(report_page(runs, "today"));
+    for (const Json& figure : json["figures"])
+      if (figure["key"] == "utilization") return figure;
+    return Json();
+  };
+  const Json both = utilization({read_run(a.folder()), read_run(b.folder())});
+  EXPECT_EQ(both["texts"], (Json{"25%", "12.5%"}));
+  EXPECT_NE(both["note"].get<std::string>().find("on the same machine"), std::string::npos);
+  EXPECT_EQ(utilization({read_run(b.folder())})["note"], "");
+}
+
 TEST(ReportPage, NothingThatARunSaysBecomesMarkup) {
   const std::string evil = "</script><script>alert(1)</script><!--";
   const RunOnDisk folder("<b>@SCRIPT@", {.command = evil});

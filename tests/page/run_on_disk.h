@@ -20,6 +20,11 @@ struct RunContents {
   double step_seconds = 0.2;
   int stage = 3;
   std::string command = "zero train c.toml";
+  double utilization = 0.25;
+  double peak_flops = 0;  // of both ranks; 0: the report has none
+  std::string host = "vm";
+  int world = 2, threads = 1;
+  std::string device = "cpu";
   std::string more_lines;  // of metrics.jsonl, behind the others
 };
 
@@ -38,8 +43,8 @@ class RunOnDisk {
  public:
   explicit RunOnDisk(const std::string& name, const RunContents& contents = {}) : path_(parent_.path() / name) {
     write("config.toml", fmt::format("[train]\nsteps = {}\n\n[zero]\nstage = {}\n\n[run]\ndir = \"{}\"\ntimeline = "
-                                     "\"timeline.json\"\n",
-                                     contents.steps, contents.stage, name));
+                                     "\"timeline.json\"\ndevice = \"{}\"\n",
+                                     contents.steps, contents.stage, name, contents.device));
     write("plan.txt",
           "plan: gpt2\n"
           "  a rank     parameter    gradient      master      moment       total     formula |       sends\n"
@@ -63,7 +68,7 @@ class RunOnDisk {
  private:
   static std::string report(const RunContents& c) {
     return fmt::format(
-        R"({{"model": "gpt2", "num_parameters": 834304, "world": 2, "stage": {0}, "dtype": "fp32", "steps": {1}, )"
+        R"({{"model": "gpt2", "num_parameters": 834304, "world": {5}, "stage": {0}, "dtype": "fp32", "steps": {1}, )"
         R"("losses": [4.9, 3.0], "val_loss": 3.125, "step_s_median": {2}, "tokens_per_second": {3}, )"
         R"("memory_bytes": [{{"parameter": 1000, "gradient": 1000, "moment": 2000, "gathered": 500, "total": 4500}}, )"
         R"({{"parameter": 1024, "gradient": 1024, "moment": 2048, "gathered": 512, "total": 4608}}], )"
@@ -72,8 +77,9 @@ class RunOnDisk {
         R"("profile": {{"forward_seconds": 0.1, "backward_seconds": 0.05, "update_seconds": 0.01, "exposed_seconds": 0}}, )"
         R"("predicted": {{"seconds": 0.25, "bound": "compute", "forward": {{"seconds": 0.15}}, )"
         R"("backward": {{"seconds": 0.1}}, "update": {{"seconds": 0.0}}}}, "skipped_steps": 0, "rewinds": 0, )"
-        R"("utilization": 0.25, "host": "vm", "command": "{4}"}})",
-        c.stage, c.steps, c.step_seconds, 100 / c.step_seconds, c.command);
+        R"("utilization": {6}, {7}"threads": {8}, "host": "{9}", "command": "{4}"}})",
+        c.stage, c.steps, c.step_seconds, 100 / c.step_seconds, c.command, c.world, c.utilization,
+        c.peak_flops > 0 ? fmt::format("\"peak_flops\": {}, ", c.peak_flops) : "", c.threads, c.host);
   }
 
   TemporaryFolder parent_;

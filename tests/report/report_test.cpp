@@ -78,6 +78,8 @@ TEST(Report, HasEveryKeyOfTheContract) {
                           "formula",
                           "transport",
                           "threads",
+                          "flops_per_step",
+                          "peak_flops",
                           "utilization",
                           "utilization_is",
                           "date",
@@ -277,7 +279,10 @@ TEST(Report, StartupIsTheSlowestRanks) {
 
 TEST(Report, UtilizationIsOfAllRanksTogether) {
   // 3e9 operations in 0.3 s on two ranks of 1e10 a second.
-  EXPECT_DOUBLE_EQ(json::parse(to_json(some_report()))["utilization"], 0.5);
+  const auto report = json::parse(to_json(some_report()));
+  EXPECT_EQ(report["flops_per_step"], 3e9);
+  EXPECT_EQ(report["peak_flops"], 2e10);
+  EXPECT_DOUBLE_EQ(report["utilization"], 0.5);
 }
 
 TEST(Report, LossBitsAreTheFloats) {

@@ -72,6 +72,40 @@ TEST_F(StepTimelineTest, WithoutAFileThereIsNone) {
   EXPECT_EQ(folder_.num_files(), 0u);
 }
 
+TEST_F(StepTimelineTest, OneThatNobodyAskedForIsOfTheStepBehindTheWarmUp) {
+  EXPECT_EQ(run(2, 10, {.file = "t.json", .steps = 3, .asked = false}), (std::vector<int>{3, 3}));
+  EXPECT_EQ(names(0), std::vector<std::string>{"update 3"});
+}
+
+TEST_F(StepTimelineTest, OneThatNobodyAskedForIsOfTheLastStepOfAShortRun) {
+  EXPECT_EQ(run(1, 2, {.file = "t.json", .asked = false}), std::vector<int>{1});
+  EXPECT_EQ(names(0), std::vector<std::string>{"update 1"});
+}
+
+TEST_F(StepTimelineTest, OneThatNobodyAskedForIsLeftOutWhereARankHasTooManySpans) {
+  const auto spans_on_rank_1 = [&](std::int64_t number) {
+    run_ranks(2, [&](World& world) {
+      StepTimeline timeline({.file = "t.json", .asked = false}, 1, world, folder_.path());
+      timeline.begin_step(0);
+      for (std::int64_t i = 0; i < (world.rank() == 1 ? number : 1); ++i) {
+        const TimedSpan span(timeline.recorder(), Activity::kUpdate);
+      }
+      EXPECT_EQ(timeline.end_step(0), number <= TimelineOptions::kMostUnasked / 2);
+    });
+    return folder_.num_files();
+  };
+  EXPECT_EQ(spans_on_rank_1(TimelineOptions::kMostUnasked / 2 + 1), 0u);
+  EXPECT_EQ(spans_on_rank_1(TimelineOptions::kMostUnasked / 2), 1u);
+}
+
+TEST_F(StepTimelineTest, ARunGoesOnWithoutOneThatNobodyAskedFor) {
+  run_ranks(1, [&](World& world) {
+    StepTimeline timeline({.file = "t.json", .asked = false}, 1, world, folder_ / "gone");
+    timeline.begin_step(0);
+    EXPECT_NO_THROW(timeline.end_step(0));
+  });
+}
+
 TEST_F(StepTimelineTest, RemovesTheOneOfARunBefore) {
   folder_.write("t.json", "old");
   folder_.write("other.json", "kept");

@@ -139,6 +139,7 @@ void print_table(const page::Comparison& comparison) {
       return page::format_figure(figure.unit, figure.values[run]);
     });
   }
+  fmt::print("{}", page::notes_text(comparison));
 }
 
 void compare_all(const std::vector<SweepRun>& runs, const fs::path& dir) {

@@ -195,8 +195,8 @@ constexpr std::array kOptions{
     Option{"comm.outer_topk", at<&Config::comm, &CommConfig::outer_topk>, kShareOfAll, kFree, "share of the elements that outer_wire topk sends, of each block of 1,024"},
 
     Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny, kFree, "folder of the run: configuration, metrics, report, weights, checkpoints"},
-    Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: none"},
-    Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline, from the second step on"},
+    Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny, kFree, "file in the run folder for a Chrome trace of each rank's work, such as \"timeline.json\"; empty: a small one of one step, in timeline.json"},
+    Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive, kFree, "steps of the timeline that run.timeline names, from the second step on"},
     Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny, kFree, "write event files for TensorBoard into the folder tensorboard of the run folder"},
     Option{"run.device", at<&Config::run, &RunConfig::device>, kAny, kFree, "device on which the model computes, and in whose memory its units lie: cpu; cuda: a GPU of NVIDIA, each rank of a machine one of its own in turn; cuda:1: the second GPU, for all ranks; auto: as cuda where GPU, driver, plug-in and a torch with CUDA are there, else cpu. One GPU was tried, an H200: docs/gpu.md says what has not run, and what does not work there"},
     Option{"run.deterministic", at<&Config::run, &RunConfig::deterministic>, kAny, kFree, "on a GPU, use operators with the same bits in each run alone, and end the run at one that has no such form. On a CPU all runs have the same bits anyway"},

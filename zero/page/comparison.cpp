@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -61,6 +62,40 @@ std::string label_of(const FigureRow& row, std::span<const RecordedRun> runs) {
   return std::ranges::none_of(runs, has_tokens) ? "rows a second" : "tokens or rows a second";
 }
 
+constexpr const char* kAgainstHighest =
+    "against the fastest matrix product that one of these runs probed on the same machine, device and number of "
+    "threads";
+constexpr const char* kWithoutPeak = "; a run whose report has no peak_flops, against its own probe";
+constexpr const char* kAgainstOwn =
+    "against each run's own probe, as no report has peak_flops: runs whose steps take as long may differ in it";
+
+// Of the runs that were probed alike. Ranks may share cores: more of them do not reach as much more together.
+struct HighestPeak {
+  double of_a_rank = 0, together = 0;
+  double of(double ranks) const { return std::min(ranks * of_a_rank, together); }
+};
+
+void tell_against_highest_peak(std::span<const RecordedRun> runs, ComparedFigure& utilization) {
+  std::map<std::string_view, HighestPeak> highest;
+  for (const RecordedRun& run : runs) {
+    if (!run.figures.peak_flops) continue;
+    HighestPeak& peak = highest[run.figures.probed_on];
+    peak.of_a_rank = std::max(peak.of_a_rank, *run.figures.peak_flops / run.figures.num_computing);
+    peak.together = std::max(peak.together, *run.figures.peak_flops);
+  }
+  bool lacks_one = false;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunFigures& figures = runs[i].figures;
+    if (!utilization.values[i]) continue;
+    if (figures.peak_flops)
+      *utilization.values[i] *= *figures.peak_flops / highest[figures.probed_on].of(figures.num_computing);
+    else
+      lacks_one = true;
+  }
+  utilization.note = highest.empty() ? kAgainstOwn : kAgainstHighest;
+  if (lacks_one && !highest.empty()) utilization.note += kWithoutPeak;
+}
+
 using Cells = std::vector<std::string>;
 
 std::string aligned(const std::vector<Cells>& lines) {
@@ -90,10 +125,11 @@ Comparison compare(std::span<const RecordedRun> runs) {
     for (const auto& [key, ignored] : run.configuration) keys.insert(key);
   }
   for (const FigureRow& row : kFigures) {
-    ComparedFigure figure{row.key, label_of(row, runs), row.unit, row.better, {}};
+    ComparedFigure figure{row.key, label_of(row, runs), row.unit, row.better, {}, {}};
     for (const RecordedRun& run : runs) figure.values.push_back(run.figures.*row.figure);
-    if (std::ranges::any_of(figure.values, [](const auto& value) { return value.has_value(); }))
-      out.figures.push_back(std::move(figure));
+    if (std::ranges::none_of(figure.values, [](const auto& value) { return value.has_value(); })) continue;
+    if (row.figure == &RunFigures::utilization && runs.size() > 1) tell_against_highest_peak(runs, figure);
+    out.figures.push_back(std::move(figure));
   }
   keys.erase("run.dir");
   for (const std::string& key : keys) {
@@ -139,6 +175,13 @@ std::string format_change(const ComparedFigure& figure, std::size_t run) {
                                       : fmt::format("{:+.0f}%", 100 * (ratio - 1));
 }
 
+std::string notes_text(const Comparison& comparison) {
+  std::string text;
+  for (const ComparedFigure& figure : comparison.figures)
+    if (!figure.note.empty()) text += fmt::format("{}: {}\n", figure.label, figure.note);
+  return text;
+}
+
 std::string to_text(const Comparison& comparison) {
   const std::size_t num_runs = comparison.names.size();
   std::vector<Cells> lines{{""}};
@@ -155,7 +198,7 @@ std::string to_text(const Comparison& comparison) {
     }
     lines.push_back(std::move(cells));
   }
-  std::string text = aligned(lines);
+  std::string text = aligned(lines) + notes_text(comparison);
   lines.clear();
   for (const ComparedKey& key : comparison.keys) {
     if (!key.differs) continue;
@@ -170,7 +213,7 @@ std::string to_text(const Comparison& comparison) {
 
 nlohmann::ordered_json to_json(const Comparison& comparison) {
   using Json = nlohmann::ordered_json;
-  Json json{{"runs", Json::array()}, {"differing_keys", Json::object()}};
+  Json json{{"runs", Json::array()}, {"notes", Json::object()}, {"differing_keys", Json::object()}};
   for (std::size_t run = 0; run < comparison.names.size(); ++run) {
     Json values = Json::object();
     for (const ComparedFigure& figure : comparison.figures)
@@ -178,6 +221,8 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
     json["runs"].push_back(
         {{"name", comparison.names[run]}, {"done", bool(comparison.done[run])}, {"figures", std::move(values)}});
   }
+  for (const ComparedFigure& figure : comparison.figures)
+    if (!figure.note.empty()) json["notes"][figure.key] = figure.note;
   for (const ComparedKey& key : comparison.keys)
     if (key.differs) json["differing_keys"][key.key] = key.values;
   return json;

@@ -157,7 +157,7 @@ int verdict(const ComparedFigure& figure, std::size_t run) {
 }
 
 OrderedJson figure_json(const ComparedFigure& figure) {
-  OrderedJson json{{"key", figure.key}, {"label", figure.label}};
+  OrderedJson json{{"key", figure.key}, {"label", figure.label}, {"note", figure.note}};
   for (std::size_t run = 0; run < figure.values.size(); ++run) {
     json["texts"].push_back(format_figure(figure.unit, figure.values[run]));
     json["changes"].push_back(format_change(figure, run));

@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMostPlanBytes = 1 << 20;
+constexpr const char* kUnaskedTimeline = "timeline.json";  // where run.timeline is empty
 
 std::string text_if_there(const fs::path& path) {
   std::error_code missing;
@@ -126,8 +127,8 @@ RecordedRun read_run(const fs::path& folder) {
   add_metrics(run.metrics, run.figures);
   add_memory(run);
   add_checkpoints(run);
-  if (const std::string file = unquoted(run.configuration, "run.timeline"); !file.empty())
-    run.timeline = read_timeline(folder / file);
+  const std::string timeline = unquoted(run.configuration, "run.timeline");
+  run.timeline = read_timeline(folder / (timeline.empty() ? kUnaskedTimeline : timeline));
   note_what_is_missing(run);
   return run;
 }

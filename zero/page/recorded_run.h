@@ -44,9 +44,12 @@ struct PhaseTimes {
 struct RunFigures {
   using Figure = std::optional<double>;
   Figure steps, loss, val_loss, best_val_loss, accuracy, perplexity;
-  Figure units_per_second;  // tokens, or rows
-  Figure step_seconds;      // the median
-  Figure utilization;
+  Figure units_per_second;                    // tokens, or rows
+  Figure step_seconds;                        // the median
+  Figure utilization;                         // against the run's own peak_flops
+  Figure peak_flops;                          // of all ranks that compute, together, probed at the end of the run
+  double num_computing = 0;                   // those ranks, where peak_flops is known
+  std::string probed_on;                      // there, too: what a probe depends on (machine, device, threads)
   Figure device_peak, host_peak, disk_bytes;  // of the rank that holds most
   Figure sent_bytes, disk_moved, link_moved;  // a step, of the rank that moves most; disk and link both ways
   Figure exposed_seconds;                     // a step

@@ -106,6 +106,36 @@ void add_figures_of(const Json& report, RunFigures& figures) {
   figures.sent_planned = figure(part(report, "planned_sent_bytes"));
 }
 
+// The ranks that compute: report.json's world is of those that hold states, of a run with servers these alone.
+Figure computing_ranks(const Json& report) {
+  const Figure workers = figure(part(part(report, "served"), "workers"));
+  return workers ? workers : figure(part(report, "world"));
+}
+
+// What a rank's probe of matrix products depends on; empty where the report does not tell.
+std::string probed_on(const Json& report, const ConfigurationKeys& keys) {
+  const auto key = [&](std::string_view name) {
+    const auto found = keys.find(name);
+    return found == keys.end() ? "" : found->second;
+  };
+  const std::string host = words(part(report, "host")), threads = words(part(report, "threads"));
+  if (host.empty() || threads.empty()) return "";
+  std::string text = fmt::format("{}, {}, threads: {}", host, words(part(report, "processor")), threads);
+  const std::string device = key("run.device");
+  if (!device.empty() && device != "\"cpu\"")  // a GPU's products are in the model's type
+    text += fmt::format(", {} {} {}", device, key("train.dtype"), key("train.matmul"));
+  return text;
+}
+
+void add_probe(const Json& report, RecordedRun& run) {
+  const Figure peak = figure(part(report, "peak_flops")), ranks = computing_ranks(report);
+  const std::string where = probed_on(report, run.configuration);
+  if (!peak || *peak <= 0 || !ranks || *ranks < 1 || where.empty()) return;
+  run.figures.peak_flops = peak;
+  run.figures.num_computing = *ranks;
+  run.figures.probed_on = where;
+}
+
 std::string count_in_words(const Json& json) {
   const Figure count = figure(json);
   return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count)) : "";
@@ -156,6 +186,7 @@ void read_report(const std::filesystem::path& path, RecordedRun& run) {
   }
   run.done = true;
   add_figures_of(report, run.figures);
+  add_probe(report, run);
   add_tier(report, "device", "memory_bytes", run.figures.device_peak, run);
   add_tier(report, "host", "host_memory_bytes", run.figures.host_peak, run);
   add_tier(report, "disk", "disk_bytes", std::nullopt, run);

@@ -10,6 +10,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/seconds.h"
+#include "zero/memory/transfer.h"
 #include "zero/report/predicted_json.h"
 #include "zero/report/same_configuration.h"
 #include "zero/report/wrapped.h"
@@ -31,8 +32,8 @@ Json memory_json(const MemoryCount& count, std::int64_t total) {
 }
 
 constexpr std::string_view kUtilization =
-    "flops_per_step of the model / step_s_median / what the ranks reached together in a matrix product, probed at the "
-    "end";
+    "flops_per_step of the model / step_s_median / peak_flops: what the ranks reached together in a matrix product, "
+    "probed at the end";
 
 // By section; a value that is no JSON (an inline table) is its text.
 Json configuration_json(std::string_view toml) {
@@ -45,13 +46,18 @@ Json configuration_json(std::string_view toml) {
   return json;
 }
 
-double utilization(const RunReport& r) {
-  double peak_flops = 0;
-  for (const RankReport& rank : r.ranks) peak_flops += rank.peak_flops;
+// Of all ranks that compute, together.
+double peak_flops(const RunReport& r) {
   // Workers compute, on cores as fast as those of a server.
-  if (!r.served.mode.empty() && !r.ranks.empty()) peak_flops = r.served.workers * r.ranks.front().peak_flops;
-  const double median = median_step_seconds(r.step_seconds);
-  return median > 0 && peak_flops > 0 ? r.flops_per_step / median / peak_flops : 0;
+  if (!r.served.mode.empty() && !r.ranks.empty()) return r.served.workers * r.ranks.front().peak_flops;
+  double sum = 0;
+  for (const RankReport& rank : r.ranks) sum += rank.peak_flops;
+  return sum;
+}
+
+double utilization(const RunReport& r) {
+  const double median = median_step_seconds(r.step_seconds), peak = peak_flops(r);
+  return median > 0 && peak > 0 ? r.flops_per_step / median / peak : 0;
 }
 
 // The rank that has most of it, as text.
@@ -307,6 +313,8 @@ std::string to_json(const RunReport& r) {
   json["ranks_source"] = r.ranks_source;
   json["shares"] = r.shares;
   json["threads"] = r.threads;
+  json["flops_per_step"] = r.flops_per_step;
+  json["peak_flops"] = peak_flops(r);
   json["utilization"] = utilization(r);
   json["utilization_is"] = kUtilization;
   json["date"] = r.origin.date;

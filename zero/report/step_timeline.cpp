@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "zero/base/chrome_trace.h"
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/log.h"
 #include "zero/comm/collectives.h"
 #include "zero/report/rank_values.h"
+#include "zero/report/report.h"
 
 namespace zero {
 namespace {
@@ -18,7 +20,7 @@ struct RankRecord {
   std::int64_t num_lost = 0;
 };
 
-// Collective. The trace of all ranks, on all ranks.
+// Collective. The trace of all ranks, on rank 0.
 std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_clock) {
   const RankRecord record{mine.origin(), static_cast<std::int64_t>(mine.spans().size()), mine.num_lost()};
   const auto records = gather_ranks<RankRecord>(comm, std::span(&record, 1));
@@ -31,6 +33,7 @@ std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_c
   std::vector<TimelineSpan> padded = mine.spans();
   padded.resize(static_cast<std::size_t>(most));
   const auto spans = gather_ranks<TimelineSpan>(comm, padded);
+  if (comm.rank() != 0) return "";
   std::vector<RankTimeline> ranks;
   for (std::size_t rank = 0; rank < spans.size(); ++rank) {
     const RankRecord& its = records[rank].front();
@@ -46,10 +49,14 @@ std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_c
 StepTimeline::StepTimeline(const TimelineOptions& options, std::int64_t num_steps, World& world,
                            const std::filesystem::path& folder)
     : path_(folder / options.file),
-      first_(std::min<std::int64_t>(1, num_steps - 1)),
-      last_(std::min(first_ + options.steps, num_steps) - 1),
-      world_(world),
-      timeline_(options.file.empty() ? nullptr : std::make_unique<Timeline>()) {}
+      asked_(options.asked),
+      first_(std::min(asked_ ? std::int64_t{1} : static_cast<std::int64_t>(kWarmupSteps), num_steps - 1)),
+      last_(std::min(first_ + (asked_ ? options.steps : 1), num_steps) - 1),
+      world_(world) {
+  if (options.file.empty()) return;
+  timeline_ =
+      asked_ ? std::make_unique<Timeline>() : std::make_unique<Timeline>(TimelineOptions::kMostUnasked / world.size());
+}
 
 void StepTimeline::remove_old() const {
   std::error_code ignored;
@@ -65,12 +72,27 @@ void StepTimeline::begin_step(std::int64_t step) {
 bool StepTimeline::end_step(std::int64_t step) {
   if (timeline_ == nullptr || step != last_) return false;
   timeline_->stop();
-  const std::string trace = chrome_trace_of(*timeline_, world_.communicator(), world_.local_size() == world_.size());
-  if (timeline_->num_lost() > 0)
-    ZERO_LOG(warn, "{} spans were too many for the timeline: take fewer steps", timeline_->num_lost());
-  if (world_.rank() == 0) write_file(path_, trace);
+  Communicator& comm = world_.communicator();
+  const bool keeps = asked_ || all_reduce_min(comm, -timeline_->num_lost()) == 0;
+  if (keeps) {
+    const std::string trace = chrome_trace_of(*timeline_, comm, world_.local_size() == world_.size());
+    if (timeline_->num_lost() > 0)
+      ZERO_LOG(warn, "{} spans were too many for the timeline: take fewer steps", timeline_->num_lost());
+    if (world_.rank() == 0) write(trace);
+  } else {
+    ZERO_LOG(info, "a step has too many spans for a timeline that nobody asked for; run.timeline keeps them");
+  }
   *timeline_ = Timeline();  // records no more, and its memory goes back
-  return true;
+  return keeps;
+}
+
+void StepTimeline::write(const std::string& trace) const {
+  try {
+    write_file(path_, trace, {.durable = asked_});
+  } catch (const IoError& error) {
+    if (asked_) throw;
+    ZERO_LOG(warn, "the timeline of a step is not kept: {}", error.what());
+  }
 }
 
 }  // namespace zero

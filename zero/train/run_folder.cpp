@@ -100,8 +100,8 @@ void RunFolder::create(std::string_view launch) const {
   if (!error && ::access(files_.folder.c_str(), W_OK | X_OK) != 0)
     error = std::error_code(errno, std::generic_category());
   if (error) throw not_writable(files_.folder, error);
-  for (const fs::path& file :
-       {files_.config, files_.plan, files_.metrics, files_.model, files_.averaged_model, files_.report}) {
+  for (const fs::path& file : {files_.config, files_.plan, files_.metrics, files_.model, files_.averaged_model,
+                               files_.report, files_.timeline}) {
     remove_file(file);
   }
   files_.checkpoints.clear();

@@ -65,7 +65,7 @@ TakenStep TrainingLoop::run_step(const std::function<TakenStep()>& take) {
   run_.log.add(taken.metrics);
   ++run_.state.step;
   run_.state.samples += samples_per_step(run_.job.train, run_.num_computing());
-  if (run_.timeline.end_step(num_before))
+  if (run_.timeline.end_step(num_before) && run_.job.timeline.asked)
     run_.say(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", run_.timeline.path().string()));
   run_.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });
   return taken;

@@ -19,6 +19,7 @@
 #include "zero/optim/rule_registry.h"
 #include "zero/torch/torch_device.h"
 #include "zero/train/model_kind.h"
+#include "zero/train/run_files.h"
 
 namespace zero::cli {
 namespace {
@@ -181,6 +182,13 @@ SyncPlan sync_plan(const SyncConfig& sync) {
   return plan;
 }
 
+// Servers and workers have none: a timeline is of ranks that step together.
+TimelineOptions timeline_options(const Config& config) {
+  if (!config.run.timeline.empty()) return {.file = config.run.timeline, .steps = config.run.timeline_steps};
+  if (config.sync.servers > 0) return {};
+  return {.file = RunFiles("").timeline.string(), .asked = false};
+}
+
 // Cores of a rank: those its launcher bound it to, else its share of the machine's.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
@@ -326,7 +334,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .probe_again = config.zero.rates == "probe",
           .config_text = resolved_toml(config),
           .config_hash = config_hash(config),
-          .timeline = {.file = config.run.timeline, .steps = config.run.timeline_steps},
+          .timeline = timeline_options(config),
           .tensorboard = config.run.tensorboard};
 }
 

@@ -75,9 +75,10 @@ function placedGlyphs(marks, right) {
 }
 
 class Chart {
-  // series: {run, label, color, dash, points: [steps, values], dots}; view: how all charts are drawn, with redraw().
-  constructor(title, unit, series, view) {
-    Object.assign(this, {unit, series, view});
+  // series: {run, label, color, dash, points: [steps, values], dots}; view: how all charts are drawn, with redraw(). peers: charts
+  // that have one scale with this one, which is among them.
+  constructor(title, unit, series, view, peers) {
+    Object.assign(this, {unit, series, view, peers: peers || [this]});
     this.plot = element("div", {class: "plot"});
     const names = new Map(series.filter((s) => s.label).map((s) => [s.label, s]));
     const several = names.size > 1;
@@ -113,11 +114,12 @@ class Chart {
       this.plot.replaceChildren(element("p", {}, "Nothing to show here."));
       return;
     }
-    const of = (pick, choose, start) => lines.reduce((best, line) => pick(line).reduce((a, b) => choose(a, b), best), start);
+    const all = this.peers.flatMap((chart) => chart.lines());
+    const of = (pick, choose, start) => all.reduce((best, line) => pick(line).reduce((a, b) => choose(a, b), best), start);
     let x0 = of((l) => l.xs, Math.min, Infinity), x1 = of((l) => l.xs, Math.max, -Infinity);
     let y0 = of((l) => l.shown, Math.min, Infinity), y1 = of((l) => l.shown, Math.max, -Infinity);
     if (view.range) [x0, x1] = view.range;
-    if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
+    if (x0 === x1) [x0, x1] = x0 > 0 ? [0, x0] : [x0 - 0.5, x0 + 0.5];  // a point alone stands behind the steps before it
     if (!view.log && unit && unit !== "percent" && y0 > 0) y0 = 0;
     if (y0 === y1) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
     const scale = scaleOf(unit, y1), flat = view.log ? Math.log10 : (v) => v;
@@ -230,7 +232,7 @@ class Chart {
         const i = placeOf(line.xs, x), before = i > 0 && (i === line.xs.length || x - line.xs[i - 1] < line.xs[i] - x);
         return {line, i: before ? i - 1 : i};
       });
-      const rows = near.map(({line, i}) => element("span", {"data-run": line.run.id}, several ? swatchOf(line.run) : swatch(line.color),
+      const rows = near.map(({line, i}) => element("span", {"data-run": line.run.id}, line.run.number ? swatchOf(line.run) : swatch(line.color),
         `${several ? line.run.name + " " : ""}${line.label || ""} `, element("b", {}, say(line.raw[i], this.unit))));
       for (const mark of marks.filter((m) => Math.abs(m.x - px) < 7).slice(0, 4)) rows.push(`${kGlyphs[mark.kind] || "●"} ${mark.kind}: ${mark.text}`);
       cross.setAttribute("x1", px);

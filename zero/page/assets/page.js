@@ -4,7 +4,8 @@
 // A curve of each rank, where there are few (MetricsFile::kMostRankCurves).
 function ofRanks(key) { return [...Array(8).keys()].map((rank) => [`ranks.${key}.${rank}`, `rank ${rank}`]); }
 
-// curves: [name, label, how]. `needs`: a chart where one of these is there. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown.
+// curves: [name, label, how]. `needs`: a chart where one of these is there. `split`: for a run alone, where each curve has a colour; of several runs `total` is shown,
+// and of a few with `each` a chart of each run.
 // `first`: the first curve looks like that one of other charts, so that a name looks the same in all of them.
 const kCharts = [
   {title: "Loss", curves: [["loss", "training"], ["val_loss", "validation", "dots"], ["val_loss_ema", "validation, averaged weights", "dots"]]},
@@ -15,9 +16,9 @@ const kCharts = [
   {title: "Tokens a second", unit: "rate", curves: [["tokens_per_second"]]},
   {title: "Rows a second", unit: "rate", curves: [["rows_per_second"]]},
   {title: "Time of a step", unit: "seconds", curves: [["step_seconds"]]},
-  {title: "Time of a step, by phase", unit: "seconds", split: true,
+  {title: "Time of a step, by phase", unit: "seconds", split: true, each: true,
     curves: ["forward", "backward", "update", "gather", "reduce", "wait"].map((name) => ["phase_seconds." + name, name])},
-  {title: "Memory on the device", unit: "bytes", split: true, total: ["memory_bytes.total"],
+  {title: "Memory on the device", unit: "bytes", split: true, each: true, total: ["memory_bytes.total"],
     curves: ["total", "parameter", "gradient", "master", "moment", "gathered", "staging", "activation", "secondary"].map((name) => ["memory_bytes." + name, name])},
   {title: "Memory by tier", unit: "bytes", needs: ["host_bytes", "disk_bytes"],
     curves: [["memory_bytes.total", "device"], ["host_bytes", "host"], ["disk_bytes", "disk"]]},
@@ -36,6 +37,7 @@ const kCharts = [
 ];
 const kNoCharts = ["samples", "tokens", "elapsed_seconds", "eval_seconds"];
 const kMostInTitle = 4;  // names of runs
+const kMostWithOwn = 4;  // runs that have charts of their own
 const kAxes = [["step", "step"], ["elapsed_seconds", "time"], ["tokens", "tokens"], ["samples", "samples"]];
 
 const view = {
@@ -62,21 +64,32 @@ const view = {
   },
 };
 
-function seriesOf(curves, split, first = 0) {
-  const single = view.runs.length === 1;
-  return curves.flatMap(([name, label, how], i) => view.runs.filter((run) => run.curves[name]).map((run) => ({
+function seriesOf(curves, split, first = 0, runs = view.runs) {
+  const single = runs.length === 1;
+  return curves.flatMap(([name, label, how], i) => runs.filter((run) => run.curves[name]).map((run) => ({
     run, label, points: run.curves[name], dots: how === "dots", color: single ? kNamedColors[label] || colorOf(first + i) : run.color,
     dash: single && split ? kDashes[i > 6 && !kNamedColors[label] ? 1 : 0] : kDashes[(first + i) % 4]})));
 }
 
+// A chart of each run, on one scale.
+function chartsOfEach(title, unit, curves) {
+  const charts = [];
+  for (const run of view.runs) {
+    const series = seriesOf(curves, true, 0, [run]);
+    if (series.length > 0) charts.push(new Chart(`${title}: ${run.name}`, unit, series, view, charts));
+  }
+  return charts;
+}
+
 function allCharts() {
   const single = view.runs.length === 1, known = new Set(kNoCharts), charts = [];
-  for (const {title, unit, curves, split, first, total, needs} of kCharts) {
+  for (const {title, unit, curves, split, each, first, total, needs} of kCharts) {
     curves.forEach(([name]) => known.add(name));
     if (needs && !needs.some((name) => view.runs.some((run) => run.curves[name]))) continue;
     const wanted = single || !split ? curves : total ? [total] : [];
     const series = seriesOf(wanted, split, first);
     if (series.length > 0) charts.push(new Chart(title, unit || "", series, view));
+    if (each && !single && view.runs.length <= kMostWithOwn) charts.push(...chartsOfEach(title, unit, curves));
   }
   // What is logged beside.
   for (const name of new Set(view.runs.flatMap((run) => Object.keys(run.curves))))
@@ -161,7 +174,7 @@ function build(data) {
   const lines = timelines(runs);
   const sections = [
     single ? section("In short", "", figureCards(data.figures))
-      : section("In short", `Changes are from ${first.name}; blue is better, orange is worse.`, figuresTable(data)),
+      : section("In short", `Changes are from ${first.name}; ▲ is better, ▼ is worse.`, figuresTable(data)),
     view.charts.length === 0 ? null : section("Curves", "Point at a curve for its values, drag over a stretch to see it alone, click twice to see all again.",
       kinds.length > 0 ? element("div", {class: "legend"}, ...kinds.map((kind) => element("span", {}, `${kGlyphs[kind] || "●"} ${kind}`))) : null,
       element("div", {class: "grid"}, ...view.charts.map((chart) => chart.root))),

@@ -26,10 +26,19 @@ function bars(rows, unit, colors) {
   return box;
 }
 
+const kVerdicts = {1: ["better", " ▲"], "-1": ["worse", " ▼"]};
+
+// A sign says what is better: colours are those of runs.
+function changeOf(figure, i) {
+  if (!figure.changes[i]) return null;
+  const [verdict, sign] = kVerdicts[figure.verdicts[i]] || [undefined, ""];
+  return element("small", {class: verdict, title: verdict}, figure.changes[i] + sign);
+}
+
 function figuresTable(data) {
-  return table(["", ...data.runs.map(named)], data.figures.map((figure) => [figure.label,
-    ...figure.texts.map((text, i) => [text, figure.changes[i]
-      ? element("small", {class: {1: "better", "-1": "worse"}[figure.verdicts[i]] || ""}, figure.changes[i]) : null])]));
+  return element("div", {}, table(["", ...data.runs.map(named)], data.figures.map((figure) => [figure.label,
+    ...figure.texts.map((text, i) => [text, changeOf(figure, i)])])),
+  ...data.figures.filter((figure) => figure.note).map((figure) => element("p", {}, `${figure.label}: ${figure.note}`)));
 }
 
 function figureCards(figures) {
