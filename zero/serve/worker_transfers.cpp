@@ -156,4 +156,9 @@ void WorkerTransfers::end_send(int worker) {
   transfer.frozen.clear();
 }
 
+void WorkerTransfers::start_anew(int worker) {
+  end_send(worker);
+  at(worker).version = -1;
+}
+
 }  // namespace zero

@@ -54,8 +54,12 @@ class WorkerTransfers {
   // The worker reads nothing now. `all`: frozen units, too.
   void send(int worker, std::int64_t version, bool all);
   bool sends_to(int worker) const { return at(worker).sends; }
+  // Of what it was sent last; -1: none yet.
+  std::int64_t sent_version(int worker) const { return at(worker).version; }
   // The worker is lost, or has read all: nobody reads for it any more.
   void end_send(int worker);
+  // The same, and it begins anew, in another process or in its own: it has none of the weights.
+  void start_anew(int worker);
 
  private:
   struct Frozen {
@@ -71,7 +75,7 @@ class WorkerTransfers {
     Work part;                  // the next of them
     bool sends = false;
     bool all = false;
-    std::int64_t version = 0;
+    std::int64_t version = -1;
     std::size_t next = 0;  // of sent_
     int num_sent = 0;      // messages
     std::deque<Frozen> frozen;

@@ -1,0 +1,102 @@
+#include "zero/serve/worker_news.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "zero/base/error.h"
+#include "zero/comm/arrivals.h"
+
+namespace zero {
+
+WorkerNews::WorkerNews(Communicator& run, const SyncPlan& plan, const PushOrder& order,
+                       const WorkerTransfers& transfers, ServerTalk& talk, std::size_t mask_bytes)
+    : run_(run),
+      plan_(plan),
+      order_(order),
+      transfers_(transfers),
+      talk_(talk),
+      mask_bytes_(mask_bytes),
+      inboxes_(static_cast<std::size_t>(plan.num_workers(run.world()))) {}
+
+void WorkerNews::listen(int worker) {
+  Inbox& inbox = at(worker);
+  inbox.message.resize(sizeof(PushHeader) + mask_bytes_);
+  inbox.work = run_.receive(inbox.message, plan_.rank_of_worker(worker), {.control = true});
+}
+
+News WorkerNews::of(int worker) {
+  if (!order_.is_here(worker)) return News::kNone;
+  if (is_granted(worker)) {
+    const PushState here = transfers_.push(worker), elsewhere = talk_.push_elsewhere(worker);
+    if (here == PushState::kBroken || elsewhere == PushState::kBroken) return News::kBroken;
+    return here == PushState::kWhole && elsewhere == PushState::kWhole ? News::kWhole : News::kNone;
+  }
+  const bool lost =
+      run_.arrivals()->lost(plan_.rank_of_worker(worker));  // asked before: what it sent until then counts
+  if (at(worker).work.try_complete()) return News::kHeader;
+  return lost ? News::kLost : News::kNone;
+}
+
+int WorkerNews::somebody() {
+  const int workers = static_cast<int>(inboxes_.size());
+  for (int i = 0; i < workers; ++i) {
+    const int worker = (first_asked_ + i) % workers;
+    if (of(worker) != News::kNone) return worker;
+  }
+  return -1;
+}
+
+void WorkerNews::await_header(int worker) {
+  Work& work = at(worker).work;
+  const int rank = plan_.rank_of_worker(worker);
+  talk_.await([&] { return work.try_complete() || run_.arrivals()->lost(rank); });
+  await_message(run_, work, rank);
+}
+
+PushHeader WorkerNews::header(int worker) {
+  Inbox& inbox = at(worker);
+  inbox.work.wait();
+  PushHeader header;
+  std::memcpy(&header, inbox.message.data(), sizeof header);
+  return header;
+}
+
+std::span<const std::byte> WorkerNews::mask(int worker) const {
+  return std::span(inboxes_[static_cast<std::size_t>(worker)].message).subspan(sizeof(PushHeader));
+}
+
+// In the middle of a push, or of weights that it is to read.
+bool WorkerNews::is_within(int worker) const {
+  return order_.computes(worker) && (is_granted(worker) || transfers_.sends_to(worker));
+}
+
+bool WorkerNews::stands_still() const {
+  bool somebody = false;
+  for (int worker = 0; worker < std::ssize(inboxes_); ++worker) {
+    if (order_.computes(worker) && !is_within(worker)) return false;
+    somebody = somebody || is_within(worker);
+  }
+  return somebody;
+}
+
+void WorkerNews::name_late() const {
+  std::vector<int> late = order_.late();
+  if (late.empty())
+    for (int worker = 0; worker < std::ssize(inboxes_); ++worker)
+      if (is_within(worker)) late.push_back(worker);
+  const auto within = std::ranges::find_if(late, [this](int worker) { return is_within(worker); });
+  const int worker = within == late.end() ? late.front() : *within;
+  const int rank = plan_.rank_of_worker(worker);
+  const std::string operation = fmt::format("push of clock {}", order_.clock(worker));
+  const auto timeout = run_.timeout().count();
+  if (is_granted(worker))
+    throw CommError(rank, operation,
+                    fmt::format("it has begun to send a gradient, and does not go on for {} ms", timeout));
+  if (within != late.end())
+    throw CommError(rank, operation, fmt::format("it has not read on for {} ms in the weights before it", timeout));
+  throw CommError(rank, operation, fmt::format("it is not there after {} ms, and other workers wait for it", timeout));
+}
+
+}  // namespace zero
