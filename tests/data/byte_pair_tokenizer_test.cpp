@@ -47,6 +47,10 @@ TEST(ByteAlphabet, IsGpt2s) {
   EXPECT_FALSE(from_alphabet("\xC4"));
 }
 
+constexpr std::string_view kText =
+    "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
+
+
 TEST(BytePairTokenizer, JoinsTheFirstOfItsMergesFirst) {
   const TemporaryFolder folder;
   write(folder.path() / "vocab.json", small_vocabulary().dump());
@@ -84,6 +88,21 @@ TEST(BytePairTokenizer, TakesTokenizerJsonOfEitherForm) {
   }
 }
 
+TEST(BytePairTokenizer, AWholeDescriptionCountsMoreThanGpt2sFiles) {
+  const TemporaryFolder folder;
+  BytePairTokenizer::learn(kText, 258).write(folder.path());
+  const Tokens of_gpt2 = BytePairTokenizer::read(folder.path(), "data.tokenizer").encode("12");
+  const nlohmann::json json{{"model", {{"type", "BPE"}, {"vocab", small_vocabulary()}, {"merges", nlohmann::json::array({"Ġ t", "h e"})}}},
+                            {"pre_tokenizer", {{"type", "Digits"}, {"individual_digits", true}}}};
+  write(folder.path() / "tokenizer.json", json.dump());
+  EXPECT_TRUE(says(refusal(folder), "cuts a text in a way that is not known here")) << "it was read as GPT-2's";
+  EXPECT_EQ(BytePairTokenizer::file_of(folder.path()).filename(), "tokenizer.json");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { BytePairTokenizer::learn(kText, 258).write(folder.path()); }),
+                   "a tokenizer.json is there"));
+  std::filesystem::remove(folder.path() / "tokenizer.json");
+  EXPECT_EQ(BytePairTokenizer::read(folder.path(), "data.tokenizer").encode("12"), of_gpt2);
+}
+
 TEST(BytePairTokenizer, DamagedFilesAreRefusedByName) {
   const TemporaryFolder folder;
   EXPECT_TRUE(says(refusal(folder), "neither vocab.json and merges.txt nor tokenizer.json"));
@@ -103,9 +122,6 @@ TEST(BytePairTokenizer, DamagedFilesAreRefusedByName) {
   write(folder.path() / "tokenizer.json", R"({"model": {"type": "WordPiece"}})");
   EXPECT_TRUE(says(refusal(folder), "its model is not BPE"));
 }
-
-constexpr std::string_view kText =
-    "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
 
 TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
   const auto tokenizer = BytePairTokenizer::learn(kText, 300);

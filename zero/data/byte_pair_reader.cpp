@@ -217,9 +217,12 @@ class BytePairTokenizer::Reader {
   BytePairTokenizer tokenizer_;
 };
 
+// It says how a text is cut, which the two files of GPT-2 leave open: where it is there, they do not count.
+constexpr const char* kWhole = "tokenizer.json";
+
 fs::path BytePairTokenizer::file_of(const fs::path& folder) {
   const bool of_gpt2 = fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt");
-  return folder / (of_gpt2 ? "vocab.json" : "tokenizer.json");
+  return folder / (of_gpt2 && !fs::exists(folder / kWhole) ? "vocab.json" : kWhole);
 }
 
 BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_view key) {
@@ -241,15 +244,15 @@ BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_vi
     }
     return reader.take();
   };
+  if (fs::exists(folder / kWhole))
+    return reading(folder / kWhole,
+                   [&](Reader& reader) { reader.read_tokenizer_json(json_of(folder / kWhole)); });
   if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
     return reading(folder / "merges.txt", [&](Reader& reader) {
       reader.read_vocabulary(json_of(folder / "vocab.json"));
       reader.read_merges_file(read_file(folder / "merges.txt"));
     });
   }
-  if (fs::exists(folder / "tokenizer.json"))
-    return reading(folder / "tokenizer.json",
-                   [&](Reader& reader) { reader.read_tokenizer_json(json_of(folder / "tokenizer.json")); });
   throw ConfigError(key, folder.string(), "neither vocab.json and merges.txt nor tokenizer.json is there",
                     "name the folder of a tokenizer; `zero tokenize --learn` makes one");
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/check.h"
+#include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/data/byte_alphabet.h"
 
@@ -136,6 +137,9 @@ std::optional<std::int64_t> BytePairTokenizer::added(std::string_view name) cons
 
 void BytePairTokenizer::write(const std::filesystem::path& folder) const {
   ZERO_CHECK(!characters_, "{}: only tokenizers over bytes have GPT-2's two files", folder.string());
+  if (std::filesystem::exists(folder / "tokenizer.json"))
+    throw ConfigError("--learn", folder.string(), "a tokenizer.json is there, which would be read in place of this one",
+                      "name another folder");
   std::filesystem::create_directories(folder);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tokens_.size(); ++i) vocabulary[to_alphabet(tokens_[i])] = i;

@@ -1,8 +1,8 @@
 // BytePairTokenizer: from a text to tokens and back, by byte-pair encoding (Sennrich et al., arXiv:1508.07909) over bytes
 // (GPT-2's; Radford et al., 2019).
 //
-//   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder with vocab.json and merges.txt, or with
-//   gpt2.encode("to be, or not")                                      // tokenizer.json
+//   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder with tokenizer.json, or else with
+//   gpt2.encode("to be, or not")                                      // vocab.json and merges.txt
 //   gpt2.decode({1462, 307})                                          // "to be"
 //   BytePairTokenizer::learn(text, 1000).write("runs/tokenizer");     // GPT-2's two files
 //
@@ -34,13 +34,14 @@ class BytePairTokenizer {
  public:
   // Throws ConfigError(key) for files that are missing, are no such tokenizer, or in which a merge names an unknown token.
   static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key);
-  // The file in `folder` that says how many tokens there are: vocab.json, or tokenizer.json.
+  // The file in `folder` that says how many tokens there are: tokenizer.json, or else vocab.json.
   static std::filesystem::path file_of(const std::filesystem::path& folder);
   // At most `size` tokens, from 256 up: the bytes, then each joined pair, the most frequent first; of those as frequent
   // as each other, the lower numbers first. Fewer where the text has no pair left that is there twice. Throws ConfigError
   // under "--size".
   static BytePairTokenizer learn(std::string_view text, std::int64_t size);
-  // vocab.json and merges.txt. Throws IoError.
+  // vocab.json and merges.txt. Throws IoError, and ConfigError under "--learn" where a tokenizer.json is in the folder, which
+  // read() would take in their place.
   void write(const std::filesystem::path& folder) const;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
