@@ -50,7 +50,6 @@ TEST(ByteAlphabet, IsGpt2s) {
 constexpr std::string_view kText =
     "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
 
-
 TEST(BytePairTokenizer, JoinsTheFirstOfItsMergesFirst) {
   const TemporaryFolder folder;
   write(folder.path() / "vocab.json", small_vocabulary().dump());
@@ -92,8 +91,9 @@ TEST(BytePairTokenizer, AWholeDescriptionCountsMoreThanGpt2sFiles) {
   const TemporaryFolder folder;
   BytePairTokenizer::learn(kText, 258).write(folder.path());
   const Tokens of_gpt2 = BytePairTokenizer::read(folder.path(), "data.tokenizer").encode("12");
-  const nlohmann::json json{{"model", {{"type", "BPE"}, {"vocab", small_vocabulary()}, {"merges", nlohmann::json::array({"Ġ t", "h e"})}}},
-                            {"pre_tokenizer", {{"type", "Digits"}, {"individual_digits", true}}}};
+  const nlohmann::json json{
+      {"model", {{"type", "BPE"}, {"vocab", small_vocabulary()}, {"merges", nlohmann::json::array({"Ġ t", "h e"})}}},
+      {"pre_tokenizer", {{"type", "Digits"}, {"individual_digits", true}}}};
   write(folder.path() / "tokenizer.json", json.dump());
   EXPECT_TRUE(says(refusal(folder), "cuts a text in a way that is not known here")) << "it was read as GPT-2's";
   EXPECT_EQ(BytePairTokenizer::file_of(folder.path()).filename(), "tokenizer.json");

@@ -245,8 +245,7 @@ BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_vi
     return reader.take();
   };
   if (fs::exists(folder / kWhole))
-    return reading(folder / kWhole,
-                   [&](Reader& reader) { reader.read_tokenizer_json(json_of(folder / kWhole)); });
+    return reading(folder / kWhole, [&](Reader& reader) { reader.read_tokenizer_json(json_of(folder / kWhole)); });
   if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
     return reading(folder / "merges.txt", [&](Reader& reader) {
       reader.read_vocabulary(json_of(folder / "vocab.json"));
