@@ -82,8 +82,9 @@ TEST_P(MpirunHostsFaults, AKilledRankEndsTheRunByNameAndNothingIsLeft) {
     }
     EXPECT_GT(command.finish(), 0);
     // Of a rank that dies while ranks still start, mpirun may say no more than that a process ended.
-    if (round < kFirstEarly || command.text().find("1 process returned") == std::string::npos)
+    if (round < kFirstEarly || command.text().find("1 process returned") == std::string::npos) {
       EXPECT_SAYS(command, fmt::format("process rank {} with PID", victim)) << "mpirun names it";
+    }
     expect_nothing_left(command);
     for (int host = 0; host < hosts_->count(); ++host) EXPECT_TRUE(is_empty(host)) << "host " << host;
   }
