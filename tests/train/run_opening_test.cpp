@@ -18,6 +18,7 @@ class RunOpeningTest : public testing::Test {
  protected:
   RunOpeningTest() : folder_(temporary_ / "run") {
     job_.run_dir = folder_.path();
+    job_.model.name = "gpt2";
     job_.train.steps = 5;
     job_.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\n";
     job_.checkpoint.every_steps = 2;
