@@ -25,7 +25,7 @@
 #define __global__ inline
 #define __shared__ static
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 namespace zero {
 

@@ -30,7 +30,7 @@ struct Alone {
       : specs(std::move(wanted)),
         options(how),
         state(units, place(0, Reduce::kAuto, 1), rule->states(), comm, ledger),
-        updater(state, *rule, specs, options, comm, ledger) {
+        updater(state, *rule, specs, options, comm, ledger, comm) {
     const std::vector<float> ones(4096, 1.0F);
     for (const Unit& unit : units)
       state.contents().load(unit.index, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
@@ -149,7 +149,7 @@ TEST(Updater, TheShardsOfARangeAreTheRange) {
       const EngineOptions options{.threads = 2};
       const auto rule = make_update_rule(options.optimizer);
       ShardedState state(units, place(stage, Reduce::kAuto, 1), moments(2), comm, ledger);
-      Updater updater(state, *rule, specs, options, comm, ledger);
+      Updater updater(state, *rule, specs, options, comm, ledger, comm);
       std::vector<float> ones(static_cast<std::size_t>(units[0].numel), 1.0F);
       state.contents().load(0, reinterpret_cast<const std::byte*>(ones.data()), DType::kFloat32);
       const Shard range = state.update_range(0);

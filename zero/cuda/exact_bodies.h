@@ -1,4 +1,4 @@
-// add_term_to(), WideSum: exact sums of doubles in integers, with the bits of ExactSum (zero/base/exact_sum.h).
+// add_term_to(), WideSum, rounded_value(): exact sums of doubles in integers, with the bits of ExactSum (zero/base/exact_sum.h).
 //
 //   WideSum sum;                                              // of one thread, in registers
 //   if (!sum.add(term)) add_term_to(limbs, term, atomically); // terms out of its window
@@ -40,6 +40,22 @@ ZERO_BODY void add_term_to(SumLimbs& limbs, double term, Adder adder) {
   adder(limbs.digits[digit], low & 0xffffffffU);
   adder(limbs.digits[digit + 1], (low >> 32) + (high & 0xffffffffU));
   if ((high >> 32) != 0) adder(limbs.digits[digit + 2], high >> 32);
+}
+
+// The sum as ExactSum::value() rounds it.
+ZERO_BODY double rounded_value(const SumLimbs& limbs) {
+  if (limbs.num_nan > 0) return float_of(0x7fc00000U);
+  if (limbs.num_infinite > 0) return float_of(0x7f800000U);
+  double sum = 0, scale = 0x1p-298;  // of a digit: 2^(32 i - 298)
+  std::uint64_t carried = 0;
+  for (std::size_t i = 0; i < SumLimbs::kNumDigits; ++i) {
+    carried += limbs.digits[i];
+    const bool last = i + 1 == SumLimbs::kNumDigits;
+    sum = add(sum, mul(static_cast<double>(last ? carried : carried & 0xffffffffU), scale));
+    scale = mul(scale, 0x1p32);
+    carried >>= 32;
+  }
+  return sum;
 }
 
 // 192 bits from 2^-106 on. It takes terms from 2^-54 to below 2^48, and 2^38 of them.

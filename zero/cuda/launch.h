@@ -27,5 +27,6 @@ std::span<const KernelCode> element_kernels();  // cast, add, and those beside t
 std::span<const KernelCode> update_kernels();   // the rules that go element by element
 std::span<const KernelCode> sum_kernels();      // the sum over ranks; LAMB's sums
 std::span<const KernelCode> factor_kernels();   // Adafactor's
+std::span<const KernelCode> matrix_kernels();   // Muon's products of matrices, and what comes between them
 
 }  // namespace zero

@@ -1,11 +1,12 @@
-// Arithmetic of kernel bodies: add(), sub(), mul(), div(), root(), each rounded once, to the nearest, on the host and on
-// the device.
+// Arithmetic of kernel bodies: add(), sub(), mul(), div(), root(), fused(), each rounded once, to the nearest, on the host and
+// on the device.
 //
 //   ZERO_BODY float step(float p, float g, float lr) { return sub(p, mul(lr, g)); }
 //
 // ZERO_BODY marks a function that nvcc compiles for both, and another compiler for the host. On the device these are the
-// intrinsics that no compiler joins to a fused multiply-add; on the host plain operators, with -ffp-contract=off.
-// tools/check_ptx.py proves it of what nvcc made. Local.
+// intrinsics that no compiler joins to a fused multiply-add; on the host plain operators, with -ffp-contract=off. fused() is one,
+// for products of matrices alone, whose sums are fused on the host, too (zero/optim/matrix_product.h).
+// tools/check_ptx.py proves all that of what nvcc made. Local.
 #pragma once
 
 #include <bit>
@@ -39,6 +40,9 @@ ZERO_BODY float div(float a, float b) {
 ZERO_BODY float root(float a) {
   return __fsqrt_rn(a);
 }
+ZERO_BODY float fused(float a, float b, float c) {
+  return __fmaf_rn(a, b, c);
+}
 ZERO_BODY double add(double a, double b) {
   return __dadd_rn(a, b);
 }
@@ -47,6 +51,9 @@ ZERO_BODY double mul(double a, double b) {
 }
 ZERO_BODY double div(double a, double b) {
   return __ddiv_rn(a, b);
+}
+ZERO_BODY double root(double a) {
+  return __dsqrt_rn(a);
 }
 #else
 ZERO_BODY float add(float a, float b) {
@@ -64,6 +71,9 @@ ZERO_BODY float div(float a, float b) {
 ZERO_BODY float root(float a) {
   return std::sqrt(a);
 }
+ZERO_BODY float fused(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
 ZERO_BODY double add(double a, double b) {
   return a + b;
 }
@@ -72,6 +82,9 @@ ZERO_BODY double mul(double a, double b) {
 }
 ZERO_BODY double div(double a, double b) {
   return a / b;
+}
+ZERO_BODY double root(double a) {
+  return std::sqrt(a);
 }
 #endif
 

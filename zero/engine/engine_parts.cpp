@@ -232,6 +232,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
       staged(make_staged()),
       staged_parts(make_staged_parts()),
+      staged_directions(make_staged_directions()),
       host_sums(make_host_sums()),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
@@ -242,12 +243,12 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .link = link.get(),
              .device = &device,
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
-             .host_updates = host_updates(device, options, *rule),
+             .host_updates = host_updates(device, options),
              .movable = placer.movable()}),
       secondary(state, parts_comm(), ledger),
       gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
-      updater(state, *rule, specs, options, comms.copy, ledger),
+      updater(state, *rule, specs, options, comms.copy, ledger, direction_comm()),
       executor(state, budget, gatherer, secondary, reducer) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
@@ -261,7 +262,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
     staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
   for (WorkTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
-  if (host_updates(device, options, *rule) && comms.run.rank() == 0)
+  if (host_updates(device, options) && comms.run.rank() == 0)
     ZERO_LOG(
         warn,
         "{} has no code for {}: the host updates. In each step what a rank holds there, {}, comes to the host, and "
@@ -306,11 +307,26 @@ std::unique_ptr<StagedCommunicator> EngineParts::make_staged_parts() {
   return std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown);
 }
 
+// They come at once, and are never coded, as units may be.
+std::unique_ptr<StagedCommunicator> EngineParts::make_staged_directions() {
+  if (staged == nullptr || rule->matrices() == nullptr || host_updates(device, options)) return nullptr;
+  const bool gathers = std::ranges::any_of(units, [this](const Unit& unit) {
+    return gathers_directions(unit, comms.mesh.shard, placer.placement());
+  });
+  return gathers ? std::make_unique<StagedCommunicator>(comms.copy, device, ledger) : nullptr;
+}
+
 std::unique_ptr<GradientSum> EngineParts::make_host_sums() {
   const Placement& placement = placer.placement();
   if (staged == nullptr || placement.copies == 1) return nullptr;
   const auto blocks = GradientSum::blocks_of(units, comms.mesh.shard, placement, budget.is_min());
   return std::make_unique<GradientSum>(host_unit_comm(), over_copies(), blocks, ledger, Tier::kHost);
+}
+
+// Over which directions of matrices on the device come together.
+Communicator& EngineParts::direction_comm() {
+  if (linked != nullptr) return *linked;
+  return staged_directions != nullptr ? *staged_directions : comms.copy;
 }
 
 // Null: no secondary parts are kept.

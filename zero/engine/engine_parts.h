@@ -56,6 +56,8 @@ struct EngineParts {
   const Charge linked_staging;
   const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device, or devices are linked
   const std::unique_ptr<StagedCommunicator> staged_parts;  // the same of secondary parts; null: none are kept
+  // The same of directions of matrices; null: none come together on the device.
+  const std::unique_ptr<StagedCommunicator> staged_directions;
   const std::unique_ptr<GradientSum>
       host_sums;                         // over copies, of what has come down; null where there are none, or no device
   const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
@@ -85,9 +87,11 @@ struct EngineParts {
   }
   Communicator& unit_comm() { return device_comm(host_unit_comm()); }
   Communicator* parts_comm();
+  Communicator& direction_comm();
   // For the initializer list: each looks only at members before its own.
   std::unique_ptr<StagedCommunicator> make_staged();
   std::unique_ptr<StagedCommunicator> make_staged_parts();
+  std::unique_ptr<StagedCommunicator> make_staged_directions();
   std::unique_ptr<GradientSum> make_host_sums();
   GradientSum::Copies over_copies() const;
   GradientSum::Copies sum_over() const;

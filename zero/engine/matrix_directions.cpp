@@ -12,27 +12,42 @@ namespace {
 
 constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(float));
 
-Buffer floats(const Device& device, std::int64_t numel, Ledger& ledger) {
+// Of the unit's flat range, on this rank.
+Shard held_of(const ShardedState& state, int unit) {
+  const bool gathers = gathers_directions(state.unit(unit), state.world(), state.placement());
+  return gathers ? Shard{0, padded_numel(state.unit(unit), state.world())} : state.update_range(unit);
+}
+
+// Where the host can read the device, both are main memory.
+Buffer memory_for(const ShardedState& state, int unit, Ledger& ledger) {
+  const std::int64_t numel = state.unit(unit).workspace_numel + held_of(state, unit).numel;
   return {allocate_host(static_cast<std::size_t>(numel * kElementBytes)), ledger,
-          device.host_readable() ? Tier::kDevice : Tier::kHost, MemoryTag::kStaging};
+          state.device().host_readable() ? Tier::kDevice : Tier::kHost, MemoryTag::kStaging};
 }
 
 }  // namespace
 
 MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm,
                                    Ledger& ledger)
+    : MatrixDirections(state, unit, rule, comm, std::span<std::byte>()) {
+  own_ = memory_for(state, unit, ledger);
+  floats_ = own_.as<float>();
+}
+
+MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm,
+                                   std::span<std::byte> there)
     : state_(state),
       unit_(unit),
       rule_(rule),
       comm_(comm),
-      ledger_(ledger),
       gathers_(gathers_directions(state.unit(unit), state.world(), state.placement())),
-      held_(gathers_ ? Shard{0, padded_numel(state.unit(unit), state.world())} : state.update_range(unit)),
-      directions_(floats(state.device(), held_.numel, ledger)) {}
+      held_(held_of(state, unit)),
+      floats_(reinterpret_cast<float*>(there.data()), there.size() / sizeof(float)) {}
 
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
-  const std::span<std::byte> all = directions_.bytes();
+  const std::span<std::byte> all =
+      std::as_writable_bytes(std::span(at(0), static_cast<std::size_t>(held_.numel)));
   all_gather(
       comm_,
       all.subspan(static_cast<std::size_t>(own.offset * kElementBytes),
@@ -43,15 +58,32 @@ void MatrixDirections::gather() {
                              sizeof(float))});  // and no late peer reads this rank's any more: they are about to change
 }
 
-void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
-  if (gathers_) gather();
-  const Unit& unit = state_.unit(unit_);
-  const Buffer workspace = floats(state_.device(), unit.workspace_numel, ledger_);
-  for (const Slice& slice : unit.slices) {
+template <typename Use>
+void MatrixDirections::for_each_matrix(const std::vector<bool>& present, Use use) const {
+  for (const Slice& slice : state_.unit(unit_).slices) {
     if (!present[static_cast<std::size_t>(slice.param)]) continue;
     if (overlap(slice, state_.update_range(unit_)).numel == 0) continue;
-    rule_.complete(at(slice.offset), {slice.rows, slice.columns()}, workspace.as<float>(), team);
+    use(at(slice.offset), MatrixShape{slice.rows, slice.columns()});
   }
+}
+
+void MatrixDirections::complete(const std::vector<bool>& present, ThreadTeam& team) {
+  if (gathers_) gather();
+  for_each_matrix(present, [&](float* directions, const MatrixShape& matrix) {
+    rule_.complete(directions, matrix, workspace(), team);
+  });
+}
+
+void MatrixDirections::queue_completion(const std::vector<bool>& present) {
+  Device& device = state_.device();
+  if (gathers_) {
+    for (const Lane lane : {Lane::kDown, Lane::kUp}) follow(device, lane, Lane::kUpdate);
+    gather();
+    follow(device, Lane::kUpdate, Lane::kUp);
+  }
+  for_each_matrix(present, [&](float* directions, const MatrixShape& matrix) {
+    rule_.queue_completion(device, Lane::kUpdate, directions, matrix, workspace());
+  });
 }
 
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {

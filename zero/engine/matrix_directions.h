@@ -11,9 +11,18 @@
 // Then nothing comes, and only what this rank directs is held. Every rank completes all matrices of which it updates a part:
 // a matrix that several shards cut is completed as often, with the same bits. The memory is the host's, and staging in the
 // ledger from construction to destruction. matrix_bytes() says how much it is at most.
+//
+// Or it is the device's, of which the owner keeps a part, since what is queued outlives this one; and `comm` takes such memory:
+//
+//   MatrixDirections directions(state, unit, rule.matrices(), comm, matrix_memory.bytes());
+//   directions.queue_completion(present);  // Collective; in kUpdate, where directions are written before, and used later
+//
+// Where directions come, this rank's go in kDown, behind kUpdate. Those of all come in kUp, behind kUpdate, too, which may
+// still read what lies there; the host waits for the ranks, and kUpdate goes on behind kUp. Where none come the host waits for nothing.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "zero/base/parallel.h"
@@ -26,26 +35,35 @@ namespace zero {
 
 class MatrixDirections {
  public:
-  // Local.
+  // Local. In memory of the host.
   MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm, Ledger& ledger);
+  // Local. In memory of the device, of matrix_bytes() or more.
+  MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm,
+                   std::span<std::byte> there);
 
   float* shard() const { return at(state_.update_range(unit_).offset); }
   // `present`: by parameter; matrices without a gradient are passed over.
   void complete(const std::vector<bool>& present, ThreadTeam& team);
+  void queue_completion(const std::vector<bool>& present);
 
  private:
-  float* at(std::int64_t offset) const { return reinterpret_cast<float*>(directions_.data()) + offset - held_.offset; }
+  std::span<float> workspace() const { return floats_.first(workspace_numel()); }
+  std::size_t workspace_numel() const { return static_cast<std::size_t>(state_.unit(unit_).workspace_numel); }
+  float* at(std::int64_t offset) const { return floats_.data() + workspace_numel() + offset - held_.offset; }
   void gather();
+  // Calls use(directions, shape) for each matrix that this rank completes.
+  template <typename Use>
+  void for_each_matrix(const std::vector<bool>& present, Use use) const;
 
   const ShardedState& state_;
   int unit_;
   const MatrixRule& rule_;
   Communicator& comm_;
-  Ledger& ledger_;
   bool gathers_;
   Shard
       held_;  // of the flat range: all of it with the padding where directions are gathered, else what this rank updates
-  Buffer directions_;
+  Buffer own_;              // empty on the device
+  std::span<float> floats_;  // the workspace, and then the directions held
 };
 
 // Bytes that the directions of a unit take with its workspace (Unit::workspace_numel), of the unit with most; 0 where no unit

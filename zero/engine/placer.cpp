@@ -68,9 +68,8 @@ void hold_all_whole(Placement& placement) {
   placement.parameter_sharded = placement.gradient_sharded = placement.optimizer_sharded = false;
 }
 
-bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule) {
-  return !device.host_readable() &&
-         (std::holds_alternative<OwnRuleOptions>(options.optimizer) || rule.matrices() != nullptr);
+bool host_updates(const Device& device, const EngineOptions& options) {
+  return !device.host_readable() && std::holds_alternative<OwnRuleOptions>(options.optimizer);
 }
 
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
@@ -103,7 +102,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
     const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
     model_.rates = known ? seams.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, seams.disk_seam);
-    probe_device_rates(seams, rule);
+    probe_device_rates(seams);
     if (!known) budgets_.measure_memory();  // probing a slow disk takes long
   }
   if (chooses) choose();
@@ -127,7 +126,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
 }
 
 // In each run: it takes less time than to look for what an earlier one found.
-void Placer::probe_device_rates(const EngineSeams& seams, const UpdateRule& rule) {
+void Placer::probe_device_rates(const EngineSeams& seams) {
   if (seams.device == nullptr || seams.device->host_readable()) return;
   const std::int64_t free =
       budgets_.device_is_apart() ? budgets_.free_bytes() : std::numeric_limits<std::int64_t>::max();
@@ -135,7 +134,7 @@ void Placer::probe_device_rates(const EngineSeams& seams, const UpdateRule& rule
   const auto least = [this](std::int64_t rate) { return static_cast<double>(agreed_least(comm_, rate)); };
   model_.rates.link_up = least(mine.up);
   model_.rates.link_down = least(mine.down);
-  model_.rates.device_update_numel = host_updates(*seams.device, options_, rule) ? 0 : least(mine.update_numel);
+  model_.rates.device_update_numel = host_updates(*seams.device, options_) ? 0 : least(mine.update_numel);
 }
 
 void Placer::count_held() {

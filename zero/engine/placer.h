@@ -66,7 +66,7 @@ class Placer {
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
  private:
-  void probe_device_rates(const EngineSeams& seams, const UpdateRule& rule);
+  void probe_device_rates(const EngineSeams& seams);
   void choose();
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;
@@ -87,8 +87,8 @@ class Placer {
   bool movable_ = false;
 };
 
-// Local. The rule has no code for a device that the host cannot read, but for the host.
-bool host_updates(const Device& device, const EngineOptions& options, const UpdateRule& rule);
+// Local. The rule, a user's own, has no code for a device that the host cannot read, but for the host.
+bool host_updates(const Device& device, const EngineOptions& options);
 
 // Local. The placement of stage and fractions alone.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);

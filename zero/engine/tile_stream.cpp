@@ -14,6 +14,7 @@ TileStream::TileStream(Device& device, DiskTier* disk, Link* link, BlockPool& st
       link_(link),
       staging_(staging),
       depth_(static_cast<std::size_t>(std::max(depth, 1))),
+      all_for_the_host_(for_the_host),
       for_the_host_(for_the_host) {}
 
 TileStream::~TileStream() {
@@ -25,8 +26,9 @@ TileStream::~TileStream() {
 }
 
 void TileStream::begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges,
-                       std::vector<LinkTransfer> link_transfers) {
+                       std::vector<LinkTransfer> link_transfers, bool for_the_host) {
   finish();
+  for_the_host_ = all_for_the_host_ || for_the_host;
   ZERO_CHECK(arrays.size() <= kMaxTileArrays, "{} arrays in one pass", arrays.size());
   arrays_ = std::move(arrays);
   link_transfers_ = std::move(link_transfers);

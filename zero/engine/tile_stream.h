@@ -80,9 +80,9 @@ class TileStream {
   TileStream(const TileStream&) = delete;
   TileStream& operator=(const TileStream&) = delete;
 
-  // Ends the pass before, as finish() does.
+  // Ends the pass before, as finish() does. `for_the_host`: of this pass, whatever was said at construction.
   void begin(std::vector<TileArray> arrays, std::vector<TileRange> ranges,
-             std::vector<LinkTransfer> link_transfers = {});
+             std::vector<LinkTransfer> link_transfers = {}, bool for_the_host = false);
   // The range follows those that the pass was begun with. None of its arrays may change in between.
   void add(const TileRange& range);
   // The unit of the tile that next() will return; -1 at the end.
@@ -133,7 +133,8 @@ class TileStream {
   Link* link_;
   BlockPool& staging_;
   std::size_t depth_;
-  bool for_the_host_;
+  const bool all_for_the_host_;
+  bool for_the_host_;  // of the pass
   std::vector<TileArray> arrays_;
   std::vector<LinkTransfer> link_transfers_;
   bool reads_ = false;          // some array

@@ -5,7 +5,6 @@
 
 #include "zero/base/check.h"
 #include "zero/base/clock.h"
-#include "zero/engine/matrix_directions.h"
 #include "zero/engine/updater_spans.h"
 #include "zero/plan/factored.h"
 
@@ -31,10 +30,11 @@ class Updater::AtWork {
 };
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-                 const EngineOptions& options, Communicator& comm, Ledger& ledger)
+                 const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm)
     : state_(state),
       rule_(rule),
       comm_(comm),
+      direction_comm_(direction_comm),
       ledger_(ledger),
       timeline_(options.timeline),
       matrices_(specs.size()),
@@ -67,6 +67,7 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
   const std::size_t most_sums = specs.size() * static_cast<std::size_t>(rule.num_sums());
   if (!state.device().host_readable() && most_sums > 0)
     device_sums_.emplace(state.device(), ledger, std::max(most_sums, most_factors), most_factors);
+  hold_matrix_memory(options);
 }
 
 // A unit without a gradient anywhere is not even read.
@@ -370,53 +371,6 @@ UpdateScalars Updater::scalars_of(std::size_t param, bool on_host) const {
           .matrix = matrices_[param],
           .factors = factors.empty() ? Factors{} : factors[param],
           .numel = numels_[param]};
-}
-
-template <typename Change, typename Use>
-void Updater::pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use) {
-  const Shard range = state_.update_range(unit);
-  TileStream& tiles = state_.streams().update_pass();
-  tiles.begin(pass_arrays(pass), {{unit, range.numel}}, link_transfers(pass));
-  while (const Tile* tile = tiles.next()) {
-    const TileMemory there = memory_of(*tile, gradient.data, gradient.dtype);
-    const Shard of_tile{range.offset + tile->begin, tile->numel};
-    TileMemory memory = there;
-    HostTile whole(state_.device(), host_tiles_);
-    bring_whole(whole, *tile, memory, pass);
-    change(memory, *tile);
-    for_each_span(*tile, memory, of_tile, use);
-    send_whole(whole, *tile, there, of_tile, pass);
-  }
-  tiles.finish();
-}
-
-// Directions of this rank's shard, then whole ones, then steps along them: two passes over the unit, each with states of
-// its own, so that none is read twice.
-void Updater::update_matrices(int unit) {
-  finish();
-  const double start = monotonic_seconds();
-  const Shard range = state_.update_range(unit);
-  const Gradient& gradient = gradients_[static_cast<std::size_t>(unit)];
-  const TimedSpan timed(timeline_, Activity::kUpdate, unit,
-                        range.numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
-  MatrixDirections directions(state_, unit, *rule_.matrices(), comm_, ledger_);
-  pass_over(
-      unit, Pass::kDirections, gradient,
-      [&](TileMemory& memory, const Tile& tile) {
-        memory.parameter = directions.shard() + tile.begin;
-        memory.held = nullptr;
-      },
-      [this](std::size_t param, const UpdateSpan& span) { rule_.matrices()->direct(span, scalars_of(param)); });
-  directions.complete(present_, team_);
-  pass_over(
-      unit, Pass::kSteps, {.data = reinterpret_cast<const std::byte*>(directions.shard())},
-      [](TileMemory&, const Tile&) {},
-      [this](std::size_t param, const UpdateSpan& span) {
-        UpdateScalars scalars = scalars_of(param);
-        scalars.gradient_scale = 1;
-        rule_.update(span, scalars);
-      });
-  seconds_ += monotonic_seconds() - start;
 }
 
 void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {

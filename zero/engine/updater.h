@@ -26,6 +26,9 @@
 // waits for them (DeviceSums); rounded sums of rows and columns go up in kUp, and kUpdate comes after that.
 // Where the host updates a tile of parameters that are whole on the device, these come and go by HostTile, and kUpdate comes after
 // their way up: so whoever comes after an update comes after that.
+// Whole matrices whose states all lie on the device are updated there: directions, products and steps are queued in kUpdate. Where
+// directions come from other ranks, the host waits for these (MatrixDirections). Matrices of which a state lies elsewhere the host
+// updates as a whole, as it does with a rule that has the host's code alone.
 #pragma once
 
 #include <array>
@@ -45,8 +48,9 @@ namespace zero {
 
 class Updater {
  public:
+  // `direction_comm`: over which directions of matrices come together where their units are updated on a device.
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-          const EngineOptions& options, Communicator& comm, Ledger& ledger);
+          const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm);
 
   // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
   // multiplies gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients may be read.
@@ -158,10 +162,17 @@ class Updater {
   bool has_host_tiles(int unit) const;
   bool updates(int unit) const;
   bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).whole_matrices(); }
+  void hold_matrix_memory(const EngineOptions& options);
   void update_matrices(int unit);
-  // A pass over one unit, now. Calls change(memory, tile) before a tile's spans, and use(param, span) for each of them.
+  void update_matrices_here(int unit);
+  void queue_matrices(int unit);
+  // A pass over one unit, now, by the host, wherever its states lie. Calls change(memory, tile) before a tile's spans, and
+  // use(param, span) for each of them.
   template <typename Change, typename Use>
   void pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use);
+  // The same of a unit whose states all lie on a device: queue(updates) has all spans of a tile at once.
+  template <typename Change, typename Queue>
+  void queue_over(int unit, Pass pass, const Gradient& gradient, Change change, Queue queue);
   template <typename TakeLargest>
   void take_differences(int unit, const OuterStep& outer, float* elements, TakeLargest take_largest);
   void begin_pass(std::vector<int> units);
@@ -178,6 +189,7 @@ class Updater {
   const UpdateRule& rule_;
   const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or that of begin_rule()
   Communicator& comm_;
+  Communicator& direction_comm_;
   Ledger& ledger_;
   Timeline* timeline_;
   Slots slots_;
@@ -190,6 +202,7 @@ class Updater {
   // Of a rule with sums, on a device that the host cannot read.
   std::optional<DeviceSums> device_sums_;
   BlockPool host_tiles_;  // pinned memory of HostTile
+  Buffer matrix_memory_;  // on a device: of the MatrixDirections of the unit that is updated there; empty: none is
   // Of this step, by parameter; empty without a FactorRule. On a device that the host cannot read each lies there, and where a
   // tile of its unit is updated on the host, in memory of the host, too.
   std::vector<Factors> factors_, factors_there_;

@@ -232,5 +232,29 @@ void multiply(const MatrixProduct& product, ThreadTeam& team) {
   });
 }
 
+namespace {
+
+void multiply_alone(const MatrixProduct& product) {
+  ThreadTeam alone(1);
+  multiply(product, alone);
+}
+
+Access reads_of(const MatrixView& view, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t count = (rows - 1) * view.row_stride + (columns - 1) * view.column_stride + 1;
+  return reads(std::span(view.data, static_cast<std::size_t>(count)));
+}
+
+}  // namespace
+
+const Kernel kMatrixProduct = kernel_of<MatrixProduct, &multiply_alone>("matrix_product");
+
+void queue_product(Device& device, Lane lane, const MatrixProduct& p) {
+  const auto numel = static_cast<std::size_t>(p.rows * p.columns);
+  const std::span<const float> addend(p.addend, p.addend == nullptr ? 0 : numel);
+  run(device, lane, kMatrixProduct, p,
+      {reads_of(p.left, p.rows, p.inner), reads_of(p.right, p.inner, p.columns), reads(addend),
+       writes(std::span(p.out, numel))});
+}
+
 }  // namespace zero
 #endif  // HWY_ONCE

@@ -4,12 +4,13 @@
 //
 // Each element of left * right is one sum, term after term in rising order; a term is multiplied and added in one
 // operation, which is rounded once (std::fma). Every other operation is rounded on its own. `out` is written row by row and
-// overlaps nothing that is read. Local.
+// overlaps nothing that is read. queue_product(): the same over memory of a device, with the same bits. Local.
 #pragma once
 
 #include <cstdint>
 
 #include "zero/base/parallel.h"
+#include "zero/device/device.h"
 
 namespace zero {
 
@@ -33,5 +34,9 @@ struct MatrixProduct {
 };
 
 void multiply(const MatrixProduct& product, ThreadTeam& team);
+
+// Its arguments are a MatrixProduct, whose pointers are addresses on the device.
+extern const Kernel kMatrixProduct;
+void queue_product(Device& device, Lane lane, const MatrixProduct& product);
 
 }  // namespace zero

@@ -1,5 +1,8 @@
 #include "zero/optim/muon_rule.h"
 
+#include <array>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "zero/base/check.h"
@@ -33,6 +36,15 @@ class MuonRule final : public UpdateRule, public MatrixRule {
                 ThreadTeam& team) const override {
     newton_schulz({.steps = options_.steps}, directions, matrix.rows, matrix.columns, workspace, team);
   }
+  void queue_directions(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    queue_slices<MuonDirectionConstants>(device, lane, kMuonDirect, updates, [this](const UpdateScalars& scalars) {
+      return muon_direction_constants(options_, scalars);
+    });
+  }
+  void queue_completion(Device& device, Lane lane, float* directions, const MatrixShape& matrix,
+                        std::span<float> workspace) const override {
+    queue_newton_schulz(device, lane, {.steps = options_.steps}, directions, matrix.rows, matrix.columns, workspace);
+  }
   std::int64_t workspace_numel(const MatrixShape& matrix) const override {
     return newton_schulz_numel(matrix.rows, matrix.columns);
   }
@@ -44,15 +56,36 @@ class MuonRule final : public UpdateRule, public MatrixRule {
     ZERO_CHECK(scalars.step >= 1, "steps are counted from 1, not from {}", scalars.step);
     ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr), "muon without memory");
     if (scalars.matrix.rows > 0) return muon_step(span, muon_step_constants(options_, scalars));
-    ZERO_CHECK(span.numel == 0 || (span.states[1] != nullptr && span.states[2] != nullptr), "muon without moments");
-    UpdateSpan adamw = span;
-    adamw.states = {span.states[1], span.states[2]};
-    UpdateScalars own = scalars;
-    own.lr *= adamw_scale_;
-    adam_update(adamw, adam_constants(options_.adamw, own));
+    const SpanUpdate adamw = by_adamw({span, scalars});
+    adam_update(adamw.span, adam_constants(options_.adamw, adamw.scalars));
+  }
+  void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
+    std::vector<SpanUpdate> of_matrices, others;
+    for (const SpanUpdate& update : updates) {
+      if (update.scalars.matrix.rows > 0) {
+        of_matrices.push_back(update);
+      } else {
+        others.push_back(by_adamw(update));
+      }
+    }
+    queue_slices<MuonStepConstants>(device, lane, kMuonStep, of_matrices, [this](const UpdateScalars& scalars) {
+      return muon_step_constants(options_, scalars);
+    });
+    queue_slices<AdamConstants>(device, lane, kAdam, others, [this](const UpdateScalars& scalars) {
+      return adam_constants(options_.adamw, scalars);
+    });
   }
 
  private:
+  // Of a parameter that is no matrix: with AdamW's states in their places, and its learning rate.
+  SpanUpdate by_adamw(SpanUpdate update) const {
+    const std::array<float*, kMostStates> states = update.span.states;
+    ZERO_CHECK(update.span.numel == 0 || (states[1] != nullptr && states[2] != nullptr), "muon without moments");
+    update.span.states = {states[1], states[2]};
+    update.scalars.lr *= adamw_scale_;
+    return update;
+  }
+
   MuonOptions options_;
   double adamw_scale_;  // of its learning rate over that of matrices, whatever a schedule makes of the latter
 };

@@ -1,43 +1,124 @@
 #include "zero/optim/newton_schulz.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 
 #include "zero/base/check.h"
-#include "zero/base/exact_sum.h"
 #include "zero/optim/matrix_product.h"
+#include "zero/optim/newton_schulz_kernels.h"
 
 namespace zero {
 namespace {
 
 constexpr std::int64_t kGrain = 1 << 16;  // elements a thread takes at a time
+// Of a workspace, and of the part of it where a device keeps the norm.
+constexpr std::int64_t kMultiple = 64;
+static_assert(sizeof(MatrixNorm) <= kMultiple * sizeof(float));
 
-// In one fixed order, whoever computes it.
-double norm_of(const float* matrix, std::int64_t numel) {
-  double sum = 0;
-  std::int64_t i = 0;
-  for (; i + kSumBlock <= numel; i += kSumBlock) sum += block_sum_of_squares(matrix + i);
-  std::array<float, kSumBlock> rest{};
-  std::copy(matrix + i, matrix + numel, rest.begin());
-  return std::sqrt(sum + block_sum_of_squares(rest.data()));
+// What the iterations do, by threads of the host ...
+struct ByThreads {
+  ThreadTeam& team;
+
+  void divide_by_norm(float* matrix, std::int64_t numel, double least) const {
+    const float divisor = norm_divisor(squares_of(matrix, numel).value(), least);
+    team.for_range(0, numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) matrix[i] /= divisor;
+    });
+  }
+  void turn(const TransposeArguments& arguments) const {
+    constexpr std::int64_t kRows = 16;
+    team.for_range(0, arguments.columns, kRows,
+                   [&](std::int64_t begin, std::int64_t end) { transpose(arguments, begin, end); });
+  }
+  void make(const MatrixProduct& product) const { multiply(product, team); }
+  void copy(const float* from, std::int64_t numel, float* to) const { std::copy_n(from, numel, to); }
+};
+
+// ... and by kernels of a device.
+struct OnDevice {
+  Device& device;
+  Lane lane;
+  MatrixNorm* norm;
+
+  void divide_by_norm(float* matrix, std::int64_t numel, double least) const {
+    const std::span values(matrix, static_cast<std::size_t>(numel));
+    const std::span sum(&norm->squares, 1);
+    const std::span divisor(&norm->divisor, 1);
+    const MatrixNormArguments arguments{.values = matrix, .numel = numel, .norm = norm, .least = least};
+    device.fill(lane, std::as_writable_bytes(sum), std::byte{0});
+    run(device, lane, kMatrixSquares, arguments, {reads(values), changes(sum)});
+    run(device, lane, kMatrixNorm, arguments, {reads(sum), writes(divisor)});
+    run(device, lane, kMatrixDivide, arguments, {changes(values), reads(divisor)});
+  }
+  void turn(const TransposeArguments& arguments) const {
+    const auto numel = static_cast<std::size_t>(arguments.rows * arguments.columns);
+    run(device, lane, kMatrixTranspose, arguments,
+        {reads(std::span(arguments.from, numel)), writes(std::span(arguments.to, numel))});
+  }
+  void make(const MatrixProduct& product) const { queue_product(device, lane, product); }
+  void copy(const float* from, std::int64_t numel, float* to) const {
+    const auto count = static_cast<std::size_t>(numel);
+    device.copy(lane, std::as_writable_bytes(std::span(to, count)), std::as_bytes(std::span(from, count)));
+  }
+};
+
+// `workspace` without the norm's place.
+template <typename Work>
+void iterate(const Work& work, const NewtonSchulzOptions& options, float* matrix, std::int64_t rows,
+             std::int64_t columns, float* workspace) {
+  const std::int64_t numel = rows * columns, m = std::min(rows, columns), n = std::max(rows, columns);
+  float* x = matrix;
+  float* other = workspace;
+  float* const gram = workspace + numel;
+  float* const polynomial = gram + m * m;
+  work.divide_by_norm(matrix, numel, options.eps);
+  if (rows > columns) {
+    work.turn({.from = matrix, .rows = rows, .columns = columns, .to = other});
+    std::swap(x, other);
+  }
+  for (int step = 0; step < options.steps; ++step) {
+    const MatrixView all{x, n, 1};
+    work.make(
+        {.left = all, .right = all.transposed(), .out = gram, .rows = m, .columns = m, .inner = n, .symmetric = true});
+    work.make({.left = {gram, m, 1},
+               .right = {gram, m, 1},
+               .out = polynomial,
+               .rows = m,
+               .columns = m,
+               .inner = m,
+               .scale = static_cast<float>(options.c),
+               .addend = gram,
+               .addend_scale = static_cast<float>(options.b),
+               .symmetric = true});
+    work.make({.left = {polynomial, m, 1},
+               .right = all,
+               .out = other,
+               .rows = m,
+               .columns = n,
+               .inner = m,
+               .addend = x,
+               .addend_scale = static_cast<float>(options.a)});
+    std::swap(x, other);
+  }
+  if (rows > columns) {
+    work.turn({.from = x, .rows = m, .columns = n, .to = other});
+    std::swap(x, other);
+  }
+  if (x != matrix) work.copy(x, numel, matrix);
 }
 
-void transpose(const float* from, std::int64_t rows, std::int64_t columns, float* to, ThreadTeam& team) {
-  constexpr std::int64_t kRows = 16;
-  team.for_range(0, columns, kRows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = begin; j < end; ++j) to[j * rows + i] = from[i * columns + j];
-    }
-  });
+// Without the norm's place.
+float* iterations_place(std::span<float> workspace, std::int64_t rows, std::int64_t columns) {
+  ZERO_CHECK(std::ssize(workspace) >= newton_schulz_numel(rows, columns), "{} floats for {} x {}", workspace.size(),
+             rows, columns);
+  return workspace.data() + kMultiple;
 }
 
 }  // namespace
 
 std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t least = std::min(rows, columns);
-  return rows * columns + 2 * least * least;
+  const std::int64_t least = std::min(rows, columns), numel = rows * columns + 2 * least * least;
+  return (numel + kMultiple - 1) / kMultiple * kMultiple + kMultiple;
 }
 
 // Products of symmetric matrices are half computed.
@@ -48,53 +129,13 @@ double newton_schulz_flops(std::int64_t rows, std::int64_t columns, int steps) {
 
 void newton_schulz(const NewtonSchulzOptions& options, float* matrix, std::int64_t rows, std::int64_t columns,
                    std::span<float> workspace, ThreadTeam& team) {
-  ZERO_CHECK(std::ssize(workspace) >= newton_schulz_numel(rows, columns), "{} floats for {} x {}", workspace.size(),
-             rows, columns);
-  const std::int64_t numel = rows * columns, m = std::min(rows, columns), n = std::max(rows, columns);
-  float* x = matrix;
-  float* other = workspace.data();
-  float* const gram = workspace.data() + numel;
-  float* const polynomial = gram + m * m;
-  const auto divisor = static_cast<float>(std::max(norm_of(matrix, numel), options.eps));
-  team.for_range(0, numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) matrix[i] /= divisor;
-  });
-  if (rows > columns) {
-    transpose(matrix, rows, columns, other, team);
-    std::swap(x, other);
-  }
-  for (int step = 0; step < options.steps; ++step) {
-    const MatrixView all{x, n, 1};
-    multiply(
-        {.left = all, .right = all.transposed(), .out = gram, .rows = m, .columns = m, .inner = n, .symmetric = true},
-        team);
-    multiply({.left = {gram, m, 1},
-              .right = {gram, m, 1},
-              .out = polynomial,
-              .rows = m,
-              .columns = m,
-              .inner = m,
-              .scale = static_cast<float>(options.c),
-              .addend = gram,
-              .addend_scale = static_cast<float>(options.b),
-              .symmetric = true},
-             team);
-    multiply({.left = {polynomial, m, 1},
-              .right = all,
-              .out = other,
-              .rows = m,
-              .columns = n,
-              .inner = m,
-              .addend = x,
-              .addend_scale = static_cast<float>(options.a)},
-             team);
-    std::swap(x, other);
-  }
-  if (rows > columns) {
-    transpose(x, m, n, other, team);
-    std::swap(x, other);
-  }
-  if (x != matrix) std::copy_n(x, numel, matrix);
+  iterate(ByThreads{team}, options, matrix, rows, columns, iterations_place(workspace, rows, columns));
+}
+
+void queue_newton_schulz(Device& device, Lane lane, const NewtonSchulzOptions& options, float* matrix,
+                         std::int64_t rows, std::int64_t columns, std::span<float> workspace) {
+  auto* const norm = reinterpret_cast<MatrixNorm*>(workspace.data());
+  iterate(OnDevice{device, lane, norm}, options, matrix, rows, columns, iterations_place(workspace, rows, columns));
 }
 
 }  // namespace zero

@@ -20,6 +20,15 @@ constexpr Kernel kOwnUpdate = kernel_of<QueuedUpdate, &update_host>("own update 
 
 }  // namespace
 
+void MatrixRule::queue_directions(Device& device, Lane /*lane*/, std::span<const SpanUpdate> /*updates*/) const {
+  ZERO_CHECK(false, "a rule of matrices without code for {}", device.name());
+}
+
+void MatrixRule::queue_completion(Device& device, Lane /*lane*/, float* /*directions*/, const MatrixShape& /*matrix*/,
+                                  std::span<float> /*workspace*/) const {
+  ZERO_CHECK(false, "a rule of matrices without code for {}", device.name());
+}
+
 void UpdateRule::queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const {
   for (const SpanUpdate& update : updates) {
     const QueuedUpdate queued{this, update};

@@ -45,6 +45,12 @@ class MatrixRule {
   // its bits depend on directions and shape alone. `workspace`: workspace_numel(matrix) floats or more, of any values.
   virtual void complete(float* directions, const MatrixShape& matrix, std::span<float> workspace,
                         ThreadTeam& team) const = 0;
+  // Queue direct() for each of these spans, no two of which overlap, and complete(), over memory of a device: all that is
+  // pointed to lies there, the workspace at a multiple of 256 bytes. Bits are the host's. InternalError of a rule with the host's
+  // code alone, as one that a user writes.
+  virtual void queue_directions(Device& device, Lane lane, std::span<const SpanUpdate> updates) const;
+  virtual void queue_completion(Device& device, Lane lane, float* directions, const MatrixShape& matrix,
+                                std::span<float> workspace) const;
   // Floats that complete() works with beside a matrix of that shape. A rank holds those of the largest.
   virtual std::int64_t workspace_numel(const MatrixShape& matrix) const = 0;
   // Additions and multiplications of complete().
