@@ -36,6 +36,17 @@ class CheckPtx(unittest.TestCase):
             self.assertEqual(len(faults), 1, line)
             self.assertTrue(faults[0].startswith("x.ptx:3: "), faults)
 
+    def test_the_product_of_matrices_alone_has_fused_multiply_adds_of_floats(self):
+        product = "\t// .globl _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE\n" \
+            ".visible .entry _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE(\n"
+        fused = "\tfma.rn.f32 %f1, %f2, %f3, %f4;"
+        self.assertEqual(self.faults(product + fused), [])
+        for line in ("\tfma.rz.f32 %f1, %f2, %f3, %f4;", "\tfma.rn.ftz.f32 %f1, %f2, %f3, %f4;", "\tfma.rn.f64 %fd1, %fd2, %fd3, %fd4;",
+                     "\tmad.rn.f32 %f1, %f2, %f3, %f4;"):
+            self.assertEqual(len(self.faults(product + line)), 1, line)
+        other = ".visible .entry _ZN4zero6bodies20matrix_divide_kernelENS_19MatrixNormArgumentsE(\n"
+        self.assertEqual(len(self.faults(product + fused + "\n" + other + fused)), 1)
+
     def test_a_file_without_arithmetic_proves_nothing(self):
         self.assertEqual(len(check_ptx.check("ret;\n", "x.ptx")[0]), 1)
 

@@ -554,14 +554,15 @@ class GpuTables(unittest.TestCase):
 
         copied = {"bytes": 4e9, "median_s": 0.5, "ratio_median": 0.987}
         sizes = [{"bytes": 1 << 20, "gather": {"ratio_median": 0.5}, "sum": {"ratio_median": 0.25}}]
-        speed = [check("update_lion_figures", {"ratio_median": 0.994})]
+        muon = {"rows": 768, "columns": 3072, "zero_median_s": 0.0021, "zero_flops_per_second": 1.4e13, "ratio_flops_per_second": 0.75, "ratio_seconds": 0.9}
+        speed = [check("update_lion_figures", {"ratio_median": 0.994}), check("muon_768_figures", muon)]
         offload = [check("offload", {"moments_on_host": {"step_seconds_median": 0.172}}),
                    check("plain_offload_figures", {"offload": {"step_ms": 399.4}, "compute": {"step_ms": 67}}),
                    check("copies_figures", {"copies": {"up": copied}, "step_on_disk": copied}),
                    check("collectives_figures", {"transports": [{"transport": "shared_memory", "sizes": sizes}]})]
         about = {"gpu": "a GPU", "time": "now", "built": {"commit": "abc"}}
         tables = gpu_tables.tables_of([{"batch": 2, **about, "checks": speed}, {"batch": 3, **about, "checks": offload}])
-        for cell in ["| lion | 0.99 |", "| the same, all of them on the host | 172 | 399 | – |", "| up | 8.0 | 0.99 |",
+        for cell in ["| lion | 0.99 |", "| 768 x 3072 | 2.10 | 14.0 | 0.75 | 0.90 |", "| the same, all of them on the host | 172 | 399 | – |", "| up | 8.0 | 0.99 |",
                      "| step on disk | 500 ms | 0.99 |", "| shared_memory, 1 MiB | 0.50 | 0.25 |", "Batch 3: a GPU, now, commit abc"]:
             self.assertIn(cell, tables)
 

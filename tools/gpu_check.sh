@@ -201,16 +201,18 @@ right() {
     train gpu1_deterministic 1 60 $small --run.deterministic true
     train dropout 1 60 $small --model.dropout 0.1
     train dropout_again 1 60 $small --model.dropout 0.1 --train.checkpoint_activations true
+    train cpu_muon 1 60 $small --run.device cpu --optimizer.name muon
+    train gpu1_muon 1 60 $small --optimizer.name muon
+    train gpu2_muon 2 60 $small --train.batch 4 --optimizer.name muon
   }
-  figures losses cpu gpu1_stage3 gpu2_stage3 gpu2_stage0 gpu1_bf16 gpu1_deterministic dropout dropout_again
+  figures losses cpu gpu1_stage3 gpu2_stage3 gpu2_stage0 gpu1_bf16 gpu1_deterministic dropout dropout_again cpu_muon gpu1_muon gpu2_muon
   python3 - "$work/losses.json" > "$work/near.out" <<'PY'
 import json, sys
 runs = {name: run["losses"] for name, run in json.load(open(sys.argv[1])).items()}
-wrong = []
-if not runs.get("cpu"):
-    wrong.append("the run on the CPU has no losses")
-for name, most in (("gpu1_stage3", 2e-3), ("gpu2_stage3", 2e-3), ("gpu1_deterministic", 2e-3), ("gpu1_bf16", 5e-2)):
-    mine, cpu = runs.get(name, []), runs.get("cpu", [])
+wrong = [f"the run {name} has no losses" for name in ("cpu", "cpu_muon") if not runs.get(name)]
+for name, most in (("gpu1_stage3", 2e-3), ("gpu2_stage3", 2e-3), ("gpu1_deterministic", 2e-3), ("gpu1_bf16", 5e-2),
+                   ("gpu1_muon", 2e-3), ("gpu2_muon", 2e-3)):
+    mine, cpu = runs.get(name, []), runs.get("cpu_muon" if name.endswith("_muon") else "cpu", [])
     if len(mine) != len(cpu) or not mine:
         wrong.append(f"{name} has no losses of as many steps")
     elif max(abs(a - b) for a, b in zip(mine, cpu)) > most:
@@ -245,14 +247,18 @@ plain() {  # NAME ARGUMENTS...
 }
 
 speed() {
-  for rule in adamw adamw8bit lion sgd; do bench "update_$rule" optimizer --device cuda --name $rule --mib 1024; done
+  for rule in adamw adamw8bit lion sgd muon_direct muon_step; do bench "update_$rule" optimizer --device cuda --name $rule --mib 1024; done
+  # Matrices of GPT-2 of 124 million and of 1.56 billion parameters.
+  bench muon_768 muon --device cuda --rows 768 --columns 3072
+  bench muon_1600 muon --device cuda --rows 1600 --columns 6400
   # shellcheck disable=SC2046
   {
     train gpt_124m 1 90 $(gpt 12 768 12 1024 16) --model.vocab 50304
     train gpt_124m_tf32 1 90 $(gpt 12 768 12 1024 16) --model.vocab 50304 --train.dtype fp32 --train.matmul tf32
+    train gpt_124m_muon 1 90 $(gpt 12 768 12 1024 16) --model.vocab 50304 --optimizer.name muon
     train gpt_1b5 1 150 $(gpt 48 1600 25 1024 8) --model.vocab 50304 --train.checkpoint_activations true
   }
-  figures speed gpt_124m gpt_124m_tf32 gpt_1b5
+  figures speed gpt_124m gpt_124m_tf32 gpt_124m_muon gpt_1b5
   plain plain_124m --layers 12 --width 768 --heads 12 --batch 16 --vocab 50304
   plain plain_1b5 --layers 48 --width 1600 --heads 25 --batch 8 --vocab 50304 --recompute --systems compute,fsdp2
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 RUNS = {  # of a batch's figures: what the model is, and the check with PyTorch's figures beside it
     "gpt_124m": ("124 million parameters, batch 16, bf16", "plain_124m"),
     "gpt_124m_tf32": ("the same in fp32 with tf32 products", ""),
+    "gpt_124m_muon": ("124 million, batch 16, bf16, Muon", ""),
     "gpt_1b5": ("1.56 billion, batch 8, bf16, activation checkpoints", "plain_1b5"),
     "resident": ("304 million, batch 8, bf16, activation checkpoints, all on the GPU", "plain_offload"),
     "half_on_host": ("the same, half of the moments and master weights on the host", ""),
@@ -49,6 +50,13 @@ def updates(figures):
     return table(["update on the GPU", "of a copy of as many bytes"], rows)
 
 
+def matrices(figures):
+    rows = [[f"{found['rows']} x {found['columns']}", f"{1000 * found['zero_median_s']:.2f}", f"{found['zero_flops_per_second'] / 1e12:.1f}",
+             f"{found['ratio_flops_per_second']:.2f}", f"{found['ratio_seconds']:.2f}"]
+            for name, found in figures.items() if name.startswith("muon_") and "zero_flops_per_second" in found]
+    return table(["a matrix of Muon's on the GPU", "ms", "TFLOP/s", "of libtorch's in fp32", "time, of libtorch's"], rows)
+
+
 def copies(figures):
     found = figures.get("copies_figures", {})
     rows = [[name, f"{each['bytes'] / each['median_s'] / 1e9:.1f}", f"{each['ratio_median']:.2f}"]
@@ -77,7 +85,7 @@ def tables_of(documents):
     figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
     about = "\n".join(f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "
                       f"torch {d['built'].get('torch', 'unknown')}" for d in documents)
-    return "\n".join(part for part in (about + "\n", steps(figures), updates(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
+    return "\n".join(part for part in (about + "\n", steps(figures), updates(figures), matrices(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
 
 
 def main():

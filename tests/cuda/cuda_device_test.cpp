@@ -17,7 +17,9 @@
 #include "zero/optim/averaged_rule.h"
 #include "zero/optim/lamb_kernel.h"
 #include "zero/optim/lion_kernel.h"
+#include "zero/optim/matrix_product.h"
 #include "zero/optim/muon_kernel.h"
+#include "zero/optim/newton_schulz_kernels.h"
 #include "zero/optim/outer_step.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/optim/sgd_kernel.h"
@@ -293,6 +295,12 @@ TEST_F(CudaDevice, HasCodeForEveryKernel) {
   launch(kRowMean, RowMeanArguments{.numel = 9}, "row_mean_kernel");
   launch(kAdafactorSums, AdafactorSumsArguments{.slices = two_slices<FactoredConstants>()}, "adafactor_sums_kernel");
   launch(kAdafactor, two_slices<FactoredConstants>(), "adafactor_kernel");
+  launch(kMatrixSquares, MatrixNormArguments{.numel = 9}, "matrix_squares_kernel");
+  launch(kMatrixNorm, MatrixNormArguments{.numel = 9}, "matrix_norm_kernel");
+  launch(kMatrixDivide, MatrixNormArguments{.numel = 9}, "matrix_divide_kernel");
+  launch(kMatrixTranspose, TransposeArguments{.rows = 3, .columns = 3}, "matrix_transpose_kernel");
+  launch(kMatrixProduct, MatrixProduct{.rows = 3, .columns = 3, .inner = 3}, "matrix_product_kernelILi1E");
+  launch(kMatrixProduct, MatrixProduct{.rows = 1 << 16, .columns = 1 << 16, .inner = 3}, "matrix_product_kernelILi2E");
 }
 
 TEST_F(CudaDevice, QueuesOneLaunchForAListOfSpansAndNoneForNoElements) {

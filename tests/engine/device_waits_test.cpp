@@ -93,11 +93,12 @@ std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
   EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
   half.offload.fractions = {.optimizer = {.host = 0.5}};
-  EngineOptions lamb = half, adafactor = half, part = half, below{.stage = 0, .accumulate = 2}, whole{.stage = 1};
+  EngineOptions lamb = half, adafactor = half, muon = half, part = half, below{.stage = 0, .accumulate = 2}, whole{.stage = 1};
   part.stage = 2;
   for (EngineOptions* options : {&below, &whole}) options->offload.fractions = {.optimizer = {.host = 1}};
   lamb.optimizer = LambOptions{};
   adafactor.optimizer = AdafactorOptions{};
+  muon.optimizer = MuonOptions{};
   min.device_memory = MemoryBudget::parse("min");
   disk.offload.disk = {folder};
   EngineOptions parts{.stage = 3, .secondary_group = 2, .accumulate = 2};
@@ -127,7 +128,17 @@ std::vector<Program> programs(const std::string& folder) {
       {.name = "stage 0, the optimizer on the host, micro-batches", .options = below, .dtype = low},
       {.name = "stage 1, the optimizer on the host", .options = whole},
       {.name = "stage 2, half of the optimizer on the host", .options = part, .dtype = low},
+      {.name = "stage 0, muon, micro-batches", .options = {.stage = 0, .optimizer = MuonOptions{}, .accumulate = 2}},
       {.name = "stage 1, muon", .options = {.stage = 1, .optimizer = MuonOptions{}}},
+      {.name = "stage 3, muon, averages",
+       .options = {.stage = 3, .optimizer = MuonOptions{}, .ema = 0.9},
+       .dtype = low,
+       .before = evaluate_averages},
+      {.name = "stage 3, muon, whole matrices",
+       .options = {.stage = 3, .shards = Cut::kWhole, .optimizer = MuonOptions{}},
+       .dtype = low},
+      {.name = "stage 3, muon, half of the optimizer on the host", .options = muon, .dtype = low},
+      {.name = "stage 3, linked, muon", .options = {.stage = 3, .optimizer = MuonOptions{}}, .linked = true},
       {.name = "stage 1, linked", .options = {.stage = 1}, .linked = true},
       {.name = "stage 3, linked, micro-batches",
        .options = {.stage = 3, .accumulate = 2},

@@ -68,6 +68,17 @@ TEST(LinkedDevices, ShardsOfUnequalSizesHaveThem) {
   expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kHash});
 }
 
+TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
+  for (const int world : {1, 2, 3})
+    for (const EngineOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2}))
+      expect_bits_and_bytes(world, small_specs(DType::kBFloat16), options,
+                            /*late=*/static_cast<std::uint64_t>(world));
+  expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kWhole, .optimizer = MuonOptions{}});
+  expect_bits_and_bytes(
+      2, small_specs(),
+      {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}, .optimizer = MuonOptions{}});
+}
+
 TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {
   for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)

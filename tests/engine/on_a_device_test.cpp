@@ -15,6 +15,8 @@
 #include "zero/device/host_device.h"
 #include "zero/device/open_device.h"
 #include "zero/device/recorded_device.h"
+#include "zero/engine/budget.h"
+#include "zero/engine/matrix_directions.h"
 
 #include "../expect_contains.h"
 #include "../forwarded_device.h"
@@ -216,7 +218,12 @@ class CountedKernels final : public ForwardedDevice {
     num_calls += call.kernel.name == name_ ? 1 : 0;
     ForwardedDevice::run(lane, call);
   }
+  void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) override {
+    num_down += lane == Lane::kDown ? 1 : 0;
+    ForwardedDevice::copy(lane, to, from);
+  }
   int num_calls = 0;
+  int num_down = 0;  // copies in kDown
 
  private:
   std::string_view name_;
@@ -367,9 +374,108 @@ TEST(OnADevice, ARuleOfOnesOwnUpdatesOnTheHost) {
   expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = own, .ema = 0.9});
 }
 
-TEST(OnADevice, MuonUpdatesOnTheHost) {
-  expect_host_bits_of_host_updates({.optimizer = MuonOptions{.weight_decay = 0.1}});
+TEST(OnADevice, ARuleOfMatricesOfOnesOwnUpdatesOnTheHost) {
   expect_host_bits_of_host_updates({.optimizer = OwnRule{.rule = make_update_rule(MuonOptions{}), .lr = 1e-3}});
+}
+
+// Where shards end within matrices, and where they do not: then nothing comes.
+TEST(OnADevice, MuonUpdatesItsMatricesThere) {
+  Sweep sweep(/*one_in=*/3);
+  for (const int world : {1, 2, 3}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const Cut cut : {Cut::kRange, Cut::kWhole}) {
+        const EngineOptions options{
+            .shards = cut, .optimizer = MuonOptions{.weight_decay = 0.1}, .clip = 0.5, .accumulate = 1};
+        for (EngineOptions each : at_all_stages(options)) {
+          if (!sweep.takes_next()) continue;
+          expect_host_bits(world, small_specs(dtype), each);
+          each.accumulate = 2;
+          expect_host_bits(world, block_specs(dtype), each);
+        }
+      }
+    }
+  }
+}
+
+TEST(OnADevice, MuonsMatricesWithAStateElsewhereAreUpdatedOnTheHost) {
+  Sweep sweep(/*one_in=*/2);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (int stage = 0; stage < 4; ++stage) {
+      for (const double host : {0.4, 1.0}) {
+        EngineOptions options{.stage = stage, .optimizer = MuonOptions{}, .accumulate = 2};
+        options.offload.fractions = {.optimizer = {.host = host}};
+        if (stage == 3) options.offload.fractions.parameter = {.host = 1 - host};
+        for (const int world : {1, 2})
+          if (sweep.takes_next()) expect_host_bits(world, block_specs(dtype), options);
+      }
+    }
+  }
+}
+
+TEST(OnADevice, MuonOfUnequalShardsOfAnAverageAndOfCodedUnitsHasThem) {
+  const EngineOptions muon{.stage = 3, .optimizer = MuonOptions{}};
+  EngineOptions weighted = muon, averaged = muon, coded = muon, copies = muon;
+  weighted.shards = Cut::kWeighted;
+  weighted.shard_weights = {3, 1};
+  averaged.ema = 0.9;
+  coded.wire.gather = coded.wire.reduce = WireCodec::kInt8;
+  copies.group = 2;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const EngineOptions& options : {weighted, averaged, coded}) expect_host_bits(2, small_specs(dtype), options);
+    expect_host_bits(4, small_specs(dtype), copies);
+  }
+}
+
+TEST(OnADevice, MuonThatIsLateHasThem) {
+  for (const EngineOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2, .ema = 0.9})) {
+    const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
+    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+      Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
+      EXPECT_EQ(run_on(&devices, 2, small_specs(DType::kBFloat16), options), expected) << options.stage << ", " << seed;
+    }
+  }
+}
+
+// Of each of three matrices in five iterations; and the host brings no tile down, and waits for none.
+TEST(OnADevice, MuonsProductsAreMadeThereAndTheHostWaitsForNone) {
+  for (const int stage : {0, 3}) {
+    on_ranks(1, [&](Communicator& comm) {
+      CountedKernels device("matrix_product");
+      EngineSeams seams;
+      seams.device = &device;
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = MuonOptions{}}, seams);
+      model.train(0);
+      device.num_calls = 0;
+      device.num_down = 0;
+      model.train(1);
+      EXPECT_EQ(device.num_calls, 3 * 5 * 3) << stage;
+      EXPECT_EQ(device.num_down, 0) << stage;
+    });
+  }
+}
+
+// On the device for as long as the engine lives, since what is queued uses it.
+TEST(OnADevice, MuonsDirectionsAndWorkspaceAreWhatPlansCount) {
+  const EngineOptions options{.stage = 0, .optimizer = MuonOptions{}};
+  const auto staged = [](const EngineOptions& muon, int world, const std::vector<ParamSpec>& specs) {
+    Devices devices(world);
+    const ScriptedRun run = run_on(&devices, world, specs, muon);
+    return run.reports[0].peak_memory[MemoryTag::kStaging];
+  };
+  const std::vector<Unit> alone = units_of(block_specs(DType::kFloat32), 1, options);
+  EXPECT_EQ(staged(options, 1, block_specs(DType::kFloat32)), matrix_bytes(alone, 1, place(0, Reduce::kAuto, 1)));
+  for (const Cut cut : {Cut::kRange, Cut::kWhole}) {
+    for (int stage = 1; stage < 4; ++stage) {
+      EngineOptions sharded = options;
+      sharded.stage = stage;
+      sharded.shards = cut;
+      const Placement placement = place(stage, Reduce::kAuto, 1);
+      const std::vector<Unit> units = units_of(block_specs(DType::kFloat32), 2, sharded);
+      const std::int64_t bytes = staged(sharded, 2, block_specs(DType::kFloat32));
+      EXPECT_GE(bytes, matrix_bytes(units, 2, placement)) << stage;
+      EXPECT_LE(bytes, staging_bytes(units, 2, placement, /*min_budget=*/false)) << stage;
+    }
+  }
 }
 
 TEST(OnADevice, OptimizerStateOnTheHostBelowStageThreeHasThem) {

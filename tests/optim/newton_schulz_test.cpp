@@ -1,10 +1,16 @@
 #include "zero/optim/newton_schulz.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "zero/device/recorded_device.h"
+#include "zero/optim/newton_schulz_kernels.h"
 
 namespace zero {
 namespace {
@@ -98,7 +104,7 @@ TEST(NewtonSchulz, BringsSingularValuesNearOne) {
 
 TEST(NewtonSchulz, TreatsAMatrixAsItsTranspose) {
   const Matrix<float> wide = draw(9, 70);
-  // The norm is a sum in the order of memory: its last bit may be another one.
+  // A term of the norm has the squares of neighbours in memory: its last bit may be another one.
   const Matrix<float> ours = in_float(wide), other = transposed(in_float(transposed(wide)));
   for (std::size_t i = 0; i < ours.values.size(); ++i) EXPECT_NEAR(ours.values[i], other.values[i], 1e-6);
 }
@@ -106,6 +112,49 @@ TEST(NewtonSchulz, TreatsAMatrixAsItsTranspose) {
 TEST(NewtonSchulz, HasTheSameBitsForAnyNumberOfThreads) {
   for (const auto& [rows, columns] : kShapes)
     EXPECT_EQ(in_float(draw(rows, columns), 3).values, in_float(draw(rows, columns)).values);
+}
+
+// Bits, and that each kernel names what it touches, and the workspace is as large as it has to be.
+TEST(NewtonSchulz, HasTheSameBitsWhereItIsQueuedOnADevice) {
+  RecordedDevice device({.late = 5});
+  const auto bytes_of = [](const Allocation& memory, std::int64_t numel) {
+    return memory.bytes().first(static_cast<std::size_t>(numel) * sizeof(float));
+  };
+  for (const auto& [rows, columns] : kShapes) {
+    for (const float factor : {1.0F, 0.0F, std::numeric_limits<float>::infinity()}) {
+      Matrix<float> matrix = draw(rows, columns);
+      matrix.values[0] *= factor;
+      const std::int64_t numel = rows * columns, workspace_numel = newton_schulz_numel(rows, columns);
+      const Allocation there = device.allocate(static_cast<std::size_t>(numel) * sizeof(float));
+      const Allocation workspace = device.allocate(static_cast<std::size_t>(workspace_numel) * sizeof(float));
+      const Allocation beside = device.allocate_pinned(static_cast<std::size_t>(numel) * sizeof(float));
+      auto* const values = reinterpret_cast<float*>(beside.data());
+      std::ranges::copy(matrix.values, values);
+      device.copy(Lane::kUpdate, bytes_of(there, numel), bytes_of(beside, numel));
+      queue_newton_schulz(
+          device, Lane::kUpdate, {}, reinterpret_cast<float*>(there.data()), rows, columns,
+          {reinterpret_cast<float*>(workspace.data()), static_cast<std::size_t>(workspace_numel)});
+      device.copy(Lane::kUpdate, bytes_of(beside, numel), bytes_of(there, numel));
+      device.join(device.mark(Lane::kUpdate));
+      const Matrix<float> expected = in_float(matrix);
+      for (std::size_t i = 0; i < expected.values.size(); ++i) {
+        const float seen = values[i], wanted = expected.values[i];
+        ASSERT_TRUE(std::bit_cast<std::uint32_t>(seen) == std::bit_cast<std::uint32_t>(wanted) ||
+                    (std::isnan(seen) && std::isnan(wanted)))
+            << rows << " x " << columns << ", " << factor;
+      }
+    }
+  }
+}
+
+// Its squares are added exactly.
+TEST(NewtonSchulz, DividesByANormThatNoOrderOfElementsChanges) {
+  Matrix<float> matrix = draw(3, 64);
+  const double squares = squares_of(matrix.values.data(), 192).value();
+  std::swap_ranges(matrix.values.begin(), matrix.values.begin() + 64, matrix.values.begin() + 128);
+  EXPECT_EQ(squares_of(matrix.values.data(), 192).value(), squares);
+  EXPECT_EQ(norm_divisor(16, 1e-7), 4.0F);
+  EXPECT_EQ(norm_divisor(0, 1e-7), 1e-7F);
 }
 
 TEST(NewtonSchulz, LeavesZerosAndAnswersTinyMatrices) {

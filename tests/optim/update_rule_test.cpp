@@ -65,11 +65,13 @@ TEST(UpdateRule, QueuedTogetherSpansHaveTheBitsOfUpdatesOneByOne) {
     const std::vector<double> sums(static_cast<std::size_t>(rule->num_sums()), 2.0);
     std::vector<SpanUpdate> updates;
     for (std::size_t i = 0; i < kSpans; ++i) {
+      const bool is_matrix = rule->matrices() != nullptr && i % 4 == 1;
       const UpdateScalars scalars{.step = static_cast<std::int64_t>(i + 1),
                                   .lr = 1e-2 * static_cast<double>(i),
                                   .gradient_scale = 0.5,
                                   .weight_decay = i % 2 == 0 ? 0.1 : 0,
-                                  .sums = sums};
+                                  .sums = sums,
+                                  .matrix = is_matrix ? MatrixShape{40, 10} : MatrixShape{}};
       rule->update(one_by_one[i].span(), scalars);
       updates.push_back({together[i].span(), scalars});
     }

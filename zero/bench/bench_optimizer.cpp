@@ -37,12 +37,9 @@
 namespace zero::cli {
 namespace {
 
-// What is measured of a rule: its update; or, of a rule of matrices, one of its two passes over elements.
-enum class Pass : std::uint8_t { kUpdate, kDirection, kStep };
-
 struct Measured {
   OptimizerOptions options;
-  Pass pass = Pass::kUpdate;
+  UpdatePass pass = UpdatePass::kUpdate;
 };
 
 // Each rule of the registry, and the forms of sgd. Of rules of matrices, whose time goes into products (`zero bench muon`),
@@ -55,8 +52,8 @@ std::map<std::string, Measured> measured_rules() {
     if (row_of(options)->needs != RuleNeeds::kMatrices) {
       rules.emplace(name, Measured{options});
     } else {
-      rules.emplace(name + "_direct", Measured{options, Pass::kDirection});
-      rules.emplace(name + "_step", Measured{options, Pass::kStep});
+      rules.emplace(name + "_direct", Measured{options, UpdatePass::kDirection});
+      rules.emplace(name + "_step", Measured{options, UpdatePass::kStep});
     }
   }
   return rules;
@@ -66,7 +63,7 @@ std::map<std::string, Measured> measured_rules() {
 std::unique_ptr<UpdateRule> measured_rule(const std::string& name, const Measured& measured, double ema) {
   auto rule = make_update_rule(measured.options);
   if (ema == 0) return rule;
-  if (measured.pass == Pass::kDirection)
+  if (measured.pass == UpdatePass::kDirection)
     throw ConfigError("--ema", fmt::format("{}", ema), fmt::format("{} changes no weights", name),
                       fmt::format("leave out --ema, or measure {}_step", rule->name()));
   return with_average(std::move(rule), ema);
@@ -78,11 +75,11 @@ struct Touched {
   std::optional<DType> copy;                     // of the rounded parameter; nothing: none is written
   std::vector<std::optional<StateSpec>> states;  // of elements, in their order; nothing: the pass leaves it alone
 
-  Touched(const UpdateRule& rule, Pass pass, DType dtype) : gradient(pass == Pass::kStep ? DType::kFloat32 : dtype) {
-    if (dtype != DType::kFloat32 && pass != Pass::kDirection) copy = dtype;
+  Touched(const UpdateRule& rule, UpdatePass pass, DType dtype) : gradient(pass == UpdatePass::kStep ? DType::kFloat32 : dtype) {
+    if (dtype != DType::kFloat32 && pass != UpdatePass::kDirection) copy = dtype;
     for (const StateSpec& state : states_of_elements(rule.states())) {
-      const bool touched = pass == Pass::kDirection ? state.of == StateOf::kMatrices
-                           : pass == Pass::kStep    ? state.of == StateOf::kAll  // the average
+      const bool touched = pass == UpdatePass::kDirection ? state.of == StateOf::kMatrices
+                           : pass == UpdatePass::kStep    ? state.of == StateOf::kAll  // the average
                                                     : state.kept_by(/*matrices=*/rule.factors() != nullptr);
       states.push_back(touched ? std::optional(state) : std::nullopt);
     }
@@ -186,7 +183,8 @@ struct OptimizerBench {
 // `zero bench optimizer --device cuda`: beside a copy on the device that touches as many bytes.
 int measure_on_device(const OptimizerBench& options) {
   const std::unique_ptr<Device> device = open_device(options.device);
-  DeviceUpdate update(*device, measured_rules().at(options.name).options, (options.mib << 20) / 4);
+  const Measured measured = measured_rules().at(options.name);
+  DeviceUpdate update(*device, measured.options, measured.pass, (options.mib << 20) / 4);
   update.run();
   update.copy();
   Measurement copies, updates;
@@ -241,7 +239,7 @@ class HostUpdate {
       : measured_(measured_rules().at(options.name)),
         rule_(measured_rule(options.name, measured_, options.ema)),
         factors_(rule_->factors()),
-        directs_(measured_.pass == Pass::kDirection),
+        directs_(measured_.pass == UpdatePass::kDirection),
         touched_(*rule_, measured_.pass, measured_types().at(options.dtype)),
         numel_((options.mib << 20) / 4),
         num_sums_(rule_->num_sums()),
@@ -249,7 +247,7 @@ class HostUpdate {
         team_(options.threads) {
     const double element_bytes = 4 + touched_.gradient_bytes() + touched_.copy_bytes() + touched_.state_bytes();
     require_memory(std::llround(element_bytes * static_cast<double>(numel_)) + (64 << 20), "use fewer with --mib");
-    if (factors_ != nullptr || measured_.pass != Pass::kUpdate) {
+    if (factors_ != nullptr || measured_.pass != UpdatePass::kUpdate) {
       shape_ = {numel_ / options.columns, options.columns};
       numel_ = shape_.rows * shape_.columns;
     }

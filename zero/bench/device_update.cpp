@@ -16,10 +16,10 @@ std::int64_t in_blocks(std::int64_t numel) {
 
 }  // namespace
 
-DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std::int64_t numel)
-    : device_(device), rule_(make_update_rule(options)) {
+DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, UpdatePass pass, std::int64_t numel)
+    : device_(device), rule_(make_update_rule(options)), pass_(pass) {
   numel = in_blocks(numel);
-  if (needs_of(*rule_) != RuleNeeds::kElements)
+  if (pass == UpdatePass::kUpdate && needs_of(*rule_) != RuleNeeds::kElements)
     throw ConfigError("--name", rule_->name(), "it is not measured on a device",
                       "use " + rule_names(RuleNeeds::kElements) + "; or --device cpu");
   const auto add = [&](std::int64_t bytes) {
@@ -27,9 +27,11 @@ DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std:
   };
   std::byte* const gradient = add(4 * numel);
   span_ = {.parameter = reinterpret_cast<float*>(add(4 * numel)), .gradient = gradient, .numel = numel};
-  touched_bytes_ = 12 * numel;  // the gradient is read, the parameter read and written
+  // The gradient is read, the parameter read and written; a direction is written alone.
+  touched_bytes_ = (pass == UpdatePass::kDirection ? 8 : 12) * numel;
   const std::vector<StateSpec> states = rule_->states();
   for (std::size_t i = 0; i < states.size(); ++i) {
+    if (pass == UpdatePass::kStep || (pass == UpdatePass::kDirection && states[i].of != StateOf::kMatrices)) continue;
     if (states[i].coded()) {
       span_.coded[i] = {reinterpret_cast<std::uint8_t*>(add(numel)),
                         reinterpret_cast<float*>(add(numel / kCodeBlock * 4))};
@@ -46,8 +48,10 @@ DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, std:
 }
 
 void DeviceUpdate::run() {
-  const SpanUpdate update{span_, UpdateScalars{.step = ++step_, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01}};
-  rule_->queue(device_, Lane::kUpdate, {&update, 1});
+  SpanUpdate update{span_, UpdateScalars{.step = ++step_, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0.01}};
+  if (pass_ != UpdatePass::kUpdate) update.scalars.matrix = {span_.numel / kCodeBlock, kCodeBlock};
+  pass_ == UpdatePass::kDirection ? rule_->matrices()->queue_directions(device_, Lane::kUpdate, {&update, 1})
+                                  : rule_->queue(device_, Lane::kUpdate, {&update, 1});
   device_.join(device_.mark(Lane::kUpdate));
 }
 

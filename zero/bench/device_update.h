@@ -1,6 +1,6 @@
 // DeviceUpdate: an optimizer's update in the memory of a device, and a copy there that touches as many bytes, measured.
 //
-//   DeviceUpdate update(device, AdamWOptions{}, /*numel=*/1 << 28);
+//   DeviceUpdate update(device, AdamWOptions{}, UpdatePass::kUpdate, /*numel=*/1 << 28);
 //   update.run();  update.copy();                       // each returns when the device is done
 //   update.touched_bytes()                              // of either
 //
@@ -16,9 +16,12 @@
 
 namespace zero::cli {
 
+// What is measured of a rule: its update; or, of a rule of matrices, one of its two passes over elements.
+enum class UpdatePass : std::uint8_t { kUpdate, kDirection, kStep };
+
 class DeviceUpdate {
  public:
-  DeviceUpdate(Device& device, const OptimizerOptions& options, std::int64_t numel);
+  DeviceUpdate(Device& device, const OptimizerOptions& options, UpdatePass pass, std::int64_t numel);
 
   void run();
   void copy();
@@ -27,6 +30,7 @@ class DeviceUpdate {
  private:
   Device& device_;
   std::unique_ptr<UpdateRule> rule_;
+  UpdatePass pass_;
   std::vector<Allocation> memory_;
   UpdateSpan span_;
   std::int64_t touched_bytes_ = 0;

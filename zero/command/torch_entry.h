@@ -66,6 +66,7 @@ struct BenchStepRequest {
 
 // `zero bench muon`: Newton-Schulz iterations of a matrix of ours and of libtorch's, measured.
 struct BenchMuonRequest {
+  std::string device = "cpu";  // or a GPU
   std::int64_t rows = 1024, columns = 4096;
   int threads = 1;
   std::int64_t rounds = 5;

@@ -1,7 +1,12 @@
 // `zero bench muon`: Newton-Schulz iterations by zero.cpp and by libtorch, in turns. libtorch computes whole products where
 // ours computes a half of symmetric ones, so there are two ratios: of the operations a second, and of the time. Beside them
-// stands the time that `zero plan` would predict.
+// stands the time that `zero plan` would predict, of the CPU. On a GPU libtorch multiplies in fp32, too (IEEE, without tf32).
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,12 +20,19 @@
 #include "zero/base/parallel.h"
 #include "zero/bench/measurement.h"
 #include "zero/cli/torch_verbs/verbs.h"
+#include "zero/device/open_device.h"
 #include "zero/optim/muon_rule.h"
 #include "zero/optim/newton_schulz.h"
+#include "zero/torch/torch_device.h"
 #include "zero/train/machine_peak.h"
 
 namespace zero::cli {
 namespace {
+
+// Until a GPU has made it; the host has.
+void wait_for(const at::Tensor& matrix) {
+  if (matrix.is_cuda()) matrix[0][0].item();
+}
 
 // The formulas of newton_schulz.h. `matrix` has no more rows than columns.
 at::Tensor by_libtorch(const at::Tensor& matrix, const NewtonSchulzOptions& options) {
@@ -33,49 +45,108 @@ at::Tensor by_libtorch(const at::Tensor& matrix, const NewtonSchulzOptions& opti
   return x;
 }
 
+// Ours, in memory of the host or of a GPU.
+class OurIterations {
+ public:
+  OurIterations(Device* device, const at::Tensor& direction, int threads)
+      : device_(device), rows_(direction.size(0)), columns_(direction.size(1)), result_(at::empty_like(direction)), team_(threads) {
+    const auto numel = static_cast<std::size_t>(newton_schulz_numel(rows_, columns_));
+    if (device_ == nullptr) {
+      here_.resize(numel);
+      workspace_ = here_;
+    } else {
+      there_ = device_->allocate(numel * sizeof(float));
+      workspace_ = {reinterpret_cast<float*>(there_.data()), numel};
+    }
+  }
+  // What run() begins with. libtorch has been waited for.
+  void take(const at::Tensor& direction) {
+    result_.copy_(direction);
+    wait_for(result_);
+  }
+  void run(const NewtonSchulzOptions& options) {
+    auto* const matrix = result_.mutable_data_ptr<float>();
+    if (device_ == nullptr) return newton_schulz(options, matrix, rows_, columns_, workspace_, team_);
+    queue_newton_schulz(*device_, Lane::kUpdate, options, matrix, rows_, columns_, workspace_);
+    device_->join(device_->mark(Lane::kUpdate));
+  }
+  const at::Tensor& result() const { return result_; }
+
+ private:
+  Device* device_;  // null: the host
+  std::int64_t rows_, columns_;
+  at::Tensor result_;
+  std::vector<float> here_;
+  Allocation there_;
+  std::span<float> workspace_;
+  ThreadTeam team_;
+};
+
+// Null: the host. Before anything else of libtorch.
+std::unique_ptr<Device> opened(const BenchMuonRequest& request) {
+  if (request.device == "cpu") return nullptr;
+  std::unique_ptr<Device> device = open_device(request.device);
+  if (device->host_readable()) return nullptr;
+  open_torch_cuda(request.device);
+  set_gpu_numerics({});
+  return device;
+}
+
 }  // namespace
 
 int bench_muon_verb(const BenchMuonRequest& request) {
+  const std::unique_ptr<Device> device = opened(request);
+  const std::string place = device == nullptr ? fmt::format("{} threads", request.threads) : std::string(device->name());
   at::set_num_threads(request.threads);
   const at::NoGradGuard no_grad;
   const NewtonSchulzOptions options;
   const std::int64_t m = std::min(request.rows, request.columns), n = std::max(request.rows, request.columns);
-  const at::Tensor direction = at::randn({m, n});
-  at::Tensor ours = at::empty_like(direction);
-  std::vector<float> workspace(static_cast<std::size_t>(newton_schulz_numel(m, n)));
-  ThreadTeam team(request.threads);
+  at::Tensor direction = at::randn({m, n});
+  if (device != nullptr) direction = direction.to(place_of(*device));
+  OurIterations ours(device.get(), direction, request.threads);
   Measurement libtorch, zero;
   at::Tensor theirs;
-  for (std::int64_t round = 0; round < request.rounds; ++round) {
-    libtorch.time([&] { theirs = by_libtorch(direction, options); });
-    ours.copy_(direction);
-    zero.time([&] { newton_schulz(options, ours.mutable_data_ptr<float>(), m, n, workspace, team); });
+  const auto by_theirs = [&] {
+    theirs = by_libtorch(direction, options);
+    wait_for(theirs);
+  };
+  if (device != nullptr) {  // libraries and kernels are loaded at their first use
+    by_theirs();
+    ours.take(direction);
+    ours.run(options);
   }
-  const double planned = probe_completion_seconds(*make_rule(MuonOptions{})->matrices(), {m, n}, request.threads);
-  const double difference = (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
+  for (std::int64_t round = 0; round < request.rounds; ++round) {
+    libtorch.time(by_theirs);
+    ours.take(direction);
+    zero.time([&] { ours.run(options); });
+  }
+  std::optional<double> planned;
+  if (device == nullptr)
+    planned = probe_completion_seconds(*make_rule(MuonOptions{})->matrices(), {m, n}, request.threads);
+  const double difference = (ours.result() - theirs).norm().item<double>() / theirs.norm().item<double>();
   const double side = static_cast<double>(m), length = static_cast<double>(n);
   const double whole = options.steps * (4 * side * side * length + 2 * side * side * side);
   const double computed = newton_schulz_flops(m, n, options.steps);
   const double rate = computed / zero.median(), limit = whole / libtorch.median();
   if (request.json) {
-    std::cout << nlohmann::ordered_json{{"bench", "muon"},
-                                        {"rows", request.rows},
-                                        {"columns", request.columns},
-                                        {"threads", request.threads},
-                                        {"rounds", request.rounds},
-                                        {"libtorch_median_s", libtorch.median()},
-                                        {"zero_median_s", zero.median()},
-                                        {"libtorch_flops_per_second", limit},
-                                        {"zero_flops_per_second", rate},
-                                        {"ratio_flops_per_second", rate / limit},
-                                        {"ratio_seconds", zero.median() / libtorch.median()},
-                                        {"planned_s", planned},
-                                        {"ratio_planned", planned / zero.median()},
-                                        {"relative_difference", difference},
-                                        {"libtorch_spread", libtorch.spread()},
-                                        {"restless", libtorch.spread() > kRestless}}
-                     .dump(2)
-              << '\n';
+    nlohmann::ordered_json figures{{"bench", "muon"},
+                                   {"device", device == nullptr ? "cpu" : device->name()},
+                                   {"rows", request.rows},
+                                   {"columns", request.columns},
+                                   {"threads", request.threads},
+                                   {"rounds", request.rounds},
+                                   {"libtorch_median_s", libtorch.median()},
+                                   {"zero_median_s", zero.median()},
+                                   {"libtorch_flops_per_second", limit},
+                                   {"zero_flops_per_second", rate},
+                                   {"ratio_flops_per_second", rate / limit},
+                                   {"ratio_seconds", zero.median() / libtorch.median()},
+                                   {"relative_difference", difference},
+                                   {"libtorch_spread", libtorch.spread()},
+                                   {"restless", libtorch.spread() > kRestless}};
+    if (planned) figures["planned_s"] = *planned;
+    if (planned) figures["ratio_planned"] = *planned / zero.median();
+    std::cout << figures.dump(2) << '\n';
     return 0;
   }
   const auto row = [](std::string_view name, const Measurement& measured, double flops) {
@@ -83,14 +154,15 @@ int bench_muon_verb(const BenchMuonRequest& request) {
                        flops * 1e-9, flops * 1e-9 / measured.median());
   };
   std::cout
-      << fmt::format("{} Newton-Schulz iterations of a {} x {} matrix, {} threads, medians of {}\n", options.steps,
-                     request.rows, request.columns, request.threads, request.rounds)
+      << fmt::format("{} Newton-Schulz iterations of a {} x {} matrix, {}, medians of {}\n", options.steps, request.rows,
+                     request.columns, place, request.rounds)
       << row("libtorch", libtorch, whole) << row("zero.cpp", zero, computed)
       << fmt::format(
              "  operations a second: {:.2f} of libtorch's; time: {:.2f} of libtorch's; results differ by {:.1e}\n",
-             rate / limit, zero.median() / libtorch.median(), difference)
-      << fmt::format("  zero plan expects {:.2f} ms: {:.2f} of the time measured\n", planned * 1e3,
-                     planned / zero.median());
+             rate / limit, zero.median() / libtorch.median(), difference);
+  if (planned)
+    std::cout << fmt::format("  zero plan expects {:.2f} ms: {:.2f} of the time measured\n", *planned * 1e3,
+                             *planned / zero.median());
   if (libtorch.spread() > kRestless)
     std::cout << fmt::format("  note: libtorch's times differ by {:.0f} %: something else is running, measure again\n",
                              100 * libtorch.spread());
