@@ -16,7 +16,8 @@ TEST(DeviceUpdate, TouchesWhatTheRuleReadsAndWrites) {
   HostDevice host;
   EXPECT_EQ(DeviceUpdate(host, SgdOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(), 12 * kNumel);
   EXPECT_EQ(DeviceUpdate(host, AdamWOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(), 28 * kNumel);
-  EXPECT_EQ(DeviceUpdate(host, AdamW8bitOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(), 16 * kNumel + 4 * (kNumel / 256) * 4);
+  EXPECT_EQ(DeviceUpdate(host, AdamW8bitOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(),
+            16 * kNumel + 4 * (kNumel / 256) * 4);
 }
 
 TEST(DeviceUpdate, RunsOnWhateverDevice) {

@@ -129,13 +129,9 @@ TEST_F(MatrixKernels, ASymmetricProductIsHalfComputedWithTheBitsOfTheHosts) {
 TEST_F(MatrixKernels, ASumThatIsAZeroKeepsItsSign) {
   const std::array<float, 3> left{-1e-30F, -1e-30F, -1e-30F}, right{1e-30F, 1e-30F, 1e-30F};
   float out = 1;
-  multiply_by_fibers({.left = {left.data(), 3, 1},
-                      .right = {right.data(), 1, 1},
-                      .out = &out,
-                      .rows = 1,
-                      .columns = 1,
-                      .inner = 3},
-                     false, 1);
+  multiply_by_fibers(
+      {.left = {left.data(), 3, 1}, .right = {right.data(), 1, 1}, .out = &out, .rows = 1, .columns = 1, .inner = 3},
+      false, 1);
   EXPECT_EQ(out, 0.0F);
   EXPECT_TRUE(std::signbit(out));
 }

@@ -30,9 +30,7 @@ struct RandomProduct {
         addend(random_floats(random, static_cast<std::size_t>(rows * columns), special_in)),
         out(random_floats(random, static_cast<std::size_t>(rows * columns), special_in)) {}
 
-  MatrixProduct product() {
-    return product_at(left.data(), right.data(), addend.data(), out.data());
-  }
+  MatrixProduct product() { return product_at(left.data(), right.data(), addend.data(), out.data()); }
   // Of copies of these arrays.
   MatrixProduct product_at(const float* left_at, const float* right_at, const float* addend_at, float* out_at) const {
     return {.left = left_turned ? MatrixView{left_at, 1, rows} : MatrixView{left_at, inner, 1},

@@ -93,7 +93,8 @@ std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
   EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
   half.offload.fractions = {.optimizer = {.host = 0.5}};
-  EngineOptions lamb = half, adafactor = half, muon = half, part = half, below{.stage = 0, .accumulate = 2}, whole{.stage = 1};
+  EngineOptions lamb = half, adafactor = half, muon = half, part = half, below{.stage = 0, .accumulate = 2},
+                whole{.stage = 1};
   part.stage = 2;
   for (EngineOptions* options : {&below, &whole}) options->offload.fractions = {.optimizer = {.host = 1}};
   lamb.optimizer = LambOptions{};

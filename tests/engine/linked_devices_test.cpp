@@ -74,9 +74,8 @@ TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
       expect_bits_and_bytes(world, small_specs(DType::kBFloat16), options,
                             /*late=*/static_cast<std::uint64_t>(world));
   expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kWhole, .optimizer = MuonOptions{}});
-  expect_bits_and_bytes(
-      2, small_specs(),
-      {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}, .optimizer = MuonOptions{}});
+  expect_bits_and_bytes(2, small_specs(),
+                        {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}, .optimizer = MuonOptions{}});
 }
 
 TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {

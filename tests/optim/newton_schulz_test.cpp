@@ -131,9 +131,8 @@ TEST(NewtonSchulz, HasTheSameBitsWhereItIsQueuedOnADevice) {
       auto* const values = reinterpret_cast<float*>(beside.data());
       std::ranges::copy(matrix.values, values);
       device.copy(Lane::kUpdate, bytes_of(there, numel), bytes_of(beside, numel));
-      queue_newton_schulz(
-          device, Lane::kUpdate, {}, reinterpret_cast<float*>(there.data()), rows, columns,
-          {reinterpret_cast<float*>(workspace.data()), static_cast<std::size_t>(workspace_numel)});
+      queue_newton_schulz(device, Lane::kUpdate, {}, reinterpret_cast<float*>(there.data()), rows, columns,
+                          {reinterpret_cast<float*>(workspace.data()), static_cast<std::size_t>(workspace_numel)});
       device.copy(Lane::kUpdate, bytes_of(beside, numel), bytes_of(there, numel));
       device.join(device.mark(Lane::kUpdate));
       const Matrix<float> expected = in_float(matrix);

@@ -75,12 +75,13 @@ struct Touched {
   std::optional<DType> copy;                     // of the rounded parameter; nothing: none is written
   std::vector<std::optional<StateSpec>> states;  // of elements, in their order; nothing: the pass leaves it alone
 
-  Touched(const UpdateRule& rule, UpdatePass pass, DType dtype) : gradient(pass == UpdatePass::kStep ? DType::kFloat32 : dtype) {
+  Touched(const UpdateRule& rule, UpdatePass pass, DType dtype)
+      : gradient(pass == UpdatePass::kStep ? DType::kFloat32 : dtype) {
     if (dtype != DType::kFloat32 && pass != UpdatePass::kDirection) copy = dtype;
     for (const StateSpec& state : states_of_elements(rule.states())) {
       const bool touched = pass == UpdatePass::kDirection ? state.of == StateOf::kMatrices
                            : pass == UpdatePass::kStep    ? state.of == StateOf::kAll  // the average
-                                                    : state.kept_by(/*matrices=*/rule.factors() != nullptr);
+                                                          : state.kept_by(/*matrices=*/rule.factors() != nullptr);
       states.push_back(touched ? std::optional(state) : std::nullopt);
     }
   }

@@ -205,8 +205,7 @@ void CudaDevice::fill(Lane lane, std::span<std::byte> bytes, std::byte value) {
 
 void CudaDevice::run(Lane lane, const KernelCall& call) {
   const LaunchPlace place{.stream = stream(lane), .most_blocks = most_blocks_};
-  for (const auto codes :
-       {element_kernels(), update_kernels(), sum_kernels(), factor_kernels(), matrix_kernels()}) {
+  for (const auto codes : {element_kernels(), update_kernels(), sum_kernels(), factor_kernels(), matrix_kernels()}) {
     const auto code = std::ranges::find(codes, call.kernel.name, &KernelCode::name);
     if (code == codes.end()) continue;
     use("run");

@@ -310,9 +310,8 @@ std::unique_ptr<StagedCommunicator> EngineParts::make_staged_parts() {
 // They come at once, and are never coded, as units may be.
 std::unique_ptr<StagedCommunicator> EngineParts::make_staged_directions() {
   if (staged == nullptr || rule->matrices() == nullptr || host_updates(device, options)) return nullptr;
-  const bool gathers = std::ranges::any_of(units, [this](const Unit& unit) {
-    return gathers_directions(unit, comms.mesh.shard, placer.placement());
-  });
+  const bool gathers = std::ranges::any_of(
+      units, [this](const Unit& unit) { return gathers_directions(unit, comms.mesh.shard, placer.placement()); });
   return gathers ? std::make_unique<StagedCommunicator>(comms.copy, device, ledger) : nullptr;
 }
 

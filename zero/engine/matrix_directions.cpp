@@ -46,8 +46,7 @@ MatrixDirections::MatrixDirections(const ShardedState& state, int unit, const Ma
 
 void MatrixDirections::gather() {
   const Shard own = state_.shard(unit_);
-  const std::span<std::byte> all =
-      std::as_writable_bytes(std::span(at(0), static_cast<std::size_t>(held_.numel)));
+  const std::span<std::byte> all = std::as_writable_bytes(std::span(at(0), static_cast<std::size_t>(held_.numel)));
   all_gather(
       comm_,
       all.subspan(static_cast<std::size_t>(own.offset * kElementBytes),

@@ -62,7 +62,7 @@ class MatrixDirections {
   bool gathers_;
   Shard
       held_;  // of the flat range: all of it with the padding where directions are gathered, else what this rank updates
-  Buffer own_;              // empty on the device
+  Buffer own_;               // empty on the device
   std::span<float> floats_;  // the workspace, and then the directions held
 };
 

@@ -17,7 +17,8 @@ void Updater::hold_matrix_memory(const EngineOptions& options) {
       state_.units(), [this](const Unit& unit) { return unit.whole_matrices() && !has_host_tiles(unit.index); });
   if (!any) return;
   const std::int64_t bytes = matrix_bytes(state_.units(), state_.world(), state_.placement());
-  matrix_memory_ = Buffer(device.allocate(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, MemoryTag::kStaging);
+  matrix_memory_ =
+      Buffer(device.allocate(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, MemoryTag::kStaging);
 }
 
 // Directions of this rank's shard, then whole ones, then steps along them: two passes over the unit, each with states of
@@ -25,9 +26,8 @@ void Updater::hold_matrix_memory(const EngineOptions& options) {
 void Updater::update_matrices(int unit) {
   finish();
   const double start = monotonic_seconds();
-  const TimedSpan timed(
-      timeline_, Activity::kUpdate, unit,
-      state_.update_range(unit).numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
+  const TimedSpan timed(timeline_, Activity::kUpdate, unit,
+                        state_.update_range(unit).numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
   const bool there = static_cast<bool>(matrix_memory_) && !has_host_tiles(unit);
   there ? queue_matrices(unit) : update_matrices_here(unit);
   seconds_ += monotonic_seconds() - start;

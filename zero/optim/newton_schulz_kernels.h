@@ -1,5 +1,5 @@
-// Kernels of what newton_schulz() does to a matrix beside its products (matrix_product.h): the sum of squares, the norm, the
-// division by it, and a transpose; and the host's code of them.
+// kMatrixSquares, kMatrixNorm, kMatrixDivide, kMatrixTranspose: what newton_schulz() does to a matrix beside its products
+// (matrix_product.h): the sum of squares, the norm, the division by it, and a transpose; and the host's code of them.
 //
 //   device.fill(lane, std::as_writable_bytes(std::span(&norm->squares, 1)), std::byte{0});
 //   run(device, lane, kMatrixSquares, arguments, {reads(values), changes(norm)});     // adds to norm->squares

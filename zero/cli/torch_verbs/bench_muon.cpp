@@ -49,7 +49,11 @@ at::Tensor by_libtorch(const at::Tensor& matrix, const NewtonSchulzOptions& opti
 class OurIterations {
  public:
   OurIterations(Device* device, const at::Tensor& direction, int threads)
-      : device_(device), rows_(direction.size(0)), columns_(direction.size(1)), result_(at::empty_like(direction)), team_(threads) {
+      : device_(device),
+        rows_(direction.size(0)),
+        columns_(direction.size(1)),
+        result_(at::empty_like(direction)),
+        team_(threads) {
     const auto numel = static_cast<std::size_t>(newton_schulz_numel(rows_, columns_));
     if (device_ == nullptr) {
       here_.resize(numel);
@@ -96,7 +100,8 @@ std::unique_ptr<Device> opened(const BenchMuonRequest& request) {
 
 int bench_muon_verb(const BenchMuonRequest& request) {
   const std::unique_ptr<Device> device = opened(request);
-  const std::string place = device == nullptr ? fmt::format("{} threads", request.threads) : std::string(device->name());
+  const std::string place =
+      device == nullptr ? fmt::format("{} threads", request.threads) : std::string(device->name());
   at::set_num_threads(request.threads);
   const at::NoGradGuard no_grad;
   const NewtonSchulzOptions options;
@@ -154,8 +159,8 @@ int bench_muon_verb(const BenchMuonRequest& request) {
                        flops * 1e-9, flops * 1e-9 / measured.median());
   };
   std::cout
-      << fmt::format("{} Newton-Schulz iterations of a {} x {} matrix, {}, medians of {}\n", options.steps, request.rows,
-                     request.columns, place, request.rounds)
+      << fmt::format("{} Newton-Schulz iterations of a {} x {} matrix, {}, medians of {}\n", options.steps,
+                     request.rows, request.columns, place, request.rounds)
       << row("libtorch", libtorch, whole) << row("zero.cpp", zero, computed)
       << fmt::format(
              "  operations a second: {:.2f} of libtorch's; time: {:.2f} of libtorch's; results differ by {:.1e}\n",
