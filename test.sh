@@ -10,7 +10,7 @@
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang. Safe to run again. Exit status 0: all passed.
+# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang and Chromium. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -67,7 +67,7 @@ fi
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
 packages=(build test plugin)
-[ $tier != full ] || packages+=(fuzz)
+[ $tier != full ] || packages+=(full)
 set_up "${packages[@]}"
 export ZERO_TEST_TIER=$tier
 

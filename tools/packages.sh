@@ -6,8 +6,9 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's where that is another one, has SciPy
+#   browser     one of the browsers of tests/page_test.py is on the PATH
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test (test.sh),
-# and plugin and fuzz (test.sh full): what the tests use when it is there and say that they skip when it is not.
+# and plugin and full (test.sh full): what the tests use when it is there and say that they skip when it is not.
 packages() {
   cat <<'TABLE'
 build  g++                 command:g++
@@ -46,9 +47,10 @@ plugin iproute2            command:ip
 plugin strace              command:strace
 plugin e2fsprogs           command:mkfs.ext4
 plugin python3-scipy       scipy
-fuzz   clang               command:clang++
-fuzz   libclang-rt-dev     fuzzer
 plugin clang-format-14     command:clang-format-14
+full   clang               command:clang++
+full   libclang-rt-dev     fuzzer
+full   chromium            browser
 TABLE
 }
 
@@ -82,6 +84,14 @@ scipy_python() {
   return 1
 }
 
+has_browser() {
+  local browser
+  for browser in chromium chromium-browser google-chrome google-chrome-stable; do
+    ! command -v "$browser" >/dev/null || return 0
+  done
+  return 1
+}
+
 is_there() {  # PROBE
   case $1 in
     command:*) command -v "${1#*:}" >/dev/null ;;
@@ -91,6 +101,7 @@ is_there() {  # PROBE
     module:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
     fuzzer) fuzzing_compiler >/dev/null ;;
     scipy) scipy_python >/dev/null ;;
+    browser) has_browser ;;
   esac
 }
 
@@ -115,11 +126,11 @@ apt_offers() {  # PACKAGE
   [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]
 }
 
-# Installs what is missing of the groups. Everything but `plugin` and `fuzz` must be there afterwards, else the script ends with a
+# Installs what is missing of the groups. Everything but `plugin` and `full` must be there afterwards, else the script ends with a
 # sentence; without anything missing, nothing is run and nobody needs to be root.
 install_packages() {  # GROUP...
   local missing required offered=() list package group required_groups=()
-  for group in "$@"; do [[ $group = plugin || $group = fuzz ]] || required_groups+=("$group"); done
+  for group in "$@"; do [[ $group = plugin || $group = full ]] || required_groups+=("$group"); done
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   mapfile -t required < <(missing_packages "${required_groups[@]}")
