@@ -10,7 +10,8 @@
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang and Chromium. Safe to run again. Exit status 0: all passed.
+# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang, Chromium, and a Python with torch and transformers (6 GB in
+# the cache; ZERO_TEST_PYTHON names another). Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -69,6 +70,8 @@ fi
 packages=(build test plugin)
 [ $tier != full ] || packages+=(full)
 set_up "${packages[@]}"
+# shellcheck source=tools/test_python.sh
+[ $tier != full ] || { . tools/test_python.sh; provide_test_python; }
 export ZERO_TEST_TIER=$tier
 
 fixed_addresses=()  # a command before ctest

@@ -44,7 +44,8 @@ def served(**keys):
     return {"async, four workers": (5, {"sync.mode": "async", "sync.servers": 1, "sync.staleness": 8, **keys})}
 
 
-TEXT_ROWS = {"sync": PLAIN, "sums in int8": INT8, "local, 10 steps": local(10), "local, 50 steps": local(50), **damped(10, 50), **served()}
+TEXT_ROWS = {"sync": PLAIN, "sums in int8": INT8, **{f"local, {n} steps": local(n) for n in (10, 50, 200)},
+             **damped(10, 50, 200), **served()}
 TASKS = {  # example: (steps, what is compared, rows)
     "shakespeare": (800, "val_loss", TEXT_ROWS),
     "shakespeare_lstm": (800, "val_loss", TEXT_ROWS),

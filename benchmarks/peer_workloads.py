@@ -148,7 +148,7 @@ def run_zero(args, stage, workload, folder):
              "train.log_every": args.steps, "zero.stage": stage, "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0,
              "schedule.name": "constant", "schedule.warmup": 0}
     if workload == "cnn":
-        flags |= {"data.augment": "none", "train.epochs": 0}
+        flags |= {"data.augment": "none", "train.epochs": 0, "train.clip": 0}
     command = [args.zero, "train", EXAMPLES[workload], "-n", str(args.world), "--overwrite"]
     subprocess.run(command + [f"--{key}={value}" for key, value in flags.items()], check=True, capture_output=True, cwd=ROOT)
     report = json.loads((folder / "run/report.json").read_text())

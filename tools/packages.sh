@@ -51,6 +51,7 @@ plugin clang-format-14     command:clang-format-14
 full   clang               command:clang++
 full   libclang-rt-dev     fuzzer
 full   chromium            browser
+full   python3-venv        module:ensurepip
 TABLE
 }
 

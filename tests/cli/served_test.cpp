@@ -37,6 +37,23 @@ TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
   for (const Json& norm : plain.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
+TEST_F(Served, ServersWhoseStatesLieOnHostAndDiskHaveTheSameBits) {
+  std::filesystem::create_directory(folder_.path() / "states");
+  const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 1 ",
+                    off = stale + "--zero.optimizer {disk=1} --zero.parameter {host=1} --zero.disk states ";
+  const Json plain = report_of(stale, "plain");
+  std::vector<std::string> transports{"shared_memory"};
+  if (ZERO_HAS_GLOO) transports.emplace_back("gloo");
+  for (const std::string& transport : transports) {
+    const Json placed = report_of(off + "--comm.transport " + transport, "placed-" + transport);
+    ASSERT_TRUE(placed.is_object()) << transport;
+    EXPECT_EQ(placed.at("loss_bits"), plain.at("loss_bits")) << transport;
+    EXPECT_EQ(placed.at("parameters_sha256"), plain.at("parameters_sha256")) << transport;
+    EXPECT_GT(placed.at("disk_bytes"), 0) << transport;
+    EXPECT_GT(placed.at("host_memory_bytes"), 0) << transport;
+  }
+}
+
 TEST_F(Served, OneWorkerAndOneServerHaveTheBitsOfOneRankAlone) {
   const Json alone = report_of("-n 1", "alone");
   ASSERT_TRUE(alone.is_object());

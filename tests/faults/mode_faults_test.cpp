@@ -70,8 +70,10 @@ std::vector<Mode> modes() {
       {"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}, kQuorum},
       {"shares", {"--train.share", "auto"}, kSamples},
   };
-  for (const auto& [name, over_gloo] :
-       {std::pair{"stale", "stale_over_gloo"}, {"async", "async_over_gloo"}, {"local", "local_over_gloo"}}) {
+  for (const auto& [name, over_gloo] : {std::pair{"stale", "stale_over_gloo"},
+                                        {"async", "async_over_gloo"},
+                                        {"local", "local_over_gloo"},
+                                        {"topk", "topk_over_gloo"}}) {
     if (!ZERO_HAS_GLOO) break;
     Mode mode = *std::ranges::find(all, std::string_view(name), &Mode::name);
     mode.name = over_gloo;

@@ -62,6 +62,18 @@ TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
   }
 }
 
+// Workers may be ahead of it by a staleness, and wait then.
+TEST_F(TrainingFaults, AWorkerThatHangsLongerThanTheStalenessAllowsIsNamedAtTheTimeout) {
+  WatchedCommand command(train(
+      {"-n", "3", "--sync.mode", "async", "--sync.staleness", "2", "--comm.timeout", "6s", "--run.threads", "1"}));
+  ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+  const auto stopped = strike(command.wait_for_rank(1), SIGSTOP);
+  EXPECT_TRUE(command.gone_before(stopped + std::chrono::seconds(12) + kAllGone)) << command.text();
+  EXPECT_EQ(command.finish(), 3);
+  EXPECT_SAYS(command, "rank 1: ");
+  EXPECT_SAYS(command, "is stopped (SIGSTOP)");
+}
+
 // The stopped rank itself may have no record; the others' name it.
 TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
   constexpr int kThree = 3;

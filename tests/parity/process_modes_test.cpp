@@ -1,7 +1,8 @@
 // Cuts, groups, local steps and codecs between processes, over Gloo and MPI: the bits of the same run on threads.
 //
-// Four ranks train a small GPT. A row is a transport, a cut (zero.shards), a way to hold the model, and a codec. The rows have
-// every pair of settings that can be had, which the compiler checks below.
+// Four ranks train a small GPT. A row is a transport, a cut (zero.shards), a way to hold the model, a codec, a stage, and one
+// micro-batch or two whose gradients are summed over ranks one by one. The rows have every pair of settings that can be had,
+// which the compiler checks below.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -23,42 +24,49 @@ enum Shards : std::uint8_t { kRangeShards, kWholeShards, kHashShards };
 enum Held : std::uint8_t { kOnce, kGroups, kApart, kGroupsApart };  // apart: sync.mode local
 enum Coded : std::uint8_t { kAsItIs, kAsInt8, kAsInt4, kAsTopk };
 
+enum Staged : std::uint8_t { kStage1, kStage2, kStage3 };
+enum Micro : std::uint8_t { kOneMicro, kTwoMicros };
+
 struct ModeRow {
   Over over;
   Shards shards;
   Held held;
   Coded coded;
-  constexpr std::array<int, 4> levels() const { return {over, shards, held, coded}; }
+  Staged staged;
+  Micro micro;
+  constexpr std::array<int, 6> levels() const { return {over, shards, held, coded, staged, micro}; }
 };
 
 // clang-format off
 constexpr std::array kModeRows{
-    ModeRow{kOverGloo, kRangeShards, kOnce,        kAsItIs},
-    ModeRow{kOverMpi,  kWholeShards, kOnce,        kAsInt8},
-    ModeRow{kOverGloo, kHashShards,  kOnce,        kAsInt4},
-    ModeRow{kOverGloo, kRangeShards, kGroups,      kAsInt8},
-    ModeRow{kOverMpi,  kWholeShards, kGroups,      kAsInt4},
-    ModeRow{kOverMpi,  kHashShards,  kGroups,      kAsItIs},
-    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsInt4},
-    ModeRow{kOverGloo, kWholeShards, kApart,       kAsItIs},
-    ModeRow{kOverGloo, kHashShards,  kApart,       kAsInt8},
-    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsTopk},
-    ModeRow{kOverGloo, kHashShards,  kApart,       kAsTopk},
-    ModeRow{kOverMpi,  kRangeShards, kGroupsApart, kAsItIs},
-    ModeRow{kOverGloo, kWholeShards, kGroupsApart, kAsTopk},
-    ModeRow{kOverMpi,  kHashShards,  kGroupsApart, kAsInt8},
-    ModeRow{kOverGloo, kRangeShards, kGroupsApart, kAsInt4},
+    ModeRow{kOverGloo, kRangeShards, kOnce,        kAsItIs, kStage2, kOneMicro},
+    ModeRow{kOverMpi,  kWholeShards, kOnce,        kAsInt8, kStage1, kTwoMicros},
+    ModeRow{kOverGloo, kHashShards,  kOnce,        kAsInt4, kStage3, kTwoMicros},
+    ModeRow{kOverGloo, kRangeShards, kGroups,      kAsInt8, kStage1, kOneMicro},
+    ModeRow{kOverMpi,  kWholeShards, kGroups,      kAsInt4, kStage2, kOneMicro},
+    ModeRow{kOverMpi,  kHashShards,  kGroups,      kAsItIs, kStage3, kTwoMicros},
+    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsInt4, kStage1, kTwoMicros},
+    ModeRow{kOverGloo, kWholeShards, kApart,       kAsItIs, kStage3, kOneMicro},
+    ModeRow{kOverGloo, kHashShards,  kApart,       kAsInt8, kStage3, kOneMicro},
+    ModeRow{kOverMpi,  kRangeShards, kApart,       kAsTopk, kStage2, kTwoMicros},
+    ModeRow{kOverGloo, kHashShards,  kApart,       kAsTopk, kStage3, kOneMicro},
+    ModeRow{kOverMpi,  kRangeShards, kGroupsApart, kAsItIs, kStage1, kTwoMicros},
+    ModeRow{kOverGloo, kWholeShards, kGroupsApart, kAsTopk, kStage1, kOneMicro},
+    ModeRow{kOverMpi,  kHashShards,  kGroupsApart, kAsInt8, kStage3, kTwoMicros},
+    ModeRow{kOverGloo, kRangeShards, kGroupsApart, kAsInt4, kStage3, kOneMicro},
+    ModeRow{kOverMpi,  kWholeShards, kGroupsApart, kAsInt8, kStage2, kTwoMicros},
 };
 // clang-format on
 
-// The largest elements alone cross in outer steps, and nowhere else.
+// The largest elements alone cross in outer steps, and nowhere else; hashed blocks need stage 3.
 constexpr bool is_possible(std::size_t a, int of_a, std::size_t b, int of_b) {
-  const int held = a == 2 ? of_a : b == 2 ? of_b : kApart, coded = a == 3 ? of_a : b == 3 ? of_b : kAsItIs;
-  return coded != kAsTopk || held >= kApart;
+  const auto level = [=](std::size_t factor, int open) { return a == factor ? of_a : b == factor ? of_b : open; };
+  if (level(1, kRangeShards) == kHashShards && level(4, kStage3) != kStage3) return false;
+  return level(3, kAsItIs) != kAsTopk || level(2, kApart) >= kApart;
 }
 
 constexpr bool has_all_pairs() {
-  constexpr std::array kNumLevels{2, 3, 4, 4};
+  constexpr std::array kNumLevels{2, 3, 4, 4, 3, 2};
   for (std::size_t a = 0; a < kNumLevels.size(); ++a) {
     for (std::size_t b = a + 1; b < kNumLevels.size(); ++b) {
       for (int i = 0; i < kNumLevels[a]; ++i) {
@@ -77,13 +85,15 @@ static_assert(has_all_pairs());
 std::string keys_of(const ModeRow& row) {
   constexpr std::array kShards{"range", "whole", "hash"};
   constexpr std::array kCodecs{"none", "int8", "int4", "topk"};
-  std::string keys = fmt::format("--zero.shards {}", kShards[row.shards]);
+  std::string keys = fmt::format("--zero.shards {} --zero.stage {} --train.accumulate {}", kShards[row.shards],
+                                 row.staged + 1, row.micro + 1);
   if (row.held == kGroups || row.held == kGroupsApart) keys += " --zero.group 2";
   if (row.held >= kApart) keys += " --sync.mode local --sync.local_steps 2";
   if (row.coded == kAsItIs) return keys;
   if (row.held != kOnce) keys += fmt::format(" --comm.outer_wire {}", kCodecs[row.coded]);
-  const bool within = row.held != kApart && row.coded != kAsTopk;
-  return within ? fmt::format("{0} --comm.reduce_wire {1} --comm.gather_wire {1}", keys, kCodecs[row.coded]) : keys;
+  if (row.held == kApart || row.coded == kAsTopk) return keys;
+  keys += fmt::format(" --comm.reduce_wire {}", kCodecs[row.coded]);
+  return row.staged == kStage3 ? fmt::format("{} --comm.gather_wire {}", keys, kCodecs[row.coded]) : keys;
 }
 
 std::string name_of_row(const ModeRow& row) {
@@ -91,7 +101,8 @@ std::string name_of_row(const ModeRow& row) {
   constexpr std::array kShards{"Range", "Whole", "Hash"};
   constexpr std::array kHeld{"Once", "Groups", "Apart", "GroupsApart"};
   constexpr std::array kCoded{"AsItIs", "Int8", "Int4", "Topk"};
-  return fmt::format("{}{}{}{}", kOver[row.over], kShards[row.shards], kHeld[row.held], kCoded[row.coded]);
+  return fmt::format("{}{}{}{}Stage{}Micros{}", kOver[row.over], kShards[row.shards], kHeld[row.held],
+                     kCoded[row.coded], row.staged + 1, row.micro + 1);
 }
 
 class ProcessModes : public testing::TestWithParam<ModeRow> {};

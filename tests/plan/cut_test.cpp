@@ -135,16 +135,29 @@ RC_GTEST_PROP(Cut, HashedLoadIsWithinItsSlackOfAnEqualShareOfBlocks, ()) {
   }
 }
 
+// LeNet-5 and a perceptron of 784-256-10, each a single unit; GPTs as small as the example, and larger.
+std::vector<std::vector<Unit>> moved_models() {
+  const auto unit_of_shapes = [](const std::vector<std::vector<std::int64_t>>& shapes) {
+    std::vector<ParamSpec> specs;
+    for (const auto& shape : shapes) specs.push_back({.name = "p" + std::to_string(specs.size()), .shape = shape});
+    return make_units(specs, {});
+  };
+  return {unit_of_shapes({{6, 1, 5, 5}, {6}, {16, 6, 5, 5}, {16}, {120, 400}, {120}, {84, 120}, {84}, {10, 84}, {10}}),
+          unit_of_shapes({{256, 784}, {256}, {10, 256}, {10}}),
+          gpt_units({.layers = 4, .width = 128, .vocab = 256, .context = 64}), large_units()};
+}
+
 TEST(Cut, ANewOwnerOfHashedBlocksTakesItsShareAndLittleElseMoves) {
-  for (int owners = 1; owners <= 12; ++owners) {
-    const auto moved = [&](Cut cut) {
-      return moved_share(cut_units(large_units(), cut, owners), owners, cut_units(large_units(), cut, owners + 1),
-                         owners + 1);
-    };
-    const double share = 1.0 / (owners + 1);
-    EXPECT_LE(moved(Cut::kHash), share + kHashSlack) << owners;
-    EXPECT_GE(moved(Cut::kHash), share * 0.8) << owners;
-    EXPECT_GE(moved(Cut::kRange), 0.4) << owners;
+  for (const std::vector<Unit>& units : moved_models()) {
+    for (int owners = 1; owners <= 12; ++owners) {
+      const auto moved = [&](Cut cut) {
+        return moved_share(cut_units(units, cut, owners), owners, cut_units(units, cut, owners + 1), owners + 1);
+      };
+      const double share = 1.0 / (owners + 1);
+      EXPECT_LE(moved(Cut::kHash), share + kHashSlack) << units.size() << " units, " << owners;
+      EXPECT_GE(moved(Cut::kHash), share * 0.8) << units.size() << " units, " << owners;
+      EXPECT_GE(moved(Cut::kRange), 0.4) << units.size() << " units, " << owners;
+    }
   }
 }
 
@@ -166,6 +179,17 @@ TEST(Cut, OwnersHoldAllElementsOnceAndEqualRangesEqually) {
   }
 }
 
+TEST(Cut, ASmallUnitHasSmallerBlocksAsFarAsItsAlignmentAllows) {
+  Unit unit{.slices = {{0, 0, kFewHashBlocks * kHashBlock}}, .numel = kFewHashBlocks * kHashBlock};
+  EXPECT_EQ(hash_block(unit), kHashBlock);
+  unit.numel -= 1;
+  EXPECT_EQ(hash_block(unit), kHashBlock / 2);
+  unit.numel = 100;
+  EXPECT_EQ(hash_block(unit), kLeastHashBlock);
+  unit.grain = 1024;  // of a rule whose states are blocks
+  EXPECT_EQ(hash_block(unit), 1024);
+}
+
 TEST(Cut, ALargeUnitHasLargerBlocksAndNoMoreThanItsMost) {
   Unit unit{.slices = {{0, 0, kMostHashBlocks * kHashBlock}}, .numel = kMostHashBlocks * kHashBlock};
   EXPECT_EQ(hash_block(unit), kHashBlock);
@@ -176,10 +200,12 @@ TEST(Cut, ALargeUnitHasLargerBlocksAndNoMoreThanItsMost) {
 }
 
 TEST(Cut, HashesAreTheSameOnEveryMachine) {
-  const Unit unit = cut_units({{.slices = {{0, 0, 8 * kHashBlock}}, .numel = 8 * kHashBlock}}, Cut::kHash, 2).front();
+  constexpr std::int64_t kNumel = 8 * kLeastHashBlock;
+  const Unit unit = cut_units({{.slices = {{0, 0, kNumel}}, .numel = kNumel}}, Cut::kHash, 2).front();
   std::vector<std::int64_t> blocks;
   for (const Slice& slice : owned_in(unit, shard_of(unit, 0, 2))) {
-    for (std::int64_t at = 0; at < slice.numel; at += kHashBlock) blocks.push_back((slice.begin + at) / kHashBlock);
+    for (std::int64_t at = 0; at < slice.numel; at += kLeastHashBlock)
+      blocks.push_back((slice.begin + at) / kLeastHashBlock);
   }
   EXPECT_EQ(blocks, (std::vector<std::int64_t>{1, 2, 6, 7}));
 }

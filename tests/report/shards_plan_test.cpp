@@ -69,6 +69,8 @@ TEST(ShardsPlan, AGroupKeepsItsSizeAndASingleRankCannotLeave) {
   plan.world = 4;
   plan.options.group = 2;
   EXPECT_FALSE(shards_plan(plan).moved_by_joining.has_value());
+  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("as whole copies of the model: no parameter gets"),
+            std::string::npos);
   const ShardsPlan alone = shards_plan(cut_plan(1, Cut::kHash));
   EXPECT_TRUE(alone.moved_by_joining.has_value());
   EXPECT_FALSE(alone.moved_by_leaving.has_value());
@@ -84,6 +86,8 @@ TEST(ShardsPlan, TableAndJsonSayIt) {
   EXPECT_EQ(json["largest"]["num_parameters"], shards_plan(plan).largest.numel);
   EXPECT_EQ(json["moved_by_joining"], *shards_plan(plan).moved_by_joining);
   EXPECT_EQ(plan_table(cut_plan(3, Cut::kRange), kAllStages).find("shards "), std::string::npos);
+  const auto ranges = nlohmann::json::parse(plan_json(cut_plan(3, Cut::kRange), kAllStages))["shards"];
+  EXPECT_NEAR(ranges["moved_by_joining"].get<double>(), 0.5, 0.01) << "the table leaves equal ranges out";
 }
 
 }  // namespace

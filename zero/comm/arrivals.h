@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "zero/comm/communicator.h"
 #include "zero/comm/replacements.h"
@@ -39,6 +40,8 @@ class Arrivals {
   // may. Over messages a message is read when the transport has let go of its bytes, which it may say a moment late. 0 where
   // the rank is lost. Waits for nobody, and may be asked within await().
   virtual int unread(int rank) = 0;
+  // What this machine knows of a rank that is late: "process 4711 is stopped (SIGSTOP)"; empty where it knows nothing.
+  virtual std::string known_state(int /*rank*/) const { return ""; }
   // How lost ranks come back; null where they do not.
   virtual Replacements* replacements() { return nullptr; }
 };

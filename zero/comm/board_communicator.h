@@ -65,6 +65,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   void may_be_lost() override { board_.of_run(rank_).may_be_lost.store(1, std::memory_order_seq_cst); }
   bool lost(int rank) const override { return board_.left_run(members_[static_cast<std::size_t>(rank)]); }
   int unread(int rank) override { return posts_.unread_messages(world_rank(rank)); }
+  std::string known_state(int rank) const override { return memory_.describe(world_rank(rank)); }
   // Of the world alone.
   Replacements* replacements() override { return memory_.most_replacements() > 0 ? &run_ : nullptr; }
   bool is_one() const override { return memory_.is_replacement(); }

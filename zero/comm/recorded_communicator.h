@@ -78,6 +78,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   void may_be_lost() override { inner_->arrivals()->may_be_lost(); }
   bool lost(int rank) const override { return inner_->arrivals()->lost(rank); }
   int unread(int rank) override { return inner_->arrivals()->unread(rank); }
+  std::string known_state(int rank) const override { return inner_->arrivals()->known_state(rank); }
   Replacements* replacements() override { return inner_->arrivals()->replacements(); }
 
   template <class Begin>

@@ -174,6 +174,8 @@ StretchesOfParams stretches_of(const std::vector<Unit>& units, int owners) {
 std::int64_t hash_block(const Unit& unit) {
   std::int64_t size = kHashBlock;
   while (size * kMostHashBlocks < unit.numel) size *= 2;
+  const std::int64_t least = std::max(kLeastHashBlock, alignment_numel(unit));
+  while (size * kFewHashBlocks > unit.numel && size % (2 * least) == 0) size /= 2;
   return size;
 }
 

@@ -11,7 +11,7 @@
 // those to the one with the least of the model. No owner has more of a unit than an equal share and the largest parameter.
 // Where matrices are updated as wholes (Unit::whole_matrices()), units of others stay equal ranges: nobody needs those whole,
 // and an embedding that is a unit of its own would be padded to its full size for every owner.
-// kHash: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350), of blocks of 4,096
+// kHash: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350), of blocks of 64 to 4,096
 // elements (hash_block()). Owners stand at 128 points each of a ring. A block goes to the next owner on the ring that has
 // less than 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1) of the
 // elements move.
@@ -28,12 +28,14 @@ namespace zero {
 
 enum class Cut : std::uint8_t { kRange, kWhole, kHash, kWeighted };
 
-inline constexpr std::int64_t kHashBlock = 4096;       // elements
-inline constexpr std::int64_t kMostHashBlocks = 8192;  // of a unit: then blocks are larger
-inline constexpr int kHashPoints = 128;                // of an owner, on the ring
+inline constexpr std::int64_t kHashBlock = 4096, kLeastHashBlock = 64;  // elements
+inline constexpr std::int64_t kFewHashBlocks = 256;                     // of a unit with fewer, blocks are smaller
+inline constexpr std::int64_t kMostHashBlocks = 8192;                   // and with more they are larger
+inline constexpr int kHashPoints = 128;                                 // of an owner, on the ring
 inline constexpr double kHashSlack = 0.05;
 
-// Elements of a block of this unit: 4,096, or the least of their doubles with which it has no more than 8,192 blocks.
+// Elements of a block of this unit: 4,096; twice, four times, ... as many where it has more than 8,192 blocks else; a half, a
+// quarter, ... where it has fewer than 256 else, but no less than 64 elements, nor than its alignment.
 std::int64_t hash_block(const Unit& unit);
 
 std::string_view name_of(Cut cut);

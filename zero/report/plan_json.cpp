@@ -151,7 +151,7 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
     json["passes"] = {{"num_passes", passes->num_passes},
                       {"factors_first", passes->factors_first},
                       {"states_bytes_of_each", {{"host", passes->host_bytes}, {"disk", passes->disk_bytes}}}};
-  if (plan.options.shards != Cut::kRange) json["shards"] = shards_json(plan);
+  json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);

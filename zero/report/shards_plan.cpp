@@ -110,6 +110,8 @@ std::string shards_rows(const TrainingPlan& plan) {
   if (shards.moved_by_leaving)
     text += fmt::format("; when the last one leaves, {} ({})", percent(*shards.moved_by_leaving),
                         percent(*shards.moved_in_ranges_by_leaving));
+  if (mesh_of(plan).copies > 1)
+    text += ". Ranks join and leave as whole copies of the model: no parameter gets another owner";
   if (plan.options.shards == Cut::kWeighted && !plan.options.shard_weights.empty())
     text +=
         ". Other figures of a " + std::string(owner) + " are those of the largest, and formulas those of equal shards";

@@ -32,7 +32,7 @@ struct ShardsPlan {
 };
 ShardsPlan shards_plan(const TrainingPlan& plan);
 
-// Rows of the plan's table; none for equal ranges.
+// Rows of the plan's table; none for equal ranges, of which plan_json() alone tells what moves.
 std::string shards_rows(const TrainingPlan& plan);
 
 }  // namespace zero

@@ -91,12 +91,16 @@ void WorkerNews::name_late() const {
   const int rank = plan_.rank_of_worker(worker);
   const std::string operation = fmt::format("push of clock {}", order_.clock(worker));
   const auto timeout = run_.timeout().count();
+  std::string state = run_.arrivals()->known_state(rank);
+  if (!state.empty()) state.insert(0, "; ");
   if (is_granted(worker))
     throw CommError(rank, operation,
-                    fmt::format("it has begun to send a gradient, and does not go on for {} ms", timeout));
+                    fmt::format("it has begun to send a gradient, and does not go on for {} ms{}", timeout, state));
   if (within != late.end())
-    throw CommError(rank, operation, fmt::format("it has not read on for {} ms in the weights before it", timeout));
-  throw CommError(rank, operation, fmt::format("it is not there after {} ms, and other workers wait for it", timeout));
+    throw CommError(rank, operation,
+                    fmt::format("it has not read on for {} ms in the weights before it{}", timeout, state));
+  throw CommError(rank, operation,
+                  fmt::format("it is not there after {} ms, and other workers wait for it{}", timeout, state));
 }
 
 }  // namespace zero

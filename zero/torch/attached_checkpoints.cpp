@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/log.h"
+#include "zero/plan/cut.h"
 #include "zero/plan/weighted_cut.h"
 
 namespace zero {
@@ -14,9 +15,10 @@ namespace {
 
 constexpr std::string_view kVersion = "server/version/";
 
-// What the names of older versions begin with: their bytes are those of one cut.
+// What the names of older versions begin with: their bytes are those of one cut. (Blocks of a hash had other sizes before.)
 std::string prefix_of_versions(const EngineOptions& options) {
   if (options.shards == Cut::kRange) return std::string(kVersion);
+  if (options.shards == Cut::kHash) return fmt::format("{}hash {}/", kVersion, kFewHashBlocks);
   const std::string weights = weights_text(options.shard_weights);
   return fmt::format("{}{}{}{}/", kVersion, name_of(options.shards), weights.empty() ? "" : " ", weights);
 }

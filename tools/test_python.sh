@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# A Python with torch, transformers and TensorBoard, for the tests that compare with them, and torchrun. Sourced, not run.
+#
+#   provide_test_python      sets ZERO_TEST_PYTHON and ZERO_TORCHRUN, where they are not set; `./test.sh full` calls it
+#
+# It lies in the cache, beside libtorch: 6 GB, since PyTorch's package of Python needs the libraries of CUDA even where there is
+# no GPU. Where it can't be had, the tests skip and say so.
+test_python="$zero_cache/python-$libtorch_version"
+test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard)
+
+make_test_python() {
+  local free_kib
+  free_kib=$(df -Pk "$zero_cache" | awk 'NR == 2 {print $4}')
+  [ "$free_kib" -ge $((10 * 1024 * 1024)) ] || { say "It needs 10 GiB of free space while it is made; $zero_cache has $((free_kib / 1024)) MiB."; return 1; }
+  rm -rf "$test_python" && python3 -m venv "$test_python" &&
+    "$test_python/bin/pip" install -q --only-binary=:all: "${test_modules[@]}" &&
+    "$test_python/bin/python" -c 'import torch, transformers, safetensors, tensorboard' && touch "$test_python/complete"
+}
+
+provide_test_python() {
+  if [ -z "${ZERO_TEST_PYTHON:-}" ]; then
+    mkdir -p "$zero_cache"
+    (
+      flock 9
+      [ -e "$test_python/complete" ] && exit 0
+      say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
+      make_test_python
+    ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }
+    export ZERO_TEST_PYTHON="$test_python/bin/python"
+  fi
+  local torchrun
+  torchrun="$(dirname "$ZERO_TEST_PYTHON")/torchrun"
+  if [ -z "${ZERO_TORCHRUN:-}" ] && [ -x "$torchrun" ]; then export ZERO_TORCHRUN="$torchrun"; fi
+  say "Python of the tests: $ZERO_TEST_PYTHON"
+}
