@@ -32,9 +32,11 @@ from training_run import ROOT, find_zero, mib, print_table
 
 SAMPLES = {"small": (4, 256), "gpt2": (1, 128)}  # of a rank, of so many tokens
 HOST = {"zero.optimizer": "{host=1}", "zero.gradient": "{host=1}"}
+DISK = {"zero.parameter": "{disk=1}", "zero.optimizer": "{disk=1}", "zero.gradient": "{host=1}"}
 OURS = {f"zero.cpp stage {stage}": {"zero.stage": stage} for stage in range(4)}
+OURS["zero.cpp stage 3, min"] = {"zero.stage": 3, "zero.device_memory": "min"}
 OFFLOADED = {"zero.cpp stage 2, host": {"zero.stage": 2, **HOST}, "zero.cpp stage 3, host": {"zero.stage": 3, **HOST},
-             "zero.cpp stage 3, disk": {"zero.stage": 3, "zero.parameter": "{disk=1}", "zero.optimizer": "{disk=1}", "zero.gradient": "{host=1}"}}
+             "zero.cpp stage 3, disk": {"zero.stage": 3, **DISK}, "zero.cpp stage 3, disk, least": {"zero.stage": 3, **DISK, "zero.device_memory": "min"}}
 PEERS = {"compute": "compute", "DDP": "ddp", "ZeroRedundancyOptimizer": "zero_redundancy", "FSDP2": "fsdp2",
          "DeepSpeed ZeRO-1": "ds1", "DeepSpeed ZeRO-2": "ds2", "DeepSpeed ZeRO-3": "ds3"}
 OFFLOADED_PEERS = {"compute": "compute", "DeepSpeed ZeRO-2, offload": "ds2-offload", "DeepSpeed ZeRO-3, offload": "ds3-offload",
