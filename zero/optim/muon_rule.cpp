@@ -26,6 +26,7 @@ class MuonRule final : public UpdateRule, public MatrixRule {
             {.name = "exp_avg_sq", .of = StateOf::kOthers}};
   }
   const MatrixRule* matrices() const override { return this; }
+  bool keeps_average() const override { return true; }  // both kernels that update do, by update_elements()
 
   void direct(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr && span.states[0] != nullptr),
