@@ -199,7 +199,7 @@ cuda() {
   cmake -S . -B build/cuda -G Ninja -DZERO_WITH_TORCH=OFF -DZERO_UNITY=ON -DZERO_TESTS=ON -DZERO_CUDA=ON "-DZERO_NVCC=$nvcc" >/dev/null &&
     cmake --build build/cuda --target zero_core zero_cuda_test zero_device_test zero_cuda_ptx && run_ctest build/cuda -R '^(cuda|cuda_ptx|device)$' &&
     { [ ! -x build/release/tests/zero_cli_test ] || ZERO_TEST_CUDA_BUILD=build/cuda build/release/tests/zero_cli_test --gtest_filter='PlannedGpu.*' --gtest_brief=1; } &&
-    ! readelf -d build/cuda/lib/libzero_core.so | grep -i 'NEEDED.*cuda'
+    ! readelf -d build/cuda/lib/libzero_core.so $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) | grep -i 'NEEDED.*cuda'
 }
 
 stage tools tool_tests

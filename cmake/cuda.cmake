@@ -47,14 +47,16 @@ set(cuda_ptx)
 foreach(source ${cuda_sources})
   cmake_path(GET source STEM name)
   set(object "${cuda_folder}/${name}.o")
-  set(ptx "${cuda_folder}/${name}.ptx")
   add_custom_command(OUTPUT "${object}" DEPFILE "${object}.d" DEPENDS "${source}" VERBATIM
     COMMAND "${ZERO_NVCC}" ${cuda_flags} ${cuda_code} -O3 -Xcompiler=-fPIC,-fvisibility=hidden,-ffp-contract=off,-Wall
             -MD -MF "${object}.d" -c "${source}" -o "${object}")
-  add_custom_command(OUTPUT "${ptx}" DEPFILE "${ptx}.d" DEPENDS "${source}" VERBATIM
-    COMMAND "${ZERO_NVCC}" ${cuda_flags} -arch=compute_${newest} -MD -MF "${ptx}.d" -ptx "${source}" -o "${ptx}")
   list(APPEND cuda_objects "${object}")
-  list(APPEND cuda_ptx "${ptx}")
+  foreach(number ${ZERO_CUDA_ARCHITECTURES})
+    set(ptx "${cuda_folder}/${name}.${number}.ptx")
+    add_custom_command(OUTPUT "${ptx}" DEPFILE "${ptx}.d" DEPENDS "${source}" VERBATIM
+      COMMAND "${ZERO_NVCC}" ${cuda_flags} -arch=compute_${number} -MD -MF "${ptx}.d" -ptx "${source}" -o "${ptx}")
+    list(APPEND cuda_ptx "${ptx}")
+  endforeach()
 endforeach()
 
 file(GLOB cuda_plain CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/cuda/*.cpp")

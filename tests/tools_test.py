@@ -16,13 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 
-sys.path.insert(0, str(ROOT / "examples" / "wandb"))
-
 import build_times  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
 import gpu_tables  # noqa: E402
-import wandb_offline  # noqa: E402
 
 
 class TreeTest(unittest.TestCase):
@@ -206,28 +203,6 @@ class BuildTimes(TreeTest):
         self.assertIn("3.5 s in 2 steps", text)
         self.assertIn("2.5  zero\n", text)
         self.assertIn("1.0  linking", text)
-
-
-class WandbOffline(TreeTest):
-    def lines(self, *lines):
-        return self.write("run/metrics.jsonl", "\n".join(lines) + "\n").parent
-
-    def test_a_step_that_a_run_repeated_counts_once_as_it_was_the_last_time(self):
-        run = self.lines('{"step": 1, "loss": 3}', '{"step": 2, "loss": 2}', '{"step": 3, "loss": 1}',
-                         '{"step": 2, "loss": 2.5, "memory_bytes": {"total": 7}}', '{"step": 2, "val_loss": 4}')
-        self.assertEqual(wandb_offline.rows_of(run), [
-            (1, {"train/loss": 3}),
-            (2, {"train/loss": 2.5, "memory/device_bytes": 7, "validation/val_loss": 4})])
-
-    def test_the_line_that_a_run_died_in_is_left_out(self):
-        self.assertEqual(wandb_offline.rows_of(self.lines('{"step": 1, "loss": 3}', '{"step": 2, "lo')),
-                         [(1, {"train/loss": 3})])
-
-    def test_a_folder_without_a_run_is_named(self):
-        done = subprocess.run([sys.executable, ROOT / "examples/wandb/wandb_offline.py", self.root / "nothing"],
-                              capture_output=True, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("no metrics.jsonl: this folder holds no run", done.stderr)
 
 
 class MachineTest(TreeTest):
@@ -524,6 +499,13 @@ esac""")
         self.assertIn("cuda:0 is full", failed[0]["reason"])
         figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
         self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
+
+    def test_a_program_that_passed_over_all_its_tests_is_skipped_with_its_reason(self):
+        self.write("tests/zero_cuda_test", "exit 0")
+        self.write("tests/zero_engine_test", "printf 'a_test.cpp:7: Skipped\\nno GPU for this\\n[  PASSED  ] 0 tests.\\n[  SKIPPED ] 1 test\\n'")
+        ran, document = self.check(1)
+        engines = [check for check in document["checks"] if check["status"] == "skipped" and check["reason"] == "no GPU for this"]
+        self.assertTrue(engines, document["checks"])
 
     def test_what_does_not_fit_into_the_time_of_the_batch_is_skipped_with_that_reason(self):
         ran, document = self.check(2, ZERO_CHECK_TOTAL="4")  # less than the five seconds that a check needs

@@ -18,7 +18,10 @@ import tomllib
 STEP = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", "loss_scale": "train/loss_scale",
         "tokens_per_second": "speed/tokens_per_second", "rows_per_second": "speed/rows_per_second",
         "step_seconds": "speed/step_seconds", "val_loss": "validation/val_loss",
-        "val_accuracy": "validation/val_accuracy", "val_perplexity": "validation/val_perplexity"}
+        "val_accuracy": "validation/val_accuracy", "val_perplexity": "validation/val_perplexity",
+        "val_loss_ema": "validation/val_loss_ema", "val_accuracy_ema": "validation/val_accuracy_ema",
+        "val_perplexity_ema": "validation/val_perplexity_ema", "host_bytes": "memory/host_bytes",
+        "disk_bytes": "memory/disk_bytes"}
 
 
 def rows_of(run):

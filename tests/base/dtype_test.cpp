@@ -2,11 +2,14 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
 
 namespace zero {
 namespace {
@@ -148,6 +151,68 @@ TEST(DType, ElementsOfOneTypeBecomeThoseOfAnother) {
                    4);
   convert_elements(bytes(halves), DType::kFloat16, bytes(back), DType::kFloat32, 4);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(back[i], to_float(to_float16(values[i])));
+}
+
+// Elements of every kind, as bytes: of 16 bits all that there are; of fp32 a third of any bits (NaNs among them), a third
+// around fp16's range with its subnormals, a third on or beside the middle of two neighbours of bf16 or fp16; and the ends.
+std::vector<std::byte> elements_of_every_kind(DType dtype) {
+  std::vector<std::uint32_t> bits{0, 0x80000000U, 0x7f800000U, 0xff800000U, 0x7f800001U, 0xff800001U, 0x7fc00000U};
+  for (const std::uint32_t more : {0x7fffffffU, 0xffffffffU, 1U, 0x007fffffU, 0x807fffffU, 0x7f7fffffU, 0xff7fffffU})
+    bits.push_back(more);
+  std::mt19937 random(9);
+  for (std::uint32_t i = 0; i < 0x10000; ++i) {
+    std::uint32_t one = static_cast<std::uint32_t>(random());
+    if (i % 3 == 1) one = (one & 0x80ffffffU) | (0x32000000U + (random() % 22 << 24));
+    if (i % 3 == 2) one = (one & (i % 2 == 0 ? 0xffff8000U : 0xfffff000U)) + random() % 3 - 1;
+    bits.push_back(dtype == DType::kFloat32 ? one : i);
+  }
+  std::vector<std::byte> bytes(bits.size() * size_of(dtype));
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const auto half = static_cast<std::uint16_t>(bits[i] >> (i < 14 ? 16 : 0));
+    const void* const from = dtype == DType::kFloat32 ? static_cast<const void*>(&bits[i]) : &half;
+    std::memcpy(bytes.data() + i * size_of(dtype), from, size_of(dtype));
+  }
+  return bytes;
+}
+
+constexpr std::byte kUntouched{0x5a};
+
+// `count` elements from `first` on, by the conversions of a single one; behind them an element that stays.
+std::vector<std::byte> converted_one_by_one(const std::vector<std::byte>& in, DType from, DType to, std::size_t first,
+                                            std::size_t count) {
+  std::vector<std::byte> out((count + 1) * size_of(to), kUntouched);
+  with_type_of(from, [&]<typename In>(std::type_identity<In>) {
+    with_type_of(to, [&]<typename Out>(std::type_identity<Out>) {
+      for (std::size_t i = 0; i < count; ++i) {
+        In value;
+        std::memcpy(&value, in.data() + (first + i) * sizeof(In), sizeof(In));
+        const Out rounded = rounded_to<Out>(to_float(value));
+        std::memcpy(out.data() + i * sizeof(Out), &rounded, sizeof(Out));
+      }
+    });
+  });
+  return out;
+}
+
+TEST(DType, EveryInstructionSetConvertsElementsToTheBitsOfASingleOne) {
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const DType from : kTypes) {
+      const std::vector<std::byte> in = elements_of_every_kind(from);
+      for (const DType to : kTypes) {
+        SCOPED_TRACE(testing::Message() << hwy::TargetName(target) << ", " << name_of(from) << " to " << name_of(to));
+        const auto expect_the_same = [&](std::size_t first, std::size_t count) {
+          std::vector<std::byte> out((count + 1) * size_of(to), kUntouched);
+          convert_elements(in.data() + first * size_of(from), from, out.data(), to, static_cast<std::int64_t>(count));
+          EXPECT_TRUE(out == converted_one_by_one(in, from, to, first, count)) << count << " elements from " << first;
+        };
+        expect_the_same(0, in.size() / size_of(from));
+        for (std::size_t count = 0; count < 67; ++count) expect_the_same(1 + 991 * count, count);  // all tails
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

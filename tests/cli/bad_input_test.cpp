@@ -169,6 +169,7 @@ class PreparedFolder : public Folder {
     write("stray.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is odd\t900000\nit is fine\t1\nso so\t0\n");
     write("two.tsv", "sentence\tlabel\nit is good\t1\nit is bad\t0\nit is fine\t1\nso so\t0\n");
     write("words.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nit\nis\ngood\nbad\n");
+    write("same.tsv", "sentence\tlabel\nit is good\t1\nit is fine\t1\n");
     write("third.tsv", "sentence\tlabel\nit is good\t1\nit is odd\t2\n");
     write("pictures/cat/1.png", "\x89PNG\r\n\x1a\nand then nothing of a picture");
     write_tokenizer("tok", "a b\n");
@@ -411,6 +412,13 @@ Mistakes of_files() {
               {"data.path = stray.tsv:4", "the label 900000 would make 900001 classes, of which 3 have samples"}),
       in_file("AClassThatIsHeldOutAndNeverTrained", bert("data.validation = \"third.tsv\"", "data.path = \"two.tsv\""),
               {"data.validation = third.tsv:3", "the label 2 is held out", "labels up to 1"}),
+      in_file("ALabelThatIsNoneOfTheClasses",
+              {"data.path = \"stray.tsv\"", "model.name = \"bert\"", "data.kind = \"tsv\"", "data.classes = 2"},
+              {"data.path = stray.tsv:4", "the label 900000 is none of data.classes = 2"}),
+      in_file("LabelsThatAreAllTheSame", bert("data.path = \"same.tsv\""),
+              {"data.path = same.tsv:2", "all labels are the same", "give samples of two classes or more"}),
+      in_file("HeldOutDataThatIsTrainedOn", bert("data.validation = \"two.tsv\"", "data.path = \"two.tsv\""),
+              {"data.validation = two.tsv", "data.path reads it, too", "name other data"}),
       in_file("ATokenizerThatDoesNotFitTheWeights",
               {"model.init = \"three_hundred.safetensors\"", tokens, "data.path = \"tokens.bin\"",
                "data.tokenizer = \"tok\""},
@@ -418,7 +426,7 @@ Mistakes of_files() {
                "has 257"}),
       in_file("AVocabularyThatDoesNotFitTheWeights",
               {"model.init = \"thirty.safetensors\"", "model.name = \"bert\"", "data.kind = \"tsv\"",
-               "data.path = \"two.tsv\"", "data.validation = \"two.tsv\"", "data.vocab = \"words.txt\""},
+               "data.path = \"two.tsv\"", "data.validation = 0.5", "data.vocab = \"words.txt\""},
               {"model.init = thirty.safetensors",
                "bert.embeddings.word_embeddings.weight has 30 tokens, and words.txt (data.vocab) has 9",
                "use the tokenizer or vocabulary of these weights"}),
@@ -507,9 +515,17 @@ Mistakes of_several_ranks() {
   return mistakes;
 }
 
+// A dry run refuses what the run would.
+Mistakes of_dry_runs() {
+  Mistakes mistakes = of_files();
+  for (Mistake& mistake : mistakes) mistake.arguments += " --dry-run";
+  return mistakes;
+}
+
 const auto kNames = [](const testing::TestParamInfo<Mistake>& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Configuration, BadInput, testing::ValuesIn(of_configuration()), kNames);
 INSTANTIATE_TEST_SUITE_P(Files, BadInputOfARank, testing::ValuesIn(of_files()), kNames);
+INSTANTIATE_TEST_SUITE_P(DryRuns, BadInputOfARank, testing::ValuesIn(of_dry_runs()), kNames);
 INSTANTIATE_TEST_SUITE_P(SeveralRanks, BadInputOfARank, testing::ValuesIn(of_several_ranks()), kNames);
 
 class PreparedFolderTest : public testing::Test {

@@ -39,20 +39,6 @@ class Plan : public TrainingTest {
     EXPECT_EQ(ran.status, 0) << ran.errors;
     return nlohmann::json::parse(ran.output, nullptr, false);
   }
-  // Seconds of a step, as a dry run says them over those that an epoch of LeNet-5 then has in the median.
-  double expected_over_taken(const std::string& ranks) const {
-    std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
-                                              folder_.path() / "examples");
-    const std::string train = "train examples/mnist_cnn/mnist_cnn.toml --train.epochs 1 --run.dir cnn " + ranks;
-    const Ran dry = folder_.zero(train + " --dry-run --json");
-    EXPECT_EQ(dry.status, 0) << dry.errors;
-    const double expected = nlohmann::json::parse(dry.output)["run"]["step_seconds"];
-    const Ran ran = folder_.zero(train);
-    EXPECT_EQ(ran.status, 0) << ran.errors;
-    const double taken = nlohmann::json::parse(folder_.read("cnn/report.json"))["step_s_median"];
-    RecordProperty("expected_over_taken", std::to_string(expected / taken));
-    return expected / taken;
-  }
 };
 
 TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
@@ -70,6 +56,34 @@ TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
   const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
   EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";
+}
+
+TEST_F(Plan, OfADryRunSaysWhatTheRunWouldDoInItsFolder) {
+  const std::string train = "train c.toml --run.dir there --checkpoint.every 3 ";
+  const auto dry_run = [&](const std::string& flags) { return folder_.zero(train + flags + " --dry-run"); };
+  EXPECT_EQ(dry_run("").output.find("\nrun: "), std::string::npos) << "it begins";
+  ASSERT_EQ(folder_.zero(train + "--train.steps 3").status, 0);
+  const Ran goes_on = dry_run("");
+  EXPECT_NE(goes_on.output.find("\nrun: goes on after step 3 of 5\ntime: about "), std::string::npos) << goes_on.output;
+  EXPECT_NE(goes_on.output.find(": 2 steps of "), std::string::npos) << goes_on.output;
+  EXPECT_EQ(nlohmann::json::parse(dry_run("--json").output)["run"]["step"], 3);
+  const Ran again = dry_run("--overwrite");
+  EXPECT_NE(again.output.find(": 5 steps of "), std::string::npos) << again.output;
+  const Ran beyond = dry_run("--train.steps 2");
+  EXPECT_EQ(beyond.status, folder_.zero(train + "--train.steps 2").status) << beyond.errors;
+  const Ran other = dry_run("--model.width 16");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.errors.find("holds a run of another model"), std::string::npos) << other.errors;
+  ASSERT_EQ(folder_.zero(train).status, 0);
+  const Ran done = dry_run("");
+  EXPECT_NE(done.output.find("run: there: done already, all 5 steps"), std::string::npos) << done.output;
+  EXPECT_EQ(done.output.find("\ntime: "), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(dry_run("--json").output)["run"]["done"], true);
+  const std::string unsaved = "train c.toml --run.dir elsewhere --checkpoint.every 0";
+  ASSERT_EQ(folder_.zero(unsaved).status, 0);
+  const Ran taken = folder_.zero(unsaved + " --dry-run");
+  EXPECT_EQ(taken.status, 2);
+  EXPECT_NE(taken.errors.find("holds a run already"), std::string::npos) << taken.errors;
 }
 
 TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
@@ -95,22 +109,6 @@ TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
   const std::string served = dry_run("--sync.mode stale")["run"]["why_unknown"];
   EXPECT_TRUE(served.starts_with("how long workers wait")) << served;
   EXPECT_EQ(folder_.zero("train c.toml --json").status, 2) << "a run's numbers are in its folder";
-}
-
-// An order of magnitude is what a dry run is asked for; the steps are counted from the log, as the run's start is not.
-TEST_F(Plan, OfADryRunSaysTheTimeOfARunWithinAFactorOfTwo) {
-  if (!in_full_tier()) GTEST_SKIP() << "250 steps of training: ZERO_TEST_TIER=full";
-  const double ratio = expected_over_taken("-n 1");
-  EXPECT_GT(ratio, 1.0 / 2);
-  EXPECT_LT(ratio, 2);
-}
-
-// What the ranks send to each other is not predicted, and a rank waits for the other in each step: both take longer than said.
-TEST_F(Plan, OfADryRunOnTwoRanksSaysTheTimeOfARunWithinAFactorOfThree) {
-  if (!in_full_tier()) GTEST_SKIP() << "125 steps of training: ZERO_TEST_TIER=full";
-  const double ratio = expected_over_taken("-n 2");
-  EXPECT_GT(ratio, 1.0 / 3);
-  EXPECT_LT(ratio, 3);
 }
 
 TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
@@ -321,10 +319,11 @@ TEST_F(Plan, WhatARunRefusesForHostOrDiskIsRefused) {
 }
 
 TEST_F(Plan, AFolderThatIsNotHereIsRefused) {
-  for (const char* flags : {"--zero.disk /not/here", "--zero.disk c.toml", "--profile /not/here"}) {
-    const Ran ran = folder_.zero(std::string("plan c.toml -n 2 ") + flags);
+  for (const std::string flags : {"--zero.disk /not/here", "--zero.disk c.toml", "--profile /not/here"}) {
+    const Ran ran = folder_.zero("plan c.toml -n 2 " + flags);
     EXPECT_EQ(ran.status, 2) << flags << ran.output;
-    EXPECT_NE(ran.errors.find("no such folder"), std::string::npos) << ran.errors;
+    const char* const said = flags.ends_with("c.toml") ? "is no folder" : "no such folder";
+    EXPECT_NE(ran.errors.find(said), std::string::npos) << ran.errors;
     EXPECT_EQ(ran.output, "");
   }
 }

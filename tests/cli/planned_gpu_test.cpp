@@ -1,4 +1,4 @@
-// `zero plan` for a GPU that is here, from its driver to the last line: on a libcudart without a GPU (tests/cuda/fake_cudart).
+// `zero plan` for a GPU that is here, and `zero train` on one that cannot be used, from the driver to the last line: on a libcudart without a GPU (tests/cuda/fake_cudart).
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -67,10 +67,21 @@ class PlannedGpu : public testing::Test {
   }
   // Two GPUs, each with so many bytes free.
   Ran plan(std::int64_t free_bytes, const std::string& flags) const {
-    const std::string before = "LD_LIBRARY_PATH=\"" + libraries().string() + ":$LD_LIBRARY_PATH\"";
-    return folder_.zero("plan c.toml " + flags,
-                        before + " FAKE_CUDA_DEVICES=2 FAKE_CUDA_FREE=" + std::to_string(free_bytes));
+    return zero("plan c.toml " + flags, "FAKE_CUDA_DEVICES=2 FAKE_CUDA_FREE=" + std::to_string(free_bytes));
   }
+  Ran zero(const std::string& arguments, const std::string& fake) const {
+    return folder_.zero(arguments, "LD_LIBRARY_PATH=\"" + libraries().string() + ":$LD_LIBRARY_PATH\" " + fake);
+  }
+  void expect_refused(const std::string& flags, const std::string& fake, const std::string& said) const {
+    for (const char* const ranks : {"", " -n 2"}) {
+      const Ran ran = zero("train c.toml " + flags + ranks, fake);
+      EXPECT_EQ(ran.status, 2) << flags << ranks << " " << fake << ran.output;
+      EXPECT_CONTAINS(one_line(ran.errors), "run.device = ");
+      EXPECT_CONTAINS(one_line(ran.errors), said);
+      EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run"));
+    }
+  }
+  const Folder& folder() const { return folder_; }
   Json memory(std::int64_t free_bytes, const std::string& flags) const {
     const Ran ran = plan(free_bytes, "--json " + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -141,6 +152,29 @@ TEST_F(PlannedGpu, IsNotThePlanOfARunWhoseLibtorchHasNoCuda) {
   const Ran ran = plan(64 * kMiB, "--run.device auto");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_EQ(ran.output.find("Fake GPU"), std::string::npos) << "libtorch is the CPU's: so is the run";
+}
+
+TEST_F(PlannedGpu, OfAnEarlierRunsActivationsIsTheRunsPlacement) {
+  const std::string flags = "--run.device cuda";
+  const Json guessed = memory(3 * kMiB, flags);
+  const std::string work = guessed["activations_of"];
+  std::filesystem::create_directories(folder().path() / ".cache/zero.cpp");
+  folder().write(".cache/zero.cpp/activations.json", Json{{work, kMiB / 4}}.dump());
+  const Json learned = memory(3 * kMiB, flags);
+  EXPECT_EQ(bytes(learned, "rank", "activation_bytes"), kMiB / 4);
+  EXPECT_GT(bytes(learned, "rank", "states_bytes"), bytes(guessed, "rank", "states_bytes")) << "a fifth is too much";
+  EXPECT_CONTAINS(one_line(plan(3 * kMiB, flags).output), "activations 256 KiB (of an earlier run)");
+  EXPECT_EQ(memory(3 * kMiB, flags + " --zero.rates probe")["rank"], guessed["rank"]);
+}
+
+TEST_F(PlannedGpu, ThatCannotBeUsedEndsARunWithWhatToDo) {
+  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no driver of NVIDIA");
+  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
+  expect_refused("--run.device auto", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
+  expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=0", "there is no GPU");
+  expect_refused("--run.device cuda:2", "FAKE_CUDA_DEVICES=2", "there are 2 GPUs");
+  expect_refused("--run.device cuda", "FAKE_CUDA_CAPABILITY=75", "compute capability 7.5");
+  expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=2", "libtorch");  // which is the CPU's
 }
 
 }  // namespace

@@ -68,6 +68,25 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
+TEST(Rules, AnMlpEndsWithAnOutputForEachClassThatIsNamed) {
+  const auto digits = [](const std::string& model, std::int64_t classes) {
+    return [=](Config& config) {
+      config.model.name = model;
+      config.data.kind = "mnist";
+      config.data.classes = classes;
+    };
+  };
+  EXPECT_TRUE(rules_hold(digits("mlp", 0)));
+  EXPECT_TRUE(rules_hold(digits("mlp", 10)));
+  for (const std::int64_t classes : {9, 62}) {
+    const std::string message = rule_broken(digits("mlp", classes));
+    EXPECT_TRUE(says(message, "model.sizes = [784, 256, 10]: the last size is not data.classes = ")) << classes;
+    EXPECT_TRUE(says(message, "end it with ")) << classes;
+  }
+  EXPECT_TRUE(rules_hold(digits("cnn", 62))) << "the data sizes its classifier";
+  EXPECT_TRUE(says(rule_broken(digits("cnn", 1)), "data.classes = 1: nothing to choose from"));
+}
+
 TEST(Rules, LettersAreMadeSmallForAVocabulary) {
   const auto texts = [](std::optional<bool> lower_case, const std::string& vocab) {
     return [=](Config& config) {

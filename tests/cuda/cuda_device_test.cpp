@@ -105,6 +105,9 @@ TEST_F(CudaDevice, IsFoundWithItsNameAndItsFreeMemoryWhereThatIsAskedFor) {
   EXPECT_TRUE(here.driver.starts_with("13."));
   EXPECT_EQ(free_bytes_of(*open_device("cuda:1")), 1048576);
   EXPECT_EQ(free_bytes_of(*open_device("cpu")), std::nullopt);
+  EXPECT_EQ(gpu_name("cuda:1"), "Fake GPU 1");
+  EXPECT_EQ(gpu_name("cuda:7"), "");
+  EXPECT_EQ(gpu_name("host"), "");
 }
 
 TEST_F(CudaDevice, IsNotFoundWithoutADriverNorWithAnOldOne) {
@@ -167,7 +170,7 @@ TEST_F(CudaDevice, ThatIsFullSaysWhatWasAskedAndWhatIsFree) {
   const std::string message = message_of<ConfigError>([&] { static_cast<void>(device->allocate(3 << 20)); });
   expect_says(message, {"memory = 3.00 MiB: cuda:1 has 5 MiB of its 81920 MiB free", "nvidia-smi"});
   const std::string pinned = message_of<ConfigError>([&] { static_cast<void>(device->allocate_pinned(3 << 20)); });
-  expect_says(pinned, {"memory = 3.00 MiB: the system does not pin that much"});
+  expect_says(pinned, {"zero.host_memory = 3.00 MiB: the system does not pin that much"});
 }
 
 TEST_F(CudaDevice, CopiesAndFills) {

@@ -116,12 +116,23 @@ TEST(ImageFolder, ValidationHasTheSameClasses) {
   EXPECT_TRUE(says(message, "class 1 is aa, but in data.path it is b"));
 }
 
+TEST(ImageFolder, OneFolderAloneLeavesNothingToChooseFrom) {
+  const TemporaryFolder folder;
+  write_class(folder, "daisy", 3, 1);
+  const DataOptions options{.kind = DataKind::kImages, .path = folder.path(), .validation = 0.0};
+  EXPECT_EQ(message_of<ConfigError>([&] { open_data(options); }),
+            "data.path = " + folder.path().native() +
+                ": all images are of one class, daisy\n  give a folder for each class, two or more");
+}
+
 TEST(ImageFolder, ImagesInColourAreShiftedAsOne) {
   const TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "a");
   Pixels pixels = all_of(5, 5, {0, 0, 0});
   for (std::size_t channel = 0; channel < 3; ++channel) pixels.values[12 * 3 + channel] = 255;
-  folder.write("a/dot.png", png_file(pixels));
+  for (const std::string name : {"a", "b"}) {
+    std::filesystem::create_directories(folder / name);
+    folder.write(name + "/dot.png", png_file(pixels));
+  }
   const Corpus corpus = open_data(
       {.kind = DataKind::kImages, .path = folder.path(), .validation = 0.0, .channels = 3, .augment = Augment::kShift});
   Batch batch;

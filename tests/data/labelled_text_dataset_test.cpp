@@ -63,9 +63,9 @@ TEST(LabelledTextDataset, TooFewClassesAreNamedByTheLine) {
   const TemporaryFolder folder;
   const Corpus corpus =
       open_data({.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.0, .context = 3});
-  EXPECT_NO_THROW(corpus.require_classes(3, "model.classes"));
+  EXPECT_NO_THROW(corpus.require_classes(3, "data.classes"));
   EXPECT_TRUE(
-      says(message_of<ConfigError>([&] { corpus.require_classes(2, "model.classes"); }), "t.tsv:3 has the label 2"));
+      says(message_of<ConfigError>([&] { corpus.require_classes(2, "data.classes"); }), "t.tsv:3 has the label 2"));
 }
 
 TEST(LabelledTextDataset, AContextWithoutRoomIsRefused) {
@@ -93,7 +93,7 @@ TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
 TEST(LabelledTextDataset, LettersAreMadeSmallAsTheUserSays) {
   const TemporaryFolder folder;
   DataOptions options{.kind = DataKind::kTsv,
-                      .path = folder.write("t.tsv", "sentence\tlabel\nA a\t0\n"),
+                      .path = folder.write("t.tsv", "sentence\tlabel\nA a\t0\na\t1\n"),
                       .validation = 0.0,
                       .context = 4,
                       .vocab = folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nA\n")};

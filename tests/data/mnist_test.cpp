@@ -1,12 +1,14 @@
 #include "zero/data/mnist.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/data/open_data.h"
 
 #include "tests/data/make_files.h"
 #include "tests/message_of.h"
@@ -53,6 +55,72 @@ TEST(Mnist, TheTrainingPairIsPreferred) {
   folder.write("train-labels-idx1-ubyte", idx_labels("\1"));
   EXPECT_EQ(read_mnist(folder.path(), "data.path").size(), 1);
   EXPECT_EQ(read_mnist(folder / kImages, "data.path").size(), 3);
+}
+
+TEST(Mnist, TheTestPairIsPreferredForValidation) {
+  const TemporaryFolder folder;
+  const auto taken = [&] { return read_mnist(folder.path(), "data.validation").pixels.front(); };
+  const auto write = [&](const std::string& prefix, const std::string& pixel) {
+    folder.write(prefix + "-images-idx3-ubyte", idx_images(1, 1, 1, pixel));
+    folder.write(prefix + "-labels-idx1-ubyte", idx_labels("\1"));
+  };
+  write("train", "a");
+  EXPECT_EQ(taken(), 'a') << "no other is there";
+  write("validation", "b");
+  EXPECT_EQ(taken(), 'b') << "any other than that to train on";
+  write("qmnist", "c");
+  write("t10k", "d");
+  EXPECT_EQ(taken(), 'd') << "MNIST's own";
+  EXPECT_EQ(read_mnist(folder.path(), "data.path").pixels.front(), 'a');
+  EXPECT_EQ(read_mnist(folder / "train-images-idx3-ubyte", "data.validation").pixels.front(), 'a')
+      << "a file is a file";
+}
+
+TEST(Mnist, OneFolderHoldsBothPublishedSets) {
+  const TemporaryFolder folder;
+  write_three(folder, "train");
+  folder.write("t10k-images-idx3-ubyte", idx_images(2, 2, 1, "abcd"));
+  folder.write("t10k-labels-idx1-ubyte", idx_labels(std::string("\0\4", 2)));
+  const Corpus corpus =
+      open_data({.kind = DataKind::kMnist, .path = folder.path(), .validation = folder.path(), .classes = 10});
+  EXPECT_EQ(corpus.train->size(), 3);
+  EXPECT_EQ(corpus.validation->size(), 2);
+}
+
+TEST(Mnist, ImagesToTrainOnAreNotHeldOut) {
+  const TemporaryFolder folder;
+  write_three(folder, "train");
+  std::filesystem::create_symlink(folder.path(), folder / "link");
+  const std::filesystem::path images = folder / "train-images-idx3-ubyte";
+  const auto said = [&](const std::filesystem::path& path, const std::filesystem::path& validation) {
+    return message_of<ConfigError>(
+        [&] { open_data({.kind = DataKind::kMnist, .path = path, .validation = validation, .classes = 10}); });
+  };
+  EXPECT_EQ(said(folder.path(), folder.path()),
+            "data.validation = " + images.native() +
+                ": data.path reads it, too, and a model is judged by samples that it has not learned\n"
+                "  name other data, or a fraction such as 0.1, which is held out from the end of data.path");
+  EXPECT_TRUE(says(said(folder.path(), images), "data.path reads it, too"));
+  EXPECT_TRUE(says(said(images, folder / "link"), "data.path reads it, too"));
+}
+
+TEST(Mnist, ALabelOutOfRangeIsNamedInTheFileOfTheLabels) {
+  const TemporaryFolder folder;
+  folder.write(kImages, idx_images(5, 1, 1, "abcde"));
+  folder.write(kLabels, idx_labels(std::string("\0\1\2\4\1", 5)));
+  const auto opened = [&](std::int64_t classes) {
+    return open_data({.kind = DataKind::kMnist, .path = folder.path(), .validation = 0.0, .classes = classes});
+  };
+  const std::string labels = (folder / kLabels).native();
+  const Corpus corpus = opened(0);
+  ASSERT_EQ(corpus.notes.size(), 1U);
+  EXPECT_TRUE(says(corpus.notes[0],
+                   "1 of the 5 classes has no training sample: the largest label is 4, label 3 of " + labels + ";"));
+  EXPECT_EQ(corpus.shape().classes, 5);
+  EXPECT_EQ(opened(12).shape().classes, 12) << "also classes beyond the largest label";
+  EXPECT_TRUE(opened(12).notes.empty());
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { opened(4); }),
+                   "data.path = label 3 of " + labels + ": the label 4 is none of data.classes = 4"));
 }
 
 TEST(Mnist, WhatIsMissingIsNamed) {

@@ -1,5 +1,6 @@
 #include "zero/data/open_data.h"
 
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -127,6 +128,75 @@ TEST(OpenData, LabelsOutOfRangeAreNamedByTheirLine) {
   EXPECT_TRUE(says(refusal(opened(two, table("third", {1, 2}))), "data.validation = "));
   EXPECT_TRUE(says(refusal(opened(two, table("third", {1, 2}))), "third:3: the label 2 is held out"));
   EXPECT_TRUE(says(refusal(opened(table("end", {0, 1, 1, 2}), 0.25)), "end:5: the label 2 is held out"));
+}
+
+TEST(OpenData, TheNumberOfClassesIsGivenOrTheLabels) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kTsv,
+                      .path = folder.write("t", "sentence\tlabel\na b\t0\nb\t1\nc\t7\n"),
+                      .validation = 0.0,
+                      .context = 4};
+  EXPECT_TRUE(says(refusal(options), "t:4: the label 7 would make 8 classes"));
+  options.classes = 9;
+  EXPECT_EQ(open_data(options).shape().classes, 9);
+  options.validation = folder.write("held", "sentence\tlabel\na\t8\n");
+  EXPECT_NO_THROW(open_data(options)) << "a class may have held-out samples alone";
+  options.classes = 8;
+  EXPECT_TRUE(says(refusal(options), "held:2: the label 8 is none of data.classes = 8"));
+  options.classes = 7;
+  EXPECT_TRUE(says(refusal(options), "t:4: the label 7 is none of data.classes = 7"));
+  options.classes = 1;
+  EXPECT_TRUE(says(refusal(options), "data.classes = 1: nothing to choose from"));
+  options.classes = -2;
+  EXPECT_TRUE(says(refusal(options), "data.classes = -2: nothing to choose from"));
+  EXPECT_TRUE(says(refusal({.path = folder.write("text", "some text"), .context = 2, .classes = 3}),
+                   "data.classes = 3: only labels of mnist and tsv"));
+}
+
+TEST(OpenData, AClassWithoutASampleIsSaid) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kTsv,
+                      .path = folder.write("t", "sentence\tlabel\na b\t0\nb\t2\n"),
+                      .validation = 0.0,
+                      .context = 4};
+  const Corpus corpus = open_data(options);
+  ASSERT_EQ(corpus.notes.size(), 1U);
+  EXPECT_TRUE(says(corpus.notes[0], "note: 1 of the 3 classes has no training sample: the largest label is 2, "));
+  EXPECT_TRUE(says(corpus.notes[0], "t:3; data.classes says"));
+  options.classes = 3;
+  EXPECT_TRUE(open_data(options).notes.empty());
+}
+
+TEST(OpenData, DataOfOneClassIsRefusedWhereItStands) {
+  const TemporaryFolder folder;
+  const auto sorted = folder.write("sorted", "sentence\tlabel\na\t0\nb\t0\nc\t1\n");
+  DataOptions options{.kind = DataKind::kTsv, .path = sorted, .validation = 0.0, .context = 4};
+  EXPECT_NO_THROW(open_data(options));
+  options.validation = 0.3;
+  EXPECT_TRUE(says(refusal(options), "data.path = " + sorted.native() + ":2: all labels are the same: 2 training"));
+  folder.write("train-images-idx3-ubyte", idx_images(2, 1, 1, "ab"));
+  folder.write("train-labels-idx1-ubyte", idx_labels("\3\3"));
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kMnist, .path = folder.path(), .validation = 0.0}),
+                   "train-labels-idx1-ubyte: all labels are the same: 2 training samples with the label 3"));
+}
+
+// What is held out must be other files, however they are spelt.
+TEST(OpenData, WhatIsTrainedOnIsNotHeldOut) {
+  const TemporaryFolder folder;
+  const auto text = folder.write("a.txt", std::string(100, 'a')), other = folder.write("b.txt", std::string(100, 'b'));
+  std::filesystem::create_symlink(text, folder / "link.txt");
+  const std::string reason = "data.path reads it, too, and a model is judged by samples that it has not learned";
+  EXPECT_TRUE(says(refusal({.path = text, .validation = text, .context = 4}),
+                   "data.validation = " + text.native() + ": " + reason));
+  EXPECT_TRUE(says(refusal({.path = text, .validation = folder / "link.txt", .context = 4}), reason));
+  const DataFiles both{{other.string(), text.string()}};
+  EXPECT_TRUE(says(refusal({.path = text, .validation = both, .context = 4}), text.native() + ": " + reason));
+  EXPECT_NO_THROW(open_data({.path = text, .validation = other, .context = 4}));
+  const auto table = folder.write("t.csv", "1,2\n3,4\n");
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = table, .validation = table}), reason));
+  const auto texts = folder.write("t.tsv", "sentence\tlabel\na\t0\nb\t1\n");
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kTsv, .path = texts, .validation = texts, .context = 4}), reason));
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kImages, .path = folder.path(), .validation = folder.path()}), reason));
 }
 
 TEST(OpenData, ErrorsNameTheKeyOfTheFileTheyAreAbout) {

@@ -54,6 +54,32 @@ TEST(Budget, MinIsStrictHoweverMuchIsFree) {
   EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_min());
 }
 
+TEST(Budget, AutomaticMayTakeTheLeastWhereItIsTold) {
+  const Plan plan;
+  EXPECT_FALSE(plan.refusal({}, 1).empty());
+  EXPECT_TRUE(
+      gather_budget({}, plan.units, plan.world, plan.placement(), fp32_states(2), 3, 1, /*or_least=*/true).is_min());
+  EXPECT_THROW(gather_budget({MemoryBudget::Kind::kBytes, 1}, plan.units, plan.world, plan.placement(), fp32_states(2),
+                             3, 1, true),
+               ConfigError)
+      << "a budget that is given counts";
+}
+
+TEST(Budget, TheHostUpdatesForADeviceWhileTheNextPassComputes) {
+  const Plan plan;
+  const auto overlaps = [&](bool apart, const StateFractions& fractions, int stage = 3) {
+    Placement placement = place(stage, Reduce::kAuto, 1);
+    placement.device_is_apart = apart;
+    spread_over_tiers(placement, plan.units, plan.world, fractions);
+    return overlaps_updates(placement, plan.units, plan.world, fp32_states(2), {});
+  };
+  EXPECT_TRUE(overlaps(true, {.optimizer = {.host = 1}}));
+  EXPECT_FALSE(overlaps(true, {})) << "the device updates";
+  EXPECT_FALSE(overlaps(false, {.optimizer = {.host = 1}})) << "the host has the pass to compute";
+  EXPECT_TRUE(overlaps(false, {.optimizer = {.disk = 1}}));
+  EXPECT_FALSE(overlaps(true, {.optimizer = {.host = 1}}, 2)) << "operators use weights that stay where they are";
+}
+
 // Of 64 MiB at most, and of twice the largest gradient where that is less.
 TEST(Budget, SumsBetweenLinkedDevicesTakeTheirStagingOfIt) {
   Plan plan;

@@ -67,6 +67,14 @@ TEST_F(MachineBudgetsTest, ADeviceApartHasBudgetsOfItsOwnMemoryAndTheHostKeepsAl
   EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
   EXPECT_GT(seen.free_host_bytes(), 0);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
+  EngineSeams known = apart;
+  known.beside_on_device = 100 * kMiB;
+  EXPECT_EQ(budgets(automatic, known).free_bytes(), 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB) << "in place of a fifth";
+  EXPECT_EQ(budgets(automatic, known).of_states(model_, /*min_budget=*/false).device,
+            budgets(automatic, known).free_bytes() - working(false))
+      << "what autograd holds is among what operators take";
+  known.beside_on_device = 300 * kMiB;
+  EXPECT_EQ(budgets(automatic, known).free_bytes(), 0);
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
   const EngineOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};

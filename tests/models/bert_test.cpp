@@ -132,7 +132,7 @@ TEST(Bert, DropoutActsInTrainingOnlyAndCheckpointsChangeNoBit) {
 TEST(Bert, OptionsThatMakeNoModelAreRefusedByKey) {
   const auto refused = [](const BertOptions& options) { return message_of<ConfigError>([&] { check(options); }); };
   EXPECT_TRUE(says(refused({.width = 10, .heads = 3}), "model.heads"));
-  EXPECT_TRUE(says(refused({.classes = 1}), "model.classes"));
+  EXPECT_TRUE(says(refused({.classes = 1}), "data.classes = 1: nothing to choose from"));
   EXPECT_TRUE(says(refused({.dropout = 1}), "model.dropout"));
   Bert model(small());
   EXPECT_TRUE(says(message_of<ConfigError>([&] {

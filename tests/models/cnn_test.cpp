@@ -63,7 +63,7 @@ TEST(Cnn, TakesRowsOfPixelsOrImages) {
 
 TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.side = 11}); }), "11 x 11 pixels"));
-  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.classes = 1}); }), "model.classes"));
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.classes = 1}); }), "data.classes = 1"));
   EXPECT_NO_THROW(Cnn(CnnOptions{.side = 12}));
 }
 

@@ -69,6 +69,7 @@ TEST(RecurrentOptions, ThatMakeNoModelAreRefusedByKey) {
   EXPECT_TRUE(says(refused({.layers = 2, .dropout = 1}), "model.dropout"));
   EXPECT_TRUE(says(refused({.dropout = 0.1}), "between layers"));
   EXPECT_TRUE(says(message_of<ConfigError>([] { RowClassifier(RecurrentOptions{}, 0, 2); }), "model.row"));
+  EXPECT_TRUE(says(message_of<ConfigError>([] { RowClassifier(RecurrentOptions{}, 5, 1); }), "data.classes = 1"));
 }
 
 TEST(RecurrentOptions, CountSixFlopsForEachWeightOfAStep) {

@@ -1,7 +1,9 @@
 #include "zero/optim/adafactor_kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -279,8 +281,8 @@ TEST(AdafactorKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
       if (!first) first = after;
       EXPECT_EQ(after, *first) << kernel_target();
     }
+    hwy::SetSupportedTargetsForTest(0);
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(AdafactorKernel, ScalesGradientsBeforeAnythingElse) {
@@ -330,6 +332,72 @@ TEST(AdafactorKernel, WritesTheRoundedCopyOfGradientsInAnyType) {
   adafactor_update(span, factors, with_sums(constants, 32, expected.of_parameter, expected.of_direction));
   EXPECT_EQ(parameter, expected.parameter);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(rounded[i], to_bfloat16(parameter[i])) << i;
+}
+
+// Every third number has a rounding that is a case of its own: NaNs, infinities, subnormals of fp32 and of fp16, what either
+// type is too small for, ties.
+std::vector<float> of_every_kind(std::int64_t numel) {
+  constexpr std::uint32_t kBits[] = {0x7f800001U, 0xffc12345U, 0x7fffffffU, 0x7f800000U, 0xff800000U, 0x00000001U,
+                                     0x807fffffU, 0x33000000U, 0xb3800001U, 0x387fe000U, 0x477ff000U, 0x477fefffU,
+                                     0x7f7fffffU, 0x80000000U, 0x3f808000U, 0x3f818000U, 0x3f801000U, 0x3f803000U};
+  std::vector<float> values = drawn(numel, 4, 1);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = std::bit_cast<float>(kBits[i / 3 % std::size(kBits)]);
+  return values;
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  return bits;
+}
+
+// A step over all but the first and the last element, hence off any alignment: what it makes of the parameter and, with a
+// copy, of `low`.
+std::vector<float> stepped(const Shape& dims, DType gradient_dtype, std::vector<std::uint16_t>* low, DType low_dtype) {
+  const std::int64_t numel = numel_of(dims);
+  std::vector<float> parameter = of_every_kind(numel + 2), gradient = drawn(numel + 2, 5, 0.1F);
+  for (std::size_t i = 0; i < gradient.size(); i += 3) gradient[i] = 0;  // so that these stay what they are
+  std::vector<float> variance(gradient.size(), 0.01F), held(gradient.size());
+  auto* const there = reinterpret_cast<std::byte*>(held.data());
+  convert_elements(reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32, there, gradient_dtype,
+                   std::ssize(gradient));
+  UpdateSpan span{.parameter = parameter.data() + 1,
+                  .gradient = there + size_of(gradient_dtype),
+                  .gradient_dtype = gradient_dtype,
+                  .low_precision = low == nullptr ? nullptr : reinterpret_cast<std::byte*>(low->data() + 1),
+                  .low_precision_dtype = low_dtype,
+                  .numel = numel};
+  const AdafactorConstants constants = with_sums(adafactor_constants({}, {.step = 2, .lr = 1e-2}), numel, 1, 1);
+  if (dims.size() < 2) {
+    span.states[0] = variance.data() + 1;
+    adafactor_update(span, {}, constants);
+  } else {
+    std::vector<float> row_var(static_cast<std::size_t>(dims[0]), 0.5F),
+        col_var(static_cast<std::size_t>(dims[1]), 0.01F);
+    row_var[1] = 1e-30F;  // its scales are bounded
+    adafactor_update(span, {row_var, col_var, 0.5F}, constants);
+  }
+  return parameter;
+}
+
+TEST(AdafactorKernel, EveryInstructionSetRoundsTheCopyAsASingleElement) {
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const Shape& dims : {Shape{37, 29}, Shape{2, 7}, Shape{3, 700}, Shape{777}, Shape{9000}})
+      for (const DType gradient_dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16})
+        for (const DType low_dtype : {DType::kBFloat16, DType::kFloat16}) {
+          const auto numel = static_cast<std::size_t>(numel_of(dims));
+          std::vector<std::uint16_t> low(numel + 2, 0x5a5a), expected = low;
+          const std::vector<float> parameter = stepped(dims, gradient_dtype, &low, low_dtype);
+          for (std::size_t i = 1; i <= numel; ++i)
+            expected[i] = low_dtype == DType::kFloat16 ? static_cast<std::uint16_t>(to_float16(parameter[i]))
+                                                       : static_cast<std::uint16_t>(to_bfloat16(parameter[i]));
+          EXPECT_EQ(low, expected) << kernel_target() << ", " << numel << ' ' << name_of(low_dtype);
+          EXPECT_EQ(bits_of(parameter), bits_of(stepped(dims, gradient_dtype, nullptr, low_dtype)))
+              << kernel_target() << ", a copy changes no bit of the parameter";
+        }
+    hwy::SetSupportedTargetsForTest(0);
+  }
 }
 
 }  // namespace

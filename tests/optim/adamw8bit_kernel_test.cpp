@@ -74,9 +74,9 @@ TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructi
         actual.plain.second_moment = expected.plain.second_moment;
         EXPECT_EQ(actual, expected) << kernel_target() << ' ' << name_of(dtype) << " low " << low;
       }
+      hwy::SetSupportedTargetsForTest(0);
     }
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(AdamW8bitKernel, TakesAdamWsStepsWithOneDivisionLess) {
@@ -125,8 +125,8 @@ TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstruction
       actual.plain.second_moment = expected.plain.second_moment;
       EXPECT_EQ(actual, expected) << kernel_target() << ", " << numel << " elements";
     }
+    hwy::SetSupportedTargetsForTest(0);
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 // Zeros, a gradient that is infinite, and one that is no number, in blocks beside ordinary ones: no block takes another's

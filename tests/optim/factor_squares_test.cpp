@@ -97,9 +97,9 @@ TEST(FactorSquares, AreThoseOfPlainArithmeticOnEveryInstructionSet) {
         add_factor_sums(span_of(gradient), 0.37F, sums.rows, sums.columns, sums.lock);
         EXPECT_EQ(sums.values(), expected) << kernel_target() << ' ' << matrix.rows << " x " << matrix.columns;
       }
+      hwy::SetSupportedTargetsForTest(0);
     }
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(FactorSquares, NeitherCutsNorThreadsChangeABit) {

@@ -61,9 +61,9 @@ TEST(LambKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
         lamb_update(actual.span(), constants);
         EXPECT_EQ(actual, expected) << kernel_target() << ' ' << name_of(dtype) << " low " << low;
       }
+      hwy::SetSupportedTargetsForTest(0);
     }
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(LambKernel, SumsDoNotDependOnWhereASpanIsCut) {
@@ -98,8 +98,8 @@ TEST(LambKernel, SumsAreExactWhateverTheMagnitudes) {
       EXPECT_EQ(parameter.value(), sum_plain(memory.parameter)) << kernel_target() << ' ' << odd;
       EXPECT_EQ(direction.value(), sum_plain(directions_plain(memory, constants))) << kernel_target() << ' ' << odd;
     }
+    hwy::SetSupportedTargetsForTest(0);
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 // The paper's algorithm 2 in long double, one parameter, its ratio from its own norms.

@@ -48,9 +48,9 @@ TEST(LionKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
         lion_update(actual.span(), constants);
         EXPECT_EQ(actual, expected) << kernel_target() << ' ' << name_of(dtype) << " low " << low;
       }
+      hwy::SetSupportedTargetsForTest(0);
     }
   }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 // The paper's algorithm 2 in long double. Signs of sums near 0 may differ, so elements whose sum ever comes near it are

@@ -43,6 +43,18 @@ TEST_F(ComparisonTest, AccuracyIsARowWhereARunHasOne) {
   EXPECT_EQ(format_figure(Unit::kFraction, figure(compare(runs), "accuracy").values[0]), "87.5%");
 }
 
+TEST_F(ComparisonTest, TheAverageOfTheWeightsHasRowsOfItsOwn) {
+  slow_.write("metrics.jsonl",
+              "{\"step\": 3, \"val_loss\": 2, \"val_accuracy\": 0.5}\n{\"step\": 3, \"val_loss_ema\": 1, "
+              "\"val_accuracy_ema\": 0.75, \"val_perplexity_ema\": 3}\n");
+  const std::array runs{read_run(slow_.folder())};
+  const auto compared = compare(runs);
+  EXPECT_EQ(figure(compared, "accuracy").values[0], 0.5);
+  EXPECT_EQ(figure(compared, "accuracy_ema").values[0], 0.75);
+  EXPECT_EQ(figure(compared, "val_loss_ema").values[0], 1);
+  EXPECT_EQ(figure(compared, "perplexity_ema").values[0], 3);
+}
+
 TEST_F(ComparisonTest, PerplexityIsARowWhereARunHasOne) {
   slow_.write("metrics.jsonl", "{\"step\": 3, \"val_perplexity\": 6.5}\n");
   const std::array runs{read_run(slow_.folder())};

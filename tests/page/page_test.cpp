@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/file.h"
+
 #include "tests/cli/command.h"
 #include "tests/page/run_on_disk.h"
 
@@ -51,6 +53,14 @@ TEST_F(PageVerbs, AFolderThatIsNoRunIsStatusTwoAndOneScreen) {
 
 TEST_F(PageVerbs, APlaceWhereNoFileCanBeIsRefused) {
   EXPECT_EQ(here_.zero("report '" + a_.folder().string() + "' -o /nonexistent/page.html").status, 2);
+}
+
+TEST_F(PageVerbs, AFileThatIsNoPageIsNotReplaced) {
+  const std::string config = a_.folder().string() + "/config.toml", before = read_file(config);
+  const Ran ran = here_.zero("report '" + a_.folder().string() + "' -o '" + config + "'");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("is there already, and is not a page of zero report"), std::string::npos) << ran.errors;
+  EXPECT_EQ(read_file(config), before);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(BertTask, VocabularyClassesAndPaddingAreTheDatas) {
 TEST(BertTask, WhatDoesNotFitIsRefusedByKey) {
   EXPECT_TRUE(says(refusal_of_task(some_bert(), kTextShape), "use [data] kind tsv or word_order"));
   EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 9, .classes = 2, .vocab = 11}), "model.context is 8"));
-  EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 8, .classes = 1, .vocab = 11}), "model.classes = 1"));
+  EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 8, .classes = 1, .vocab = 11}), "data.classes = 1"));
   auto options = some_bert();
   options.vocab = 10;
   EXPECT_TRUE(says(refusal_of_task(options, kTextsShape), "model.vocab = 10: smaller than a token of the data"));

@@ -25,6 +25,21 @@ TEST(DeviceMemory, AMessageOfLibtorchOrOfOursSaysWhatWasAskedFor) {
   EXPECT_EQ(asked_bytes("Tried to allocate "), 0);
 }
 
+TEST(DeviceMemory, LibrariesOfTheGpuHaveOtherWordsForIt) {
+  EXPECT_TRUE(says_out_of_memory("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"));
+  EXPECT_TRUE(says_out_of_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
+  EXPECT_TRUE(says_out_of_memory("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"));
+  EXPECT_FALSE(says_out_of_memory("CUDA error: an illegal memory access was encountered"));
+  EXPECT_FALSE(says_out_of_memory("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"));
+}
+
+TEST(DeviceMemory, ARunWithoutABudgetIsStartedAgain) {
+  DeviceMemoryUse use = some_use();
+  use.next_run_leaves = 90 * kGiB;
+  expect_says(device_memory_error(use, 1, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED").what(),
+              {"start the run again, which then leaves 90.0 GiB to libtorch (zero.device_memory = auto)"});
+}
+
 TEST(DeviceMemory, WhoHoldsHowMuchIsNamedByTagAndTheBudgetThatWouldHaveFitted) {
   const std::string said =
       device_memory_error(some_use(), 7, "CUDA out of memory. Tried to allocate 2.00 GiB.\nmore").what();

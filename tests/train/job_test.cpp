@@ -379,7 +379,8 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   EXPECT_EQ(job.data.words, 77);
   EXPECT_EQ(job.data.vocab, "vocab.txt");
   EXPECT_EQ(job.data.lower_case, false);
-  config.data = {.kind = "mnist", .augment = "shift"};
+  config.data = {.kind = "mnist", .classes = 12, .augment = "shift"};
+  EXPECT_EQ(data_options(config).classes, 12);
   EXPECT_EQ(data_options(config).augment, Augment::kShift);
   config.data = {.kind = "images", .channels = 3};
   EXPECT_EQ(data_options(config).kind, DataKind::kImages);

@@ -26,20 +26,24 @@ class ShortOfMemory : public SmallRunTest {
     job.run_dir = folder_ / ("run" + std::to_string(device_bytes) + "_" + std::to_string(num_runs_++));
     return job;
   }
-  TrainResult run_in(SmallMemory& memory, const TrainJob& job) {
+  TrainResult run_in(SmallMemory& memory, const TrainJob& job, std::int64_t free_bytes = 0) {
     TrainResult result;
     run_ranks(1, [&](World& ranks) {
       std::ostringstream out;
-      const TrainSeams seams{.open_device = [&](std::string_view) -> std::unique_ptr<Device> {
-                               return std::make_unique<SmallDevice>(memory);
-                             },
-                             .held_by_torch = [&] { return memory.most_of_torch(); }};
+      TrainSeams seams{.open_device = [&](std::string_view) -> std::unique_ptr<Device> {
+                         return std::make_unique<SmallDevice>(memory);
+                       },
+                       .held_by_torch = [&] { return memory.most_of_torch(); },
+                       .learned = learned_};
+      if (free_bytes > 0) seams.free_device_bytes = [free_bytes] { return free_bytes; };
       result = train(job, ranks, {.out = out, .style = {}}, seams);
     });
     return result;
   }
+  void forget() { std::filesystem::remove(learned_); }
 
  private:
+  const std::filesystem::path learned_ = folder_ / "activations.json";
   int num_runs_ = 0;
 };
 
@@ -64,6 +68,7 @@ TEST_F(ShortOfMemory, ARunEndsWithWhatItHeldAndGoesOnWithTheBudgetThatItNames) {
   std::int64_t budget = 0;
   int num_runs = 0;
   for (bool fits = false; !fits; ++num_runs) {
+    forget();
     ASSERT_LT(num_runs, 8) << "budgets that get no smaller";
     SmallMemory memory(there);
     try {
@@ -85,6 +90,48 @@ TEST_F(ShortOfMemory, ARunEndsWithWhatItHeldAndGoesOnWithTheBudgetThatItNames) {
     }
   }
   EXPECT_GT(num_runs, 1) << "the memory was short at first";
+}
+
+// Where no budget is given.
+TEST_F(ShortOfMemory, ARunThatIsStartedAgainLeavesRoomForItsActivationsAndTheNextOneLearnsHowMuch) {
+  std::int64_t held = 0, torch = 0;
+  std::vector<float> losses;
+  {
+    SmallMemory plenty(kPlenty);
+    losses = run_in(plenty, job()).report.losses;
+    held = plenty.most_of_zero();
+    torch = plenty.most_of_torch();
+  }
+  const std::int64_t there = torch + held / 2;  // half of the states would have had to be elsewhere
+  ASSERT_LT(held, there / 5 * 4) << "a first run takes all of them there";
+  forget();
+
+  std::vector<std::int64_t> held_there;
+  for (bool fits = false; !fits;) {
+    ASSERT_LT(held_there.size(), 5U);
+    SmallMemory memory(there);
+    try {
+      EXPECT_EQ(run_in(memory, job(), there).report.losses, losses) << "where states lie changes no bit";
+      fits = true;
+    } catch (const ConfigError& error) {
+      expect_says(error.what(), {"small is full in step 1: ", "start the run again, which then leaves ",
+                                 " to libtorch (zero.device_memory = auto)"});
+    }
+    held_there.push_back(memory.most_of_zero());
+  }
+  ASSERT_GT(held_there.size(), 1U) << "the memory was short at first";
+  EXPECT_LT(held_there.back(), held_there.front()) << "states gave way";
+
+  SmallMemory memory(there);
+  EXPECT_EQ(run_in(memory, job(), there).report.losses, losses);
+  EXPECT_GE(memory.most_of_zero(), held_there.back()) << "no more is left than activations took";
+  EXPECT_LT(memory.most_of_zero(), held_there.front());
+}
+
+TEST_F(ShortOfMemory, ABudgetThatIsGivenIsTheUsersAndLearnsNothing) {
+  SmallMemory memory(8 << 20);
+  const std::string said = message_of<ConfigError>([&] { run_in(memory, job(7 << 20)); });
+  EXPECT_EQ(said.find("start the run again"), std::string::npos) << said;
 }
 
 TEST_F(ShortOfMemory, WhereZeroCppItselfFindsNoRoomBeforeItTrainsThatIsSaidAlone) {

@@ -1,7 +1,9 @@
 #include "zero/base/file.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -93,6 +95,23 @@ void require_output_file(std::string_view key, const std::filesystem::path& path
   if (std::filesystem::is_directory(there)) refuse("is a folder", "Give the path of a file in it.");
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
     refuse("is not a regular file", "Devices and pipes would be replaced by a file: name another one.");
+}
+
+void require_output_file(std::string_view key, const std::filesystem::path& path, std::string_view kind,
+                         std::initializer_list<std::string_view> beginnings) {
+  require_output_file(key, path);
+  std::ifstream there(path, std::ios::binary);
+  if (!there) return;
+  std::size_t longest = 0;
+  for (const std::string_view beginning : beginnings) longest = std::max(longest, beginning.size());
+  std::string first(longest, '\0');
+  there.read(first.data(), static_cast<std::streamsize>(longest));
+  first.resize(static_cast<std::size_t>(there.gcount()));
+  if (first.empty()) return;
+  for (const std::string_view beginning : beginnings)
+    if (first.starts_with(beginning)) return;
+  throw ConfigError(key, path.native(), fmt::format("is there already, and is not {}", kind),
+                    "name another file, or remove this one");
 }
 
 std::string read_file(const std::filesystem::path& path) {

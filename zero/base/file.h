@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,10 @@ void require_input_file(std::string_view key, const std::filesystem::path& path)
 // Throws ConfigError(key, path) unless a file can get the name `path`: in a folder that is there, where nothing is called
 // so but a regular file, which is replaced. A device or a pipe would be replaced, too, and be gone.
 void require_output_file(std::string_view key, const std::filesystem::path& path);
+// The same of one kind of file: what is there already begins as such a file does, or is empty. Another is not replaced, as
+// a slip would else cost. `kind`: "a page of zero report".
+void require_output_file(std::string_view key, const std::filesystem::path& path, std::string_view kind,
+                         std::initializer_list<std::string_view> beginnings);
 
 // The whole file, also one that reports no size (/proc).
 std::string read_file(const std::filesystem::path& path);

@@ -130,11 +130,10 @@ float some_gradient(std::int64_t i) {
 
 // First values; so that pages are there, too.
 void fill(const UpdateSpan& span, std::byte* gradient) {
-  for (std::int64_t i = span.first; i < span.first + span.numel; ++i) {
-    const float value = some_gradient(i);
-    convert_elements(reinterpret_cast<const std::byte*>(&value), DType::kFloat32,
-                     gradient + i * static_cast<std::int64_t>(size_of(span.gradient_dtype)), span.gradient_dtype, 1);
-  }
+  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
+    auto* const elements = reinterpret_cast<G*>(gradient);
+    for (std::int64_t i = span.first; i < span.first + span.numel; ++i) elements[i] = rounded_to<G>(some_gradient(i));
+  });
   std::fill_n(span.parameter, span.numel, 1.0f);
   span.write_low_precision();
   for (float* const state : span.states)

@@ -153,7 +153,8 @@ void compare_all(const std::vector<SweepRun>& runs, const fs::path& dir) {
   const fs::path file = dir / "report.html";
   const std::string made = fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
   write_file(file, page::report_page(recorded, made), {.durable = false});
-  fmt::print("\n{}: {} {} side by side\n", file.string(), folders.size(), folders.size() == 1 ? "run" : "runs");
+  fmt::print("\n{}: {}\n", file.string(),
+             folders.size() == 1 ? "1 run" : fmt::format("{} runs side by side", folders.size()));
 }
 
 }  // namespace

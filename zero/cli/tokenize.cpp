@@ -129,8 +129,12 @@ int run_tokenize(Arguments arguments) {
   if (learned_folder.empty() && output.empty())
     throw ConfigError("-o", "", "there is nothing to write", "name the file of tokens");
 
+  if (!learned_folder.empty() && !end_name.empty())
+    throw ConfigError("--document-end", end_name, "a tokenizer that is learned has no token of this name",
+                      "leave it out, or use a published tokenizer");
+
   for (const std::string& input : inputs) require_input_file("INPUT", input);
-  if (!output.empty()) require_output_file("-o", output);
+  if (!output.empty()) require_token_output("-o", output);
   if (shard_tokens > 0) TokenShardWriter::require_free(output, "-o");
   const BytePairTokenizer tokenizer = learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer")
                                                              : learn(inputs, size, learned_folder);

@@ -102,8 +102,8 @@ void require_device(const Config& config, std::optional<int> num_ranks) {
   if (config.comm.transport == "nccl") require_gpu_link(config, here, num_ranks, device_link_here());
 }
 
-// What `zero plan` says, and whether files are there.
-int plan_only(LoadedConfig loaded, int num_ranks, bool json) {
+// What `zero plan` says, what the run would refuse, and how long it takes.
+int plan_only(LoadedConfig loaded, int num_ranks, bool json, bool overwrites) {
   fit_to_world(loaded, num_ranks);
   const Config& config = loaded.config;
   if (!json)
@@ -111,8 +111,13 @@ int plan_only(LoadedConfig loaded, int num_ranks, bool json) {
         "dry run: {} on {}, {} a step, into {}\n",
         config.train.epochs > 0 ? format_count(config.train.epochs, "epoch") : format_count(config.train.steps, "step"),
         format_count(num_ranks, "rank"), format_count(config.train.global_batch, "sample"), config.run.dir);
-  return open_torch_verbs().plan(
-      {.loaded = loaded, .world = num_ranks, .schedule = false, .json = json, .profile = "", .trains = true});
+  return open_torch_verbs().plan({.loaded = loaded,
+                                  .world = num_ranks,
+                                  .schedule = false,
+                                  .json = json,
+                                  .profile = "",
+                                  .trains = true,
+                                  .overwrites = overwrites});
 }
 
 }  // namespace
@@ -156,7 +161,7 @@ int run_train(Arguments arguments) {
                        .ranks = ranks,
                        .in_process_ranks = {}};
   require_device(request.loaded.config, num_ranks);
-  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json);
+  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json, overwrite);
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank

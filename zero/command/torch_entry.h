@@ -43,7 +43,8 @@ struct PlanRequest {
   bool json = false;
   std::string profile;               // a run folder: how long the same model computed there; empty: it is estimated
   std::int64_t machines = 1;         // over which the ranks are spread evenly
-  bool trains = false;               // of a run that is to come: its folder must be one that can be written
+  bool trains = false;               // of a run that is to come: it is refused where the run would be
+  bool overwrites = false;           // that run replaces the one in its folder
   std::optional<Cluster> cluster{};  // of as many ranks and machines; empty: machines are like this one
 };
 

@@ -59,6 +59,7 @@ struct DataConfig {
   std::string vocab;
   std::optional<bool> lower_case;  // nothing: as the vocabulary has it
   std::int64_t channels = 1;
+  std::int64_t classes = 0;
   std::string augment = "none";
   std::string tokenizer;
   bool operator==(const DataConfig&) const = default;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array kTokenFiles{std::string_view("tokens")};
 constexpr std::array kPictures{std::string_view("images")};
+constexpr std::array kNumberedClasses{std::string_view("mnist"), std::string_view("tsv")};
 
 }  // namespace
 
@@ -36,6 +37,7 @@ std::span<const std::string_view> kinds_that_take(std::string_view key) {
   if (key == "data.words" || key == "data.vocab" || key == "data.lower_case") return model_words::kTexts;
   if (key == "data.augment") return model_words::kImages;
   if (key == "data.channels") return kPictures;
+  if (key == "data.classes") return kNumberedClasses;
   if (key == "data.tokenizer") return kTokenFiles;
   return {};
 }

@@ -121,6 +121,17 @@ void check_channels(const LoadedConfig& loaded) {
   if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
 }
 
+// An mlp says itself how many outputs it has.
+void check_classes(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (data.classes == 0) return;
+  if (data.classes == 1)
+    refuse(loaded, "data.classes", "nothing to choose from", "use 2 or more, or 0: as many as the data has");
+  if (model_row(model.name).takes("model.sizes") && !model.sizes.empty() && model.sizes.back() != data.classes)
+    refuse(loaded, "model.sizes", fmt::format("the last size is not data.classes = {}", data.classes),
+           fmt::format("end it with {}, or leave data.classes out", data.classes));
+}
+
 // A run's file has "auto" without a vocabulary, too.
 void check_lower_case(const LoadedConfig& loaded) {
   if (loaded.config.data.lower_case && loaded.config.data.vocab.empty())
@@ -498,6 +509,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_groups(loaded);
   check_dropout(loaded);
   check_channels(loaded);
+  check_classes(loaded);
   check_lower_case(loaded);
   check_checkpoint(loaded);
   check_share(loaded);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -54,6 +55,16 @@ Value to_value(const toml::node& node) {
   return Value(Unsupported{"a date or time"});
 }
 
+// "c.toml:7"; of several tables of one name ([[optimizer.group]]), each with its line: "c.toml:7, 11".
+std::string place_of(const toml::key& key, const toml::node& node, std::string_view file) {
+  std::string place = fmt::format("{}:{}", file, key.source().begin.line);
+  const auto* array = node.as_array();
+  if (array == nullptr || !array->is_array_of_tables()) return place;
+  for (auto table = std::next(array->begin()); table != array->end(); ++table)
+    if (table->source().begin.line > key.source().begin.line) place += fmt::format(", {}", table->source().begin.line);
+  return place;
+}
+
 void flatten(const toml::table& table, const std::string& prefix, std::string_view file, std::vector<Setting>& out) {
   for (const auto& [key, node] : table) {
     std::string name = prefix + std::string(key.str());
@@ -65,8 +76,7 @@ void flatten(const toml::table& table, const std::string& prefix, std::string_vi
     }
     Value value = to_value(node);
     std::string text = to_toml(value);
-    out.push_back(
-        {std::move(name), std::move(value), std::move(text), fmt::format("{}:{}", file, key.source().begin.line)});
+    out.push_back({std::move(name), std::move(value), std::move(text), place_of(key, node, file)});
   }
 }
 

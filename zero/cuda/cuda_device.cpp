@@ -147,8 +147,8 @@ Allocation CudaDevice::allocate_pinned(std::size_t bytes) {
   const cudaError_t error = cudaHostAlloc(&base, bytes + kPage, cudaHostAllocPortable);
   if (error == cudaErrorMemoryAllocation) {
     forget_error();
-    request_.short_of_memory(bytes, "the system does not pin that much memory of the host",
-                             "free memory of the host, or use a smaller zero.host_memory");
+    request_.short_of_host_memory(bytes, "the system does not pin that much memory of the host",
+                                  "free memory of the host, or use a smaller zero.host_memory");
   }
   check(error, "pin memory");
   const auto address = reinterpret_cast<std::uintptr_t>(base);

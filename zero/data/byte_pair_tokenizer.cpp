@@ -1,10 +1,13 @@
 #include "zero/data/byte_pair_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/check.h"
@@ -140,17 +143,23 @@ void BytePairTokenizer::write(const std::filesystem::path& folder) const {
   if (std::filesystem::exists(folder / "tokenizer.json"))
     throw ConfigError("--learn", folder.string(), "a tokenizer.json is there, which would be read in place of this one",
                       "name another folder");
-  std::filesystem::create_directories(folder);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tokens_.size(); ++i) vocabulary[to_alphabet(tokens_[i])] = i;
   for (const auto& [name, number] : added_) vocabulary[name] = number;
-  write_file(folder / "vocab.json", vocabulary.dump());
   std::string merges = "#version: 0.2\n";
   for (const auto& [left, right] : merge_order_) {
     merges += to_alphabet(tokens_[static_cast<std::size_t>(left)]) + ' ' +
               to_alphabet(tokens_[static_cast<std::size_t>(right)]) + '\n';
   }
-  write_file(folder / "merges.txt", merges);
+  const std::array<std::pair<std::filesystem::path, std::string>, 2> files{
+      {{folder / "vocab.json", vocabulary.dump()}, {folder / "merges.txt", std::move(merges)}}};
+  for (const auto& [path, text] : files)
+    if (std::filesystem::exists(path) && read_file(path) != text)
+      throw ConfigError("--learn", folder.string(),
+                        fmt::format("another tokenizer is there: its {} differs", path.filename().string()),
+                        "name another folder, or remove the files");
+  std::filesystem::create_directories(folder);
+  for (const auto& [path, text] : files) write_file(path, text);
 }
 
 }  // namespace zero

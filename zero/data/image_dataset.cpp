@@ -37,6 +37,7 @@ ImageDataset::ImageDataset(const LabelledImages& images, std::int64_t begin, std
                            bool shifts)
     : RowDataset(end - begin, key, images.path),
       path_(images.path),
+      labels_path_(images.labels_path),
       begin_(begin),
       channels_(images.channels),
       height_(images.height),
@@ -104,8 +105,8 @@ void ImageDataset::require_classes(std::int64_t classes, std::string_view key) c
   const auto found = std::find_if(labels_.begin(), labels_.end(), [&](std::int32_t label) { return label >= classes; });
   if (found == labels_.end()) return;
   throw ConfigError(key, fmt::format("{}", classes),
-                    fmt::format("too few classes: image {} of {} has the label {}", begin_ + (found - labels_.begin()),
-                                path_, *found),
+                    fmt::format("too few classes: {} is {}",
+                                place_of_label(begin_ + (found - labels_.begin()), labels_path_, path_), *found),
                     fmt::format("The data needs at least {}.", shape().classes));
 }
 

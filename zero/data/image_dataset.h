@@ -32,7 +32,7 @@ class ImageDataset : public RowDataset {
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
  private:
-  std::string path_;
+  std::string path_, labels_path_;
   std::int64_t begin_;
   std::int64_t channels_, height_, width_;
   std::int64_t num_features_;

@@ -22,6 +22,21 @@ struct IdxPair {
   std::filesystem::path labels;
 };
 
+// Of several pairs, MNIST's test set is what a validation means, and its training set anything else. `names` in order.
+std::string chosen_of(const std::vector<std::string>& names, std::string_view key) {
+  const auto begins = [](std::string_view prefix) {
+    return [prefix](const std::string& name) { return name.starts_with(prefix); };
+  };
+  auto found = names.end();
+  if (key == "data.validation") {
+    found = std::ranges::find_if(names, begins("t10k"));
+    if (found == names.end()) found = std::ranges::find_if_not(names, begins("train"));
+  } else {
+    found = std::ranges::find_if(names, begins("train"));
+  }
+  return found == names.end() ? names.front() : *found;
+}
+
 // The images file of a folder.
 std::filesystem::path find_images(const std::filesystem::path& folder, std::string_view key) {
   std::vector<std::string> names;
@@ -34,9 +49,7 @@ std::filesystem::path find_images(const std::filesystem::path& folder, std::stri
     throw ConfigError(key, folder.native(), fmt::format("no file *{}(.gz) is in this folder", kImages),
                       "Give the folder that holds MNIST's IDX files.");
   std::sort(names.begin(), names.end());
-  const auto train =
-      std::find_if(names.begin(), names.end(), [](const auto& name) { return name.starts_with("train"); });
-  return folder / (train != names.end() ? *train : names.front());
+  return folder / chosen_of(names, key);
 }
 
 // Labels are found beside the images: the same name with the other word, compressed or not.
@@ -77,7 +90,8 @@ LabelledImages read_mnist(const std::filesystem::path& path, std::string_view ke
           .height = images.shape[1],
           .width = images.shape[2],
           .pixels = std::move(images.values),
-          .labels = {labels.values.begin(), labels.values.end()}};
+          .labels = {labels.values.begin(), labels.values.end()},
+          .labels_path = pair.labels.native()};
 }
 
 }  // namespace zero

@@ -2,8 +2,9 @@
 //
 //   const LabelledImages digits = read_mnist("data/mnist", "data.path");     // a folder, or its images file
 //
-// A folder must hold a pair PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each with or without .gz; of several
-// pairs "train" is taken. For an images file the labels are looked for beside it. Local.
+// A folder must hold a pair PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each with or without .gz. Of several
+// pairs "train" is taken; under the key "data.validation" it is "t10k", MNIST's test set, else one that is not "train". For an
+// images file the labels are looked for beside it. Local.
 #pragma once
 
 #include <filesystem>

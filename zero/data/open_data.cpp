@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
@@ -28,6 +30,46 @@ namespace {
 constexpr std::string_view kPath = "data.path";
 constexpr std::string_view kValidation = "data.validation";
 constexpr std::uint64_t kWordOrderSeed = 1337;  // the samples do not depend on a run's own seed
+
+using FileId = std::pair<dev_t, ino_t>;
+
+// The same through links and other spellings; nothing: the file is not there, as its reader says.
+std::optional<FileId> id_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+  return FileId{found.st_dev, found.st_ino};
+}
+
+[[noreturn]] void refuse_trained(std::string_view held) {
+  throw ConfigError(kValidation, held,
+                    "data.path reads it, too, and a model is judged by samples that it has not learned",
+                    "name other data, or a fraction such as 0.1, which is held out from the end of data.path");
+}
+
+// A folder with both sets of MNIST may be named twice: open_images() looks at the files in it.
+void require_other_files(const DataOptions& options) {
+  const auto* const held = std::get_if<DataFiles>(&options.validation);
+  if (held == nullptr || options.kind == DataKind::kMnist) return;
+  std::set<FileId> trained;
+  for (const std::string& path : options.path.paths)
+    if (const auto id = id_of(path)) trained.insert(*id);
+  for (const std::string& path : held->paths)
+    if (const auto id = id_of(path); id && trained.contains(*id)) refuse_trained(path);
+}
+
+bool has_numbered_classes(DataKind kind) {
+  return kind == DataKind::kMnist || kind == DataKind::kTsv;
+}
+
+void require_classes_of_labels(const DataOptions& options) {
+  if (options.classes == 0) return;
+  const auto refuse = [&](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("data.classes", fmt::format("{}", options.classes), reason, remedy);
+  };
+  if (!has_numbered_classes(options.kind))
+    refuse("only labels of mnist and tsv are numbers of classes", "use 0, or data.kind mnist or tsv");
+  if (options.classes < 2) refuse("nothing to choose from", "use 2 or more, or 0: as many as the data has");
+}
 
 // How many of n are held out. The small term takes back what rounding adds to a product that is whole: 10 * 0.3 is 3.
 std::int64_t held_out(double fraction, std::int64_t n) {
@@ -97,35 +139,59 @@ void require_same_classes(const std::vector<std::string>& training, const Labell
   }
 }
 
+// A folder of pictures has a folder for each class.
+void require_two_classes(const LabelledImages& images, std::string_view key) {
+  if (images.classes.size() == 1)
+    throw ConfigError(key, images.path, fmt::format("all images are of one class, {}", images.classes.front()),
+                      "give a folder for each class, two or more");
+}
+
+// Of data whose classes have names there are as many as names; 0: the labels say it.
+std::int64_t classes_of(const std::vector<std::string>& names, const DataOptions& options) {
+  return names.empty() ? options.classes : std::ssize(names);
+}
+
 // Of samples [begin, end): of the training part, which split() asks for first, or of what is held out. `where(i)`: sample i.
 template <typename Labels, typename Where>
-void check_labels(std::optional<ClassRange>& range, const Labels& labels, std::int64_t begin, std::int64_t end,
-                  std::string_view key, Where where) {
+void check_labels(std::optional<ClassRange>& range, std::int64_t classes, const Labels& labels, std::int64_t begin,
+                  std::int64_t end, std::string_view key, Where where) {
   const auto part = std::span(labels).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   const auto of_part = [&](std::int64_t i) { return where(begin + i); };
   if (range) return range->require(part, key, of_part);
-  range.emplace().learn(part, key, of_part);
+  range.emplace(classes).learn(part, key, of_part);
+}
+
+void add_note(Corpus& corpus, const std::optional<ClassRange>& range) {
+  if (range && !range->note().empty()) corpus.notes.push_back(range->note());
 }
 
 template <typename Read>
 Corpus open_images(const DataOptions& options, Read read) {
   std::vector<std::string> classes;  // of the training images, which split() reads first
+  std::optional<FileId> trained;     // their file, or folder
   std::optional<ClassRange> range;
-  return split(
+  Corpus corpus = split(
       options, one_file([&](const std::filesystem::path& path, std::string_view key) {
         LabelledImages images = read(path, key);
-        if (key == kPath) classes = images.classes;
+        if (key == kPath) {
+          require_two_classes(images, key);
+          classes = images.classes;
+          trained = id_of(images.path);
+        } else if (trained == id_of(images.path)) {
+          refuse_trained(images.path);
+        }
         require_same_classes(classes, images, key);
         return images;
       }),
       [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
-        if (images.classes.empty())
-          check_labels(range, images.labels, begin, end, key,
-                       [&](std::int64_t i) { return fmt::format("image {} of {}", i, images.path); });
+        check_labels(range, classes_of(images.classes, options), images.labels, begin, end, key,
+                     [&](std::int64_t i) { return place_of_label(i, images.labels_path, images.path); });
         const bool shifts = options.augment == Augment::kShift && key == kPath && begin == 0;  // the training part
         return std::make_unique<ImageDataset>(images, begin, end, key, shifts);
       });
+  add_note(corpus, range);
+  return corpus;
 }
 
 Corpus open_table(const DataOptions& options) {
@@ -152,7 +218,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
   Corpus corpus = split(
       options, one_file(read), [](const LabelledTexts& texts) { return texts.size(); },
       [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
-        check_labels(range, texts.labels, begin, end, key, [&](std::int64_t i) {
+        check_labels(range, classes_of(texts.classes, options), texts.labels, begin, end, key, [&](std::int64_t i) {
           return fmt::format("{}:{}", texts.path, texts.lines[static_cast<std::size_t>(i)]);
         });
         if (!vocabulary) {
@@ -163,6 +229,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
         return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
       });
   corpus.notes = vocabulary->notes();
+  add_note(corpus, range);
   return corpus;
 }
 
@@ -208,7 +275,7 @@ void require_tokenizer(const DataOptions& options, Corpus& corpus) {
 SampleShape Corpus::shape() const {
   SampleShape shape = train->shape();
   if (validation) shape.classes = std::max(shape.classes, validation->shape().classes);
-  shape.classes = std::max(shape.classes, vocab);
+  shape.classes = std::max({shape.classes, vocab, classes});
   return shape;
 }
 
@@ -229,7 +296,10 @@ Corpus open_data(const DataOptions& options) {
                       "0 holds nothing out; a path names another file.");
   if (options.augment != Augment::kNone && options.kind != DataKind::kMnist && options.kind != DataKind::kImages)
     throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist or images");
+  require_classes_of_labels(options);
+  require_other_files(options);
   Corpus corpus = open_kind(options);
+  corpus.classes = options.classes;
   if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
   if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
     throw ConfigError(kValidation, std::get<DataFiles>(options.validation).text(),

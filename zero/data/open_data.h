@@ -4,13 +4,16 @@
 //   corpus.shape().classes                          // 256
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
-// Labels of samples are checked as zero/data/class_range.h says; those of a folder of pictures are its folders.
+// Labels of samples are checked as zero/data/class_range.h says; those of a folder of pictures are its folders, two or more.
+//
+// No file is in both splits: a path of its own that names a file of data.path is refused. (One folder may hold MNIST's two
+// sets, as mnist.h says.)
 //
 // Text and tokens may lie in several files (token_shards.h), which are one stream; other kinds read one file or folder.
 //
 // A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
 // the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab", "data.tokenizer",
-// "data.augment" or "data.context". Local: each rank reads the files itself.
+// "data.classes", "data.augment" or "data.context". Local: each rank reads the files itself.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +47,7 @@ struct DataOptions {
       lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
   std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
   std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
+  std::int64_t classes = 0;          // of the labels of kMnist and kTsv; 0: as many as the training labels make
   Order order = Order::kShuffled;    // how TrainingBatches draws
   Augment augment = Augment::kNone;  // of images
 };
@@ -54,9 +58,12 @@ struct Corpus {
 
   std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
 
-  std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts
+  std::int64_t classes = 0;  // as DataOptions says; 0: as many as the labels make
 
-  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's.
+  std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts and about labels
+
+  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's; and all
+  // classes that the options name.
   SampleShape shape() const;
   // Dataset::largest_token() of both splits.
   std::string largest_token() const;

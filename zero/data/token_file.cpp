@@ -24,7 +24,15 @@ constexpr Form kNarrow{20240520, 1}, kWide{20240801, 7};
 using Header = std::array<std::int32_t, 256>;
 constexpr std::size_t kShardDigits = 6;  // as llm.c names them
 
+std::string_view bytes_of(const Form& form) {
+  return {reinterpret_cast<const char*>(&form), sizeof(form)};
+}
+
 }  // namespace
+
+void require_token_output(std::string_view key, const std::filesystem::path& path) {
+  require_output_file(key, path, "a file of tokens", {bytes_of(kNarrow), bytes_of(kWide)});
+}
 
 TokenFileWriter::TokenFileWriter(std::filesystem::path path, std::int64_t vocab)
     : path_(std::move(path)),

@@ -25,6 +25,9 @@
 
 namespace zero {
 
+// For what a user names as output: a file that is there and no such file is not replaced. ConfigError(key).
+void require_token_output(std::string_view key, const std::filesystem::path& path);
+
 class TokenFileWriter {
  public:
   TokenFileWriter(std::filesystem::path path, std::int64_t vocab);

@@ -18,15 +18,17 @@ namespace zero {
 class Device;
 
 // 1 and up: another number, another plug-in.
-constexpr int kDeviceVersion = 3;
+constexpr int kDeviceVersion = 4;
 
 struct DeviceRequest {
   int version = kDeviceVersion;
   int index = 0;  // of the GPU
   // Throws DeviceError: the device failed, now or in work that was queued before.
   void (*fail)(const char* what) = nullptr;
-  // Throws ConfigError under "memory".
+  // Throws ConfigError under "memory": the device's.
   void (*short_of_memory)(std::size_t bytes, const char* reason, const char* remedy) = nullptr;
+  // The same under "zero.host_memory": the system pins no more of the host's.
+  void (*short_of_host_memory)(std::size_t bytes, const char* reason, const char* remedy) = nullptr;
 };
 
 struct DeviceFailure {

@@ -34,6 +34,10 @@ struct WhyNot {
   throw ConfigError("memory", format_bytes(static_cast<std::int64_t>(bytes)), reason, remedy);
 }
 
+[[noreturn]] void host_is_short(std::size_t bytes, const char* reason, const char* remedy) {
+  throw ConfigError("zero.host_memory", format_bytes(static_cast<std::int64_t>(bytes)), reason, remedy);
+}
+
 // A function of the plug-in, which stays loaded for the life of the process.
 template <typename Function>
 Function find_entry(const std::string& plugin, const char* function, WhyNot& why_not) {
@@ -57,7 +61,10 @@ std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& 
   const SignalsBlocked blocked;
   const auto open = find_entry<OpenDevice>(plugin, "zero_open_device", why_not);
   if (open == nullptr) return nullptr;
-  const DeviceRequest request{.index = index, .fail = &device_failed, .short_of_memory = &device_is_full};
+  const DeviceRequest request{.index = index,
+                              .fail = &device_failed,
+                              .short_of_memory = &device_is_full,
+                              .short_of_host_memory = &host_is_short};
   DeviceFailure failure;
   std::unique_ptr<Device> device(open(&request, &failure));
   if (device == nullptr) why_not = {failure.kind != DeviceFailure::Kind::kOther, failure.reason, failure.remedy};
@@ -109,6 +116,14 @@ std::unique_ptr<Device> open_device(std::string_view name, const std::string& pl
 
 GpusHere find_gpus(bool memory, const std::string& plugin) {
   return ask({.looks_at_memory = memory}, plugin);
+}
+
+std::string gpu_name(std::string_view device, const std::string& plugin) {
+  const std::optional<DeviceName> name = device_name(device);
+  if (!name || !name->gpu) return "";
+  const GpusHere here = ask({.looks_at_memory = false}, plugin);
+  const auto index = static_cast<std::size_t>(*name->gpu);
+  return index < here.gpus.size() ? here.gpus[index].name : "";
 }
 
 std::optional<std::int64_t> free_bytes_of(const Device& device, const std::string& plugin) {

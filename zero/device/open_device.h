@@ -42,6 +42,8 @@ struct GpusHere {
 // Throws nothing. With `memory` each GPU is used for a moment, which takes some of its memory.
 GpusHere find_gpus(bool memory, const std::string& plugin = cuda_plugin());
 
+// What the driver calls the GPU "cuda:1"; empty: it is none.
+std::string gpu_name(std::string_view device, const std::string& plugin = cuda_plugin());
 // Bytes that nobody holds of a GPU's memory, now; nothing for a device without a memory of its own, or where the driver does
 // not say.
 std::optional<std::int64_t> free_bytes_of(const Device& device, const std::string& plugin = cuda_plugin());

@@ -134,7 +134,8 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
 }
 
 GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
-                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes) {
+                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes,
+                           bool or_least) {
   const std::int64_t parts = secondary_bytes(units, world, placement);
   const GatherBudget one_at_a_time{.capacity_bytes = GatherBudget::kMin, .keeps_parts = parts > 0};
   if (memory.kind == MemoryBudget::Kind::kMin) return one_at_a_time;
@@ -147,6 +148,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
   const bool keeps = parts > 0 && room < all_units;
   const std::int64_t least = least_bytes(units, world, placement, spec) - (keeps ? 0 : parts);
+  if (budget < least && automatic && or_least) return one_at_a_time;
   if (budget < least)
     refuse_budget(automatic, budget, least, remedy_of_budget(units, world, placement, spec, stage, least));
   // The rest is for gathered units. If the largest unit does not fit, one unit is gathered at a time (min).
@@ -158,7 +160,9 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
 bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
                       const OffloadOptions& options) {
   if (!placement.parameter_sharded) return false;
-  return options.link_bytes_per_second > 0 || state_bytes(units, world, placement, spec, Tier::kDisk).total() > 0;
+  const auto holds = [&](Tier tier) { return state_bytes(units, world, placement, spec, tier).total() > 0; };
+  // Beside a device with memory of its own the host has nothing else to do.
+  return options.link_bytes_per_second > 0 || holds(Tier::kDisk) || (placement.device_is_apart && holds(Tier::kHost));
 }
 
 int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,

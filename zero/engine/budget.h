@@ -18,12 +18,14 @@
 namespace zero {
 
 // The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
-// with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use.
+// with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use. `or_least`: where that is too
+// little, "auto" takes the least that works.
 GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
-                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes);
+                           const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes,
+                           bool or_least = false);
 
 // Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
-// come from elsewhere comes while units before it compute. `placement`: where states may come to lie.
+// come from elsewhere comes, and what the host updates for a device is updated, while units before it compute. `placement`: where states may come to lie.
 bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
                       const OffloadOptions& options);
 

@@ -37,7 +37,8 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
   GatherBudget mine;
   refuse_together(comms, options, [&] {
     mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                         budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host));
+                         budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host),
+                         /*or_least=*/budgets.is_learned());
   });
   // Where one rank keeps parts all do: the least capacity has room for them.
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),

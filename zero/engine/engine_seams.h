@@ -39,6 +39,8 @@ struct EngineSeams {
   // Bytes that are free of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
   std::function<std::int64_t()> free_device_bytes{};
   int ranks_on_device = 1;
+  // Of it, bytes that this rank's operators were found to take while the model trained; 0: not known.
+  std::int64_t beside_on_device = 0;
   // Collective: how the devices of these ranks exchange bytes (zero/transport/open_device_link.h). Empty: through the host.
   std::function<std::unique_ptr<DeviceLink>(Communicator& units, Device& device)> open_link{};
   // The time on the link; outlives the engine. Null: the machine's.

@@ -36,12 +36,13 @@ MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options,
 
 void MachineBudgets::measure_memory() {
   const bool is_here = comm_ != nullptr || device_is_apart();
-  const auto measure = [&](std::int64_t free, int ranks) {
-    const std::int64_t mine = is_here ? share_of_free(free, ranks) : kUnlimited;
+  const auto measure = [&](std::int64_t free, int ranks, std::int64_t beside = 0) {
+    const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
   free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
-  if (device_is_apart()) free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device);
+  if (device_is_apart())
+    free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device, seams_.beside_on_device);
 }
 
 std::int64_t MachineBudgets::room_on_disk() const {
@@ -93,8 +94,9 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   // Where device and host are both main memory, what the host may take is not free for the device.
   const std::int64_t host =
       is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
+  const std::int64_t of_autograd = seams_.beside_on_device > 0 ? 0 : 2 * largest;  // it is among what operators take
   budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) -
-                   seams_.device_activation_bytes - working - 2 * largest;
+                   seams_.device_activation_bytes - working - of_autograd;
   return budgets;
 }
 
@@ -115,7 +117,7 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to
   beside += seams_.device_activation_bytes;
-  const std::int64_t free = free_bytes_ / 4 * 5;
+  const std::int64_t free = seams_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
   throw ConfigError(

@@ -7,7 +7,7 @@
 //
 // A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
 // without a fifth that is left to activations and to other programs; a host with "auto" has what a device_memory in bytes
-// leaves of that (docs/decisions/0014). Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
+// leaves of that (docs/decisions/0014). Where seams tell what operators take of a device, that stays free in place of the fifth. Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
 // shared by the ranks. A device with memory of its own has budgets of its own: "auto" is what is free there, and the host's
 // budget is the machine's memory, of which the device takes nothing. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
 //
@@ -27,9 +27,12 @@
 
 namespace zero {
 
-// What "auto" gives each of the ranks that share `free_bytes` of a memory: a fifth is left to activations and others.
-constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks) {
-  return free_bytes / (ranks > 1 ? ranks : 1) / 5 * 4;
+// What "auto" gives each of the ranks that share `free_bytes` of a memory: a fifth is left to activations and others. Where it
+// is known what is taken `beside` it by each, that and a thirty-second part are left.
+constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks, std::int64_t beside = 0) {
+  const std::int64_t share = free_bytes / (ranks > 1 ? ranks : 1);
+  if (beside == 0) return share / 5 * 4;
+  return share - share / 32 > beside ? share - share / 32 - beside : 0;
 }
 
 class MachineBudgets {
@@ -46,6 +49,8 @@ class MachineBudgets {
   std::int64_t free_host_bytes() const { return free_host_bytes_; }
   // Local. The device has memory of its own, beside the machine's.
   bool device_is_apart() const { return seams_.free_device_bytes != nullptr; }
+  // Local. What is left beside an earlier run's activations: those may have had more than they need.
+  bool is_learned() const { return seams_.beside_on_device > 0; }
   // Local. What the disk may hold; 0 where it is not used.
   std::int64_t disk_bytes() const { return disk_bytes_; }
   // Local. Where the disk's budget comes from.

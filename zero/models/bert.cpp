@@ -54,8 +54,7 @@ void check(const BertOptions& o) {
   require_positive("model.heads", o.heads);
   require_positive("model.context", o.context);
   require_positive("model.vocab", o.vocab);
-  require_option(o.classes >= 2, "model.classes", static_cast<double>(o.classes), "too few to choose from",
-                 "use 2 or more");
+  require_classes(o.classes);
   require_option(o.width % o.heads == 0, "model.heads", static_cast<double>(o.heads), "does not divide the width",
                  fmt::format("model.width is {}: choose a divisor of it", o.width));
   require_dropout(o.dropout);

@@ -48,7 +48,7 @@ struct BertOptions {
   std::int64_t hidden_width() const { return hidden != 0 ? hidden : 4 * width; }
 };
 
-// Throws ConfigError under "model.layers", "model.heads" ... for values that make no model.
+// Throws ConfigError under "model.layers", "model.heads" ... for values that make no model; "data.classes" for fewer than two.
 void check(const BertOptions& options);
 
 // Multiplications and additions of a forward and a backward pass, per sequence of `context` tokens.

@@ -6,6 +6,7 @@
 #include <ATen/ops/relu.h>
 
 #include "zero/base/error.h"
+#include "zero/models/option_checks.h"
 
 namespace zero {
 namespace {
@@ -25,8 +26,7 @@ void check(const CnnOptions& options) {
   if (options.side < 12)
     throw ConfigError("data.path", fmt::format("{} x {} pixels", options.side, options.side),
                       "too small for two 5 x 5 convolutions", "use images of 12 x 12 pixels or more");
-  if (options.classes < 2)
-    throw ConfigError("model.classes", fmt::format("{}", options.classes), "nothing to choose from", "use 2 or more");
+  require_classes(options.classes);
 }
 
 double flops_per_row(const CnnOptions& options) {

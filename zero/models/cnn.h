@@ -26,7 +26,7 @@ struct CnnOptions {
   std::int64_t classes = 10;
 };
 
-// Throws ConfigError under "data.path" for images that are too small, "model.classes" for fewer than two.
+// Throws ConfigError under "data.path" for images that are too small, "data.classes" for fewer than two.
 void check(const CnnOptions& options);
 
 // Forward and backward, per image: 6 for each weight and place where it is used.

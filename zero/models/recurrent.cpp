@@ -66,6 +66,7 @@ torch::Tensor RecurrentLayers::forward(const torch::Tensor& x) {
 RowClassifierImpl::RowClassifierImpl(const RecurrentOptions& options, std::int64_t row, std::int64_t classes)
     : row_(row), layers_(*this, options, row), head_(register_module("head", nn::Linear(options.hidden, classes))) {
   if (row < 1) throw ConfigError("model.row", fmt::format("{}", row), "a row without numbers", "use 1 or more");
+  require_classes(classes);
 }
 
 torch::Tensor RowClassifierImpl::forward(const torch::Tensor& images) {

@@ -58,7 +58,7 @@ class RecurrentLayers {
 
 class RowClassifierImpl : public torch::nn::Module {
  public:
-  // Throws ConfigError under "model.row" for a row without numbers.
+  // Throws ConfigError under "model.row" for a row without numbers, "data.classes" for fewer than two.
   RowClassifierImpl(const RecurrentOptions& options, std::int64_t row, std::int64_t classes);
   // Numbers are taken into the parameters' type; each row of `row` numbers is a step.
   torch::Tensor forward(const torch::Tensor& images);

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "zero/optim/adafactor_kernel.cpp"
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include <hwy/foreach_target.h>
@@ -20,10 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
 constexpr std::size_t kAhead = 512;  // elements of gradient and parameter that are asked for
+// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
 constexpr std::size_t kChunk = kMostBlocks * kTermNumel;
-constexpr std::size_t kUpdateChunk = 8192;  // and steps that wait until they are rounded, in its second one
 
 // The smaller one, and a NaN where `x` is one.
 template <class D>
@@ -38,13 +38,29 @@ HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, float bound) {
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 }
 
-// What makes directions of a span's gradients.
+// A span's gradients, scaled.
+template <class G>
+struct ScaledGradients {
+  const G* gradient;
+  const float* parameter;  // read beside them
+  float scale;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, std::size_t i) const {
+    prefetch_to_l2(gradient + i + kAhead);
+    prefetch_to_l2(parameter + i + kAhead);
+    return hn::Mul(load_lanes(d, gradient + i), hn::Set(d, scale));
+  }
+};
+
+// What makes directions of them. Loops have copies of what they read: to a compiler a store of vectors may change all else,
+// which it then reads again for each vector.
 template <class G>
 class Directions {
  public:
   Directions(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c)
-      : span_(span),
-        gradient_(reinterpret_cast<const G*>(span.gradient)),
+      : gradients_{reinterpret_cast<const G*>(span.gradient), span.parameter, c.gradient_scale},
+        variance_(span.states[0]),
         factors_(factors),
         c_(c),
         first_(static_cast<std::size_t>(span.first)) {
@@ -61,48 +77,49 @@ class Directions {
   bool is_factored() const { return !factors_.row_var.empty(); }
 
   // Calls use(d, i, u, v) for elements [begin, end) of the span: directions, and of a vector its variances after the step.
+  // `use` is copied; it changes nothing of its own.
   template <class Use>
   HWY_INLINE void for_each(std::size_t begin, std::size_t end, Use use) const {
-    if (!is_factored()) {
-      for_lanes(begin, end, [&](auto d, std::size_t i) {
-        const auto g = scaled(d, i);
-        const auto before = hn::LoadU(d, span_.states[0] + i), square = hn::Mul(g, g);
-        const auto nearer = c_.lerp_from_square ? square : before;
-        const auto v = hn::Add(nearer, hn::Mul(hn::Set(d, c_.lerp_factor), hn::Sub(square, before)));
-        use(d, i, hn::Div(g, hn::Sqrt(at_least(d, v, c_.least_variance))), v);
-      });
-      return;
-    }
+    if (!is_factored()) return for_each_of_vector(begin, end, use);
     for_each_row(first_ + begin, first_ + end, factors_.col_var.size(),
-                 [&](std::size_t row, std::size_t column, std::size_t at, std::size_t count) {
-                   const float row_scale = 1 / std::sqrt(factors_.row_var[row] / factors_.row_mean);
-                   const float* scales = column_scales_.data() + (column - columns_.first);
-                   const std::size_t from = at - first_;
-                   const auto scale = [&](auto d, std::size_t i) HWY_ATTR {
-                     return hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales + (i - from)));
-                   };
-                   if (row_scale >= 0 && row_scale * most_column_scale_ <= c_.most_scale) {  // of nearly all rows
-                     for_lanes(from, from + count, [&](auto d, std::size_t i) {
-                       use(d, i, hn::Mul(scaled(d, i), scale(d, i)), hn::Zero(d));
-                     });
-                     return;
-                   }
-                   for_lanes(from, from + count, [&](auto d, std::size_t i) {
-                     use(d, i, hn::Mul(scaled(d, i), at_most(d, scale(d, i), c_.most_scale)), hn::Zero(d));
-                   });
+                 [=, this](std::size_t row, std::size_t column, std::size_t at, std::size_t count) {
+                   for_each_of_row(row, column, at - first_, count, use);
                  });
   }
 
  private:
-  template <class D>
-  HWY_INLINE hn::Vec<D> scaled(D d, std::size_t i) const {
-    prefetch_to_l2(gradient_ + i + kAhead);
-    prefetch_to_l2(span_.parameter + i + kAhead);
-    return hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, c_.gradient_scale));
+  template <class Use>
+  HWY_INLINE void for_each_of_vector(std::size_t begin, std::size_t end, Use use) const {
+    for_lanes(begin, end, [use, g_of = gradients_, c = c_, variance = variance_](auto d, std::size_t i) {
+      const auto g = g_of(d, i);
+      const auto before = hn::LoadU(d, variance + i), square = hn::Mul(g, g);
+      const auto nearer = c.lerp_from_square ? square : before;
+      const auto v = hn::Add(nearer, hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(square, before)));
+      use(d, i, hn::Div(g, hn::Sqrt(at_least(d, v, c.least_variance))), v);
+    });
   }
 
-  UpdateSpan span_;
-  const G* gradient_;
+  // `count` elements of a row, from element `from` of the span on.
+  template <class Use>
+  HWY_INLINE void for_each_of_row(std::size_t row, std::size_t column, std::size_t from, std::size_t count,
+                                  Use use) const {
+    const float row_scale = 1 / std::sqrt(factors_.row_var[row] / factors_.row_mean);
+    const float* scales = column_scales_.data() + (column - columns_.first);
+    const auto scale = [=](auto d, std::size_t i)
+                           HWY_ATTR { return hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales + (i - from))); };
+    if (row_scale >= 0 && row_scale * most_column_scale_ <= c_.most_scale) {  // of nearly all rows
+      for_lanes(from, from + count, [use, scale, g_of = gradients_](auto d, std::size_t i) {
+        use(d, i, hn::Mul(g_of(d, i), scale(d, i)), hn::Zero(d));
+      });
+      return;
+    }
+    for_lanes(from, from + count, [use, scale, g_of = gradients_, most = c_.most_scale](auto d, std::size_t i) {
+      use(d, i, hn::Mul(g_of(d, i), at_most(d, scale(d, i), most)), hn::Zero(d));
+    });
+  }
+
+  ScaledGradients<G> gradients_;
+  const float* variance_;
   Factors factors_;
   AdafactorConstants c_;
   std::size_t first_;
@@ -111,37 +128,48 @@ class Directions {
   float most_column_scale_ = 0;  // of those that are numbers: a NaN stays one, with a bound and without
 };
 
-// Calls use(directions, begin, end) for parts of the span of `chunk` elements, a multiple of a block.
+// Calls use(directions) with those of the span.
 template <class Use>
-void for_chunks(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, std::size_t chunk,
-                Use use) {
-  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
-    const Directions<G> directions(span, factors, c);
-    const auto numel = static_cast<std::size_t>(span.numel);
-    for (std::size_t begin = 0; begin < numel; begin += chunk) use(directions, begin, std::min(begin + chunk, numel));
-  });
+void with_directions(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, Use use) {
+  with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) { use(Directions<G>(span, factors, c)); });
 }
 
 void add_adafactor_sums_target(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c,
                                ExactSum& parameter, ExactSum& direction) {
   TermSums of_parameter(parameter), of_direction(direction);
-  for_chunks(span, factors, c, kChunk, [&](const auto& directions, std::size_t begin, std::size_t end) {
+  with_directions(span, factors, c, [&](const auto& directions) {
     HWY_ALIGN float out[kChunk];
-    directions.for_each(begin, end, [&](auto d, std::size_t i, auto u, auto) { hn::StoreU(u, d, out + (i - begin)); });
-    add_block_squares(span.parameter + begin, end - begin, of_parameter);
-    add_block_squares(out, end - begin, of_direction);
+    const auto numel = static_cast<std::size_t>(span.numel);
+    for (std::size_t begin = 0; begin < numel; begin += kChunk) {
+      const std::size_t end = std::min(begin + kChunk, numel);
+      directions.for_each(begin, end,
+                          [&](auto d, std::size_t i, auto u, auto) { hn::StoreU(u, d, out + (i - begin)); });
+      add_block_squares(span.parameter + begin, end - begin, of_parameter);
+      add_block_squares(out, end - begin, of_direction);
+    }
+  });
+}
+
+// Low: what the rounded copy is stored as; float: there is none.
+template <class Low>
+void update_as(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c) {
+  with_directions(span, factors, c, [&](const auto& directions) {
+    directions.for_each(0, static_cast<std::size_t>(span.numel),
+                        [parameter = span.parameter, low = reinterpret_cast<Low*>(span.low_precision),
+                         variance = directions.is_factored() ? nullptr : span.states[0], keep = c.keep,
+                         minus_step = c.minus_step](auto d, std::size_t i, auto u, auto v) {
+                          const auto kept = hn::Mul(hn::LoadU(d, parameter + i), hn::Set(d, keep));
+                          const auto p = hn::Add(kept, hn::Mul(hn::Set(d, minus_step), u));
+                          hn::StoreU(p, d, parameter + i);
+                          if constexpr (!std::is_same_v<Low, float>) store_lanes(d, p, low + i);
+                          if (variance != nullptr) hn::StoreU(v, d, variance + i);
+                        });
   });
 }
 
 void adafactor_target(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c) {
-  for_chunks(span, factors, c, kUpdateChunk, [&](const auto& directions, std::size_t begin, std::size_t end) {
-    directions.for_each(begin, end, [&](auto d, std::size_t i, auto u, auto v) {
-      const auto p = hn::Mul(hn::LoadU(d, span.parameter + i), hn::Set(d, c.keep));
-      hn::StoreU(hn::Add(p, hn::Mul(hn::Set(d, c.minus_step), u)), d, span.parameter + i);
-      if (!directions.is_factored()) hn::StoreU(v, d, span.states[0] + i);
-    });
-    span.part(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin)).write_low_precision();
-  });
+  const DType low = span.low_precision == nullptr ? DType::kFloat32 : span.low_precision_dtype;
+  with_type_of(low, [&]<typename Low>(std::type_identity<Low>) { update_as<Low>(span, factors, c); });
 }
 
 }  // namespace zero::HWY_NAMESPACE

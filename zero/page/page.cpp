@@ -24,7 +24,7 @@ int run_report(Arguments arguments) {
   app.add_option("RUN", folders, "folders of runs: done, going on, or ended early")->required();
   app.add_option("-o,--output", file, "file of the page; default: report.html")->default_str("FILE");
   if (!parse_flags(app, arguments)) return 0;
-  require_output_file("-o", file);
+  require_output_file("-o", file, "a page of zero report", {"<!DOCTYPE html>"});
   const auto runs = page::read_runs(folders);
   const std::string html =
       page::report_page(runs, fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr))));

@@ -60,6 +60,9 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
     figures.best_val_loss = std::min(*figures.val_loss, *figures.best_val_loss);
   for (const char* name : {"val_accuracy", "accuracy"}) otherwise(figures.accuracy, last_of(metrics, name));
   otherwise(figures.perplexity, last_of(metrics, "val_perplexity"));
+  otherwise(figures.val_loss_ema, last_of(metrics, "val_loss_ema"));
+  otherwise(figures.accuracy_ema, last_of(metrics, "val_accuracy_ema"));
+  otherwise(figures.perplexity_ema, last_of(metrics, "val_perplexity_ema"));
   otherwise(figures.device_peak, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
   otherwise(figures.sent_bytes, last_of(metrics, "sent_bytes"));
   otherwise(figures.total_seconds, last_of(metrics, "elapsed_seconds"));

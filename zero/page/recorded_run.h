@@ -44,9 +44,10 @@ struct PhaseTimes {
 struct RunFigures {
   using Figure = std::optional<double>;
   Figure steps, loss, val_loss, best_val_loss, accuracy, perplexity;
-  Figure units_per_second;                    // tokens, or rows
-  Figure step_seconds;                        // the median
-  Figure utilization;                         // against the run's own peak_flops
+  Figure val_loss_ema, accuracy_ema, perplexity_ema;  // of the average of the weights (train.ema)
+  Figure units_per_second;                            // tokens, or rows
+  Figure step_seconds;                                // the median
+  Figure utilization;                                 // against the run's own peak_flops
   Figure peak_flops;                          // of all ranks that compute, together, probed at the end of the run
   double num_computing = 0;                   // those ranks, where peak_flops is known
   std::string probed_on;                      // there, too: what a probe depends on (machine, device, threads)

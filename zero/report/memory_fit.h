@@ -35,6 +35,8 @@ struct PlannedMachine {
   std::string gpu;                         // "cuda:0 NVIDIA H200"
   std::int64_t host_free_bytes = 0;        // of the machine's main memory
   std::int64_t host_activation_bytes = 0;  // of a rank's activations that are offloaded there
+  std::string activations_of;              // the work by which a run notes what its operators take of the GPU
+  std::int64_t learned_bytes = 0;          // that an earlier run noted; 0: none did
   std::string why_free_not_known;          // not empty: there is no such GPU here, and free_bytes is nothing
   bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }

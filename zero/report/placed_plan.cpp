@@ -47,9 +47,11 @@ Schedule schedule_of(const TrainingPlan& plan, const Trace& trace) {
   const OptimizerSpec spec = optimizer_spec(plan);
   const bool limited = has_known_gpu(plan) && plan.refused.empty();
   const std::int64_t free_bytes =
-      limited ? share_of_free(plan.machine->free_bytes, plan.machine->ranks_on_gpu) : kNoLimit;
+      limited ? share_of_free(plan.machine->free_bytes, plan.machine->ranks_on_gpu, plan.machine->learned_bytes)
+              : kNoLimit;
   GatherBudget budget =
-      gather_budget(options.device_memory, plan.units, shard, placement, spec, options.stage, free_bytes);
+      gather_budget(options.device_memory, plan.units, shard, placement, spec, options.stage, free_bytes,
+                    /*or_least=*/limited && plan.machine->learned_bytes > 0);
   budget.overlaps_updates = overlaps_updates(placement, plan.units, shard, spec, options.offload);
   return build_schedule(trace, plan.units, shard, placement, budget);
 }
@@ -67,6 +69,7 @@ void tell_device(const TrainingPlan& plan, EngineSeams& known) {
   if (!has_known_gpu(plan)) return;
   known.free_device_bytes = [bytes = plan.machine->free_bytes] { return bytes; };
   known.ranks_on_device = plan.machine->ranks_on_gpu;
+  known.beside_on_device = plan.machine->learned_bytes;
 }
 
 void require_room_for_fractions(const TrainingPlan& plan) {

@@ -33,6 +33,8 @@ Json fit_json(const TrainingPlan& plan) {
       {"would_fit", Json::array()}};
   if (plan.machine->ranks_on_gpu > 0) {
     json["gpu"] = plan.machine->gpu;
+    json["activations_of"] = plan.machine->activations_of;
+    json["activations_learned"] = plan.machine->learned_bytes > 0;
     json["host"] = {
         {"needed_bytes", fit.host}, {"free_bytes", plan.machine->host_free_bytes}, {"lacking_bytes", fit.host_lacks}};
   }

@@ -138,9 +138,10 @@ std::string memory_rows(const TrainingPlan& plan) {
   const MemoryNeed& rank = fit.rank;
   const PlannedMachine& machine = *plan.machine;
   std::string rows =
-      named_row("memory", fmt::format("a rank needs at least {}: states {}, transients {}, activations {} (estimated)",
+      named_row("memory", fmt::format("a rank needs at least {}: states {}, transients {}, activations {} ({})",
                                       format_bytes(rank.total()), format_bytes(rank.states), format_bytes(rank.working),
-                                      format_bytes(rank.activations)));
+                                      format_bytes(rank.activations),
+                                      machine.learned_bytes > 0 ? "of an earlier run" : "estimated"));
   std::string verdict;
   const int sharers = machine.sharers();
   const std::string of = machine.ranks_on_gpu > 0 ? "a GPU" : machine.machines == 1 ? "this machine" : "a machine";

@@ -1,11 +1,13 @@
 #include "zero/torch/attached_module.h"
 
+#include <algorithm>
 #include <exception>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/comm/device_sharers.h"
 #include "zero/device/open_device.h"
 #include "zero/torch/first_values.h"
 #include "zero/torch/torch_device.h"
@@ -61,6 +63,8 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   adopt_stream(*device_);
   EngineSeams on_device = seams;
   on_device.device = device_.get();
+  if (!device_->host_readable())
+    on_device.ranks_on_device = std::max(on_device.ranks_on_device, num_sharers(*device_, world.communicator()));
   if (!on_device.free_device_bytes && free_bytes_of(*device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;

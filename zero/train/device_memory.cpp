@@ -1,5 +1,6 @@
 #include "zero/train/device_memory.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -44,6 +45,13 @@ std::int64_t asked_bytes(std::string_view said) {
   return 0;
 }
 
+bool says_out_of_memory(std::string_view said) {
+  constexpr std::array<std::string_view, 4> kWords{"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+                                                   "CUSOLVER_STATUS_ALLOC_FAILED", "CUDA error: out of memory"};
+  return std::ranges::any_of(kWords,
+                             [said](std::string_view word) { return said.find(word) != std::string_view::npos; });
+}
+
 ConfigError device_memory_error(const DeviceMemoryUse& use, std::int64_t step, std::string_view said) {
   const std::int64_t asked = asked_bytes(said);
   // Of what zero.cpp held, so much would have had to be elsewhere.
@@ -52,13 +60,18 @@ ConfigError device_memory_error(const DeviceMemoryUse& use, std::int64_t step, s
       asked > 0 && fits > 0
           ? fmt::format("zero.device_memory {} B ({}) or less leaves room for this; or ", fits, format_bytes(fits))
           : std::string();
+  const std::string again =
+      use.next_run_leaves > 0
+          ? fmt::format("start the run again, which then leaves {} to libtorch (zero.device_memory = auto); or ",
+                        format_bytes(use.next_run_leaves))
+          : std::string();
   return {
       "memory", asked > 0 ? format_bytes(asked) : "",
       fmt::format("{} is full in step {}: {}\n  zero.cpp has held {} there at most ({}), and libtorch holds {} for "
                   "activations and its operators",
                   use.device, step, said.substr(0, said.find('\n')), format_bytes(use.most_held), by_tag(use.held),
                   format_bytes(use.torch)),
-      budget +
+      again + budget +
           "use a smaller train.batch with more train.accumulate, train.checkpoint_activations = true, more ranks, or "
           "a higher zero.stage; end what else uses the GPU (nvidia-smi shows it)"};
 }

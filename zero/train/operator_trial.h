@@ -15,7 +15,7 @@ namespace zero {
 
 void try_operators(Run& run);
 
-// Local. Runs `pass`, and turns libtorch's word for an operator that it does not have into that error.
+// Local. Runs `pass`, and turns libtorch's word for an operator that it does not have for a shorter type into that error.
 void with_operators_of(DType dtype, const std::function<void()>& pass);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 
 #include "zero/base/clock.h"
 #include "zero/base/error.h"
+#include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 #include "zero/data/data_mark.h"
 #include "zero/device/open_device.h"
@@ -42,6 +43,14 @@ std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world)
   return memory;
 }
 
+std::optional<LearnedActivations> learned_activations(const TrainJob& job, const Device& device,
+                                                      const SampleShape& shape, const TrainSeams& seams) {
+  if (device.host_readable() || job.attach.device_memory.kind != MemoryBudget::Kind::kAuto) return std::nullopt;
+  const DType dtype = job.attach.dtype.value_or(DType::kFloat32);
+  return LearnedActivations(activation_work(job.model, shape, job.train.batch, dtype, gpu_name(device.name())),
+                            seams.learned.empty() ? LearnedActivations::default_path() : seams.learned);
+}
+
 std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   if (!job.attach.sync.has_servers()) return nullptr;
   std::vector<int> ranks(static_cast<std::size_t>(job.attach.sync.servers));
@@ -70,15 +79,17 @@ Corpus open_corpus(const TrainJob& job) {
   return corpus;
 }
 
-Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const TrainSeams& seams)
+Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const TrainSeams& in_place)
     : job(with),
       world(ranks),
+      seams(in_place),
       servers(open_servers(job, world)),
       device(seams.open_device ? seams.open_device(job.device) : open_device(job.device)),
       folder(job.run_dir),
       timeline(job.timeline, job.train.steps, world, job.run_dir),
       corpus(open_corpus(job)),
       task(make_task(job.model, corpus.shape(), job.train.seed)),
+      learned(learned_activations(job, *device, corpus.shape(), seams)),
       meter(task->activations(), job.attach.threads, place_of(*device), job.attach.dtype.value_or(DType::kFloat32)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
       log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
@@ -100,6 +111,16 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const Tr
               .workers = num_computing(),
               .staleness = sync.staleness,
               .quorum = sync.quorum};
+}
+
+std::int64_t Run::torch_bytes() const {
+  return seams.held_by_torch ? seams.held_by_torch() : held_by_torch(place_of(*device));
+}
+
+void Run::learn_activations() {
+  if (!learned) return;
+  const std::int64_t most = all_reduce_max(comm(), torch_bytes());
+  if (is_first()) learned->took(most);
 }
 
 const RunState& Run::state_to_save() {

@@ -21,6 +21,7 @@
 #include "zero/report/step_timeline.h"
 #include "zero/torch/attach.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/learned_activations.h"
 #include "zero/train/model_kind.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
@@ -61,14 +62,21 @@ struct Run {
   // Of the data, for checkpoints (zero/data/data_mark.h).
   const std::string& data_mark() const { return mark_; }
 
+  // Collective. Notes what this model's activations have taken of a GPU, for the next run. No-op where no run asks for it.
+  void learn_activations();
+  // Local. Of the device's memory; 0 on the CPU.
+  std::int64_t torch_bytes() const;
+
   const TrainJob& job;
   World& world;
+  const TrainSeams seams;
   const std::unique_ptr<Communicator> servers;  // null where there are none
   const std::unique_ptr<Device> device;         // where units lie, and the model computes
   RunFolder folder;
   StepTimeline timeline;
   Corpus corpus;
   std::unique_ptr<Task> task;
+  std::optional<LearnedActivations> learned;  // absent where a budget is given, or the device is main memory
   RunMeter meter;
   Progress progress;
   RunLog log;

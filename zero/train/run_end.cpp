@@ -53,6 +53,7 @@ RunReport RunEnd::write_all() {
   report.val_loss = found.loss;
   report.val_accuracy = found.accuracy;
   report.val_perplexity = found.perplexity;
+  run_.learn_activations();
   write_sample();
   write_predictions();
   report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));

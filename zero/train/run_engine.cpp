@@ -59,6 +59,8 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   EngineSeams known = known_before(job, machine);
   known.device = run.device.get();
   known.ranks_on_device = job.ranks_on_device;
+  known.free_device_bytes = run.seams.free_device_bytes;
+  if (run.learned && !job.probe_again) known.beside_on_device = run.learned->bytes();
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;

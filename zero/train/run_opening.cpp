@@ -64,6 +64,13 @@ void require_replay(const TrainJob& job, Communicator& run) {
   });
 }
 
+void require_steps_left(const TrainJob& job, std::int64_t step) {
+  if (step <= job.train.steps) return;
+  throw ConfigError("train.steps", fmt::format("{}", job.train.steps),
+                    fmt::format("this run has come to step {} already", step),
+                    "use more steps, or begin again with --overwrite");
+}
+
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm) {
   std::optional<RunLock> lock;
   require_on_first(comm, [&] { lock.emplace(folder.path()); });

@@ -31,6 +31,9 @@ void require_replay(const TrainJob& job, Communicator& run);
 // On rank 0, as long as the result lives; on the others empty. Where another run goes on there, every rank throws.
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm);
 
+// Of a run that goes on after `step`. Local. Throws ConfigError under "train.steps" where it has no such steps.
+void require_steps_left(const TrainJob& job, std::int64_t step);
+
 class RunOpening {
  public:
   // All but the communicator are looked at; all outlive it. Throws ConfigError where --overwrite is given to some ranks

@@ -8,11 +8,10 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
-#include "zero/data/byte_pair_tokenizer.h"
 #include "zero/data/data_mark.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
-#include "zero/train/model_table.h"
+#include "zero/train/first_weights.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/operator_trial.h"
 #include "zero/train/run_engine.h"
@@ -26,18 +25,6 @@ void require_own_generators(const TrainJob& job, World& world) {
   throw ConfigError("model.dropout", fmt::format("{}", job.model.dropout),
                     "in_process ranks are threads that share one random generator",
                     "use comm.transport shared_memory, or dropout 0");
-}
-
-// What says how many tokens the model has, for a message.
-std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
-  if (job.model.vocab > 0) return "model.vocab is";
-  if (!job.data.tokenizer.empty())
-    return fmt::format("the tokenizer {} (data.tokenizer) has",
-                       BytePairTokenizer::file_of(job.data.tokenizer).string());
-  if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
-  if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
-  const std::string token = corpus.largest_token();
-  return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so that the data has";
 }
 
 void open_activations(Run& run) {
@@ -69,10 +56,7 @@ void resume(Run& run) {
   const TrainJob& job = run.job;
   const Resumed resumed = run.health.take_newest_checkpoint(*run.engine);
   const std::int64_t step = run.state.step;
-  if (step > job.train.steps)
-    throw ConfigError("train.steps", fmt::format("{}", job.train.steps),
-                      fmt::format("this run has come to step {} already", step),
-                      "use more steps, or begin again with --overwrite");
+  require_steps_left(job, step);
   run.say(fmt::format("continuing after step {} of {}: {}, saved by {}", step, job.train.steps, resumed.place,
                       format_count(static_cast<std::int64_t>(resumed.manifest.files.size()), "rank")));
   run.say(fmt::format("  from the checkpoint: {}; {} updates, {} samples drawn",
@@ -112,10 +96,8 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   opening.require_may_start([&run](const std::string& line) { run.say(line); });
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
-  std::optional<InitialWeights> init;
-  if (!job.model.init.empty() && !opening.resumes())
-    init.emplace(run.task->module(), job.model.init, job.train.seed, vocabulary_of(job, run.corpus),
-                 &model_row(job.model.name));
+  std::optional<InitialWeights> init =
+      opening.resumes() ? std::optional<InitialWeights>() : open_first_weights(job, run.corpus, run.task->module());
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   const std::string roles =

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -19,6 +20,10 @@ struct TrainSeams {
   std::function<std::unique_ptr<Device>(std::string_view name)> open_device{};
   // Bytes that libtorch has taken of its memory. Empty: held_by_torch().
   std::function<std::int64_t()> held_by_torch{};
+  // Bytes that are free of it. Empty: the engine asks the device.
+  std::function<std::int64_t()> free_device_bytes{};
+  // Where what activations take is kept for the next run. Empty: LearnedActivations::default_path().
+  std::filesystem::path learned{};
 };
 
 }  // namespace zero

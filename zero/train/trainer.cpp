@@ -21,7 +21,7 @@ namespace {
 
 // Once there is an engine, a device whose memory is short is told with what it holds. The peers hear of it, as of any failure.
 template <typename Body>
-TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
+TrainResult naming_device_memory(Run& run, Body body) {
   const auto fail = [&](std::string_view said) {
     EngineReport report = run.engine->report();
     if (const ActivationStore* activations = run.task->activations()) {
@@ -29,12 +29,13 @@ TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
       for (const MemoryTag tag : kAllMemoryTags) report.peak_memory[tag] += blocks[tag];
       report.peak_memory_bytes += blocks.total();
     }
-    const std::int64_t torch = seams.held_by_torch ? seams.held_by_torch() : held_by_torch(place_of(*run.device));
-    const ConfigError error = device_memory_error({.device = std::string(run.device->name()),
-                                                   .held = report.peak_memory,
-                                                   .most_held = report.peak_memory_bytes,
-                                                   .torch = torch},
-                                                  run.state.step + 1, said);
+    DeviceMemoryUse use{.device = std::string(run.device->name()),
+                        .held = report.peak_memory,
+                        .most_held = report.peak_memory_bytes,
+                        .torch = run.torch_bytes()};
+    if (run.learned && run.learned->lacked({.torch = use.torch, .asked = asked_bytes(said), .held = use.most_held}))
+      use.next_run_leaves = run.learned->bytes();
+    const ConfigError error = device_memory_error(use, run.state.step + 1, said);
     run.world.write_flight(error);
     throw error;
   };
@@ -43,6 +44,9 @@ TrainResult naming_device_memory(Run& run, const TrainSeams& seams, Body body) {
     return body();
   } catch (const c10::OutOfMemoryError& error) {
     if (!can_be_told || !run.engine) throw;
+    fail(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    if (!can_be_told || !run.engine || !says_out_of_memory(error.what_without_backtrace())) throw;
     fail(error.what_without_backtrace());
   } catch (const ConfigError& error) {
     if (!can_be_told || !run.engine || error.key() != "memory") throw;
@@ -67,7 +71,7 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
     return {.was_done = true};
   }
   const BackwardOnCaller one_thread(place_of(*run.device));
-  return naming_device_memory(run, seams, [&]() -> TrainResult {
+  return naming_device_memory(run, [&]() -> TrainResult {
     RunEnd end(run, start_run(run, opening));
     if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
       const StoppedRun stopped = end.stop(signal);

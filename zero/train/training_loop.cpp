@@ -86,6 +86,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
     return {.draws_others = true};
   const bool exchanged = run_.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
+  if (exchanged) run_.learn_activations();
   if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) run_.evaluate(step, o.eval_batches);
   run_.checkpoints.poll();
   const bool to_disk = signal == 0 && run_.checkpoints.due(step, o.steps, exchanged);

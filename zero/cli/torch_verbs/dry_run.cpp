@@ -11,6 +11,7 @@
 #include "zero/base/seconds.h"
 #include "zero/cli/torch_verbs/job.h"
 #include "zero/report/wrapped.h"
+#include "zero/train/first_weights.h"
 #include "zero/train/model_kind.h"
 
 namespace zero::cli {
@@ -58,17 +59,60 @@ PassSeconds timed(const Config& config, const Corpus& corpus, const AttachOption
                      {.samples = most_samples(config.train), .dtype = type_of(attach), .threads = attach.threads});
 }
 
+std::string time_text(const DryRun& dry_run) {
+  if (!dry_run.why_unknown.empty()) return fmt::format("time: not known in all: {}\n", dry_run.why_unknown);
+  const std::string passes =
+      dry_run.passes.passes > 0
+          ? fmt::format("A micro-batch was tried here: forward {}, backward {} (median of {})",
+                        format_seconds(dry_run.passes.forward), format_seconds(dry_run.passes.backward),
+                        dry_run.passes.passes)
+          : fmt::format("It is the least time, of matrix products alone. Passes were not tried: {}",
+                        dry_run.why_not_timed);
+  return fmt::format("time: {}\n", run_time_text(dry_run.need)) +
+         wrapped(fmt::format("{}. Not counted: start, data, checkpoints{}", passes,
+                             dry_run.world > 1 ? ", and what ranks send to each other" : ""),
+                 2);
+}
+
+nlohmann::ordered_json time_json(const DryRun& dry_run) {
+  if (!dry_run.why_unknown.empty()) return {{"why_unknown", dry_run.why_unknown}};
+  const RunTime time = run_time(dry_run.need);
+  nlohmann::ordered_json json{{"seconds", time.total_seconds},   {"least_seconds", dry_run.least_seconds},
+                              {"steps", dry_run.need.steps},     {"step_seconds", dry_run.need.step_seconds},
+                              {"evaluations", time.evaluations}, {"evaluation_seconds", time.evaluation_seconds}};
+  if (!dry_run.why_not_timed.empty()) {
+    json["why_not_timed"] = dry_run.why_not_timed;
+    return json;
+  }
+  json["micro_batch"] = {{"forward_seconds", dry_run.passes.forward},
+                         {"backward_seconds", dry_run.passes.backward},
+                         {"passes", dry_run.passes.passes}};
+  return json;
+}
+
 }  // namespace
 
-DryRun dry_run_of(const TrainingPlan& plan, const Config& config, std::optional<std::int64_t> steps) {
-  DryRun found{.why_unknown = why_unknown(plan), .world = plan.world};
-  if (!found.why_unknown.empty()) return found;
+CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t> steps, bool overwrites) {
+  config.train.steps = steps.value_or(config.train.steps);
+  CheckedRun run{.job = make_job(config, local_ranks), .outlook = {}, .corpus = std::nullopt};
+  run.job.overwrite = overwrites;
+  run.outlook = look_ahead(run.job);
+  run.corpus = corpus_here(config, run.job);
+  if (!run.corpus || run.job.model.init.empty() || run.outlook.step > 0) return run;
+  const auto task = make_task(run.job.model, run.corpus->shape(), run.job.train.seed);
+  static_cast<void>(open_first_weights(run.job, *run.corpus, task->module()));
+  return run;
+}
+
+DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedRun& run) {
   const TrainConfig& train = config.train;
-  const std::optional<Corpus> corpus = corpus_here(config);
+  const std::optional<Corpus>& corpus = run.corpus;
+  DryRun found{.why_unknown = why_unknown(plan), .world = plan.world, .outlook = run.outlook};
+  if (found.outlook.is_done || !found.why_unknown.empty()) return found;
   const std::int64_t held_out = corpus && corpus->validation ? corpus->validation->pass_size() : 0;
   const std::int64_t together = train.batch * plan.world;
   const auto accumulate = static_cast<double>(train.accumulate);
-  found.need = {.steps = steps.value_or(train.steps),
+  found.need = {.steps = run.job.train.steps - found.outlook.step,
                 .step_seconds = plan.predicted->total(),
                 .batch_seconds = plan.computation.step.forward_seconds / accumulate,
                 .eval_every = train.eval_every,
@@ -91,33 +135,15 @@ DryRun dry_run_of(const TrainingPlan& plan, const Config& config, std::optional<
 }
 
 std::string dry_run_text(const DryRun& dry_run) {
-  if (!dry_run.why_unknown.empty()) return fmt::format("time: not known in all: {}\n", dry_run.why_unknown);
-  const std::string passes =
-      dry_run.passes.passes > 0
-          ? fmt::format("A micro-batch was tried here: forward {}, backward {} (median of {})",
-                        format_seconds(dry_run.passes.forward), format_seconds(dry_run.passes.backward),
-                        dry_run.passes.passes)
-          : fmt::format("It is the least time, of matrix products alone. Passes were not tried: {}",
-                        dry_run.why_not_timed);
-  return fmt::format("time: {}\n", run_time_text(dry_run.need)) +
-         wrapped(fmt::format("{}. Not counted: start, data, checkpoints{}", passes,
-                             dry_run.world > 1 ? ", and what ranks send to each other" : ""),
-                 2);
+  const std::string& line = dry_run.outlook.line;
+  if (!line.empty()) return wrapped("run: " + line, 0) + (dry_run.outlook.is_done ? "" : time_text(dry_run));
+  return time_text(dry_run);
 }
 
 nlohmann::ordered_json dry_run_json(const DryRun& dry_run) {
-  if (!dry_run.why_unknown.empty()) return {{"why_unknown", dry_run.why_unknown}};
-  const RunTime time = run_time(dry_run.need);
-  nlohmann::ordered_json json{{"seconds", time.total_seconds},   {"least_seconds", dry_run.least_seconds},
-                              {"steps", dry_run.need.steps},     {"step_seconds", dry_run.need.step_seconds},
-                              {"evaluations", time.evaluations}, {"evaluation_seconds", time.evaluation_seconds}};
-  if (!dry_run.why_not_timed.empty()) {
-    json["why_not_timed"] = dry_run.why_not_timed;
-    return json;
-  }
-  json["micro_batch"] = {{"forward_seconds", dry_run.passes.forward},
-                         {"backward_seconds", dry_run.passes.backward},
-                         {"passes", dry_run.passes.passes}};
+  nlohmann::ordered_json json{{"done", dry_run.outlook.is_done}, {"step", dry_run.outlook.step}};
+  if (dry_run.outlook.is_done) return json;
+  json.update(time_json(dry_run));
   return json;
 }
 

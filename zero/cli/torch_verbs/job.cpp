@@ -253,6 +253,7 @@ DataOptions data_options(const Config& config) {
                       .lower_case = d.lower_case,
                       .tokenizer = d.tokenizer,
                       .channels = d.channels,
+                      .classes = d.classes,
                       .order = value_of(kOrders, "data.order", d.order),
                       .augment = value_of(kAugments, "data.augment", d.augment)};
   if (!d.validation.path.empty()) options.validation = d.validation.path;
@@ -344,6 +345,12 @@ std::optional<Corpus> corpus_here(const Config& config) {
   if (!is_there(config.data.path)) return std::nullopt;
   const DescriptorLimit descriptors;
   return open_data(data);
+}
+
+std::optional<Corpus> corpus_here(const Config& config, const TrainJob& job) {
+  if (!is_there(config.data.path)) return std::nullopt;
+  const DescriptorLimit descriptors;
+  return open_corpus(job);
 }
 
 std::optional<std::int64_t> samples_of_pass(const Config& config) {

@@ -34,6 +34,8 @@ ActivationOffloadNeed activation_need(const Config& config);
 
 // The data as a run opens it; absent where it is not here.
 std::optional<Corpus> corpus_here(const Config& config);
+// The same with all that a run refuses of data and model together.
+std::optional<Corpus> corpus_here(const Config& config, const TrainJob& job);
 // Samples of one pass over the training data; absent where the data is not here.
 std::optional<std::int64_t> samples_of_pass(const Config& config);
 // The same of the validation data: 0 where nothing is held out.

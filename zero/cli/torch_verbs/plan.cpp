@@ -1,6 +1,7 @@
 // `zero plan`: what each rank would hold and send, from shapes alone.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -39,11 +40,12 @@
 #include "zero/torch/large_blocks.h"
 #include "zero/torch/meta_memory.h"
 #include "zero/torch/meta_trace.h"
+#include "zero/train/learned_activations.h"
 #include "zero/train/machine_peak.h"
 #include "zero/train/model_kind.h"
 #include "zero/train/module_plan.h"
+#include "zero/train/operator_trial.h"
 #include "zero/train/rate_cache.h"
-#include "zero/train/run_folder.h"
 
 namespace zero::cli {
 namespace {
@@ -127,6 +129,19 @@ std::int64_t room_of(const OffloadOptions& offload) {
   return offload.disk.empty() ? 0 : room_on(offload.disk, TimedCalls(FileCalls::kernel(), offload.disk_timeout));
 }
 
+// What a run of this model on this machine's GPU has found takes the place of the estimate, and of the fifth.
+void learn_of_runs(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
+                   const AttachOptions& attach, PlannedMachine& machine) {
+  const Config& config = request.loaded.config;
+  if (!machine.has_known_gpu() || !machine.leaves_a_fifth || config.zero.rates != "cached") return;
+  machine.activations_of = activation_work(model, shape, config.train.batch, attach.dtype.value_or(DType::kFloat32),
+                                           machine.gpu.substr(machine.gpu.find(' ') + 1));
+  machine.learned_bytes = LearnedActivations(machine.activations_of).bytes();
+  if (machine.learned_bytes == 0) return;
+  machine.activation_bytes = machine.learned_bytes;
+  machine.leaves_a_fifth = false;
+}
+
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
   const std::int64_t batch = most_samples(request.loaded.config.train);
@@ -142,9 +157,10 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .disk_free_bytes = room_of(attach.offload)};
   look_at_gpu(request.loaded, request.trains, machine);
   const Config& config = request.loaded.config;
+  learn_of_runs(request, model, shape, attach, machine);
   if (machine.ranks_on_gpu == 0 || !computes_again || config.train.offload_activations == "none") return machine;
   const ActivationOffloadNeed need = activation_need(config);
-  machine.activation_bytes = activations.in_use + need.device;
+  if (machine.learned_bytes == 0) machine.activation_bytes = activations.in_use + need.device;
   machine.host_activation_bytes = need.host;
   return machine;
 }
@@ -176,8 +192,9 @@ std::optional<std::int64_t> steps_of_epochs(LoadedConfig loaded) {
 void require_here(const OffloadOptions& offload) {
   const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
   for (const std::string& folder : offload.disk) {
-    if (!is_folder_here(folder, calls))
-      throw ConfigError("zero.disk", folder, "no such folder",
+    const int found = calls.try_folder(folder);
+    if (found == -ENOENT || found == -ENOTDIR)
+      throw ConfigError("zero.disk", folder, found == -ENOENT ? "no such folder" : "is no folder",
                         "name a folder of a disk of this machine: the disk's speed is probed there, and no file stays");
   }
 }
@@ -382,9 +399,11 @@ int print_plan(const PlanRequest& request) {
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
   AttachOptions attach = attach_options(config, 1);
   require_here(attach.offload);
+  std::optional<CheckedRun> run;
+  const auto local_ranks = static_cast<int>(request.world / request.machines);
+  if (request.trains) run = check_run(config, local_ranks, steps, request.overwrites);
   const HostGroup group = planned_group(request);
   if (group.ranks > 0) attach.group = group.ranks;
-  if (request.trains) RunFolder(config.run.dir).require_writable();
   auto [shape, task, plan] = planned_model(request, attach);
   plan.options.local_world = plan.machine->ranks;
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
@@ -404,7 +423,7 @@ int print_plan(const PlanRequest& request) {
   if (request.cluster)
     cluster = plan_on(plan, *request.cluster, computation_on(*request.cluster, plan, request, *task));
   std::optional<DryRun> dry_run;
-  if (request.trains) dry_run = dry_run_of(plan, config, steps);
+  if (run) dry_run = dry_run_of(plan, config, *run);
   if (request.json) {
     std::cout << as_json(plan, kStages, shown, steps, cluster, dry_run);
     return 0;
@@ -426,7 +445,13 @@ int plan_verb(const PlanRequest& request) {
     keep_heap();
     keep_large_blocks();
   }
-  return with_origins(request.loaded.origins, [&] { return print_plan(request); });
+  int status = 0;
+  with_origins(request.loaded.origins, [&] {
+    const DType dtype = attach_options(request.loaded.config, 1).dtype.value_or(DType::kFloat32);
+    with_operators_of(dtype, [&] { status = print_plan(request); });
+    return status;
+  });
+  return status;
 }
 
 }  // namespace zero::cli

@@ -1,4 +1,4 @@
-// libzero_transport_nccl.so: DeviceLink over NCCL. Nothing here has run on a GPU yet (docs/gpu.md).
+// libzero_transport_nccl.so: DeviceLink over NCCL. It has run on a GPU with one rank (docs/gpu.md).
 //
 // Communicators are non-blocking: a call that NCCL cannot finish at once gives ncclInProgress, and ncclCommGetAsyncError says when it
 // is queued; no call waits for a rank that does not come. One that has failed is aborted, which also ends its kernels. A link that ends

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""What a dry run says of a step beside what a step then takes, for each example.
+
+    benchmarks/dry_run.py [-n RANKS] [--steps N] [EXAMPLE ...]
+
+A dry run right before the run, then N steps (100) of it, of which the median counts. It prints both and said over taken: below 1 the
+dry run promised too much. What ranks send to each other is not predicted, so that with several of them less is said than is taken.
+Exit status 0: each example was measured; 1: one could not be.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from training_run import ROOT, find_zero
+
+EXAMPLES = ["linear", "mnist_mlp", "mnist_cnn", "mnist_lstm", "bert_classification", "shakespeare", "shakespeare_lstm",
+            "shakespeare_llama"]
+
+
+def measure(zero, example, ranks, steps, folder):
+    """Milliseconds of a step, said and taken; raises RuntimeError with what the command said."""
+    run = Path(folder) / example
+    command = [zero, "train", f"examples/{example}/{example}.toml", "-n", str(ranks), "--train.steps", str(steps),
+               "--train.eval_every", "0", "--schedule.warmup", "0", "--run.dir", str(run)]
+
+    def output_of(*more):
+        done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip() or f"status {done.returncode}")
+        return done.stdout
+
+    said = json.loads(output_of("--dry-run", "--json"))["run"]["step_seconds"]
+    output_of()
+    return said * 1e3, json.loads((run / "report.json").read_text())["step_s_median"] * 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("examples", nargs="*", default=EXAMPLES, metavar="EXAMPLE")
+    parser.add_argument("-n", type=int, default=1, dest="ranks")
+    parser.add_argument("--steps", type=int, default=100)
+    arguments = parser.parse_args()
+    failed = False
+    print(f"{'example':22}{'said':>10}{'taken':>10}{'said / taken':>15}")
+    with tempfile.TemporaryDirectory() as folder:
+        for example in arguments.examples:
+            try:
+                said, taken = measure(find_zero(), example, arguments.ranks, arguments.steps, folder)
+            except RuntimeError as error:
+                failed = True
+                print(f"{example:22}{error}")
+                continue
+            print(f"{example:22}{said:7.2f} ms{taken:7.2f} ms{said / taken:15.2f}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+#include "zero/train/first_weights.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "zero/data/byte_pair_tokenizer.h"
+#include "zero/train/model_table.h"
+
+namespace zero {
+namespace {
+
+// What says how many tokens the model has, for a message.
+std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
+  if (job.model.vocab > 0) return "model.vocab is";
+  if (!job.data.tokenizer.empty())
+    return fmt::format("the tokenizer {} (data.tokenizer) has",
+                       BytePairTokenizer::file_of(job.data.tokenizer).string());
+  if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
+  if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
+  const std::string token = corpus.largest_token();
+  return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so that the data has";
+}
+
+}  // namespace
+
+std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus,
+                                                 const torch::nn::Module& module) {
+  if (job.model.init.empty()) return std::nullopt;
+  return std::optional<InitialWeights>(std::in_place, module, job.model.init, job.train.seed,
+                                       vocabulary_of(job, corpus), &model_row(job.model.name));
+}
+
+}  // namespace zero
