@@ -1,31 +1,17 @@
 #include "zero/train/learned_activations.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <torch/version.h>
 
-#include "zero/base/file.h"
-#include "zero/base/log.h"
+#include "zero/train/cache_file.h"
 #include "zero/train/rate_cache.h"
 
 namespace zero {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  Json entries = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return entries.is_object() ? entries : Json::object();
-}
-
-}  // namespace
 
 std::string activation_work(const ModelOptions& model, const SampleShape& shape, std::int64_t batch, DType dtype,
                             std::string_view gpu) {
@@ -45,7 +31,7 @@ std::filesystem::path LearnedActivations::default_path() {
 
 LearnedActivations::LearnedActivations(std::string work, std::filesystem::path path)
     : work_(std::move(work)), path_(std::move(path)) {
-  const Json entries = read(path_);
+  const auto entries = read_cache(path_);
   const auto entry = entries.find(work_);
   if (entry != entries.end() && entry->is_number_integer())
     bytes_ = std::max(entry->get<std::int64_t>(), std::int64_t{0});
@@ -67,14 +53,7 @@ bool LearnedActivations::lacked(const Full& full) {
 
 void LearnedActivations::keep(std::int64_t bytes) {
   bytes_ = bytes;
-  try {
-    std::filesystem::create_directories(path_.parent_path());
-    Json entries = read(path_);
-    entries[work_] = bytes;
-    write_file(path_, entries.dump(1) + "\n");
-  } catch (const std::exception& error) {
-    ZERO_LOG(warn, "what activations took cannot be kept for the next run: {}", error.what());
-  }
+  keep_in_cache(path_, work_, bytes, "what activations took");
 }
 
 }  // namespace zero

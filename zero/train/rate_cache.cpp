@@ -1,31 +1,17 @@
 #include "zero/train/rate_cache.h"
 
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "zero/base/file.h"
-#include "zero/base/log.h"
 #include "zero/base/machine.h"
 #include "zero/memory/timed_calls.h"
+#include "zero/train/cache_file.h"
 
 namespace zero {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  Json entries = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return entries.is_object() ? entries : Json::object();
-}
-
-}  // namespace
 
 std::filesystem::path RateCache::default_path() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -35,7 +21,7 @@ std::filesystem::path RateCache::default_path() {
 }
 
 std::optional<TierRates> RateCache::find(const std::string& machine, bool with_disk) const {
-  const Json entries = read(path_);
+  const auto entries = read_cache(path_);
   const auto entry = entries.find(machine);
   if (entry == entries.end() || !entry->is_object()) return std::nullopt;
   const auto rate = [&](const char* name) {
@@ -52,17 +38,12 @@ std::optional<TierRates> RateCache::find(const std::string& machine, bool with_d
 }
 
 void RateCache::keep(const std::string& machine, const TierRates& rates) const {
-  try {
-    std::filesystem::create_directories(path_.parent_path());
-    Json entries = read(path_);
-    entries[machine] = {{"disk_read", rates.disk_read},
-                        {"disk_write", rates.disk_write},
-                        {"disk_share", rates.disk_share},
-                        {"update_numel", rates.update_numel}};
-    write_file(path_, entries.dump(1) + "\n");
-  } catch (const std::exception& error) {
-    ZERO_LOG(warn, "the probed rates cannot be kept for the next run: {}", error.what());
-  }
+  keep_in_cache(path_, machine,
+                {{"disk_read", rates.disk_read},
+                 {"disk_write", rates.disk_write},
+                 {"disk_share", rates.disk_share},
+                 {"update_numel", rates.update_numel}},
+                "the probed rates");
 }
 
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,

@@ -1,0 +1,23 @@
+// read_cache(), keep_in_cache(): a file of the user's cache folder with one JSON object, an entry for each thing that is known.
+//
+//   const auto entries = read_cache(path);                    // {} where the file is not there, or not to be read
+//   keep_in_cache(path, "this machine", {{"disk_read", 3e9}}, "the probed rates");
+//
+// Local.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace zero {
+
+nlohmann::ordered_json read_cache(const std::filesystem::path& path);
+
+// One that cannot be written is a warning: "WHAT cannot be kept for the next run".
+void keep_in_cache(const std::filesystem::path& path, const std::string& key, nlohmann::ordered_json entry,
+                   std::string_view what);
+
+}  // namespace zero
