@@ -115,9 +115,11 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
-  // A device with memory of its own gives no page back while an array stands.
+  // A device with memory of its own gives no page back while an array stands. A rule without sharded states (stages 0
+  // and 1, SGD without momentum) leaves nothing that may leave the device.
+  const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total();
   movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
-             state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total() <= budgets_.disk_bytes();
+             may_leave > 0 && may_leave <= budgets_.disk_bytes();
   const bool apart = seams.device != nullptr && !seams.device->host_readable();
   if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {
     hold_all_whole(placement_);
