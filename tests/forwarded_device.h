@@ -14,6 +14,7 @@ class ForwardedDevice : public Device {
   bool host_readable() const override { return real_.host_readable(); }
   Allocation allocate(std::size_t bytes) override { return real_.allocate(bytes); }
   Allocation allocate_pinned(std::size_t bytes) override { return real_.allocate_pinned(bytes); }
+  void when_short(std::function<void()> make_room) override { real_.when_short(std::move(make_room)); }
   std::string_view identity() const override { return real_.identity(); }
   void adopt(void* stream) override { real_.adopt(stream); }
   void* native_queue(Lane lane) override { return real_.native_queue(lane); }

@@ -173,6 +173,17 @@ TEST_F(CudaDevice, ThatIsFullSaysWhatWasAskedAndWhatIsFree) {
   expect_says(pinned, {"zero.host_memory = 3.00 MiB: the system does not pin that much"});
 }
 
+TEST_F(CudaDevice, ThatIsFullLetsOthersMakeRoomAndTriesOnceMore) {
+  const auto device = open_device("cuda:1");
+  std::optional<EnvironmentVariable> full(std::in_place, "FAKE_CUDA_FAIL", "cudaMalloc=2");
+  int num_calls = 0;
+  device->when_short([&] { ++num_calls; });
+  EXPECT_THROW(static_cast<void>(device->allocate(100)), ConfigError) << "nobody had room to give";
+  EXPECT_EQ(num_calls, 1);
+  device->when_short([&] { full.reset(); });
+  EXPECT_EQ(device->allocate(100).size(), 100U);
+}
+
 TEST_F(CudaDevice, CopiesAndFills) {
   const auto device = open_device("cuda");
   const Allocation host = device->allocate_pinned(100), memory = device->allocate(100);

@@ -89,6 +89,23 @@ void double_factors(ScriptedModel& model, int step) {
     for (float& value : state.values) value *= 2;
 }
 
+// The host reads all states, as a checkpoint does, behind an update and behind a forward pass.
+void read_states(ScriptedModel& model, int step) {
+  if (step == 0) return;
+  StateAccess& states = model.engine().states();
+  for (const int evaluated : {0, 1}) {
+    if (evaluated == 1) model.forward(model.all_units());
+    states.pause();
+    double sum = 0;
+    for (const int unit : model.all_units())
+      for (int state = 0; state < states.num_saved_states(unit); ++state)
+        states.read_shard(unit, state, [&sum](std::int64_t, std::span<const std::byte> elements) {
+          for (const std::byte byte : elements) sum += std::to_integer<int>(byte);
+        });
+    model.add_to_checksum(sum);
+  }
+}
+
 std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
   EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
@@ -102,6 +119,10 @@ std::vector<Program> programs(const std::string& folder) {
   muon.optimizer = MuonOptions{};
   min.device_memory = MemoryBudget::parse("min");
   disk.offload.disk = {folder};
+  EngineOptions coded{.stage = 3, .accumulate = 2}, late = half;
+  coded.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt8};
+  late.delayed_update = true;
+  late.exact_steps = 1;
   EngineOptions parts{.stage = 3, .secondary_group = 2, .accumulate = 2};
   parts.device_memory = MemoryBudget::parse("min");
   return {
@@ -160,6 +181,31 @@ std::vector<Program> programs(const std::string& folder) {
        .options = with_states({.host = 0.5}),
        .specs = large_specs()},
       {.name = "stage 2, two backward passes", .options = {.stage = 2}, .before = second_backward},
+      {.name = "stage 3, delayed", .options = {.stage = 3, .delayed_update = true, .exact_steps = 1}, .steps = 4},
+      {.name = "stage 3, delayed, half of the optimizer on the host", .options = late, .dtype = low, .steps = 4},
+      {.name = "stage 2, fp16, a step skipped",
+       .options = {.stage = 2, .loss_scale = LossScaleOptions{}},
+       .dtype = DType::kFloat16,
+       .steps = 3,
+       .before = overflow_in_second_step},
+      {.name = "stage 2, bf16 in sums of fp32, micro-batches",
+       .options = {.stage = 2, .accumulate = 2, .reduce_dtype = DType::kFloat32},
+       .dtype = low},
+      {.name = "stage 3, units cross in codes", .options = coded, .dtype = low},
+      {.name = "stage 3, hashed blocks", .options = {.stage = 3, .shards = Cut::kHash}, .dtype = low, .world = 3},
+      {.name = "stage 3, shards by weight",
+       .options = {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {1, 2, 4}},
+       .world = 3},
+      {.name = "stage 1, 8 bits", .options = {.stage = 1, .optimizer = AdamW8bitOptions{}}, .dtype = low},
+      {.name = "stage 2, a rule of one's own",
+       .options = {.stage = 2, .optimizer = OwnRule{.rule = make_update_rule(AdamWOptions{})}},
+       .dtype = low},
+      {.name = "stage 3, states read", .options = {.stage = 3}, .dtype = low, .steps = 3, .before = read_states},
+      {.name = "stage 3, states read, half of the optimizer on the host",
+       .options = half,
+       .dtype = low,
+       .steps = 3,
+       .before = read_states},
       {.name = "stage 3, states on a disk", .options = disk, .on_a_disk = true},
   };
 }
@@ -239,7 +285,7 @@ const std::map<std::string, std::string> kNeverNeeded{
 // The others are implied: the order of all operations is the same without them.
 TEST(DeviceWaits, WithoutOneOfThemThereIsARaceOrOtherBitsUnlessOthersImplyIt) {
   const TemporaryFolder folder;
-  Sweep sweep(/*one_in=*/23);
+  Sweep sweep(/*one_in=*/31);
   std::map<std::string, int> num_caught;
   for (const Program& program : programs(folder.path().string())) {
     const Outcome whole = outcome_of(program, {});

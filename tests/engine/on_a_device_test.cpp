@@ -515,6 +515,37 @@ TEST(OnADevice, HostUpdatesThatAreLateHaveThem) {
   }
 }
 
+// Main memory that counts as far away, and the bytes that were pinned beside it.
+class CountsPinned final : public ForwardedDevice {
+ public:
+  CountsPinned() : ForwardedDevice(HostDevice::instance()) {}
+  bool host_readable() const override { return false; }
+  Allocation allocate_pinned(std::size_t bytes) override {
+    pinned_ += static_cast<std::int64_t>(bytes);
+    return ForwardedDevice::allocate_pinned(bytes);
+  }
+  std::int64_t pinned() const { return pinned_; }
+
+ private:
+  std::int64_t pinned_ = 0;
+};
+
+// The host updates masters and moments where they lie, so no copy reads them; pinned memory is no other program's any more.
+TEST(OnADevice, MastersAndMomentsOnTheHostAreNotPinned) {
+  const std::int64_t numel = std::int64_t{1} << 22;  // more than all tiles on their way
+  const std::vector<ParamSpec> specs{{.name = "w", .shape = {1 << 12, 1 << 10}, .dtype = DType::kBFloat16}};
+  const auto pinned_with = [&](const TierFractions& optimizer) {
+    CountsPinned device;
+    EngineOptions options{.stage = 3};
+    options.offload.fractions = {.optimizer = optimizer};
+    const ScriptedRun run = scripted_run(1, specs, options, {.steps = 1, .device = [&](int) { return &device; }});
+    const MemoryCount& host = run.reports[0].host_memory;
+    EXPECT_EQ(host[MemoryTag::kMoment] + host[MemoryTag::kMaster], optimizer.host > 0 ? 12 * numel : 0);
+    return device.pinned();
+  };
+  EXPECT_LT(pinned_with({.host = 1}), pinned_with({}) + 8 * numel);
+}
+
 TEST(OnADevice, CopiesApartAndOnesOwnRulesOfRowsAndColumnsAreRefusedByName) {
   const auto refused = [](const EngineOptions& options) {
     Devices devices(2);

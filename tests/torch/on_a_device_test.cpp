@@ -8,8 +8,10 @@
 
 #include "zero/base/error.h"
 #include "zero/device/host_device.h"
+#include "zero/device/open_device.h"
 #include "zero/torch/activation_store_shared.h"
 #include "zero/torch/checkpoint.h"
+#include "zero/torch/deferred.h"
 
 #include "../expect_contains.h"
 #include "../forwarded_device.h"
@@ -180,6 +182,24 @@ TEST(ModuleOnADevice, ACheckpointGoesOnWhereParametersLieElsewhere) {
       const Values whole = run(first_on_device, 2, stage, {}, saved);
       EXPECT_TRUE(same_bits(run(!first_on_device, 2, stage, saved, {}), whole)) << stage << first_on_device;
     }
+  }
+}
+
+// A module that has no memory yet is trained where the options say.
+TEST(ModuleOnADevice, ADeferredModuleIsBuiltOnTheDeviceThatTheOptionsName) {
+  const auto deferred_net = [] {
+    auto net = deferred([] { return std::make_shared<tests::TiedNet>(); }, /*seed=*/3);
+    return tests::Subject{net, [net](int step, int micro, int rank) { return loss_of(*net, step, micro, rank); }};
+  };
+  const RunResult unnamed = train(2, 2, {}, deferred_net), named = train(2, 2, {.device = "cpu"}, deferred_net);
+  EXPECT_EQ(named.loss_bits, unnamed.loss_bits);
+  EXPECT_TRUE(same_bits(named.parameters, unnamed.parameters));
+  EXPECT_CONTAINS(message_of<ConfigError>([&] { train(1, 1, {.device = "gpu"}, deferred_net); }),
+                  "run.device = gpu: there is no such device");
+  if (find_gpus(/*memory=*/false).gpus.empty()) {
+    EXPECT_CONTAINS(message_of<ConfigError>([&] { train(1, 1, {.device = "cuda"}, deferred_net); }),
+                    "run.device = cuda: ");
+    EXPECT_EQ(train(2, 2, {.device = "auto"}, deferred_net).loss_bits, unnamed.loss_bits);
   }
 }
 

@@ -116,13 +116,28 @@ void CudaDevice::clear(std::span<std::byte> bytes) {
   check(cudaStreamSynchronize(stream(Lane::kUp)), "clear memory");
 }
 
+void* CudaDevice::find_room(std::size_t bytes) {
+  void* data = nullptr;
+  cudaError_t error = cudaMalloc(&data, bytes);
+  if (error == cudaErrorMemoryAllocation && make_room_) {
+    forget_error();
+    make_room_();
+    use("allocate");
+    error = cudaMalloc(&data, bytes);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    forget_error();
+    return nullptr;
+  }
+  check(error, "allocate");
+  return data;
+}
+
 Allocation CudaDevice::allocate(std::size_t bytes) {
   if (bytes == 0) return {};
   use("allocate");
-  void* data = nullptr;
-  const cudaError_t error = cudaMalloc(&data, bytes);
-  if (error == cudaErrorMemoryAllocation) {
-    forget_error();
+  void* const data = find_room(bytes);
+  if (data == nullptr) {
     std::size_t available = 0, total = 0;
     check(cudaMemGetInfo(&available, &total), "read the amount of free memory");
     request_.short_of_memory(
@@ -130,7 +145,6 @@ Allocation CudaDevice::allocate(std::size_t bytes) {
         "end what else uses it (nvidia-smi shows that), or use more ranks, a higher stage, a smaller "
         "zero.device_memory or a smaller model");
   }
-  check(error, "allocate");
   Allocation memory(static_cast<std::byte*>(data), bytes, [index = request_.index](std::byte* at, std::size_t) {
     if (cudaSetDevice(index) == cudaSuccess) cudaFree(at);
   });

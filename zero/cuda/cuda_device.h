@@ -51,6 +51,8 @@ class CudaDevice final : public Device {
   [[nodiscard]] Allocation allocate(std::size_t bytes) override;
   [[nodiscard]] Allocation allocate_pinned(std::size_t bytes) override;
 
+  void when_short(std::function<void()> make_room) override { make_room_ = std::move(make_room); }
+
   std::string_view identity() const override { return identity_; }
   void adopt(void* stream) override;
   void* native_queue(Lane lane) override;
@@ -72,7 +74,11 @@ class CudaDevice final : public Device {
   void check(cudaError_t error, const char* operation);
   void clear(std::span<std::byte> bytes);
 
+  // Null: there is no room, even after others have made some.
+  void* find_room(std::size_t bytes);
+
   DeviceRequest request_;
+  std::function<void()> make_room_;
   std::string name_;
   std::string identity_;  // of its place on the bus, and of the machine
   int most_blocks_ = 1;

@@ -45,6 +45,10 @@ class Device {
   // kernels, and with them bits, by the alignment that it finds (cuBLASLt: up to 256).
   std::int64_t align_bytes() const { return host_readable() ? 64 : 256; }
 
+  // allocate() calls it where it finds no room, and then tries once more before it throws: `make_room` lets others give back what they
+  // keep of the device's memory, and do not use.
+  virtual void when_short(std::function<void()> /*make_room*/) {}
+
   // Which one it is among those of all machines, for ranks to compare: two that share a device have the same text. Empty: it
   // cannot say.
   virtual std::string_view identity() const { return {}; }

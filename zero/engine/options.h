@@ -137,6 +137,9 @@ struct EngineOptions {
   // Of attach() alone, which makes specs, units and first values of a module:
   WeightSource weights;      // first values, instead of the module's: called on rank 0, within attach()
   bool awaits_load = false;  // no first values: load() must come first, and brings them
+  // The name of the device, as open_device() takes it ("cuda:1"; device_of_rank() gives each rank its own). Empty: where the
+  // module's parameters lie, and for a deferred module the CPU.
+  std::string device{};
 };
 
 // Matrices of hidden layers: parameters with two or more dimensions, but for embeddings and heads. A head is what lies in

@@ -21,6 +21,9 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
     return layout;
   };
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded, around.device}; };
+  // The host updates what lies with it, so that no copy of it goes to the device.
+  Tiers of_optimizer = tiers(true);
+  of_optimizer.crosses = false;
   // A window for parameters that lie elsewhere, and may come, has memory where they lie alone.
   const bool away = !std::ranges::all_of(
       units_, [this](const Unit& unit) { return tiers_of(placement_, unit, world_).parameter.on_device(); });
@@ -40,12 +43,12 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
     arrays.kept_gradient =
         StateArray(layout(&UnitTiers::gradient, gradient_bytes), MemoryTag::kGradient, tiers(true), plain);
   const auto master_bytes = [](const Unit& unit) { return unit.trainable && unit.dtype != DType::kFloat32 ? 4 : 0; };
-  arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, tiers(true), plain);
+  arrays.master = StateArray(layout(&UnitTiers::optimizer, master_bytes), MemoryTag::kMaster, of_optimizer, plain);
   for (const StateSpec& state : states_of_elements(optimizer)) {
     const auto bytes = [&state](const Unit& unit) {
       return unit.trainable && state.kept_by(unit.matrices()) ? state.value_bytes() : 0;
     };
-    StateArray values(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, tiers(true), plain);
+    StateArray values(layout(&UnitTiers::optimizer, bytes), MemoryTag::kMoment, of_optimizer, plain);
     arrays.optimizer.push_back({state, std::move(values), {}});
     if (state.coded())
       arrays.optimizer.back().scales = StateArray(scales_layout(), MemoryTag::kMoment, tiers(false), plain);

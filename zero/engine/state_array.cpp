@@ -61,7 +61,8 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
       zero_disk(unit, disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
   }
   memory_[0] = allocate_device(static_cast<std::size_t>(taken[index_of(Tier::kDevice)]));
-  memory_[1] = tiers.device->allocate_pinned(static_cast<std::size_t>(taken[index_of(Tier::kHost)]));
+  const auto on_host = static_cast<std::size_t>(taken[index_of(Tier::kHost)]);
+  memory_[1] = tiers.crosses ? tiers.device->allocate_pinned(on_host) : allocate_host(on_host);
   for (const Tier tier : kAllTiers) charges_[index_of(tier)] = Charge(tiers.ledger, tier, tag, held[index_of(tier)]);
 }
 

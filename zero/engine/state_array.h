@@ -41,6 +41,7 @@ struct Tiers {
   DiskTier* disk = nullptr;  // null: nothing may lie there
   bool movable = false;      // takes a place for the whole state on disk
   Device* device = &HostDevice::instance();
+  bool crosses = true;  // lanes copy what lies on the host: it is pinned
 };
 
 // Elements of a unit's state that lie on one tier and are to lie on another; whole pages, but for the unit's end.

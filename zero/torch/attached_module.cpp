@@ -24,6 +24,13 @@ std::string place_of(const ModelTensors& model) {
   return "cpu";
 }
 
+std::shared_ptr<Device> device_for(const ModelTensors& model, const std::string& wanted, Device* given) {
+  if (given != nullptr) return {std::shared_ptr<void>(), given};
+  std::shared_ptr<Device> device = open_device(wanted.empty() ? place_of(model) : wanted);
+  if (!device->host_readable()) open_torch_cuda(device->name());
+  return device;
+}
+
 const AttachOptions& aligned(AttachOptions& options, const Device& device) {
   options.align_bytes = device.align_bytes();
   return options;
@@ -46,8 +53,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : device_(seams.device == nullptr ? std::shared_ptr<Device>(open_device(place_of(model)))
-                                      : std::shared_ptr<Device>(std::shared_ptr<void>(), seams.device)),
+    : device_(device_for(model, options.device, seams.device)),
       parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -61,6 +67,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
   adopt_stream(*device_);
+  share_memory(*device_);
   EngineSeams on_device = seams;
   on_device.device = device_.get();
   if (!device_->host_readable())

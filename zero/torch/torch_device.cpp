@@ -26,6 +26,12 @@ std::filesystem::path folder_of_torch() {
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
+// Of a GPU; null before libtorch has used it.
+c10::DeviceAllocator* allocator_of(c10::Device place) {
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(place.type()));
+  return allocator != nullptr && allocator->initialized() ? allocator : nullptr;
+}
+
 }  // namespace
 
 c10::Device place_of(const Device& device) {
@@ -86,10 +92,20 @@ BackwardOnCaller::~BackwardOnCaller() {
   c10::AutogradState::get_tls_state().set_multithreading_enabled(before_);
 }
 
+void share_memory(Device& device) {
+  const c10::Device place = place_of(device);
+  if (!place.is_cuda()) return;
+  const auto empty_cache = [place] {
+    if (c10::DeviceAllocator* const allocator = allocator_of(place)) allocator->emptyCache();
+  };
+  empty_cache();
+  device.when_short(empty_cache);
+}
+
 std::int64_t held_by_torch(c10::Device place) {
   if (!place.is_cuda()) return 0;
-  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(place.type()));
-  if (allocator == nullptr || !allocator->initialized()) return 0;
+  c10::DeviceAllocator* const allocator = allocator_of(place);
+  if (allocator == nullptr) return 0;
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   return allocator->getDeviceStats(place.index()).reserved_bytes[kAll].current;
 }

@@ -4,6 +4,7 @@
 //   set_gpu_numerics({.tf32 = true});
 //   at::empty({n}, at::TensorOptions().device(place_of(device)));
 //   adopt_stream(device);                           // before the model computes, on its thread
+//   share_memory(device);                           // before an engine takes memory of it
 //   const BackwardOnCaller one_thread(place_of(device));
 //
 // Local.
@@ -24,6 +25,10 @@ c10::Device place_of(const Device& device);
 // From now on the lane kCompute is the stream that this thread uses on the device, and this thread uses that GPU. No-op
 // on the CPU.
 void adopt_stream(Device& device);
+
+// libtorch keeps freed memory of a GPU for its next operators. Now, and whenever an allocation of `device` finds no room, it gives
+// back all that no tensor uses. No-op on the CPU.
+void share_memory(Device& device);
 
 // Opens libtorch's code for GPUs, libtorch_cuda.so beside libtorch_cpu.so, for the life of the process: libtorch links it no
 // more than we do. "" or why that cannot be: a wheel of torch without CUDA, or libraries of CUDA that are not there.
