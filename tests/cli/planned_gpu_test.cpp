@@ -133,6 +133,18 @@ TEST_F(PlannedGpu, ThatIsNotAmongThemIsNotJudged) {
   EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "there is no cuda:2 here");
 }
 
+// States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.
+TEST_F(PlannedGpu, ThatIsElsewhereHasThePlacementOfOneWithRoom) {
+  for (const std::string budgets : {"--zero.device_memory 2MiB", "--zero.device_memory 2MiB --zero.host_memory 1MiB"}) {
+    Json here = memory(1024 * kMiB, "--run.device cuda:1 --zero.disk . " + budgets),
+         elsewhere = memory(1024 * kMiB, "--run.device cuda:2 --zero.disk . " + budgets);
+    EXPECT_GT(bytes(here, "host", "needed_bytes"), 0);
+    EXPECT_EQ(elsewhere["rank"], here["rank"]) << budgets;
+    EXPECT_EQ(bytes(elsewhere, "host", "needed_bytes"), bytes(here, "host", "needed_bytes")) << budgets;
+    EXPECT_EQ(elsewhere["disk"], here["disk"]) << budgets;
+  }
+}
+
 TEST_F(PlannedGpu, IsNamedWithItsFreeMemory) {
   const Ran ran = plan(64 * kMiB, "--run.device cuda");
   EXPECT_EQ(ran.status, 0) << ran.errors;

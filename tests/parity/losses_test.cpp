@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
-#include <cstdlib>
 
 #include <gtest/gtest.h>
 
 #include "zero/models/gpt2.h"
-#include "zero/torch/torch_device.h"
 
+#include "tests/torch/test_place.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {
+
+using tests::place;
 
 constexpr int kSteps = 20;
 constexpr int kWorld = 2;
@@ -23,16 +24,6 @@ constexpr int kContext = 32;
 constexpr double kLr = 3e-3;
 constexpr double kMedianGap = 1e-5;
 constexpr double kWorstGap = 5e-4;
-
-c10::Device place() {
-  static const c10::Device found = [] {
-    const char* const name = std::getenv("ZERO_TEST_DEVICE");
-    if (name == nullptr) return c10::Device(c10::DeviceType::CPU);
-    open_torch_cuda(name);
-    return c10::Device(c10::DeviceType::CUDA, 0);
-  }();
-  return found;
-}
 
 // Four samples of a text that can be learned: counting in steps of one to five.
 torch::Tensor tokens_of(int step, int rank) {

@@ -38,6 +38,8 @@ struct EngineSeams {
   Device* device = nullptr;
   // Bytes that are free of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
   std::function<std::int64_t()> free_device_bytes{};
+  // Of a plan: the device has memory of its own, and neither that nor its host's is at hand to be measured.
+  bool device_is_elsewhere = false;
   int ranks_on_device = 1;
   // Of it, bytes that this rank's operators were found to take while the model trained; 0: not known.
   std::int64_t beside_on_device = 0;

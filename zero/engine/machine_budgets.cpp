@@ -35,13 +35,13 @@ MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options,
 }
 
 void MachineBudgets::measure_memory() {
-  const bool is_here = comm_ != nullptr || device_is_apart();
+  const bool is_here = comm_ != nullptr || seams_.free_device_bytes != nullptr;
   const auto measure = [&](std::int64_t free, int ranks, std::int64_t beside = 0) {
     const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
   free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
-  if (device_is_apart())
+  if (seams_.free_device_bytes != nullptr)
     free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device, seams_.beside_on_device);
 }
 

@@ -48,7 +48,7 @@ class MachineBudgets {
   std::int64_t free_bytes() const { return free_bytes_; }
   std::int64_t free_host_bytes() const { return free_host_bytes_; }
   // Local. The device has memory of its own, beside the machine's.
-  bool device_is_apart() const { return seams_.free_device_bytes != nullptr; }
+  bool device_is_apart() const { return seams_.free_device_bytes != nullptr || seams_.device_is_elsewhere; }
   // Local. What is left beside an earlier run's activations: those may have had more than they need.
   bool is_learned() const { return seams_.beside_on_device > 0; }
   // Local. What the disk may hold; 0 where it is not used.

@@ -47,8 +47,8 @@ bool keeps_fp32_sums(const EngineOptions& options) {
 
 Placement on_its_device(Placement placement, const EngineSeams& seams) {
   placement.linked = seams.open_link != nullptr;
-  placement.device_is_apart =
-      seams.free_device_bytes != nullptr || (seams.device != nullptr && !seams.device->host_readable());
+  placement.device_is_apart = seams.free_device_bytes != nullptr || seams.device_is_elsewhere ||
+                              (seams.device != nullptr && !seams.device->host_readable());
   return placement;
 }
 

@@ -66,6 +66,7 @@ bool may_leave_device(const TrainingPlan& plan) {
 void tell_device(const TrainingPlan& plan, EngineSeams& known) {
   if (plan.linked)
     known.open_link = [](Communicator&, Device&) { return std::unique_ptr<DeviceLink>(); };  // never called
+  known.device_is_elsewhere = plan.machine && plan.machine->ranks_on_gpu > 0 && !has_known_gpu(plan);
   if (!has_known_gpu(plan)) return;
   known.free_device_bytes = [bytes = plan.machine->free_bytes] { return bytes; };
   known.ranks_on_device = plan.machine->ranks_on_gpu;
