@@ -86,6 +86,21 @@ TEST_F(Plan, OfADryRunSaysWhatTheRunWouldDoInItsFolder) {
   EXPECT_NE(taken.errors.find("holds a run already"), std::string::npos) << taken.errors;
 }
 
+TEST_F(Plan, OfADryRunHasTheRunsNotesAboutItsData) {
+  std::string rows = "sentence\tlabel\n";
+  for (int i = 0; i < 40; ++i) rows += std::string(i % 2 == 0 ? "good\t0\n" : "bad\t2\n");
+  folder_.write("rows.tsv", rows);
+  folder_.write("t.toml",
+                "[model]\nname = \"bert\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = "
+                "\"rows.tsv\"\nkind = \"tsv\"\n[train]\nsteps = 2\n");
+  const std::string note = "1 of the 3 classes has no training sample";
+  const Ran dry = folder_.zero("train t.toml --dry-run"), json = folder_.zero("train t.toml --dry-run --json");
+  EXPECT_NE(one_line(dry.output).find("note: " + note), std::string::npos) << dry.output << dry.errors;
+  const std::string first = nlohmann::json::parse(json.output)["run"]["notes"][0];
+  EXPECT_NE(first.find(note), std::string::npos) << json.output;
+  EXPECT_NE(one_line(folder_.zero("train t.toml").output).find(note), std::string::npos);
+}
+
 TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
   const auto dry_run = [&](const std::string& flags) {
     const Ran ran = folder_.zero("train c.toml -n 2 --dry-run --json --run.dir there " + flags);

@@ -108,6 +108,7 @@ DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedR
   const TrainConfig& train = config.train;
   const std::optional<Corpus>& corpus = run.corpus;
   DryRun found{.why_unknown = why_unknown(plan), .world = plan.world, .outlook = run.outlook};
+  if (corpus && !found.outlook.is_done) found.notes = corpus->notes;
   if (found.outlook.is_done || !found.why_unknown.empty()) return found;
   const std::int64_t held_out = corpus && corpus->validation ? corpus->validation->pass_size() : 0;
   const std::int64_t together = train.batch * plan.world;
@@ -136,12 +137,15 @@ DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedR
 
 std::string dry_run_text(const DryRun& dry_run) {
   const std::string& line = dry_run.outlook.line;
-  if (!line.empty()) return wrapped("run: " + line, 0) + (dry_run.outlook.is_done ? "" : time_text(dry_run));
-  return time_text(dry_run);
+  std::string text = line.empty() ? "" : wrapped("run: " + line, 0);
+  if (!dry_run.outlook.is_done) text += time_text(dry_run);
+  for (const std::string& note : dry_run.notes) text += wrapped(note, 0);
+  return text;
 }
 
 nlohmann::ordered_json dry_run_json(const DryRun& dry_run) {
   nlohmann::ordered_json json{{"done", dry_run.outlook.is_done}, {"step", dry_run.outlook.step}};
+  if (!dry_run.notes.empty()) json["notes"] = dry_run.notes;
   if (dry_run.outlook.is_done) return json;
   json.update(time_json(dry_run));
   return json;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,7 @@ struct DryRun {
   double least_seconds = 0;   // of the run, by the plan alone
   int world = 1;
   RunOutlook outlook;
+  std::vector<std::string> notes;  // about the data, that the run prints as it begins
 };
 
 // What a run is told, what it would do in its folder, and its data.
