@@ -152,6 +152,7 @@ class PreparedFolder : public Folder {
     write("input.txt", text);
     write("empty.txt", "");
     write("short.txt", "too short");
+    write("prose.txt", std::string(200, 'a'));
     std::vector<std::uint16_t> tokens(4000);
     for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i % 200);
     write("tokens.bin", bytes_of(tokens));
@@ -304,6 +305,21 @@ Mistakes of_configuration() {
        "bad.toml --data.path input.txt",
        {"bad.toml:4: zero.delayed_update = true", "train.ema = 0.99", "use either"},
        "[train]\nema = 0.99\n[zero]\ndelayed_update = true\n"},
+      {"ADelayedUpdateOfARuleWithSums",
+       "c.toml --zero.delayed_update true --optimizer.name lamb",
+       {"zero.delayed_update = true", "lamb needs sums over whole parameters"}},
+      {"ADiskThatIsNamedTwice",
+       "c.toml --zero.disk '[\"held\", \"./held\"]'",
+       {"zero.disk = ", "./held is named twice", "a folder on each disk"}},
+      {"TextAsTokens",
+       "c.toml --data.kind tokens --data.path prose.txt",
+       {"data.path = prose.txt", "begins with text", "data.kind = \"text\""}},
+      {"AMatrixRuleOfVectors",
+       "c.toml --optimizer.name muon --optimizer.group '[{parameters = \"*.bias\", rule = \"muon\"}]'",
+       {"optimizer.group = *.bias", "is of matrices", "leave the rule out"}},
+      {"MoreRanksThanARunHas",
+       "c.toml -n 2 --run.max_restarts 1 --run.min_ranks 3",
+       {"run.min_ranks = 3", "more than the 2 ranks"}},
       {"ASwitchThatIsNeitherTrueNorFalse",
        "c.toml --train.checkpoint_activations yes",
        {"train.checkpoint_activations = yes", "allowed: true or false"}},
@@ -315,7 +331,7 @@ Mistakes of_configuration() {
        {"train.offload_activations = \"disk\"", "give [zero] disk"}},
       {"FractionsThatAreMoreThanAll",
        "c.toml --zero.optimizer '{host = 0.7, disk = 0.7}'",
-       {"zero.optimizer = {host = 0.7, disk = 0.7}", "they sum to 1.4, not 1"}},
+       {"zero.optimizer = {host = 0.7, disk = 0.7}", "they sum to 1.4, which is more than 1"}},
       {"FractionsThatAreLessThanAll",
        "c.toml --zero.optimizer '{device = 0.2, host = 0.5}'",
        {"zero.optimizer = {device = 0.2, host = 0.5}", "they sum to 0.7, not 1"}},
@@ -382,7 +398,7 @@ Mistakes of_files() {
   };
   return {
       in_file("DataThatIsTooShort", {"data.path = \"short.txt\""},
-              {"data.path = short.txt", "too short: 8 tokens", "at least 18"}),
+              {"data.path = short.txt", "too short: 8 of its 9 tokens are in this split", "at least 18"}),
       in_file("AValidationSplitThatIsTooShort", {"data.validation = \"short.txt\""},
               {"data.validation = short.txt", "too short: 9 tokens"}),
       in_file("ATokenFileThatIsCutOff", {"data.path = \"cut.bin\"", tokens}, {"cut.bin", "announces 4000 tokens"}),

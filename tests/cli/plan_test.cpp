@@ -71,6 +71,13 @@ TEST_F(Plan, OfADryRunSaysWhatTheRunWouldDoInItsFolder) {
   EXPECT_NE(again.output.find(": 5 steps of "), std::string::npos) << again.output;
   const Ran beyond = dry_run("--train.steps 2");
   EXPECT_EQ(beyond.status, folder_.zero(train + "--train.steps 2").status) << beyond.errors;
+  const Ran states = dry_run("--optimizer.name sgd");
+  EXPECT_EQ(states.status, 2);
+  EXPECT_NE(states.errors.find("its optimizer keeps [parameter, exp_avg, exp_avg_sq], this one ["), std::string::npos)
+      << states.errors;
+  EXPECT_EQ(states.errors, folder_.zero(train + "--optimizer.name sgd").errors);
+  const Ran replayed = dry_run("--replay there");
+  EXPECT_EQ(replayed.status, 2);
   const Ran other = dry_run("--model.width 16");
   EXPECT_EQ(other.status, 2);
   EXPECT_NE(other.errors.find("holds a run of another model"), std::string::npos) << other.errors;

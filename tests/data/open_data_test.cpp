@@ -209,9 +209,10 @@ TEST(OpenData, ErrorsNameTheKeyOfTheFileTheyAreAbout) {
   EXPECT_TRUE(says(refusal({.path = good, .validation = folder / "none", .context = 4}), "data.validation = "));
   EXPECT_TRUE(says(refusal({.path = good, .validation = empty, .context = 4}), "data.validation = "));
   EXPECT_TRUE(says(refusal({.path = good, .context = 99}), "data.path = "));
-  EXPECT_TRUE(says(refusal({.path = good, .context = 99}), "too short: 90 tokens are there"));
+  EXPECT_TRUE(says(refusal({.path = good, .context = 99}), "too short: 90 of its 100 tokens are in this split"));
   EXPECT_TRUE(says(refusal({.path = good, .validation = 0.05, .context = 64}), "data.validation = "));
-  EXPECT_TRUE(says(refusal({.path = good, .validation = 0.05, .context = 64}), "too short: 5 tokens are there"));
+  EXPECT_TRUE(says(refusal({.path = good, .validation = 0.05, .context = 64}),
+                   "too short: 5 of its 100 tokens are in this split"));
 }
 
 TEST(OpenData, OptionsOutOfRangeAreRefused) {

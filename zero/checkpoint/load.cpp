@@ -16,9 +16,12 @@
 namespace zero {
 namespace {
 
-[[noreturn]] void refuse(const CheckpointReader& reader, const std::string& reason) {
-  throw ConfigError("checkpoint", reader.path().string(), reason,
+[[noreturn]] void refuse_checkpoint(const std::filesystem::path& folder, const std::string& reason) {
+  throw ConfigError("checkpoint", folder.string(), reason,
                     "`zero inspect` lists its states; `zero export` makes weights of it that [model] init takes");
+}
+[[noreturn]] void refuse(const CheckpointReader& reader, const std::string& reason) {
+  refuse_checkpoint(reader.path(), reason);
 }
 
 // Where the checkpoint has each state of a unit; SavedStates::kZeros: nowhere.
@@ -27,11 +30,7 @@ int number_of(const std::vector<int>& numbers, const Unit& unit, int state) {
 }
 
 std::vector<int> numbers_in(const CheckpointReader& reader, Engine& engine) {
-  const std::vector<std::string>& saved = reader.manifest().states;
-  const std::vector<std::string> states = engine.states().names();
-  if (auto numbers = SavedStates::find(saved, states, ApartCopies::of(engine))) return *std::move(numbers);
-  refuse(reader,
-         fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved, ", "), fmt::join(states, ", ")));
+  return numbers_of_states(reader.path(), reader.manifest().states, engine.states().names(), ApartCopies::of(engine));
 }
 
 void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, Engine& engine) {
@@ -105,6 +104,13 @@ void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit&
 }
 
 }  // namespace
+
+std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
+                                   const std::vector<std::string>& states, const ApartCopies& copies) {
+  if (auto numbers = SavedStates::find(saved, states, copies)) return *std::move(numbers);
+  refuse_checkpoint(
+      folder, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved, ", "), fmt::join(states, ", ")));
+}
 
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                                  const LoadCalls& on) {

@@ -16,6 +16,7 @@
 #include <functional>
 
 #include "zero/checkpoint/loaded_checkpoint.h"
+#include "zero/checkpoint/saved_states.h"
 #include "zero/engine/engine.h"
 #include "zero/memory/file_calls.h"
 
@@ -33,6 +34,11 @@ struct LoadCalls {
   FetchCall fetch = {};
   std::function<void()> begin = [] {};  // all checks have passed on every rank: states change from here on
 };
+
+// Local. The numbers in a checkpoint in `folder`, with the states `saved`, of those that an engine keeps: see
+// SavedStates::find(). Throws ConfigError for a checkpoint of another optimizer.
+std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
+                                   const std::vector<std::string>& states, const ApartCopies& copies);
 
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,
                                  const FileCalls& calls = FileCalls::kernel(), const LoadCalls& on = {});

@@ -20,6 +20,7 @@
 #include "zero/launch/flight_records.h"
 #include "zero/launch/launch.h"
 #include "zero/transport/open_device_link.h"
+#include "zero/transport/open_transport.h"
 #include "zero/transport/record_flight.h"
 
 namespace zero::cli {
@@ -161,16 +162,19 @@ int run_train(Arguments arguments) {
                        .ranks = ranks,
                        .in_process_ranks = {}};
   require_device(request.loaded.config, num_ranks);
-  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json, overwrite);
+  require_transport(request.loaded.config.comm.transport);
   const bool threads = request.loaded.config.comm.transport == "in_process";
+  if (dry_run && !replay.empty())
+    throw ConfigError("--replay", replay, "a dry run does not read what a run recorded", "leave out one of the two");
   if (num_ranks) {
     LoadedConfig checked = request.loaded;  // once here rather than once a rank
     fit_to_world(checked, *num_ranks);
-    if (!threads) {
-      check_min_ranks(checked, *num_ranks);
+    if (!threads) check_min_ranks(checked, *num_ranks);
+    if (!threads && !dry_run) {
       return start_ranks(*num_ranks, config, checked.config, overwrite, replay);
     }
   }
+  if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json, overwrite);
   if (threads) request.in_process_ranks = num_ranks.value_or(1);
   return open_torch_verbs().train(request);
 }

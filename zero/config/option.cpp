@@ -179,7 +179,8 @@ class Assignment {
     }
     constexpr double kSlack = 1e-6;
     const double sum = fractions.host + fractions.disk + std::max(device, 0.0);
-    if (sum > 1 + kSlack || (device >= 0 && sum < 1 - kSlack)) refuse(fmt::format("they sum to {:g}, not 1", sum));
+    if (sum > 1 + kSlack || (device >= 0 && sum < 1 - kSlack))
+      refuse(fmt::format("they sum to {:g}, {}", sum, sum > 1 ? "which is more than 1" : "not 1"));
     member = fractions;
   }
 

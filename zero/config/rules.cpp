@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -107,6 +108,16 @@ void check_groups(const LoadedConfig& loaded) {
     refuse(loaded, "optimizer.group",
            fmt::format("rule = \"{}\" of {} is {}'s alone", group.rule, group.parameters, matrices),
            fmt::format("leave it out, or use optimizer.name {}", matrices));
+  }
+}
+
+// A folder counts as a disk of its own: its tiles would take turns with themselves.
+void check_disks(const LoadedConfig& loaded) {
+  std::set<fs::path> folders;
+  std::error_code error;
+  for (const std::string& folder : loaded.config.zero.disk) {
+    if (!folders.insert(fs::weakly_canonical(folder, error)).second)
+      refuse(loaded, "zero.disk", fmt::format("{} is named twice", folder), "name a folder on each disk");
   }
 }
 
@@ -418,7 +429,7 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
         path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
     refuse_file(loaded, name, text,
                 fmt::format("{}{}", is_open_pattern(text) ? "no file matches this pattern" : "no such file", folder),
-                "name a file that exists; paths are relative to the current folder");
+                "name what exists; paths are relative to the current folder");
   }
   if (access(path.c_str(), R_OK) != 0)
     refuse_file(loaded, name, text, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
@@ -507,6 +518,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_length(loaded);
   check_schedule(loaded);
   check_groups(loaded);
+  check_disks(loaded);
   check_dropout(loaded);
   check_channels(loaded);
   check_classes(loaded);

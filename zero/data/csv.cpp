@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/input_file.h"
@@ -55,7 +56,8 @@ class Parser {
       if (header(fields)) return;
     }
     if (count != table_.num_columns)
-      refuse(fmt::format("has {} columns; the lines before have {}", count, table_.num_columns), "Put the line right.");
+      refuse(fmt::format("has {}; the lines before have {}", format_count(count, "column"), table_.num_columns),
+             "Put the line right.");
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const auto value = number(fields[i]);
       if (!value || !std::isfinite(*value))

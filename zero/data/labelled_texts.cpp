@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/input_file.h"
@@ -111,9 +112,10 @@ LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::strin
       return;
     }
     if (columns.size() != header.size())
-      refuse_line(key, path, number,
-                  fmt::format("has {} columns; the first line has {}", columns.size(), header.size()),
-                  "Each line needs as many tabs as the first.");
+      refuse_line(
+          key, path, number,
+          fmt::format("has {}; the first line has {}", format_count(std::ssize(columns), "column"), header.size()),
+          "Each line needs as many tabs as the first.");
     const std::string_view digits = columns[label];
     std::int64_t value = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);

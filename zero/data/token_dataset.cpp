@@ -18,12 +18,19 @@ TokenDataset::TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t 
   ZERO_CHECK(0 <= begin && begin <= end && end <= shards_.size(), "tokens [{}, {}) of {}", begin, end, shards_.size());
   ZERO_CHECK(context > 0, "context {}", context);
   // context + 1 tokens make a window and its targets; one more keeps the sequential order's modulus above zero.
-  if (size() < context + 2)
+  if (size() < context + 2) {
+    const bool is_part = size() < shards_.size();
+    const std::string context_remedy =
+        size() > 2 ? fmt::format(", or a context (data.context, model.context) of at most {}", format_count(size() - 2))
+                   : "";
     throw ConfigError(key, shards_.files().text(),
-                      fmt::format("too short: {} tokens are there, a context of {} needs at least {}",
-                                  format_count(size()), format_count(context), format_count(context + 2)),
-                      fmt::format("Give more data, or a context (data.context, model.context) of at most {}.",
-                                  format_count(std::max<std::int64_t>(0, size() - 2))));
+                      fmt::format("too short: {}, a context of {} needs at least {}",
+                                  is_part ? fmt::format("{} of its {} tokens are in this split", format_count(size()),
+                                                        format_count(shards_.size()))
+                                          : fmt::format("{} are there", format_count(size(), "token")),
+                                  format_count(context), format_count(context + 2)),
+                      fmt::format("Give more data{}{}.", is_part ? ", another data.validation" : "", context_remedy));
+  }
   if (shards_.token_bytes() == 1) return;
   classes_ = 0;
   scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {

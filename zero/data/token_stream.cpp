@@ -69,6 +69,16 @@ void widen(const std::byte* source, std::span<std::int64_t> out) {
   }
 }
 
+// Of numbers of 16 bits each byte would have to be a printable one.
+bool looks_like_text(std::span<const std::byte> head) {
+  constexpr std::size_t kEnough = 64;
+  const auto is_printable = [](std::byte byte) {
+    const int value = std::to_integer<int>(byte);
+    return (value >= 0x20 && value < 0x7f) || value == '\n' || value == '\t' || value == '\r';
+  };
+  return head.size() >= kEnough && std::ranges::all_of(head, is_printable);
+}
+
 }  // namespace
 
 TokenLayout parse_token_layout(std::span<const std::byte> head, std::int64_t size_bytes, TokenKind kind,
@@ -110,6 +120,9 @@ TokenLayout parse_token_layout(std::span<const std::byte> head, std::int64_t siz
     refuse(
         fmt::format("has {} bytes, an odd number, and no llm.c header; nanoGPT files hold 2 bytes a token", size_bytes),
         "For plain text set data.kind = \"text\".");
+  if (looks_like_text(head))
+    refuse("begins with text, and with no numbers of tokens",
+           "For plain text set data.kind = \"text\"; `zero tokenize` makes tokens of it.");
   return {.format = "nanoGPT uint16", .token_bytes = 2, .num_tokens = size_bytes / 2};
 }
 

@@ -4,7 +4,7 @@
 //   text    any bytes; each is a token        what the user says
 //   tokens  llm.c .bin, uint16 tokens         1,024-byte header of int32: [0] 20240520, [1] version 1, [2] token count
 //           llm.c .bin, uint32 (Llama 3)      the same with 20240801, version 7
-//           nanoGPT .bin, uint16 tokens       anything else with an even size
+//           nanoGPT .bin, uint16 tokens       anything else with an even size, but for text
 //
 // The count of an llm.c header must agree with the file's size. Other formats that begin with a known mark (llm.c
 // models and states, Megatron indices, gzip, zip) are refused by name. ConfigError(key, path) for all that; IoError

@@ -119,34 +119,7 @@ EngineOptions checked(EngineOptions options, int world) {
                       "set it to 1 or more");
   require_secondary(options, world);
   require_wire(options, world);
-  const std::unique_ptr<UpdateRule> rule = rule_of(options);
-  const bool has_sums = rule->num_sums() > 0;
-  if (options.delayed_update && has_sums) {
-    throw ConfigError(
-        "zero.delayed_update", "true",
-        fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
-        "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
-  }
-  if (options.delayed_update && rule->matrices() != nullptr) {
-    throw ConfigError("zero.delayed_update", "true",
-                      fmt::format("{} needs the directions of whole matrices before it updates any part of them",
-                                  name_of(options.optimizer)),
-                      "leave it false, or use an optimizer that goes element by element, such as adamw");
-  }
-  if (options.local && rule->factors() != nullptr) {
-    throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
-                      "copies that train apart (sync.mode local) would each have other states of rows and columns",
-                      "use for example adamw, or sync.mode sync");
-  }
-  if (options.delayed_update && options.ema != 0) {
-    throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
-                      "use either zero.delayed_update or train.ema");
-  }
-  if (options.delayed_update && options.local) {
-    throw ConfigError("zero.delayed_update", "true",
-                      "an outer step (sync.mode local) would come between a gradient and its update",
-                      "use either zero.delayed_update or sync.mode local");
-  }
+  require_rule(options, *rule_of(options));
   return options;
 }
 

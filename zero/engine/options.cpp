@@ -131,8 +131,39 @@ void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const En
 
 }  // namespace
 
+void require_rule(const EngineOptions& options, const UpdateRule& rule) {
+  const bool has_sums = rule.num_sums() > 0;
+  if (options.delayed_update && has_sums) {
+    throw ConfigError(
+        "zero.delayed_update", "true",
+        fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
+        "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
+  }
+  if (options.delayed_update && rule.matrices() != nullptr) {
+    throw ConfigError("zero.delayed_update", "true",
+                      fmt::format("{} needs the directions of whole matrices before it updates any part of them",
+                                  name_of(options.optimizer)),
+                      "leave it false, or use an optimizer that goes element by element, such as adamw");
+  }
+  if (options.local && rule.factors() != nullptr) {
+    throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
+                      "copies that train apart (sync.mode local) would each have other states of rows and columns",
+                      "use for example adamw, or sync.mode sync");
+  }
+  if (options.delayed_update && options.ema != 0) {
+    throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
+                      "use either zero.delayed_update or train.ema");
+  }
+  if (options.delayed_update && options.local) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "an outer step (sync.mode local) would come between a gradient and its update",
+                      "use either zero.delayed_update or sync.mode local");
+  }
+}
+
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
   const auto rule = rule_of(options);
+  require_rule(options, *rule);
   require_cut(options, *rule);
   std::vector<Unit> units =
       make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options), options.align_bytes);

@@ -154,8 +154,12 @@ MatrixChoice matrices_of(const EngineOptions& options);
 // and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
+// Throws ConfigError where the options forbid that rule: a delayed update of one that needs sums or directions of whole
+// parameters, copies that train apart of one with states of rows and columns.
+void require_rule(const EngineOptions& options, const UpdateRule& rule);
+
 // The units of a model, cut for the ranks of `world` that hold it once, or the servers. Throws as make_units(), mesh_of(), and
-// ConfigError under "zero.shards" where the other options forbid that cut, or "zero.shard_weights"; under "optimizer.name", or
+// ConfigError under "zero.shards" where the other options forbid that cut, as require_rule() does, or "zero.shard_weights"; under "optimizer.name", or
 // "optimizer.rule" of a user's own, where the rule needs a matrix and no trained parameter is one. Weighted units speak for
 // the rank with the largest weight (as_seen_by()); without weights all ranks weigh the same.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);

@@ -349,9 +349,9 @@ std::string results_text(const RunReport& r) {
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
                       r.has_tokens ? "tokens" : "rows");
-  add(fmt::format(
-      "  utilization {:.2g}%: what the model's arithmetic alone takes at the speed of a matrix product here",
-      utilization(r) * 100));
+  const double percent = utilization(r) * 100;
+  add(fmt::format("  utilization {}%: what the model's arithmetic alone takes at the speed of a matrix product here",
+                  percent < 10 ? fmt::format("{:.2g}", percent) : fmt::format("{:.0f}", percent)));
   return text;
 }
 

@@ -22,6 +22,15 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
       throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
                         fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
   }
+  const auto is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; };
+  for (const ParameterGroup& group : groups) {
+    if (group.muon != true || group.name.empty()) continue;
+    const bool has_matrix =
+        std::ranges::any_of(specs, [&](const ParamSpec& spec) { return is_matrix(spec) && group.matches(spec); });
+    if (!has_matrix)
+      throw ConfigError("optimizer.group", group.name, "rule = \"muon\" is of matrices, and no such parameter is one",
+                        "leave the rule out, or name parameters with two or more dimensions");
+  }
 }
 
 }  // namespace

@@ -6,12 +6,33 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/error.h"
+#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/load.h"
+#include "zero/optim/update_rule.h"
 #include "zero/train/run_checkpoints.h"
 #include "zero/train/run_folder.h"
 #include "zero/train/run_opening.h"
 #include "zero/transport/world.h"
 
 namespace zero {
+
+namespace {
+
+// Of copies that train apart, and of servers, the ranks of the run decide what is saved.
+void require_same_states(const TrainJob& job, const std::filesystem::path& checkpoint) {
+  if (job.attach.local || job.attach.sync.has_servers()) return;
+  std::vector<std::string> saved, states{"parameter"};
+  try {
+    saved = CheckpointReader(checkpoint).manifest().states;
+  } catch (const IoError&) {
+    return;  // damaged: the run goes on from an older one
+  }
+  for (const StateSpec& state : states_of_elements(rule_of(job.attach)->states())) states.push_back(state.name);
+  static_cast<void>(numbers_of_states(checkpoint, saved, states, {}));
+}
+
+}  // namespace
 
 RunOutlook look_ahead(const TrainJob& job) {
   World world = std::move(World::in_process(1).front());
@@ -28,6 +49,7 @@ RunOutlook look_ahead(const TrainJob& job) {
   if (!opening.resumes()) return outlook;
   outlook.step = checkpoints.steps().front();
   require_steps_left(job, outlook.step);
+  require_same_states(job, folder.files().checkpoints.path_of(outlook.step));
   outlook.line = fmt::format("goes on after step {} of {}", outlook.step, job.train.steps);
   return outlook;
 }

@@ -52,6 +52,18 @@ std::optional<Plugin> find_plugin(std::string_view name) {
   return std::nullopt;
 }
 
+std::string file_of(const Plugin& plugin) {
+  return plugin_file(fmt::format("libzero_transport_{}.so", plugin.name));
+}
+
+std::string why_not_there(const Plugin& plugin) {
+  return fmt::format("libzero_transport_{}.so is not there: {}", plugin.name, plugin.remedy);
+}
+
+[[noreturn]] void refuse_plugin(const Plugin& plugin, const std::string& why_not) {
+  throw ConfigError("comm.transport", plugin.name, why_not, "or use another transport; `zero doctor` lists them");
+}
+
 // A plug-in stays loaded for the life of the process: libraries like MPI leave threads and exit handlers behind.
 struct Opened {
   OpenLink open = nullptr;
@@ -63,9 +75,8 @@ Opened open_plugin(const Plugin& plugin) {
   if (plugin.name == "gloo" && kSanitizer) {
     return {.why_not = "skipped under AddressSanitizer and ThreadSanitizer, which cannot work with RTLD_DEEPBIND"};
   }
-  Opened opened{.path = plugin_file(fmt::format("libzero_transport_{}.so", plugin.name))};
-  if (opened.path.empty())
-    return {.why_not = fmt::format("libzero_transport_{}.so is not there: {}", plugin.name, plugin.remedy)};
+  Opened opened{.path = file_of(plugin)};
+  if (opened.path.empty()) return {.why_not = why_not_there(plugin)};
   void* library = dlopen(opened.path.c_str(), plugin.flags | RTLD_NODELETE);
   if (library == nullptr) return {.why_not = dlerror()};
   opened.open = reinterpret_cast<OpenLink>(dlsym(library, "zero_open_link"));
@@ -87,10 +98,7 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
                       "a rank that is started again alone finds no way into a run over it",
                       "use shared_memory or gloo, or leave out --max-restarts or --spared-from");
   const Opened opened = open_plugin(plugin);
-  if (opened.open == nullptr) {
-    throw ConfigError("comm.transport", plugin.name, opened.why_not,
-                      "or use another transport; `zero doctor` lists them");
-  }
+  if (opened.open == nullptr) refuse_plugin(plugin, opened.why_not);
   const std::string token = plugin.name == "gloo" ? rendezvous_token(ranks, std::getenv) : "";
   const std::unique_ptr<TorchrunRendezvous> point = rendezvous_point(plugin, ranks, timeout);
   const char* interface = std::getenv("ZERO_COMM_INTERFACE");
@@ -134,6 +142,11 @@ std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEn
   if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
   throw ConfigError("comm.transport", name, "is not a transport that processes can use",
                     fmt::format("choose one of: {}", kNames));
+}
+
+void require_transport(std::string_view name) {
+  const std::optional<Plugin> plugin = find_plugin(name);
+  if (plugin && file_of(*plugin).empty()) refuse_plugin(*plugin, why_not_there(*plugin));
 }
 
 std::vector<TransportStatus> transport_statuses() {

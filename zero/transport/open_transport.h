@@ -24,6 +24,9 @@ namespace zero {
 std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEnvironment& ranks,
                                              std::chrono::milliseconds timeout);
 
+// Local, and opens nothing. Throws as open_transport() does for a plug-in that is not there.
+void require_transport(std::string_view name);
+
 struct TransportStatus {
   std::string name;
   bool available = false;
