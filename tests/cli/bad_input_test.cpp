@@ -407,7 +407,7 @@ Mistakes of_files() {
        {"bad.toml:5: data.path = rows.csv:3", "not a number"},
        "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"rows.csv\"\n[run]\ndir = \"run\"\n"},
       in_file("ATableOfTextsThatIsRagged", bert("data.path = \"ragged.tsv\""),
-              {"data.path = ragged.tsv:3", "has 1 columns; the first line has 2"}),
+              {"data.path = ragged.tsv:3", "has 1 column; the first line has 2"}),
       in_file("AClassThatIsNoNumber", bert("data.path = \"classes.tsv\""),
               {"data.path = classes.tsv:3", "'bad' is no class"}),
       in_file("AVocabularyWithoutItsPieces", bert("data.vocab = \"input.txt\"", "data.path = \"ragged.tsv\""),

@@ -135,7 +135,8 @@ TEST_F(PlannedGpu, ThatIsNotAmongThemIsNotJudged) {
 
 // States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.
 TEST_F(PlannedGpu, ThatIsElsewhereHasThePlacementOfOneWithRoom) {
-  for (const std::string budgets : {"--zero.device_memory 2MiB", "--zero.device_memory 2MiB --zero.host_memory 1MiB"}) {
+  for (const std::string budgets :
+       {"--zero.device_memory 2MiB", "--zero.device_memory 2MiB --zero.host_memory 17MiB"}) {
     Json here = memory(1024 * kMiB, "--run.device cuda:1 --zero.disk . " + budgets),
          elsewhere = memory(1024 * kMiB, "--run.device cuda:2 --zero.disk . " + budgets);
     EXPECT_GT(bytes(here, "host", "needed_bytes"), 0);

@@ -50,7 +50,7 @@ TEST(Csv, IgnoresSpacesEmptyLinesCarriageReturnsAndTheByteOrderMark) {
 
 TEST(Csv, RaggedRowsAreNamedByLine) {
   EXPECT_TRUE(says(refusal("a,b\n\n1,2\n1,2,3\n"), "data.path = house.csv:4: has 3 columns; the lines before have 2"));
-  EXPECT_TRUE(says(refusal("1,2\n3\n"), "house.csv:2: has 1 columns"));
+  EXPECT_TRUE(says(refusal("1,2\n3\n"), "house.csv:2: has 1 column"));
   EXPECT_TRUE(says(refusal("1,2\n3,4,\n"), "house.csv:2: has 3 columns"));
 }
 

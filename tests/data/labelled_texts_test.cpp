@@ -37,7 +37,7 @@ TEST(Tsv, ColumnsAreFoundByTheirNames) {
 
 TEST(Tsv, WhatIsMalformedIsNamedByLine) {
   EXPECT_TRUE(says(refusal("a\tlabel\nx\t1\n"), "dev.tsv:1: no column is called 'sentence'"));
-  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t1\ny\n"), "dev.tsv:3: has 1 columns; the first line has 2"));
+  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t1\ny\n"), "dev.tsv:3: has 1 column; the first line has 2"));
   EXPECT_TRUE(says(refusal("sentence\tlabel\nx\ty\t1\n"), "dev.tsv:2: has 3 columns"));
   for (const char* const label : {"", "-1", "1.5", "one", "99999999999999999999"})
     EXPECT_TRUE(says(refusal(std::string("sentence\tlabel\nx\t") + label + "\n"), "is no class")) << label;

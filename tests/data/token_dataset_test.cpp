@@ -108,7 +108,7 @@ RC_GTEST_PROP(TokenDataset, APassCountsEveryTargetOnce, ()) {
 TEST(TokenDataset, TooShortSaysWhatIsThereAndWhatIsNeeded) {
   const Counting file(100);
   const auto message = message_of<ConfigError>([&] { file.part(90, 100, 64); });
-  EXPECT_TRUE(says(message, "too short: 10 tokens are there, a context of 64 needs at least 66"));
+  EXPECT_TRUE(says(message, "too short: 10 of its 100 tokens are in this split, a context of 64 needs at least 66"));
   EXPECT_TRUE(says(message, "a context (data.context, model.context) of at most 8"));
   EXPECT_NO_THROW(file.part(0, 66, 64));
   EXPECT_THROW(file.part(0, 65, 64), ConfigError);
