@@ -108,6 +108,16 @@ TEST_F(Plan, OfADryRunHasTheRunsNotesAboutItsData) {
   EXPECT_NE(one_line(folder_.zero("train t.toml").output).find(note), std::string::npos);
 }
 
+TEST_F(Plan, OfARunWithoutALauncherSaysWhichKeysCountForNothing) {
+  const auto errors = [&](const std::string& flags) {
+    return folder_.zero("train c.toml --dry-run " + flags, "ZERO_LOG_LEVEL=warn").errors;
+  };
+  const std::string restarts = "--run.max_restarts 2";
+  EXPECT_NE(errors(restarts).find("run.max_restarts: counts for nothing"), std::string::npos) << errors(restarts);
+  EXPECT_EQ(errors(restarts + " -n 1").find("counts for nothing"), std::string::npos);
+  EXPECT_EQ(errors("").find("counts for nothing"), std::string::npos);
+}
+
 TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
   const auto dry_run = [&](const std::string& flags) {
     const Ran ran = folder_.zero("train c.toml -n 2 --dry-run --json --run.dir there " + flags);

@@ -6,9 +6,11 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/log.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/cli/gpu_link.h"
@@ -19,6 +21,7 @@
 #include "zero/device/open_device.h"
 #include "zero/launch/flight_records.h"
 #include "zero/launch/launch.h"
+#include "zero/rendezvous/detect_ranks.h"
 #include "zero/transport/open_device_link.h"
 #include "zero/transport/open_transport.h"
 #include "zero/transport/record_flight.h"
@@ -49,6 +52,17 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
   if (run.min_ranks > 0 && run.max_restarts == 0)
     refuse("it matters only after a restart, and run.max_restarts = 0",
            "set run.max_restarts, or leave run.min_ranks out");
+}
+
+// What a launcher does of what is asked for, where there is none.
+void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
+  if (detect_ranks(ranks, std::getenv).source != RankEnvironment{}.source) return;
+  std::vector<std::string_view> keys;
+  if (config.run.max_restarts > 0) keys.emplace_back("run.max_restarts");
+  if (config.checkpoint.memory_every > 0) keys.emplace_back("checkpoint.memory_every");
+  if (!keys.empty())
+    ZERO_LOG(warn, "{}: counts for nothing, as no launcher is here to start ranks again; -n 1 has one",
+             fmt::join(keys, ", "));
 }
 
 // The same samples a step from fewer ranks: each takes more batches before the update.
@@ -163,6 +177,7 @@ int run_train(Arguments arguments) {
                        .in_process_ranks = {}};
   require_device(request.loaded.config, num_ranks);
   require_transport(request.loaded.config.comm.transport);
+  if (!num_ranks) warn_of_launchers_keys(request.loaded.config, ranks);
   const bool threads = request.loaded.config.comm.transport == "in_process";
   if (dry_run && !replay.empty())
     throw ConfigError("--replay", replay, "a dry run does not read what a run recorded", "leave out one of the two");
