@@ -102,7 +102,8 @@ TEST_F(DeviceOfARun, APlanForAGpuSaysWhyItNamesNoTimeAndWhatWould) {
   const Ran plan = zero("plan c.toml --run.device cuda");
   EXPECT_EQ(plan.status, 0) << plan.errors;
   EXPECT_CONTAINS(one_line(plan.output),
-                  "time not known: what a GPU manages a second is not probed here. A file with flops");
+                  "time not known: what a GPU manages a second is not probed here. --profile RUN has it from a run on "
+                  "such a GPU. A file with flops");
   folder().write("one.toml", "[cluster]\nhosts = 1\nranks = 1\nflops = 4e14\n");
   const auto json =
       nlohmann::json::parse(zero("plan c.toml --run.device cuda --json --cluster one.toml").output, nullptr, false);
@@ -112,9 +113,58 @@ TEST_F(DeviceOfARun, APlanForAGpuSaysWhyItNamesNoTimeAndWhatWould) {
   const Ran unknown = zero("plan c.toml --run.device cuda --cluster no_flops.toml");
   EXPECT_EQ(unknown.status, 2) << "the CPU's speed is no GPU's";
   EXPECT_CONTAINS(unknown.errors, "cluster.flops");
-  const Ran profile = zero("plan c.toml --run.device cuda --profile run");
-  EXPECT_EQ(profile.status, 2);
-  EXPECT_CONTAINS(profile.errors, "--profile = run: ");
+}
+
+// A run's report, as `zero train` on such a device leaves it.
+std::string report_of(const std::string& device, const std::string& more) {
+  return R"({"system": "zero.cpp", "world": 1, "device": ")" + device +
+         R"(", "profile": {"forward_seconds": 0.5, "backward_seconds": 1.25, "update_seconds": 0.25, "states_on_device": true})" +
+         more + "}";
+}
+constexpr const char* kRatesOfGpu =
+    R"(, "rates": {"link_up": 1e6, "link_down": 2e6, "disk_read": 0, "disk_write": 0, "disk_share": 1,
+    "host_updates": 1e6, "device_updates": 1e9})";
+
+TEST_F(DeviceOfARun, APlanForAGpuTakesItsTimesAndRatesFromARunOnOne) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  std::filesystem::create_directory(folder().path() / "gpu");
+  folder().write("gpu/report.json", report_of("cuda:0", kRatesOfGpu));
+  const auto predicted = [this](const std::string& flags) {
+    const Ran ran = zero("plan c.toml --json --run.device cuda --profile gpu " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return nlohmann::json::parse(ran.output, nullptr, false)["predicted"];
+  };
+  const auto there = predicted("--world 1"), on_host = predicted("--world 1 --zero.optimizer '{host = 1}'");
+  EXPECT_EQ(there["forward"]["seconds"], 0.5);
+  EXPECT_EQ(there["backward"]["seconds"], 1.25);
+  EXPECT_NEAR(there["update"]["seconds"].get<double>(), 0.25, 0.25 * 0.01) << "as the run did it";
+  EXPECT_GT(on_host["update"]["busy"]["link up"].get<double>(), 0) << "by the run's link";
+  EXPECT_GT(on_host["update"]["busy"]["update"].get<double>(), 0) << "by the host of the run";
+  EXPECT_CONTAINS(one_line(zero("plan c.toml --run.device cuda --profile gpu").output),
+                  "computation and rates of the GPU as the run of --profile had it");
+  folder().write("no_flops.toml", "[cluster]\nhosts = 1\nranks = 1\n");
+  EXPECT_EQ(zero("plan c.toml --run.device cuda --profile gpu --cluster no_flops.toml").status, 0)
+      << "the run says what the GPU computes";
+}
+
+TEST_F(DeviceOfARun, APlanTakesNoProfileOfARunOnAnotherKindOfDevice) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  for (const char* const run : {"gpu", "cpu", "own"}) std::filesystem::create_directory(folder().path() / run);
+  folder().write("gpu/report.json", report_of("cuda:0", kRatesOfGpu));
+  folder().write("cpu/report.json", report_of("cpu", ""));
+  folder().write("own/report.json", report_of("cuda:0", ""));
+  const auto refusal = [this](const std::string& flags) {
+    const Ran ran = zero("plan c.toml " + flags);
+    EXPECT_EQ(ran.status, 2) << flags << ran.output;
+    return one_line(ran.errors);
+  };
+  EXPECT_CONTAINS(refusal("--run.device cuda --profile run"), "--profile = run: no such folder");
+  EXPECT_CONTAINS(refusal("--run.device cuda --profile cpu"),
+                  "--profile = cpu: is of a run on a CPU, and the plan is for a GPU");
+  EXPECT_CONTAINS(refusal("--profile gpu"), "--profile = gpu: is of a run on a GPU, and the plan is for a CPU");
+  EXPECT_CONTAINS(refusal("--run.device cuda --profile own"), "--profile = own: has no rates of its GPU");
 }
 
 TEST_F(DeviceOfARun, APlanForALoneRankOnAGpuCountsNoGatheredUnits) {

@@ -218,6 +218,28 @@ TEST_F(CudaDevice, LendsTheEventsOfMarksAgain) {
   EXPECT_EQ(fake().num_events, events);
 }
 
+TEST_F(CudaDevice, TellsTheTimeBetweenTimedMarksByTheDriversClock) {
+  const auto device = open_device("cuda:1");
+  const Mark begin = device->timed_mark(Lane::kUp), between = device->mark(Lane::kUp);
+  const Mark end = device->timed_mark(Lane::kCompute);
+  EXPECT_NEAR(device->seconds_between(begin, end).value(), 2e-3, 1e-9);
+  {
+    const EnvironmentVariable not_ready("FAKE_CUDA_FAIL", "cudaEventElapsedTime=600");
+    EXPECT_FALSE(device->seconds_between(begin, end)) << "one is not done";
+  }
+  expect_says(message_of<DeviceError>([&] { device->seconds_between(begin, between); }),
+              {"cuda:1: read times of marks"});
+}
+
+TEST_F(CudaDevice, LendsTimedEventsToTimedMarksAlone) {
+  const int events = fake().num_events;
+  const auto device = open_device("cuda");
+  for (int i = 0; i < 10; ++i) {
+    const Mark timed = device->timed_mark(Lane::kUp), plain = device->mark(Lane::kUp);
+  }
+  EXPECT_EQ(fake().num_events, events + 2);
+}
+
 TEST_F(CudaDevice, SaysWhichGpuItIsAndLendsItsStreams) {
   const auto first = open_device("cuda:0"), again = open_device("cuda:0"), second = open_device("cuda:1");
   EXPECT_TRUE(first->identity().starts_with("0000:01:00.0 of machine "));

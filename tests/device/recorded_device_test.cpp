@@ -256,6 +256,44 @@ TEST(RecordedDevice, WhatIsFarBehindIsNotDoneBeforeTheHostWaits) {
   }
 }
 
+TEST(RecordedDevice, CountsAMillisecondForEachOperationBetweenTimedMarks) {
+  RecordedDevice device;
+  const Allocation memory = device.allocate(kBytes), other = device.allocate(kBytes);
+  const Mark begin = device.timed_mark(Lane::kUp);
+  run_plus_one(device, Lane::kUp, memory.bytes());
+  run_plus_one(device, Lane::kUpdate, other.bytes());
+  run_plus_one(device, Lane::kUp, memory.bytes());
+  const Mark end = device.timed_mark(Lane::kUp), beside = device.timed_mark(Lane::kGather);
+  EXPECT_NEAR(device.seconds_between(begin, end).value(), 3e-3, 1e-9);
+  EXPECT_NEAR(device.seconds_between(end, beside).value(), 0, 1e-9);
+  join_all(device);
+}
+
+TEST(RecordedDevice, TimesLateWorkWhenItIsDone) {
+  RecordedDevice device({.late = 5});
+  const Allocation memory = device.allocate(kBytes);
+  const Mark begin = device.timed_mark(Lane::kUp);
+  run_plus_one(device, Lane::kUp, memory.bytes());
+  const Mark before = device.timed_mark(Lane::kCompute);
+  device.wait(Lane::kCompute, device.mark(Lane::kUp));
+  const Mark after = device.timed_mark(Lane::kCompute);
+  EXPECT_FALSE(device.seconds_between(before, after)) << "it is not done";
+  device.join(after);
+  EXPECT_NEAR(device.seconds_between(before, after).value(), 1e-3, 1e-9) << "the lane waited for the other one's work";
+  EXPECT_NEAR(device.seconds_between(begin, after).value(), 1e-3, 1e-9);
+}
+
+TEST(RecordedDevice, TimesOrderNothing) {
+  RecordedDevice device({.on_race = OnRace::kList});
+  const Allocation memory = device.allocate(kBytes);
+  const Mark begin = device.timed_mark(Lane::kUp);
+  run_plus_one(device, Lane::kUp, memory.bytes());
+  EXPECT_TRUE(device.seconds_between(begin, device.timed_mark(Lane::kUp)));
+  run_plus_one(device, Lane::kCompute, memory.bytes());
+  EXPECT_EQ(device.races().size(), 1U);
+  join_all(device);
+}
+
 TEST(RecordedDevice, FindsAWriteBesideTheNamedBytesAndUndoesIt) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);

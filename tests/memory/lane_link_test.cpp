@@ -104,7 +104,56 @@ TEST(LaneLink, CountsBytesByDirectionAndApartFromOthersBesideIt) {
   EXPECT_EQ(link.traffic().up_bytes, static_cast<std::int64_t>(kBytes));
   EXPECT_EQ(link.traffic().down_bytes, 0);
   EXPECT_EQ(other->traffic().down_bytes, 24);
-  EXPECT_GE(link.traffic().busy_seconds, link.traffic().up_busy_seconds);
+}
+
+// By the clock of a RecordedDevice, each copy takes a millisecond.
+TEST(LaneLink, IsBusyWhileTheDeviceCopies) {
+  RecordedDevice device;
+  const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
+  LaneLink link(device);
+  device.fill(Lane::kUpdate, state.bytes(), std::byte{1});
+  link.down(tile.bytes(), state.bytes()).wait();
+  link.up(state.bytes(), tile.bytes()).wait();
+  link.up(state.bytes(), tile.bytes()).wait();
+  EXPECT_NEAR(link.traffic().up_busy_seconds, 2e-3, 1e-9);
+  EXPECT_NEAR(link.traffic().down_busy_seconds(), 1e-3, 1e-9);
+  EXPECT_EQ(link.traffic().waited_seconds, 0) << "each was done when it was asked for";
+}
+
+// The host waits for the copy in each case.
+TEST(LaneLink, IsWaitedForWhereTheDeviceHasNothingToComputeMeanwhile) {
+  int num_hidden = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    RecordedDevice device({.late = seed, .far_behind = true});
+    const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
+    const Allocation operands = device.allocate(kBytes);
+    LaneLink idle(device, {.up = {}, .down = {}});
+    idle.up(state.bytes(), tile.bytes()).wait();
+    EXPECT_NEAR(idle.traffic().up_waited_seconds, 1e-3, 1e-9);
+    EXPECT_NEAR(idle.traffic().waited_seconds, idle.traffic().busy_seconds, 1e-9);
+    EXPECT_GT(idle.waited_seconds(), 0);
+    LaneLink busy(device, {.up = {}, .down = {}});
+    device.fill(Lane::kCompute, operands.bytes(), std::byte{1});
+    busy.up(state.bytes(), tile.bytes()).wait();
+    join_all(device);
+    EXPECT_LE(busy.traffic().waited_seconds, busy.traffic().busy_seconds + 1e-9);
+    num_hidden += busy.traffic().waited_seconds < 1e-9 ? 1 : 0;
+  }
+  EXPECT_GT(num_hidden, 0) << "where operators end after it";
+}
+
+TEST(LaneLink, IsWaitedForWhereTheLaneOfOperatorsWaits) {
+  RecordedDevice device;
+  const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
+  LaneLink link(device, {.up = {}, .down = {}});
+  Transfer early = link.up(state.bytes(), tile.bytes());
+  link.compute_after(used_in(device, Lane::kUp));
+  EXPECT_NEAR(link.traffic().waited_seconds, 0, 1e-9) << "it has come before";
+  device.fill(Lane::kCompute, state.bytes(), std::byte{1});
+  link.compute_after(used_in(device, Lane::kCompute));
+  EXPECT_EQ(link.waited_seconds(), 0) << "the host waits for nothing";
+  early.wait();
+  join_all(device);
 }
 
 TEST(LaneLink, TransfersOfOtherSizesAreRefused) {

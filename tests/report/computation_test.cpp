@@ -99,6 +99,29 @@ TEST(ComputationOfARun, OtherSamplesARankTakeOtherSeconds) {
   EXPECT_EQ(of(192).scale, 1) << "an older report does not say";
 }
 
+TEST(ComputationOfARun, OfAGpuHasTheRatesThatTheRunProbed) {
+  const TemporaryFolder run;
+  const std::string profile = R"("profile": {"forward_seconds": 1, "backward_seconds": 2, "update_seconds": 3)";
+  const auto read = [&](const std::string& report) {
+    run.write("report.json", report);
+    return computation_of_run(run.path().string(), 2, 64);
+  };
+  const Computation cpu = read("{" + profile + "}}");
+  EXPECT_FALSE(cpu.on_gpu) << "an older report does not say";
+  EXPECT_TRUE(cpu.states_on_device);
+  EXPECT_EQ(cpu.rates.update_numel, 0);
+  const Computation gpu = read(
+      R"({"device": "cuda:1", "rates": {"link_up": 5, "disk_share": 0.5, "host_updates": 7, "device_updates": 9}, )" +
+      profile + R"(, "states_on_device": false}})");
+  EXPECT_TRUE(gpu.on_gpu);
+  EXPECT_FALSE(gpu.states_on_device);
+  EXPECT_EQ(gpu.rates.link_up, 5);
+  EXPECT_EQ(gpu.rates.link_down, 0);
+  EXPECT_EQ(gpu.rates.disk_share, 0.5);
+  EXPECT_EQ(gpu.rates.update_numel, 7);
+  EXPECT_EQ(gpu.rates.device_update_numel, 9);
+}
+
 TEST(ComputationOfARun, AReportWithoutAProfileIsRefused) {
   const TemporaryFolder run;
   for (const char* report : {"{}", "[]", "no json", R"({"profile": 3})", R"({"profile": {"forward_seconds": "1"}})"}) {

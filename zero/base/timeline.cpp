@@ -1,5 +1,7 @@
 #include "zero/base/timeline.h"
 
+#include <utility>
+
 namespace zero {
 namespace {
 
@@ -50,6 +52,17 @@ void Timeline::start() {
   num_lost_ = 0;
   origin_ = monotonic_seconds();
   recording_ = true;
+}
+
+void Timeline::stop() {
+  for (const auto& add_rest : add_rest_) {
+    if (recording_) add_rest();
+  }
+  recording_ = false;
+}
+
+void Timeline::passes_are_timed_elsewhere(std::function<void()> add_rest) {
+  add_rest_.push_back(std::move(add_rest));
 }
 
 void Timeline::add(const TimelineSpan& span) {

@@ -12,11 +12,15 @@
 // A span is kept when it begins and ends while the timeline records. Its memory is reserved by start(); spans beyond
 // `capacity` are counted and not kept. Without a timeline pass null: a TimedSpan then costs one comparison.
 //
+// Where a device of its own computes, the host runs ahead of it: then the device times passes and waits, and their spans come
+// when it has done them (zero/device/lane_times.h).
+//
 // Times are monotonic_seconds(). Local; one thread at a time.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,6 +68,11 @@ enum class Activity : std::uint8_t {
 };
 constexpr int kNumActivities = 17;
 
+// What the model does in a step, and its waits for transfers.
+constexpr bool is_of_passes(Activity activity) {
+  return activity <= Activity::kStep || (activity >= Activity::kWaitGather && activity <= Activity::kWaitLink);
+}
+
 std::string_view name_of(Activity activity);  // "wait gather"
 TimelineRow row_of(Activity activity);
 
@@ -86,8 +95,13 @@ class Timeline {
 
   // Forgets what was recorded before.
   void start();
-  void stop() { recording_ = false; }
+  void stop();
   bool recording() const { return recording_; }
+
+  // A device times passes and waits from now on: a TimedSpan of these, which has the host's clock, is not kept. stop() calls all
+  // `add_rest` first, for spans that are not known before.
+  void passes_are_timed_elsewhere(std::function<void()> add_rest);
+  bool keeps_timed(Activity activity) const { return recording_ && (add_rest_.empty() || !is_of_passes(activity)); }
 
   // A span whose end is known, be it in the future. No-op unless recording, and for one that began before start().
   void add(const TimelineSpan& span);
@@ -104,6 +118,7 @@ class Timeline {
   std::int64_t num_lost_ = 0;
   std::vector<TimelineSpan> spans_;
   std::vector<std::string> unit_names_;
+  std::vector<std::function<void()>> add_rest_;
 };
 
 // A span under way. Move-only; ended by end(), by being assigned to, or by its destructor.
@@ -111,7 +126,7 @@ class [[nodiscard]] TimedSpan {
  public:
   TimedSpan() = default;
   explicit TimedSpan(Timeline* timeline, Activity activity, int unit = -1, std::int64_t bytes = 0) {
-    if (timeline == nullptr || !timeline->recording()) return;
+    if (timeline == nullptr || !timeline->keeps_timed(activity)) return;
     timeline_ = timeline;
     span_ = {.begin = monotonic_seconds(), .bytes = bytes, .unit = unit, .activity = activity};
   }

@@ -50,7 +50,7 @@ EventPool::~EventPool() {
 
 cudaError_t EventPool::take(cudaEvent_t& event) {
   const std::lock_guard guard(mutex_);
-  if (free_.empty()) return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  if (free_.empty()) return cudaEventCreateWithFlags(&event, flags_);
   event = free_.back();
   free_.pop_back();
   return cudaSuccess;
@@ -64,7 +64,8 @@ void EventPool::give_back(cudaEvent_t event) {
 CudaDevice::CudaDevice(const DeviceRequest& request)
     : request_(request),
       name_(fmt::format("cuda:{}", request.index)),
-      events_(std::make_shared<EventPool>(request.index)) {}
+      events_(std::make_shared<EventPool>(request.index, cudaEventDisableTiming)),
+      timed_events_(std::make_shared<EventPool>(request.index, cudaEventDefault)) {}
 
 CudaDevice::~CudaDevice() {
   if (cudaSetDevice(request_.index) != cudaSuccess) return;
@@ -174,10 +175,30 @@ Allocation CudaDevice::allocate_pinned(std::size_t bytes) {
 }
 
 Mark CudaDevice::mark(Lane lane) {
+  return record(lane, events_);
+}
+
+Mark CudaDevice::timed_mark(Lane lane) {
+  return record(lane, timed_events_);
+}
+
+// Of milliseconds the driver keeps 24 bits: some microseconds of a step that takes a minute.
+std::optional<double> CudaDevice::seconds_between(const Mark& earlier, const Mark& later) {
+  float milliseconds = 0;
+  const cudaError_t error = cudaEventElapsedTime(&milliseconds, earlier.as<Point>().event, later.as<Point>().event);
+  if (error == cudaErrorNotReady) {
+    forget_error();
+    return {};
+  }
+  check(error, "read times of marks");
+  return milliseconds * 1e-3;
+}
+
+Mark CudaDevice::record(Lane lane, const std::shared_ptr<EventPool>& pool) {
   use("mark");
   cudaEvent_t event = nullptr;
-  check(events_->take(event), "mark");
-  const auto point = std::make_shared<const Point>(event, events_);
+  check(pool->take(event), "mark");
+  const auto point = std::make_shared<const Point>(event, pool);
   check(cudaEventRecord(event, stream(lane)), "mark");
   return Mark(point);
 }

@@ -2,8 +2,8 @@
 //
 //   std::unique_ptr<CudaDevice> device = CudaDevice::open(request, failure);     // null: see failure
 //
-// Streams are non-blocking: only marks order them, against each other and against torch's. Events without times are taken from a
-// pool, which marks keep alive. An error of the driver is told by DeviceRequest::fail with the operation that met it, which
+// Streams are non-blocking: only marks order them, against each other and against torch's. Events are taken from
+// pools, which marks keep alive: those with times from one of their own. An error of the driver is told by DeviceRequest::fail with the operation that met it, which
 // may be later than the one that failed: GPUs report late. Contexts are CUDA's primary one, as torch's.
 //
 // Local. Marks and Allocations may be given back by any thread; all else, one thread at a time.
@@ -12,6 +12,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ namespace zero {
 // Events that marks are made of. They are the device's that was current when they were taken.
 class EventPool {
  public:
-  explicit EventPool(int device) : device_(device) {}
+  // `flags`: cudaEventDisableTiming, or cudaEventDefault for events with times.
+  EventPool(int device, unsigned flags) : device_(device), flags_(flags) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
@@ -35,6 +37,7 @@ class EventPool {
 
  private:
   int device_;
+  unsigned flags_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;
 };
@@ -60,6 +63,8 @@ class CudaDevice final : public Device {
   void wait(Lane lane, const Mark& mark) override;
   bool done(const Mark& mark) override;
   void join(const Mark& mark) override;
+  [[nodiscard]] Mark timed_mark(Lane lane) override;
+  std::optional<double> seconds_between(const Mark& earlier, const Mark& later) override;
 
   void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) override;
   void fill(Lane lane, std::span<std::byte> bytes, std::byte value) override;
@@ -73,6 +78,7 @@ class CudaDevice final : public Device {
   void use(const char* operation) { check(cudaSetDevice(request_.index), operation); }
   void check(cudaError_t error, const char* operation);
   void clear(std::span<std::byte> bytes);
+  Mark record(Lane lane, const std::shared_ptr<EventPool>& pool);
 
   // Null: there is no room, even after others have made some.
   void* find_room(std::size_t bytes);
@@ -85,7 +91,7 @@ class CudaDevice final : public Device {
   std::array<cudaStream_t, kNumLanes> streams_{};
   cudaStream_t own_compute_ = nullptr;  // while somebody else's stream is kCompute
   bool adopted_ = false;
-  std::shared_ptr<EventPool> events_;
+  std::shared_ptr<EventPool> events_, timed_events_;
 };
 
 }  // namespace zero

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -65,6 +66,13 @@ class Device {
   virtual void wait(Lane lane, const Mark& mark) = 0;
   virtual bool done(const Mark& mark) = 0;
   virtual void join(const Mark& mark) = 0;
+
+  // A mark whose time seconds_between() tells. It costs a GPU a little more than mark().
+  [[nodiscard]] virtual Mark timed_mark(Lane lane) { return mark(lane); }
+  // By the device's own clock, from the moment in which a lane passed one timed mark to that in which a lane, the same or another,
+  // passed a later one. Nothing where one of them is not done. It orders nothing: what was done before a mark may be used after
+  // done() or join() alone. 0 where the host can read the device: there lanes do nothing.
+  virtual std::optional<double> seconds_between(const Mark& /*earlier*/, const Mark& /*later*/) { return 0; }
 
   // Between any two of device memory and pinned memory, as large as each other, and without overlap.
   virtual void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) = 0;

@@ -18,7 +18,7 @@ namespace zero {
 class Device;
 
 // 1 and up: another number, another plug-in.
-constexpr int kDeviceVersion = 5;
+constexpr int kDeviceVersion = 6;
 
 struct DeviceRequest {
   int version = kDeviceVersion;

@@ -1,5 +1,6 @@
 #include "zero/device/recorded_device.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,7 @@ struct RecordedDevice::Point {
   const RecordedDevice* device;
   Actor lane;
   VectorClock clock;
+  std::uint64_t num_done;  // when it was made
 };
 
 RecordedDevice::RecordedDevice(const Options& options)
@@ -60,7 +62,7 @@ void RecordedDevice::give_back(const std::byte* data) {
   const std::size_t num_races = races_.size();
   enter();
   const Access all = changes(bytes);
-  begin(kHostActor, "memory is given back", {&all, 1});
+  note_done(begin(kHostActor, "memory is given back", {&all, 1})->number);
   if (late_ && races_.size() > num_races) late_->run_all();  // what is queued may touch it
   accesses_.forget(bytes);
   blocks_.remove(data);
@@ -69,7 +71,7 @@ void RecordedDevice::give_back(const std::byte* data) {
 
 Mark RecordedDevice::mark(Lane lane) {
   enter();
-  return Mark(std::make_shared<const Point>(Point{this, actor_of(lane), now_[actor_of(lane)]}));
+  return Mark(std::make_shared<const Point>(Point{this, actor_of(lane), now_[actor_of(lane)], num_done_}));
 }
 
 void RecordedDevice::wait(Lane lane, const Mark& mark) {
@@ -99,6 +101,26 @@ void RecordedDevice::join(const Mark& mark) {
   now_[kHostActor].merge(point_of(mark).clock);
 }
 
+std::optional<std::uint64_t> RecordedDevice::passed_at(const Mark& mark) const {
+  const Point& point = point_of(mark);
+  std::uint64_t at = point.num_done;
+  for (Actor actor = 0; actor < kNumActors; ++actor) {
+    const std::uint64_t last = point.clock.of(actor);
+    if (last == 0) continue;
+    if (done_at_[last - 1] == 0) return {};
+    at = std::max(at, done_at_[last - 1]);
+  }
+  return at;
+}
+
+std::optional<double> RecordedDevice::seconds_between(const Mark& earlier, const Mark& later) {
+  enter();
+  constexpr double kOperationSeconds = 1e-3;
+  const std::optional<std::uint64_t> from = passed_at(earlier), to = passed_at(later);
+  if (!from || !to) return {};
+  return kOperationSeconds * (static_cast<double>(*to) - static_cast<double>(*from));
+}
+
 const RecordedDevice::Point& RecordedDevice::point_of(const Mark& mark) const {
   const Point& point = mark.as<Point>();
   ZERO_CHECK(point.device == this, "a mark of another device");
@@ -117,7 +139,7 @@ void RecordedDevice::copy(Lane lane, std::span<std::byte> to, std::span<const st
              "a copy between bytes that overlap");
   const std::array accesses{reads(from), writes(to)};
   const auto operation = begin(actor_of(lane), "copy", accesses);
-  if (to.empty()) return;
+  if (to.empty()) return note_done(operation->number);
   execute(*operation, [target = blocks_.own(to), source = blocks_.own(from), bytes = to.size()] {
     std::memcpy(target, source, bytes);
   });
@@ -126,7 +148,7 @@ void RecordedDevice::copy(Lane lane, std::span<std::byte> to, std::span<const st
 void RecordedDevice::fill(Lane lane, std::span<std::byte> bytes, std::byte value) {
   const Access access = writes(bytes);
   const auto operation = begin(actor_of(lane), "fill", {&access, 1});
-  if (bytes.empty()) return;
+  if (bytes.empty()) return note_done(operation->number);
   execute(*operation, [target = blocks_.own(bytes), size = bytes.size(), value] {
     std::memset(target, std::to_integer<int>(value), size);
   });
@@ -145,6 +167,7 @@ void RecordedDevice::run(Lane lane, const KernelCall& call) {
 void RecordedDevice::touches(Lane lane, std::span<const Access> accesses, std::string_view who) {
   opened_by_ = begin(actor_of(lane), std::string(who), accesses);
   if (late_) late_->run_until(opened_by_->clock);
+  note_done(opened_by_->number);
   opened_.emplace(parts_of(accesses));
 }
 
@@ -156,7 +179,7 @@ void RecordedDevice::host_touches(std::span<const Access> accesses, std::string_
     if (block != nullptr) watched.push_back(access);
   }
   if (watched.empty()) return enter();
-  begin(kHostActor, std::string(who), watched);
+  note_done(begin(kHostActor, std::string(who), watched)->number);
 }
 
 void RecordedDevice::enter() {
@@ -189,14 +212,19 @@ std::shared_ptr<const DeviceOperation> RecordedDevice::begin(Actor actor, std::s
   for (const Access& access : accesses) accesses_.record(operation, access);
   now_[actor] = operation->clock;
   clocks_.push_back(operation->clock);
+  done_at_.push_back(0);
   return operation;
 }
 
 void RecordedDevice::execute(const DeviceOperation& operation, Work work) {
-  if (late_) {
-    late_->add(operation, std::move(work));
-  } else {
+  Work all = [this, number = operation.number, work = std::move(work)] {
     work();
+    note_done(number);
+  };
+  if (late_) {
+    late_->add(operation, std::move(all));
+  } else {
+    all();
   }
 }
 

@@ -16,6 +16,9 @@
 // touches() opens its bytes until the next call of this device, for code that stands for work of the lane. Not found:
 // host accesses to pinned memory that host_touches() does not tell of, and a kernel's unnamed accesses to pinned memory.
 //
+// Its clock counts work: each operation that is done takes a millisecond, and nothing else takes any time. So times of marks
+// are the same in each run.
+//
 // Local; one thread at a time, and all threads of the host count as one. It outlives what it handed out: its destructor
 // ends the process with a text where that is not so, and where a race is left that was neither thrown nor listed (one of
 // memory given back, since destructors do not throw: the next call throws it).
@@ -71,6 +74,7 @@ class RecordedDevice final : public Device {
   void wait(Lane lane, const Mark& mark) override;
   bool done(const Mark& mark) override;  // where work is late, each call does some
   void join(const Mark& mark) override;
+  std::optional<double> seconds_between(const Mark& earlier, const Mark& later) override;
 
   void copy(Lane lane, std::span<std::byte> to, std::span<const std::byte> from) override;
   void fill(Lane lane, std::span<std::byte> bytes, std::byte value) override;
@@ -91,6 +95,9 @@ class RecordedDevice final : public Device {
   void enter();
   std::shared_ptr<const DeviceOperation> begin(Actor actor, std::string name, std::span<const Access> accesses);
   void execute(const DeviceOperation& operation, Work work);
+  void note_done(std::uint64_t number) { done_at_[number - 1] = ++num_done_; }
+  // How many operations were done when the lane passed it; nothing: it has not.
+  std::optional<std::uint64_t> passed_at(const Mark& mark) const;
   void check_order(const DeviceOperation& operation, const Access& access);
   std::vector<OpenedBytes::Part> parts_of(std::span<const Access> accesses) const;
   void check_named(const DeviceOperation& operation, const std::byte* unnamed);
@@ -102,6 +109,9 @@ class RecordedDevice final : public Device {
   std::array<VectorClock, kNumActors> now_;
   std::optional<LateQueue> late_;
   std::vector<VectorClock> clocks_;
+  // By operation: how many were done when it was; 0: it is not done.
+  std::vector<std::uint64_t> done_at_;
+  std::uint64_t num_done_ = 0;
   std::vector<std::string> waits_;
 
   std::optional<OpenedBytes> opened_;

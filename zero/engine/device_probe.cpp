@@ -12,7 +12,6 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kLeastBytes = std::int64_t{1} << 20;
 constexpr int kRounds = 3;
 
 // Bytes a second of what `queue` puts into kUpdate, the best of a few rounds.
@@ -48,7 +47,7 @@ DeviceRates rates_of(Device& device, const OptimizerSpec& optimizer, std::int64_
 }  // namespace
 
 DeviceRates probe_device(Device& device, const OptimizerSpec& optimizer, std::int64_t free_bytes) {
-  for (std::int64_t bytes = std::min(kMostBytes, free_bytes / 16); bytes >= kLeastBytes; bytes /= 2) {
+  for (std::int64_t bytes = std::min(kMostBytes, free_bytes / kProbeParts); bytes >= kLeastProbe; bytes /= 2) {
     try {
       return rates_of(device, optimizer, bytes);
     } catch (const ConfigError&) {  // its memory is short: others have taken some, or nobody said how much there is

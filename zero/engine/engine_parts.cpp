@@ -215,6 +215,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       state(units, placer.placement(), rule->states(), device_comm(comms.copy), ledger,
             {.disk = disk.get(),
              .link = link.get(),
+             .lanes = dynamic_cast<LaneLink*>(link.get()),
              .device = &device,
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .host_updates = host_updates(device, options),

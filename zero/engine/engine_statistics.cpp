@@ -32,14 +32,16 @@ EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Excha
 
 EngineStatistics::EngineStatistics(EngineParts& parts)
     : parts_(parts),
-      clock_(parts.state.units().size(),
-             [&parts] {
-               return monotonic_seconds() - parts.gatherer.timer().seconds() - parts.reducer.timer().seconds() -
-                      parts.updater.seconds();
-             }),
-      exchange_clock_(parts.state.units().size(), [this] { return exchange_seconds(); }),
+      times_(make_pass_times(parts.device, parts.state.units().size(),
+                             {.computed =
+                                  [&parts] {
+                                    return monotonic_seconds() - parts.gatherer.timer().seconds() -
+                                           parts.reducer.timer().seconds() - parts.updater.seconds();
+                                  },
+                              .exchanged = [this] { return exchange_seconds(); }},
+                             parts.options.timeline)),
       at_last_step_(exchanged()) {
-  parts.executor.set_clocks({&clock_, &exchange_clock_});
+  parts.executor.tell(times_.get());
 }
 
 double EngineStatistics::exchange_seconds() const {
@@ -77,6 +79,7 @@ void EngineStatistics::before_update() {
 }
 
 void EngineStatistics::step_ends() {
+  times_->step_ends();
   const Exchanged now = exchanged();
   in_step_ = now - at_last_step_ - std::exchange(untraced_, {});
   in_step_.seconds = std::max(in_step_.seconds, 0.0);
@@ -93,24 +96,32 @@ void EngineStatistics::count_tiers() {
 }
 
 StepProfile EngineStatistics::profile() const {
-  StepProfile profile = clock_.profile();
+  StepProfile profile = times_->computed();
   const Schedule& schedule = parts_.executor.replay().schedule();
   if (!schedule.entries.empty()) count_gathers(schedule, parts_.state.units().size(), profile);
   return profile;
 }
 
-// What passes exchange, they do not compute meanwhile. What is exchanged after them counts as the backward pass's.
+// While passes exchange, they do not compute. What is exchanged after them counts as the backward pass's.
 PredictedStep EngineStatistics::predicted() const {
   StepProfile profile = this->profile();
-  const double forward = std::min(exchange_clock_.profile().forward_seconds, in_step_.seconds);
+  const double all = exchanged_in_step(), forward = std::min(times_->forward_waits(), all);
   profile.forward_seconds += forward;
-  profile.backward_seconds += in_step_.seconds - forward;
+  profile.backward_seconds += all - forward;
   return parts_.placer.predicted(parts_.state.placement(), profile);
 }
 
+// The host's waits for a device are no exchange: its lanes say how long they waited, and for tiers below, too.
+double EngineStatistics::exchanged_in_step() const {
+  const std::optional<DevicePasses> passes = times_->of_device();
+  if (!passes) return in_step_.seconds;
+  if (parts_.comms.run.world() == 1) return 0;
+  return std::max(0.0, passes->waited_seconds - link_of_step_.waited_seconds - disk_of_step_.waited_seconds);
+}
+
 WorkSeconds EngineStatistics::work_seconds() const {
-  return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(), parts_.updater.seconds(),
-          parts_.waited_seconds()};
+  return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(),
+          parts_.updater.seconds() + parts_.updater.device_seconds(), parts_.waited_seconds()};
 }
 
 WorkSeconds EngineStatistics::take_work_seconds() {
@@ -157,6 +168,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   }
   report.rates = parts_.placer.rates();
   report.profile = profile();
+  report.device_passes = times_->of_device();
   report.predicted = predicted();
   add_formulas(report);
 }

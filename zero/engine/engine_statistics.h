@@ -13,7 +13,7 @@
 #include <array>
 
 #include "zero/engine/engine_parts.h"
-#include "zero/engine/pass_clock.h"
+#include "zero/engine/pass_times.h"
 #include "zero/engine/step_report.h"
 
 namespace zero {
@@ -23,6 +23,7 @@ class EngineStatistics {
   explicit EngineStatistics(EngineParts& parts);
   EngineStatistics(const EngineStatistics&) = delete;
   EngineStatistics& operator=(const EngineStatistics&) = delete;
+  ~EngineStatistics() { parts_.executor.tell(nullptr); }
 
   // What ranks exchange in `body` counts for no step.
   template <typename Body>
@@ -70,7 +71,8 @@ class EngineStatistics {
     Exchanged operator-(const Exchanged& other) const;
     Exchanged& operator+=(const Exchanged& other);
   };
-  double exchange_seconds() const;
+  double exchange_seconds() const;   // by the host's clock
+  double exchanged_in_step() const;  // between ranks, in the last step
   Exchanged exchanged() const;
   SentByCodec sent_by_codec(std::int64_t sent_bytes) const;
   void count_tiers();
@@ -81,7 +83,7 @@ class EngineStatistics {
   SecondaryReport secondary_report(const ScheduleCost& planned) const;
 
   EngineParts& parts_;
-  PassClock clock_, exchange_clock_;  // of what the passes compute, and exchange between ranks
+  const std::unique_ptr<PassTimes> times_;
   std::array<MemoryCount, kNumTiers> memory_at_update_;
   Exchanged at_last_step_, untraced_, in_step_;
   Exchanged of_open_step_, of_outer_step_;  // of the outer step that has begun, and of the last one that ended

@@ -22,6 +22,7 @@ Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer,
 void Executor::event(const Event& event) {
   if (replay_.trace().events.empty()) make_room_for_schedule();
   note(event);
+  const bool may_wait = event.kind != EventKind::kAccess || !gatherer_.ready(event.unit);
   const bool mismatched_before = replay_.mismatched();
   const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
   if (replay_.mismatched() && !mismatched_before) {
@@ -30,6 +31,7 @@ void Executor::event(const Event& event) {
   }
   if (!foreseen || leaves_something(event)) issue_on_demand(event);
   if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
+  if (may_wait && times_ != nullptr) times_->goes_on();
 }
 
 // The schedule starts from nothing gathered, as a step leaves things; an evaluation since may have left units.
@@ -38,7 +40,7 @@ void Executor::make_room_for_schedule() {
 }
 
 void Executor::note(const Event& event) {
-  for (PassClock* const clock : clocks_) clock->note(event);
+  if (times_ != nullptr) times_->comes(event);
   if (event.kind == EventKind::kAccess) {
     last_accessed_ = event.unit;
   } else if (event.kind != EventKind::kGradient || replay_.schedule().updates.delayed) {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "zero/engine/gatherer.h"
-#include "zero/engine/pass_clock.h"
+#include "zero/engine/pass_times.h"
 #include "zero/engine/reducer.h"
 #include "zero/plan/demand.h"
 #include "zero/plan/step_replay.h"
@@ -45,8 +45,8 @@ class Executor {
   const StepReplay& replay() const { return replay_; }
   // The unit of the last operator may have been released.
   void forget_access() { last_accessed_ = -1; }
-  // They are told every event of a step, before its actions are issued.
-  void set_clocks(std::vector<PassClock*> clocks) { clocks_ = std::move(clocks); }
+  // It is told every event of a step. Null: nobody is.
+  void tell(PassTimes* times) { times_ = times; }
   // Placement or budget have changed; see StepReplay.
   void placement_changed(GatherBudget budget);
   // `same_everywhere`: see StepReplay::end_step().
@@ -65,7 +65,7 @@ class Executor {
   Gatherer& gatherer_;
   const SecondaryParts& parts_;
   Reducer& reducer_;
-  std::vector<PassClock*> clocks_;
+  PassTimes* times_ = nullptr;
   StepReplay replay_;
   Demand demand_;
   std::vector<bool> announced_;  // by unit: its gradient event was seen in this backward pass

@@ -18,6 +18,7 @@ std::byte* HostTile::room(std::span<const std::byte> there) {
 std::byte* HostTile::bring(std::span<const std::byte> there) {
   std::byte* const data = room(there);
   for (const Lane earlier : {Lane::kUp, Lane::kUpdate}) follow(device_, Lane::kDown, earlier);
+  const LaneSpan timed = time(Activity::kLinkDown, std::ssize(there));
   device_.copy(Lane::kDown, {data, there.size()}, there);
   brought_ = true;
   return data;
@@ -38,6 +39,7 @@ void HostTile::send(std::span<std::byte> there) {
   ZERO_CHECK(block != held_.end(), "a part goes up that has no place on the host");
   if (!block->sent) follow(device_, Lane::kUp, Lane::kCompute);
   block->sent = true;
+  const LaneSpan timed = time(Activity::kLinkUp, std::ssize(there));
   device_.copy(Lane::kUp, there, {block->data + (there.data() - block->there.data()), there.size()});
 }
 

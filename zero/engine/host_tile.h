@@ -17,13 +17,15 @@
 #include <vector>
 
 #include "zero/memory/block_pool.h"
+#include "zero/memory/lane_link.h"
 
 namespace zero {
 
 class HostTile {
  public:
-  // `blocks`: of pinned memory, with this device. Both outlive it.
-  HostTile(Device& device, BlockPool& blocks) : device_(device), blocks_(blocks) {}
+  // `blocks`: of pinned memory, with this device. `lanes` times what crosses, as that of `unit`; null: nobody does. All outlive it.
+  HostTile(Device& device, BlockPool& blocks, LaneLink* lanes = nullptr, int unit = -1)
+      : device_(device), blocks_(blocks), lanes_(lanes), unit_(unit) {}
   HostTile(const HostTile&) = delete;
   HostTile& operator=(const HostTile&) = delete;
   ~HostTile();
@@ -40,8 +42,14 @@ class HostTile {
     std::span<const std::byte> there{};
     bool sent = false;
   };
+  LaneSpan time(Activity direction, std::int64_t bytes) const {
+    return lanes_ != nullptr ? lanes_->time(direction, unit_, bytes) : LaneSpan();
+  }
+
   Device& device_;
   BlockPool& blocks_;
+  LaneLink* lanes_;
+  int unit_;
   std::vector<Block> held_;
   bool brought_ = false;
 };

@@ -7,13 +7,15 @@
 
 #include "zero/device/host_device.h"
 #include "zero/engine/tile_stream.h"
+#include "zero/memory/lane_link.h"
 
 namespace zero {
 
 struct OffloadTiers {
   static constexpr int kDefaultDepth = 4;
-  DiskTier* disk = nullptr;  // null where the placement puts nothing there
-  Link* link = nullptr;      // null where none stands between device and host
+  DiskTier* disk = nullptr;   // null where the placement puts nothing there
+  Link* link = nullptr;       // null where none stands between device and host
+  LaneLink* lanes = nullptr;  // the same link, of a device with lanes
   Device* device = &HostDevice::instance();
   int depth = kDefaultDepth;  // tiles read ahead, and written behind; with 1 nothing is fetched ahead of its use
   bool host_updates = false;  // the host updates every tile, wherever it lies

@@ -127,11 +127,14 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   }
 }
 
-// In each run: it takes less time than to look for what an earlier one found.
+// In each run: it takes less time than to look for what an earlier one found. It takes no more memory than the states, if they have 2 MiB.
 void Placer::probe_device_rates(const EngineSeams& seams) {
   if (seams.device == nullptr || seams.device->host_readable()) return;
-  const std::int64_t free =
-      budgets_.device_is_apart() ? budgets_.free_bytes() : std::numeric_limits<std::int64_t>::max();
+  std::int64_t states = 0;
+  for (const Tier tier : kAllTiers)
+    states += state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
+  const std::int64_t most = kProbeParts * std::max(states / 2, kLeastProbe);
+  const std::int64_t free = budgets_.device_is_apart() ? std::min(budgets_.free_bytes(), most) : most;
   const DeviceRates mine = probe_device(*seams.device, model_.optimizer, free);
   const auto least = [this](std::int64_t rate) { return static_cast<double>(agreed_least(comm_, rate)); };
   model_.rates.link_up = least(mine.up);

@@ -42,7 +42,7 @@ void StateStreams::placement_changed() {
 
 double StateStreams::waited_seconds() const {
   return (tiers_.disk != nullptr ? tiers_.disk->traffic().waited_seconds : 0) +
-         (tiers_.link != nullptr ? tiers_.link->traffic().waited_seconds : 0);
+         (tiers_.link != nullptr ? tiers_.link->waited_seconds() : 0);
 }
 
 void StateStreams::finish() {
@@ -90,9 +90,21 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
     // What lies on the device may be the work of an update there.
     if (!tile->on_host && !std::exchange(updated, true)) follow(*tiers_.device, Lane::kUp, Lane::kUpdate);
     const auto bytes = static_cast<std::size_t>(tile->numel * size);
-    tiers_.device->copy(Lane::kUp, {into + tile->begin * size, bytes}, {tile->data[0], bytes});
+    copy_up(unit, {into + tile->begin * size, bytes}, {tile->data[0], bytes}, tile->on_host);
   }
   prefetches_.put_back();
+}
+
+// From a tile; on a device, one that lies on the host crosses the link.
+void StateStreams::copy_up(int unit, std::span<std::byte> to, std::span<const std::byte> from, bool crosses) {
+  if (tiers_.lanes != nullptr && crosses) tiers_.lanes->count_up(std::ssize(from));
+  const LaneSpan timed = time_crossing(Activity::kLinkUp, unit, crosses ? from.size() : 0);
+  tiers_.device->copy(Lane::kUp, to, from);
+}
+
+LaneSpan StateStreams::time_crossing(Activity direction, int unit, std::size_t bytes) const {
+  if (tiers_.lanes == nullptr || bytes == 0) return {};
+  return tiers_.lanes->time(direction, unit, static_cast<std::int64_t>(bytes));
 }
 
 void StateStreams::fetch_gradient(int unit, std::byte* into) {
@@ -100,7 +112,7 @@ void StateStreams::fetch_gradient(int unit, std::byte* into) {
   const std::int64_t size = arrays_.gradient.element_bytes(unit);
   for_each_tile(visits_, {{&arrays_.gradient, TileAccess::kBring}}, unit, [&](const Tile& tile) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);
-    tiers_.device->copy(Lane::kUp, {into + tile.begin * size, bytes}, {tile.data[0], bytes});
+    copy_up(unit, {into + tile.begin * size, bytes}, {tile.data[0], bytes}, tile.on_host);
   });
 }
 
@@ -109,6 +121,7 @@ void StateStreams::offload_gradient(int unit, const std::byte* from) {
   follow(*tiers_.device, Lane::kDown, Lane::kUp);
   for_each_tile(offloads_, {{&arrays_.gradient, TileAccess::kSend}}, unit, [&](const Tile& tile) {
     const auto bytes = static_cast<std::size_t>(tile.numel * size);
+    const LaneSpan timed = time_crossing(Activity::kLinkDown, unit, tile.on_host ? bytes : 0);
     tiers_.device->copy(Lane::kDown, {tile.data[0], bytes}, {from + tile.begin * size, bytes});
   });
 }

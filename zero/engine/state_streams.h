@@ -71,12 +71,17 @@ class StateStreams {
   void placement_changed();
 
   Device& device() const { return *tiers_.device; }
+  // Of a device with lanes; null: there is none.
+  LaneLink* lanes() const { return tiers_.lanes; }
   // Tiles under way each way; see OffloadTiers.
   int depth() const { return tiers_.depth; }
   // That this rank has waited for disk and link so far.
   double waited_seconds() const;
 
  private:
+  void copy_up(int unit, std::span<std::byte> to, std::span<const std::byte> from, bool crosses);
+  // Of a copy between host and device that is queued while the span lives. No bytes: none crosses.
+  LaneSpan time_crossing(Activity direction, int unit, std::size_t bytes) const;
   template <typename Visit>
   static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
     const StateArray& array = *arrays.front().array;

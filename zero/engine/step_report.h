@@ -64,6 +64,14 @@ struct WorkSeconds {
   double wait = 0;
 };
 
+// The passes of a step as a device with memory of its own ran them. `waited_seconds`: of both, for gathers and sums; of the rest
+// of a step in which kCompute has nothing to do, each transfer's LinkTraffic::waited_seconds is a part.
+struct DevicePasses {
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double waited_seconds = 0;
+};
+
 // The step after which states are placed once more. The first step records the trace, the second is the first to follow
 // the schedule.
 constexpr std::int64_t kProfileStep = 3;
@@ -131,10 +139,11 @@ struct EngineReport {
   std::int64_t num_parameters = 0;
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
-  std::optional<double> loss_scale;  // of the next step
-  std::int64_t delayed_steps = 0;    // of which the gradient was applied a step late
-  TierRates rates;                   // used by the prediction; zero where nothing was probed
-  StepProfile profile;               // of the last step
+  std::optional<double> loss_scale;           // of the next step
+  std::int64_t delayed_steps = 0;             // of which the gradient was applied a step late
+  TierRates rates;                            // used by the prediction; zero where nothing was probed
+  StepProfile profile;                        // of the last step
+  std::optional<DevicePasses> device_passes;  // of the last step; nothing where the host computes
   // Predicted seconds of a step with the placement of now, and with the last step's computation and exchange between
   // ranks (without waits for disk and link). Before the first step without these two.
   PredictedStep predicted;

@@ -37,6 +37,7 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
       direction_comm_(direction_comm),
       ledger_(ledger),
       timeline_(options.timeline),
+      lane_times_(state.device(), options.timeline),
       matrices_(specs.size()),
       steps_(specs.size(), 0),
       present_(specs.size(), false),
@@ -272,6 +273,16 @@ std::int64_t Updater::complete_into(int unit, std::byte* into) {
   return settled;
 }
 
+double Updater::device_seconds() {
+  lane_times_.read();
+  return lane_times_.seconds(Activity::kUpdate);
+}
+
+// As parameters of the unit's type.
+std::int64_t Updater::bytes_of(const Tile& tile) const {
+  return tile.numel * static_cast<std::int64_t>(size_of(state_.unit(tile.unit).dtype));
+}
+
 void Updater::pump() {
   TileStream& pass = state_.streams().update_pass();
   if (!pass.ready()) return;
@@ -456,13 +467,12 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
   const Unit& unit = state_.unit(tile.unit);
   const auto index = static_cast<std::size_t>(tile.unit);
   ZERO_CHECK(gradients_[index].given, "the update of {} came before its gradient", unit.name);
-  const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
-  TimedSpan span(timeline_, Activity::kUpdate, tile.unit, tile.numel * size);
+  TimedSpan span(tile.on_host ? timeline_ : nullptr, Activity::kUpdate, tile.unit, bytes_of(tile));
   const TileMemory there = memory_of(tile, gradients_[index].data, gradients_[index].dtype);
   const Shard range{state_.update_range(tile.unit).offset + tile.begin, tile.numel};
   TileMemory memory = there;
   if (tile.on_host) {
-    HostTile whole(state_.device(), host_tiles_);
+    HostTile whole(state_.device(), host_tiles_, state_.streams().lanes(), tile.unit);
     bring_whole(whole, tile, memory, queue_pass());
     for_each_span(tile, memory, range, [this](std::size_t param, const UpdateSpan& elements) {
       pass_rule_->update(elements, scalars_of(param));
@@ -473,11 +483,13 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
       together.push_back({elements, scalars_of(param, tile.on_host)});
     });
+    const LaneSpan timed = time_queued(tile.unit, bytes_of(tile));
     pass_rule_->queue(state_.device(), Lane::kUpdate, together);
   }
   if (copy_to != nullptr) {
-    const auto bytes = static_cast<std::size_t>(tile.numel * size);
-    state_.device().copy(Lane::kUpdate, {copy_to + tile.begin * size, bytes}, {memory.held, bytes});
+    const auto bytes = static_cast<std::size_t>(bytes_of(tile));
+    std::byte* const to = copy_to + tile.begin * static_cast<std::int64_t>(size_of(unit.dtype));
+    state_.device().copy(Lane::kUpdate, {to, bytes}, {memory.held, bytes});
   }
   span.end();
   queued_ = queued_ || !tile.on_host;

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "zero/base/parallel.h"
+#include "zero/device/lane_times.h"
 #include "zero/engine/device_sums.h"
 #include "zero/engine/host_tile.h"
 #include "zero/engine/options.h"
@@ -91,6 +92,8 @@ class Updater {
   double seconds() const { return seconds_; }
   // Of these, in pump_tile().
   double meanwhile_seconds() const { return meanwhile_seconds_; }
+  // For which updates and sums before them ran on a device that the host cannot read, as far as it has done them.
+  double device_seconds();
 
  private:
   class AtWork;
@@ -122,6 +125,11 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
+  // Times what is queued in kUpdate while it lives.
+  LaneSpan time_queued(int unit, std::int64_t bytes) {
+    return {lane_times_, Lane::kUpdate, Activity::kUpdate, unit, bytes};
+  }
+  std::int64_t bytes_of(const Tile& tile) const;
   // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to run another rule
   // in place of an update; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
   // parameters are from their anchors, to keep what of that was not sent, and to move both, or the anchors alone.
@@ -192,6 +200,7 @@ class Updater {
   Communicator& direction_comm_;
   Ledger& ledger_;
   Timeline* timeline_;
+  LaneTimes lane_times_;
   Slots slots_;
   std::vector<Group> groups_;          // by parameter
   std::vector<MatrixShape> matrices_;  // by parameter

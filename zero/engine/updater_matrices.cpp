@@ -26,10 +26,15 @@ void Updater::hold_matrix_memory(const EngineOptions& options) {
 void Updater::update_matrices(int unit) {
   finish();
   const double start = monotonic_seconds();
-  const TimedSpan timed(timeline_, Activity::kUpdate, unit,
-                        state_.update_range(unit).numel * static_cast<std::int64_t>(size_of(state_.unit(unit).dtype)));
   const bool there = static_cast<bool>(matrix_memory_) && !has_host_tiles(unit);
-  there ? queue_matrices(unit) : update_matrices_here(unit);
+  const std::int64_t bytes = bytes_of({.unit = unit, .numel = state_.update_range(unit).numel});
+  if (there) {
+    const LaneSpan timed = time_queued(unit, bytes);
+    queue_matrices(unit);
+  } else {
+    const TimedSpan timed(timeline_, Activity::kUpdate, unit, bytes);
+    update_matrices_here(unit);
+  }
   seconds_ += monotonic_seconds() - start;
 }
 

@@ -37,7 +37,7 @@ void Updater::pass_over(int unit, Pass pass, const Gradient& gradient, Change ch
     const TileMemory there = memory_of(*tile, gradient.data, gradient.dtype);
     const Shard of_tile{range.offset + tile->begin, tile->numel};
     TileMemory memory = there;
-    HostTile whole(state_.device(), host_tiles_);
+    HostTile whole(state_.device(), host_tiles_, state_.streams().lanes(), unit);
     bring_whole(whole, *tile, memory, pass);
     change(memory, *tile);
     for_each_span(*tile, memory, of_tile, use);

@@ -25,7 +25,7 @@ void Updater::read_shards(std::span<const int> units, Pass pass, Use use) {
     const std::int64_t first = std::max(begin, shard.offset);
     const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
     if (first >= last) continue;
-    HostTile whole(state_.device(), host_tiles_);
+    HostTile whole(state_.device(), host_tiles_, state_.streams().lanes(), tile->unit);
     if (tile->on_host) bring_whole(whole, *tile, memory, pass);
     use(*tile, memory, Shard{first, last - first});
   }
@@ -40,6 +40,7 @@ void Updater::sum_parameters(std::span<const int> units) {
   std::mutex mutex;
   read_shards(units, Pass::kSums, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
     if (!tile.on_host) {
+      const LaneSpan timed = time_queued(tile.unit, bytes_of(tile));
       for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
         rule_.queue_sums(state_.device(), Lane::kUpdate, span, scalars_of(param, tile.on_host),
                          device_sums_->at(param * num_sums, num_sums));
@@ -70,6 +71,7 @@ void Updater::update_factors(std::span<const int> units) {
     std::mutex lock;  // every span of a matrix has elements of many columns
     read_shards({&index, 1}, Pass::kFactors, [&](const Tile& tile, const TileMemory& memory, const Shard& range) {
       if (!tile.on_host) {
+        const LaneSpan timed = time_queued(tile.unit, bytes_of(tile));
         for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& span) {
           const FactorSums::Place place = sums.place_of(param);
           const std::span<SumLimbs> there = device_sums_->at(place.begin, place.count());

@@ -99,7 +99,9 @@ void ActivationOffload::come_from(Device& device) {
                       : pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
   stages_ = pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
   // Who comes before whom is said where a copy is queued.
-  link_ = std::make_unique<LaneLink>(device, LaneLink::Earlier{.up = {}, .down = {}}, timeline_);
+  auto link = std::make_unique<LaneLink>(device, LaneLink::Earlier{.up = {}, .down = {}}, timeline_);
+  lane_link_ = link.get();
+  link_ = std::move(link);
 }
 
 void ActivationOffload::share_link(const Link& link) {
@@ -234,7 +236,7 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
 void ActivationOffload::bring_by_lanes(Offloaded& offloaded, std::span<std::byte> into) {
   const std::span<std::byte> block = span_of(offloaded.block, offloaded.bytes);
   if (!on_disk()) {
-    follow(*device_, Lane::kCompute, offloaded.of_block);
+    lane_link_->compute_after(offloaded.of_block);
     device_->copy(Lane::kCompute, into, block);
     offloaded.of_block = used_in(*device_, Lane::kCompute);
     return;
@@ -243,7 +245,7 @@ void ActivationOffload::bring_by_lanes(Offloaded& offloaded, std::span<std::byte
   follow(*device_, Lane::kUp, Lane::kCompute);
   under_way_.push_back(link_->up(into, block));
   offloaded.of_block = used_in(*device_, Lane::kUp);
-  follow(*device_, Lane::kCompute, offloaded.of_block);
+  lane_link_->compute_after(offloaded.of_block);
 }
 
 void ActivationOffload::fetch_before(Handle handle) {

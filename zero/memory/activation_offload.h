@@ -44,6 +44,7 @@
 #include "zero/memory/activation_offload_values.h"
 #include "zero/memory/block_pool.h"
 #include "zero/memory/disk_places.h"
+#include "zero/memory/lane_link.h"
 #include "zero/memory/link.h"
 
 namespace zero {
@@ -119,6 +120,7 @@ class ActivationOffload {
   BlockPool stages_;                  // of a device, where blocks are the host's
   std::optional<DiskPlaces> places_;  // where the disk is used
   std::unique_ptr<Link> link_;        // null where none stands
+  LaneLink* lane_link_ = nullptr;     // the same, of a device's lanes
   std::map<Handle, Offloaded> offloaded_;
   std::deque<Handle> near_;         // those with a block, the next to lose it first
   std::deque<Transfer> under_way_;  // in lanes; kept until they are seen done, so that nobody waits for them

@@ -33,12 +33,16 @@ class Link {
   // Another way over the same link, with the same timeline: their transfers take turns. Each counts its own traffic.
   [[nodiscard]] virtual std::unique_ptr<Link> beside() const = 0;
 
-  const LinkTraffic& traffic() const { return traffic_; }
+  // So far. Of transfers in lanes: of those that the device has done.
+  virtual LinkTraffic traffic() const { return traffic_; }
+  // Seconds for which who called Transfer::wait() has waited. Of those traffic() counts the ones that nothing hid.
+  double waited_seconds() const { return waited_seconds_; }
 
  protected:
   virtual Transfer copy(Activity direction, std::span<std::byte> to, std::span<const std::byte> from, int unit) = 0;
 
   LinkTraffic traffic_;
+  double waited_seconds_ = 0;
 };
 
 }  // namespace zero

@@ -21,30 +21,29 @@ void LinkClock::sleep(double seconds) const {
 
 class PacedLink::Timed final : public Transfer::Pending {
  public:
-  Timed(double done_at, const LinkClock& clock, bool up, LinkTraffic& traffic, Timeline* timeline, int unit)
-      : done_at_(done_at), clock_(clock), up_(up), traffic_(traffic), timeline_(timeline), unit_(unit) {}
+  Timed(PacedLink& link, double done_at, bool up, int unit) : link_(link), done_at_(done_at), up_(up), unit_(unit) {}
   void finish() override {
-    const double left = done_at_ - clock_.now();
+    const double left = done_at_ - link_.clock_->now();
     if (left <= 0) return;
-    const TimedSpan waiting(timeline_, Activity::kWaitLink, unit_);
-    clock_.sleep(left);
-    traffic_.waited_seconds += left;
-    if (up_) traffic_.up_waited_seconds += left;
+    const TimedSpan waiting(link_.timeline_, Activity::kWaitLink, unit_);
+    link_.clock_->sleep(left);
+    link_.waited_seconds_ += left;
+    link_.traffic_.waited_seconds += left;
+    if (up_) link_.traffic_.up_waited_seconds += left;
   }
-  bool poll() override { return clock_.now() >= done_at_; }
+  bool poll() override { return link_.clock_->now() >= done_at_; }
 
  private:
+  PacedLink& link_;
   double done_at_;
-  const LinkClock& clock_;
   bool up_;
-  LinkTraffic& traffic_;
-  Timeline* timeline_;
   int unit_;
 };
 
 std::unique_ptr<Link> PacedLink::beside() const {
   auto other = std::make_unique<PacedLink>(*this);
   other->traffic_ = {};
+  other->waited_seconds_ = 0;
   return other;
 }
 
@@ -62,7 +61,7 @@ Transfer PacedLink::copy(Activity direction, std::span<std::byte> to, std::span<
   if (up) traffic_.up_busy_seconds += seconds;
   if (timeline_ != nullptr)
     timeline_->add({.begin = begin, .end = free_at, .bytes = bytes, .unit = unit, .activity = direction});
-  return Transfer(std::make_unique<Timed>(free_at, *clock_, up, traffic_, timeline_, unit));
+  return Transfer(std::make_unique<Timed>(*this, free_at, up, unit));
 }
 
 }  // namespace zero

@@ -61,6 +61,23 @@ std::string_view name_of(ComputationFrom from) {
   return kNames[static_cast<std::size_t>(from)];
 }
 
+// Of a report without them: zeros.
+TierRates rates_of(const nlohmann::json& report) {
+  const auto rates = report.is_object() && report.contains("rates") ? report["rates"] : nlohmann::json::object();
+  return {.link_up = number_or_zero(rates, "link_up"),
+          .link_down = number_or_zero(rates, "link_down"),
+          .disk_read = number_or_zero(rates, "disk_read"),
+          .disk_write = number_or_zero(rates, "disk_write"),
+          .disk_share = rates.is_object() && rates.contains("disk_share") ? number_or_zero(rates, "disk_share") : 1,
+          .update_numel = number_or_zero(rates, "host_updates"),
+          .device_update_numel = number_or_zero(rates, "device_updates")};
+}
+
+bool ran_on_gpu(const nlohmann::json& report) {
+  return report.is_object() && report.contains("device") && report["device"].is_string() &&
+         report["device"].get<std::string>().starts_with("cuda");
+}
+
 Computation computation_of_run(const std::string& run, std::size_t num_units, double tokens_per_rank) {
   if (std::error_code unknown; !std::filesystem::is_directory(run, unknown))
     throw ConfigError(kKey, run, "no such folder", "name the folder of a run that ended");
@@ -80,6 +97,9 @@ Computation computation_of_run(const std::string& run, std::size_t num_units, do
                    .used_at = shares_of(profile, path, "used_at", num_units),
                    .gradient_at = shares_of(profile, path, "gradient_at", num_units)},
           .update_seconds = seconds_of(profile, path, "update_seconds"),
+          .states_on_device = !profile.contains("states_on_device") || profile["states_on_device"] != false,
+          .on_gpu = ran_on_gpu(json),
+          .rates = rates_of(json),
           .world = static_cast<int>(world),
           .scale = scale};
 }

@@ -23,15 +23,18 @@ std::string_view name_of(ComputationFrom from);  // "nowhere", "run", "estimate"
 struct Computation {
   ComputationFrom from = ComputationFrom::kNowhere;
   StepProfile step;
-  double update_seconds = 0;    // of a run: the arithmetic of its update
-  int world = 0;                // of a run
-  double scale = 1;             // of a run: its seconds are multiplied, for other samples a rank
-  double flops = 0;             // of an estimate: of a rank's step, with what is computed again
-  double flops_per_second = 0;  // of an estimate
-  double crowd = 1;             // of an estimate: ranks that share a core; each takes that many times as long
+  double update_seconds = 0;     // of a run: the arithmetic of its update
+  bool states_on_device = true;  // of a run: so all of that was done where the model computes
+  bool on_gpu = false;           // of a run
+  TierRates rates;               // of a run that probed them; zeros: it did not
+  int world = 0;                 // of a run
+  double scale = 1;              // of a run: its seconds are multiplied, for other samples a rank
+  double flops = 0;              // of an estimate: of a rank's step, with what is computed again
+  double flops_per_second = 0;   // of an estimate
+  double crowd = 1;              // of an estimate: ranks that share a core; each takes that many times as long
 };
 
-// `run`: the folder of a run that ended, with everything on the device. Where its ranks took another number of tokens
+// `run`: the folder of a run that ended, on a CPU with everything on the device. Where its ranks took another number of tokens
 // (or samples) a step than `tokens_per_rank`, their seconds are scaled. Throws ConfigError under "--profile": no
 // report, or one of another model.
 Computation computation_of_run(const std::string& run, std::size_t num_units, double tokens_per_rank);

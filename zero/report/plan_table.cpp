@@ -292,7 +292,7 @@ std::string computation_text(const Computation& computation, int world) {
       break;
     case ComputationFrom::kRun:
       return fmt::format(
-          "computation as the run of --profile had it{}{}",
+          "computation{} as the run of --profile had it{}{}", computation.on_gpu ? " and rates of the GPU" : "",
           computation.world == world || computation.world == 0 ? "" : " on " + format_count(computation.world, "rank"),
           std::abs(computation.scale - 1) < 1e-3
               ? ""

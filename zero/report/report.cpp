@@ -212,8 +212,8 @@ Json results_json(const RunReport& r) {
   Json json{{"system", "zero.cpp"},    {"version", ZERO_VERSION},
             {"model", r.model},        {"num_parameters", r.engine.num_parameters},
             {"world", r.engine.world}, {"stage", r.engine.stage},
-            {"dtype", r.dtype},        {"steps", r.steps},
-            {"losses", r.losses}};
+            {"dtype", r.dtype},        {"device", r.device},
+            {"steps", r.steps},        {"losses", r.losses}};
   for (const float loss : r.losses) json["loss_bits"].push_back(float_bits(loss));
   json["grad_norms"] = r.grad_norms;
   json["val_loss"] = r.has_validation ? Json(r.val_loss) : Json();
@@ -276,6 +276,17 @@ void add_activations(Json& json, const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.waited_seconds; });
 }
 
+// Of a rank: bytes and elements a second. 0: there is no such way, or it was not probed.
+Json rates_json(const TierRates& rates) {
+  return {{"link_up", rates.link_up},
+          {"link_down", rates.link_down},
+          {"disk_read", rates.disk_read},
+          {"disk_write", rates.disk_write},
+          {"disk_share", rates.disk_share},
+          {"host_updates", rates.update_numel},
+          {"device_updates", rates.device_update_numel}};
+}
+
 // Between ranks, and what the formulas say.
 void add_exchange(Json& json, const RunReport& r) {
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
@@ -297,9 +308,11 @@ std::string to_json(const RunReport& r) {
   if (uses_lower_tiers(r)) add_lower_tiers(json, r);
   if (!r.activations_on.empty()) add_activations(json, r);
   add_exchange(json, r);
-  json["profile"] = {{"forward_seconds", r.profile.forward}, {"backward_seconds", r.profile.backward},
-                     {"update_seconds", r.profile.update},   {"exposed_seconds", r.profile.exposed},
-                     {"used_at", r.engine.profile.used_at},  {"gradient_at", r.engine.profile.gradient_at}};
+  json["profile"] = {{"forward_seconds", r.profile.forward},  {"backward_seconds", r.profile.backward},
+                     {"update_seconds", r.profile.update},    {"exposed_seconds", r.profile.exposed},
+                     {"used_at", r.engine.profile.used_at},   {"gradient_at", r.engine.profile.gradient_at},
+                     {"states_on_device", r.states_on_device}};
+  if (r.engine.rates.update_numel > 0) json["rates"] = rates_json(r.engine.rates);
   json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
   json["skipped_steps"] = r.engine.skipped_steps;
   if (r.engine.loss_scale) json["loss_scale"] = *r.engine.loss_scale;

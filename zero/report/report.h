@@ -72,6 +72,8 @@ struct RunReport {
   ServedReport served;               // of a run with servers; `ranks` and `engine` are theirs
   std::vector<std::int64_t> shares;  // samples that each rank took in a micro-batch of the last step
   int threads = 1;
+  std::string device = "cpu";    // where the model computed: "cuda:0"
+  bool states_on_device = true;  // all of them, of rank 0
   std::vector<RankReport> ranks;
   RunOrigin origin;
 };

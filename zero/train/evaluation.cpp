@@ -27,6 +27,11 @@ class EvaluationMode {
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
                           Communicator& comm) {
+  return evaluate_unless({}, task, data, grid, batches, comm).value();
+}
+
+std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
+                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
@@ -37,6 +42,7 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
   bool has_classes = false;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
+    if (stop && stop()) return std::nullopt;
     const auto counted = static_cast<double>(all.fill(i, batch));
     // Every rank runs the model, also where nothing counts: its units are gathered by all.
     const Task::Score score = task.score(batch);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -37,5 +38,9 @@ std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, st
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
                           Communicator& comm);
+// `stop` is asked before each batch: Collective, with the same answer on every rank. Where it says true the rest is left out, and
+// there is no result.
+std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
+                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm);
 
 }  // namespace zero

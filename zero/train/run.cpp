@@ -83,6 +83,7 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const Tr
     : job(with),
       world(ranks),
       seams(in_place),
+      stop(output.stop),
       servers(open_servers(job, world)),
       device(seams.open_device ? seams.open_device(job.device) : open_device(job.device)),
       folder(job.run_dir),
@@ -139,36 +140,44 @@ void Run::save_in_memory() {
   checkpoints.save_in_memory(*engine, state_to_save(), job.config_text);
 }
 
-EvaluationResult Run::evaluate(std::int64_t step, std::int64_t batches) {
-  if (!corpus.validation) return {};
+std::optional<EvaluationResult> Run::evaluate(std::int64_t step, std::int64_t batches) {
+  if (!corpus.validation) return EvaluationResult{};
   if (job.attach.local) {
     const AveragedScope shared = engine->averaged();
     return evaluate_weights(step, batches, /*averaged=*/false);
   }
-  const EvaluationResult found = evaluate_weights(step, batches, /*averaged=*/false);
-  if (job.attach.ema > 0) {
-    const AveragedScope averages = engine->averaged();
-    evaluate_weights(step, batches, /*averaged=*/true);
-  }
-  return found;
+  const std::optional<EvaluationResult> found = evaluate_weights(step, batches, /*averaged=*/false);
+  if (!found || job.attach.ema == 0) return found;
+  const AveragedScope averages = engine->averaged();
+  return evaluate_weights(step, batches, /*averaged=*/true) ? found : std::nullopt;
 }
 
-EvaluationResult Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {
+std::optional<EvaluationResult> Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {
   const TimedSpan span(timeline.recorder(), Activity::kEvaluate);
   const double begin = monotonic_seconds();
-  const EvaluationResult found = zero::evaluate(*task, *corpus.validation, shares.grid(), batches, comm());
+  int signal = 0;
+  const auto must_stop = [&] {
+    const int mine = stop == nullptr ? 0 : stop->pending();
+    signal = static_cast<int>(-all_reduce_min(comm(), -mine));
+    return signal != 0;
+  };
+  const auto found = evaluate_unless(must_stop, *task, *corpus.validation, shares.grid(), batches, comm());
+  if (!found) {
+    say(fmt::format("signal {}: the evaluation after step {} is left out", signal, step));
+    return std::nullopt;
+  }
   const double seconds = monotonic_seconds() - begin;
   log.add(EvaluationMetrics{.step = step,
-                            .val_loss = found.loss,
-                            .accuracy = found.accuracy,
-                            .perplexity = found.perplexity,
+                            .val_loss = found->loss,
+                            .accuracy = found->accuracy,
+                            .perplexity = found->perplexity,
                             .averaged = averaged,
                             .seconds = seconds});
   const char* const of = averaged ? "_ema" : "";
   std::string beside;
-  if (found.accuracy) beside = fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found.accuracy);
-  if (found.perplexity) beside = fmt::format("  val_perplexity{} {:.3f}", of, *found.perplexity);
-  say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, job.train.steps, of, found.loss, beside,
+  if (found->accuracy) beside = fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found->accuracy);
+  if (found->perplexity) beside = fmt::format("  val_perplexity{} {:.3f}", of, *found->perplexity);
+  say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, job.train.steps, of, found->loss, beside,
                   batches == 0 ? "  (the whole validation split)" : ""));
   return found;
 }

@@ -55,10 +55,10 @@ struct Run {
   // have been exchanged (RunLog).
   void save();
   void save_in_memory();
-  // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. `batches` of each
-  // rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
+  // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. Nothing where a signal to
+  // stop has come to a rank meanwhile: then the rest is left out. `batches` of each rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
   // weights that they share are evaluated.
-  EvaluationResult evaluate(std::int64_t step, std::int64_t batches);
+  std::optional<EvaluationResult> evaluate(std::int64_t step, std::int64_t batches);
   // Of the data, for checkpoints (zero/data/data_mark.h).
   const std::string& data_mark() const { return mark_; }
 
@@ -70,6 +70,7 @@ struct Run {
   const TrainJob& job;
   World& world;
   const TrainSeams seams;
+  const StopSignal* const stop;                 // null: nobody asks for signals
   const std::unique_ptr<Communicator> servers;  // null where there are none
   const std::unique_ptr<Device> device;         // where units lie, and the model computes
   RunFolder folder;
@@ -90,7 +91,7 @@ struct Run {
  private:
   const RunState& state_to_save();
   const std::string mark_;  // of the corpus
-  EvaluationResult evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged);
+  std::optional<EvaluationResult> evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged);
 };
 
 }  // namespace zero

@@ -14,6 +14,7 @@
 #include "zero/models/generate.h"
 #include "zero/torch/torch_device.h"
 #include "zero/train/evaluation.h"
+#include "zero/train/limits.h"
 #include "zero/train/shown_predictions.h"
 
 namespace zero {
@@ -48,14 +49,18 @@ RunReport RunEnd::write_all() {
     run_.engine->merge_copies();
     run_.meter.merged(run_.engine->report().outer);
   }
-  report.has_validation = run_.corpus.validation != nullptr;
-  const EvaluationResult found = run_.evaluate(run_.job.train.steps, 0);
-  report.val_loss = found.loss;
-  report.val_accuracy = found.accuracy;
-  report.val_perplexity = found.perplexity;
+  const std::optional<EvaluationResult> found = run_.evaluate(run_.job.train.steps, 0);
+  report.has_validation = found && run_.corpus.validation != nullptr;
+  if (found) {
+    report.val_loss = found->loss;
+    report.val_accuracy = found->accuracy;
+    report.val_perplexity = found->perplexity;
+  }
   run_.learn_activations();
-  write_sample();
-  write_predictions();
+  if (found) {  // else somebody waits for the end
+    write_sample();
+    write_predictions();
+  }
   report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
@@ -125,6 +130,8 @@ void RunEnd::fill(RunReport& report) {
     report.engine.sent_formula_bytes = 0;
   }
   report.threads = job.attach.threads;
+  report.device = run_.device->host_readable() ? "cpu" : run_.device->name();
+  report.states_on_device = !off_device(report.engine);
   report.origin = origin_of_process(job.config_text, TORCH_VERSION);
 }
 

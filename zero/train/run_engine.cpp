@@ -14,12 +14,13 @@
 namespace zero {
 namespace {
 
-// What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected.
-EngineSeams known_before(const TrainJob& job, const std::string& machine) {
+// What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected. What a
+// GPU and its link manage, for plans that name the run (`zero plan --profile`).
+EngineSeams known_before(const TrainJob& job, const Device& device, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
   EngineSeams known{.activation_bytes = job.host_activation_bytes,
                     .device_activation_bytes = job.device_activation_bytes,
-                    .probes = !offload.disk.empty() || !offload.fractions.on_device()};
+                    .probes = !offload.disk.empty() || !offload.fractions.on_device() || !device.host_readable()};
   if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   known.rates.link_up = known.rates.link_down = offload.link_bytes_per_second;
   return known;
@@ -56,7 +57,7 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   AttachOptions options = job.attach;
   const std::string machine =
       machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
-  EngineSeams known = known_before(job, machine);
+  EngineSeams known = known_before(job, *run.device, machine);
   known.device = run.device.get();
   known.ranks_on_device = job.ranks_on_device;
   known.free_device_bytes = run.seams.free_device_bytes;

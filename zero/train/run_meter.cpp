@@ -38,6 +38,10 @@ void RunMeter::begin(const EngineReport& engine, std::int64_t steps_to_come, boo
 void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   engine_ = engine;
   activation_offload_.end_step();
+  if (engine.device_passes) {  // the host's times are those in which it queued the passes
+    metrics.forward = engine.device_passes->forward_seconds;
+    metrics.backward = engine.device_passes->backward_seconds;
+  }
   metrics.memory = engine.memory;
   metrics.host_bytes = engine.host_memory.total();
   metrics.disk_bytes = engine.disk_memory.total();

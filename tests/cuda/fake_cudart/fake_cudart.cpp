@@ -15,6 +15,15 @@
 namespace {
 
 zero::FakeCuda state;
+
+struct FakeEvent {
+  bool timed = false;
+  int recorded = 0;  // the number of the record, among those of all events
+};
+FakeEvent& fake(cudaEvent_t event) {
+  return *reinterpret_cast<FakeEvent*>(event);
+}
+
 cudaError_t last_error = cudaSuccess;
 // Names of kernels by the address of what stands for them on the host.
 std::map<const void*, std::string>& kernel_names() {
@@ -146,20 +155,20 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   FAKE_RESULT();
-  *event = reinterpret_cast<cudaEvent_t>(std::malloc(1));
+  *event = reinterpret_cast<cudaEvent_t>(new FakeEvent{.timed = (flags & cudaEventDisableTiming) == 0});
   ++state.num_events;
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  std::free(event);
+  delete &fake(event);
   --state.num_events;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   FAKE_RESULT();
-  ++state.num_records;
+  fake(event).recorded = ++state.num_records;
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t) {
@@ -168,6 +177,12 @@ cudaError_t cudaEventQuery(cudaEvent_t) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
   FAKE_RESULT();
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t earlier, cudaEvent_t later) {
+  FAKE_RESULT();
+  if (!fake(earlier).timed || !fake(later).timed) return last_error = cudaErrorInvalidResourceHandle;
+  *milliseconds = static_cast<float>(fake(later).recorded - fake(earlier).recorded);
   return cudaSuccess;
 }
 

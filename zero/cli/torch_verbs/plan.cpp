@@ -263,15 +263,29 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int ran
   return rates;
 }
 
+// A run on a CPU does not know a GPU's times, nor the other way round.
+void require_profile_of(bool gpu, const Computation& run, const std::string& path) {
+  if (run.on_gpu == gpu && (!gpu || run.rates.device_update_numel > 0)) return;
+  throw ConfigError("--profile", path,
+                    run.on_gpu != gpu ? fmt::format("is of a run on a {}, and the plan is for a {}",
+                                                    run.on_gpu ? "GPU" : "CPU", gpu ? "GPU" : "CPU")
+                                      : "has no rates of its GPU (an update rule of one's own is the host's)",
+                    gpu ? "name the folder of a run on a GPU of this kind, with an update rule that runs there"
+                        : "name the folder of a run with run.device = cpu, or plan with --run.device cuda");
+}
+
 // Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
   const double busy = static_cast<double>(plan.machine->ranks) * threads;  // cores, if each thread had one
   const TrainConfig& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
-  if (!request.profile.empty())
-    return computation_of_run(request.profile, plan.units.size(),
-                              samples * static_cast<double>(task.tokens_per_sample()));
+  if (!request.profile.empty()) {
+    Computation run =
+        computation_of_run(request.profile, plan.units.size(), samples * static_cast<double>(task.tokens_per_sample()));
+    require_profile_of(plan.machine->ranks_on_gpu > 0, run, request.profile);
+    return run;
+  }
   at::set_num_threads(threads);
   double flops_per_second = 0;  // the best of a few probes: others may use these cores for a moment
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
@@ -311,6 +325,19 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   return numel / (numel / update_numel + crowd * seconds);
 }
 
+// As the run of --profile did it, where one is named; on a GPU with rates that the run probed there.
+void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
+  const Computation& run = plan.computation;
+  const bool of_run = run.update_seconds > 0 && run.world == plan.world;
+  const double as_the_run = of_run ? static_cast<double>(updated_numel(plan)) / run.update_seconds : 0;
+  if (run.on_gpu) {
+    rates = run.rates;
+    if (of_run && run.states_on_device) rates.device_update_numel = as_the_run;
+  } else {
+    rates.update_numel = of_run ? as_the_run : with_matrices(rates.update_numel, plan, threads);
+  }
+}
+
 // Why the rate of a disk on which states lie is not known; empty: it is.
 std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
@@ -348,10 +375,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
                     .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
-  if (plan.computation.update_seconds > 0 && plan.computation.world == plan.world)
-    known.rates.update_numel = static_cast<double>(updated_numel(plan)) / plan.computation.update_seconds;
-  else
-    known.rates.update_numel = with_matrices(known.rates.update_numel, plan, threads);
+  take_update_rate(plan, known.rates, threads);
   if (ran) known.profile = plan.computation.step;
   tell_device(plan, known);
   const TierRates rates = known.rates;
@@ -368,7 +392,7 @@ double passes_here(const TrainingPlan& plan, const PlanRequest& request, const T
 
 // A step's computation on a rank of the cluster: by its own flops, else as on this machine.
 double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
-  if (cluster.flops == 0 && plan.machine->ranks_on_gpu > 0)
+  if (cluster.flops == 0 && plan.machine->ranks_on_gpu > 0 && !plan.predicted)
     throw ConfigError("cluster.flops", "",
                       "the file does not say it, and what this machine computes a second is its CPU's",
                       "write the GPU's, in products of matrices of the run's type: for example flops = 4e14");
@@ -378,20 +402,14 @@ double computation_on(const Cluster& cluster, const TrainingPlan& plan, const Pl
   return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
 }
 
-void refuse_profile_of_gpu(const std::string& profile) {
-  if (profile.empty()) return;
-  throw ConfigError("--profile", profile,
-                    "a run times its passes by the host's clock, and on a GPU the host runs ahead of them",
-                    "leave it out; a file with the GPU's flops (--cluster) gives the time of a step's matrix products");
-}
-
-// The rates of this machine are its CPU's.
+// The rates of this machine are its CPU's; a run on a GPU has probed those of its own.
 void leave_out_time(TrainingPlan& plan) {
+  if (plan.computation.from == ComputationFrom::kRun) return;
   plan.predicted.reset();
   plan.why_not_predicted =
-      "not known: what a GPU manages a second is not probed here. A file with flops (--cluster; for one GPU with hosts "
-      "= 1 "
-      "and ranks = 1) gives the time of its matrix products";
+      "not known: what a GPU manages a second is not probed here. --profile RUN has it from a run on such a GPU. A "
+      "file "
+      "with flops (--cluster; for one GPU with hosts = 1 and ranks = 1) gives the time of its matrix products";
 }
 
 int print_plan(const PlanRequest& request) {
@@ -408,7 +426,6 @@ int print_plan(const PlanRequest& request) {
   plan.options.local_world = plan.machine->ranks;
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
   plan.linked = on_gpu && config.comm.transport == "nccl";
-  if (on_gpu) refuse_profile_of_gpu(request.profile);
   const Trace trace = may_leave_device(plan) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};
   if (plan.workers == 0) place_and_predict(plan, request, *task, trace);
   if (on_gpu) leave_out_time(plan);
