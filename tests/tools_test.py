@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests. Those of
-check_layers.py are in layers_test.py, those of house.py in house_test.py."""
+check_layers.py are in layers_test.py, those of house.py in house_test.py, those of gpu_check.sh and bundle.sh in gpu_scripts_test.py."""
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 import build_times  # noqa: E402
 import check_links  # noqa: E402
 import check_sizes  # noqa: E402
-import gpu_tables  # noqa: E402
 
 
 class TreeTest(unittest.TestCase):
@@ -435,135 +433,6 @@ class Scripts(MachineTest):
     def test_every_script_parses(self):
         for script in [*ROOT.glob("*.sh"), *ROOT.glob("tools/*.sh"), ROOT / ".ci/run"]:
             self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0, script)
-
-
-class GpuCheck(unittest.TestCase):
-    """tools/gpu_check.sh in a folder like that of a bundle, whose command only says what it is told to."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        for name in ["bin", "lib", "tests"]:
-            (self.root / name).mkdir()
-        shutil.copy(ROOT / "tools/gpu_check.sh", self.root)
-        (self.root / "gpu_plain.py").write_text("""print('{"compute": {"step_ms": 3}}')\n""")
-
-    def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0", **environment):
-        doctor = json.dumps({"checks": [{"check": "GPU", "status": "OK", "found": gpu, "remedy": ""}]})
-        self.write("bin/zero", f"""case $1 in
-  doctor) echo '{doctor}' ;;
-  bench) echo '{{"update_best_s": 1}}' ;;
-  train) while [ $# -gt 0 ]; do [ "$1" = --run.dir ] && dir=$2; shift; done
-         mkdir -p $dir; echo '{{"losses": [2.5, 2.4], "step_seconds": [1, 1, 1]}}' > $dir/report.json; {train} ;;
-esac""")
-        ran = subprocess.run([self.root / "gpu_check.sh", str(batch), self.root / "out.json"], cwd=self.root,
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, **environment})
-        return ran, json.loads((self.root / "out.json").read_text())
-
-    def write(self, name, body):
-        (self.root / name).write_text("#!/bin/bash\n" + body + "\n")
-        (self.root / name).chmod(0o755)
-
-    def test_without_a_gpu_it_says_why_writes_that_and_ends_with_2(self):
-        for batch in (1, 2, 3):
-            ran, document = self.check(batch, gpu="none: there is no driver of NVIDIA")
-            self.assertEqual((ran.returncode, ran.stdout), (2, "no GPU here: none: there is no driver of NVIDIA\n"))
-            self.assertEqual(document["skipped"], "no GPU here: none: there is no driver of NVIDIA")
-            self.assertEqual((document["batch"], document["gpu"], document["checks"]), (batch, None, []))
-
-    def test_a_batch_that_does_not_exist_is_an_error_with_the_help(self):
-        ran = subprocess.run([self.root / "gpu_check.sh", "4"], capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 2)
-        self.assertIn("gpu_check.sh 3", ran.stdout)
-
-    def test_each_check_has_its_outcome_and_its_figures(self):
-        ran, document = self.check(2)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        checks = {check["check"]: check for check in document["checks"]}
-        self.assertEqual({check["status"] for check in checks.values()}, {"passed"})
-        self.assertEqual(checks["update_adamw_figures"]["figures"], {"update_best_s": 1})
-        self.assertEqual(checks["speed"]["figures"]["gpt_1b5"]["step_seconds_median"], 1)
-        self.assertEqual(checks["plain_1b5_figures"]["figures"], {"compute": {"step_ms": 3}})
-        tables = gpu_tables.tables_of([document])
-        self.assertIn("Batch 2: cuda:0 Fake GPU; driver for CUDA 13.0", tables)
-        self.assertIn("| 1.56 billion, batch 8, bf16, activation checkpoints | 1000 | – | 3 |", tables)
-        self.assertIn("| gpt_124m | ", tables)
-        self.assertNotIn("update_adamw_figures", tables)
-
-    def test_a_check_that_fails_has_its_reason_and_the_batch_ends_with_1(self):
-        ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
-        self.assertEqual(ran.returncode, 1)
-        failed = [check for check in document["checks"] if check["status"] == "failed"]
-        self.assertEqual(len(failed), 5)
-        self.assertIn("cuda:0 is full", failed[0]["reason"])
-        figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
-        self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
-
-    def test_a_program_that_passed_over_all_its_tests_is_skipped_with_its_reason(self):
-        self.write("tests/zero_cuda_test", "exit 0")
-        self.write("tests/zero_engine_test", "printf 'a_test.cpp:7: Skipped\\nno GPU for this\\n[  PASSED  ] 0 tests.\\n[  SKIPPED ] 1 test\\n'")
-        ran, document = self.check(1)
-        engines = [check for check in document["checks"] if check["status"] == "skipped" and check["reason"] == "no GPU for this"]
-        self.assertTrue(engines, document["checks"])
-
-    def test_what_does_not_fit_into_the_time_of_the_batch_is_skipped_with_that_reason(self):
-        ran, document = self.check(2, ZERO_CHECK_TOTAL="4")  # less than the five seconds that a check needs
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        skipped = {check["check"]: check["reason"] for check in document["checks"] if check["status"] == "skipped"}
-        self.assertEqual(skipped["gpt_1b5"], "the 4 s of the batch are over")
-
-    def test_a_batch_that_is_stopped_has_written_what_it_knew(self):
-        ran, document = self.check(2, train="kill -KILL $(ps -o ppid= -p $PPID)")  # the script, above its timeout
-        self.assertEqual(ran.returncode, -9)
-        self.assertIn("update_sgd_figures", [check["check"] for check in document["checks"]])
-
-    def test_losses_that_differ_between_stages_are_a_failure(self):
-        self.write("tests/zero_cuda_test", "exit 0")
-        self.write("tests/zero_engine_test", "exit 0")
-        agree = next(c for c in self.check(1)[1]["checks"] if c["check"] == "losses_agree")
-        self.assertEqual(agree["status"], "passed", agree)
-        other = """case $dir in *stage0*) sed -i s/2.4/2.3/ $dir/report.json ;; esac"""
-        ran, document = self.check(1, train=other)
-        agree = next(c for c in document["checks"] if c["check"] == "losses_agree")
-        self.assertEqual((ran.returncode, agree["status"], agree["reason"]), (1, "failed", "stages 0 and 3 differ in bits"))
-
-
-class GpuTables(unittest.TestCase):
-    def test_figures_of_all_batches_are_cells(self):
-        def check(name, figures):
-            return {"check": name, "status": "passed", "seconds": 1.0, "reason": "", "figures": figures}
-
-        copied = {"bytes": 4e9, "median_s": 0.5, "ratio_median": 0.987}
-        sizes = [{"bytes": 1 << 20, "gather": {"ratio_median": 0.5}, "sum": {"ratio_median": 0.25}}]
-        muon = {"rows": 768, "columns": 3072, "zero_median_s": 0.0021, "zero_flops_per_second": 1.4e13, "ratio_flops_per_second": 0.75, "ratio_seconds": 0.9}
-        speed = [check("update_lion_figures", {"ratio_median": 0.994}), check("muon_768_figures", muon)]
-        offload = [check("offload", {"moments_on_host": {"step_seconds_median": 0.172}}),
-                   check("plain_offload_figures", {"offload": {"step_ms": 399.4}, "compute": {"step_ms": 67}}),
-                   check("copies_figures", {"copies": {"up": copied}, "step_on_disk": copied}),
-                   check("collectives_figures", {"transports": [{"transport": "shared_memory", "sizes": sizes}]})]
-        about = {"gpu": "a GPU", "time": "now", "built": {"commit": "abc"}}
-        tables = gpu_tables.tables_of([{"batch": 2, **about, "checks": speed}, {"batch": 3, **about, "checks": offload}])
-        for cell in ["| lion | 0.99 |", "| 768 x 3072 | 2.10 | 14.0 | 0.75 | 0.90 |", "| the same, all of them on the host | 172 | 399 | – |", "| up | 8.0 | 0.99 |",
-                     "| step on disk | 500 ms | 0.99 |", "| shared_memory, 1 MiB | 0.50 | 0.25 |", "Batch 3: a GPU, now, commit abc"]:
-            self.assertIn(cell, tables)
-
-    def test_a_file_that_is_none_is_named(self):
-        ran = subprocess.run([ROOT / "tools/gpu_tables.py", "/nowhere.json"], capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 1)
-        self.assertIn("gpu_tables.py: /nowhere.json: ", ran.stderr)
-
-
-class Bundle(unittest.TestCase):
-    def test_a_build_that_is_not_there_is_refused_with_how_to_make_it(self):
-        ran = subprocess.run([ROOT / "tools/bundle.sh", "-o", "/nowhere/bundle.tar.gz", "/nowhere"], capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 2)
-        self.assertIn("--target zero_executable", ran.stderr)
-
-    def test_help_says_what_is_in_it(self):
-        ran = subprocess.run([ROOT / "tools/bundle.sh", "--help"], capture_output=True, text=True)
-        self.assertEqual(ran.returncode, 0)
-        self.assertIn("bin/zero, lib/", ran.stdout)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@
 #   tools/bundle.sh [-o FILE.tar.gz] [BUILD] [CUDA_BUILD]     # default: build/bundle.tar.gz of build/release and build/cuda
 #   tar xf bundle.tar.gz && cd zero-bundle && ./gpu_check.sh 1
 #
-# In it: bin/zero, lib/ (ours, the plug-in for GPUs, and what they link), tests/, gpu_check.sh, and BUILT, which says of which
-# commit and for which libtorch it is. Not in it: libc, libstdc++, libgcc, libgomp and libtorch, which that machine has.
-# Everything is stripped. An archive of 64 MiB or more is refused.
+# In it: bin/zero, lib/ (ours, the plug-in for GPUs, and what they link), tests/, gpu_check.sh with its scripts, and BUILT, which says
+# of which commit and for which libtorch it is. Not in it: libc, libstdc++, libgcc, libgomp and libtorch, which that machine has.
+# Everything is stripped. An archive of 64 MiB or more is refused (ZERO_BUNDLE_MIB=N: of N).
 #
 # Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test zero_parity_test
 #              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test   (test.sh, stage cuda)
@@ -25,7 +25,7 @@ if [ "${1:-}" = -o ]; then
   shift 2
 fi
 build=${1:-build/release} cuda=${2:-build/cuda}
-limit=$((64 << 20))
+limit=${ZERO_BUNDLE_MIB:-64}
 refuse() { echo "bundle.sh: $*" >&2; exit 2; }
 
 find_one() {  # NAME FOLDER...: the first that is there
@@ -71,15 +71,15 @@ done
 
 # What they link, but for what every machine with Python and torch has, and the driver's.
 elsewhere='^(ld-linux|libc\.so|libm\.so|libdl|libpthread|librt|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp|libtorch|libc10|libcu|libnv|libnccl|libzero|linux-vdso)'
-needs() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u; }
-needs "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* | grep -Ev "$elsewhere" | while read -r name path; do
+needs() { { ldd "$@" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u; }
+needs "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* | { grep -Ev "$elsewhere" || true; } | while read -r name path; do
   cp -L "$path" "$bundle/lib/$name"
 done
 # The CUDA runtime comes with torch; without it the plug-in names it itself.
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* 2>/dev/null || true
 
-cp tools/gpu_check.sh benchmarks/gpu_plain.py "$bundle/"
-torch=$(sed -n 's/^ZERO_TORCH:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null | head -1)
+cp tools/gpu_check.sh benchmarks/gpu_plain.py benchmarks/gpu_largest.py "$bundle/"
+torch=$(sed -n 's/^ZERO_TORCH:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null | head -1) || true
 version() { sed -n "s/^$1.*= '\(.*\)'/\1/p" "$torch/version.py" 2>/dev/null | head -1; }
 cat > "$bundle/BUILT" <<BUILT
 commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -92,5 +92,5 @@ mkdir -p "$(dirname "$out")"
 tar -C "$work" -czf "$out" zero-bundle
 size=$(stat -c %s "$out")
 unpacked=$(du -sb "$bundle" | cut -f1)
-[ "$size" -lt $limit ] || { rm -f "$out"; refuse "the archive would have $((size >> 20)) MiB, and 64 is the limit"; }
+[ "$size" -lt $((limit << 20)) ] || { rm -f "$out"; refuse "the archive would have $((size >> 20)) MiB, and $limit is the limit"; }
 echo "$out: $(awk "BEGIN {printf \"%.1f\", $size / 1048576}") MiB ($((unpacked >> 20)) unpacked), $(find "$bundle" -type f | wc -l) files, for torch $(version __version__)"

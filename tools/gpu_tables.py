@@ -9,11 +9,17 @@ import json
 import sys
 from pathlib import Path
 
-RUNS = {  # of a batch's figures: what the model is, and the check with PyTorch's figures beside it
+RUNS = {  # check: what the model is, and the check with PyTorch's figures beside it
     "gpt_124m": ("124 million parameters, batch 16, bf16", "plain_124m"),
     "gpt_124m_tf32": ("the same in fp32 with tf32 products", ""),
     "gpt_124m_muon": ("124 million, batch 16, bf16, Muon", ""),
     "gpt_1b5": ("1.56 billion, batch 8, bf16, activation checkpoints", "plain_1b5"),
+    "b3_resident": ("2.99 billion, batch 16, bf16, activation checkpoints, all on the GPU", "plain_3b"),
+    "b3_half_16k": ("the same, half of the moments and master weights on the host", ""),
+    "b3_half_4k": ("the same with batch 4", ""),
+    "b3_half_64k": ("the same with batch 64", ""),
+    "b7_capped": ("6.65 billion, batch 16, bf16, activation checkpoints, in 30 GiB of the GPU", ""),
+    "largest": ("the largest (see below), batch 4, bf16, activation checkpoints", ""),
     "resident": ("304 million, batch 8, bf16, activation checkpoints, all on the GPU", "plain_offload"),
     "half_on_host": ("the same, half of the moments and master weights on the host", ""),
     "moments_on_host": ("the same, all of them on the host", "plain_offload/offload"),
@@ -34,14 +40,66 @@ def step_ms(peer):
 def steps(figures):
     rows = []
     for name, (model, beside) in RUNS.items():
-        run = next((found[name] for batch in ("speed", "offload") if name in (found := figures.get(batch, {}))), None)
-        if run is None or not run.get("step_seconds_median"):
+        run = figures.get(name + "_figures", {})
+        if not run.get("step_seconds_median"):
             continue
         check, _, system = beside.partition("/")
         plain = figures.get(check + "_figures", {}) if check else {}
         rows.append([model, f"{1000 * run['step_seconds_median']:.0f}", step_ms(plain.get(system or "fsdp2")),
                      step_ms(plain.get("compute") if not system else None)])
     return table(["model", "zero.cpp, ms a step", "FSDP2", "compute"], rows)
+
+
+def gib(size):
+    return f"{size / 2**30:.1f}"
+
+
+def percent(share):
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def offloaded(figures):
+    """Runs with states off the GPU: what was predicted, what was hidden, and where states lie."""
+    rows = []
+    for name in RUNS:
+        run = figures.get(name + "_figures", {})
+        state, formula = run.get("state_bytes"), run.get("formula_bytes")
+        if not state or not formula or not run.get("step_seconds_median") or not state["host"] + state["disk"] and name != "b3_resident":
+            continue
+        predicted = (run.get("predicted") or {}).get("seconds")
+        rows.append([name, f"{run.get('tokens_per_step', 0):.0f}", f"{1000 * run['step_seconds_median']:.0f}",
+                     f"{1000 * predicted:.0f}" if predicted else "–", percent(run.get("link_hidden")), percent(run.get("disk_hidden")),
+                     " + ".join(gib(state[tier]) for tier in ("device", "host", "disk")), f"{sum(state.values()) / formula:.3f}"])
+    return table(["run", "tokens a step", "ms", "predicted", "link hidden", "disk hidden", "GiB of state on GPU, host, disk", "of the formula's"], rows)
+
+
+def largest(figures):
+    found = figures.get("largest_plan_figures")
+    if not found:
+        return ""
+    run = figures.get("largest_figures", {})
+    state = run.get("state_bytes") or {}
+    rows = [["GiB of the GPU, host and disk to fill", " + ".join(gib(found["budget_bytes"][tier]) for tier in ("device", "host", "disk"))],
+            ["the formula: billion parameters, layers", f"{found['formula_parameters'] / 1e9:.2f}, {found['formula_layers']}"],
+            ["zero plan: billion parameters, layers", f"{found['num_parameters'] / 1e9:.2f}, {found['layers']}"],
+            ["its states, of that room", f"{found['share_of_budget']:.3f}"],
+            ["trained: GiB of state", gib(sum(state.values())) if state else "no"]]
+    return table(["the largest model", "found"], rows)
+
+
+def same_bits(figures):
+    rows = [[name, each["like"], "the same bits" if each["same"] else "has not as many losses" if each["apart"] is None
+             else f"differs, losses by {each['apart']:.1e}"] for name, each in figures.get("same_bits", {}).items()]
+    return table(["run", "beside", "found"], rows)
+
+
+def peers(figures):
+    rows = []
+    for check in ("plain_offload_figures", "deepspeed_figures"):
+        for system, found in figures.get(check, {}).items():
+            if isinstance(found, dict) and system != "compute":
+                rows.append([system, step_ms(found) if "step_ms" in found else found.get("error", "–"), str(found.get("peak_mib") or "–")])
+    return table(["304 million parameters, batch 8", "ms a step", "MiB of the GPU"], rows)
 
 
 def updates(figures):
@@ -85,7 +143,8 @@ def tables_of(documents):
     figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
     about = "\n".join(f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "
                       f"torch {d['built'].get('torch', 'unknown')}" for d in documents)
-    return "\n".join(part for part in (about + "\n", steps(figures), updates(figures), matrices(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
+    return "\n".join(part for part in (about + "\n", steps(figures), offloaded(figures), largest(figures), peers(figures),
+                                 same_bits(figures), updates(figures), matrices(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
 
 
 def main():
