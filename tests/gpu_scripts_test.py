@@ -242,7 +242,22 @@ exec {sys.executable} "$@"
         self.assertEqual(figures["state_bytes"], {"device": 400, "host": 300, "disk": 900})
         self.assertEqual((figures["predicted"], figures["link_hidden"], figures["disk_hidden"], figures["profile"]),
                          ({"seconds": .9, "bound": "disk"}, .75, .5, {"forward_seconds": .2}))
-        self.assertIn("| moments_on_disk | 4096 | 1000 | 900 | 75 % | 50 % | 0.0 + 0.0 + 0.0 | 1.000 |", gpu_tables.tables_of([document]))
+        self.assertIn("| moments_on_disk | 4096 | 1000 | 900 | – | 75 % | 50 % | 0.0 + 0.0 + 0.0 | 1.000 |", gpu_tables.tables_of([document]))
+
+
+    def test_a_plan_by_another_runs_times_stands_beside_the_step_that_was_measured(self):
+        states = {"memory_bytes": [{"parameter": 1}], "host_memory_bytes": [{"master": 1}], "formula": {"state_bytes": 2}}
+        report = {"losses": [3, 2], "step_seconds": [9, 9, 2, 2], "tokens_per_step": 16384, **states}
+        (self.root / "report.json").write_text(json.dumps(report))
+        plan = "echo \"$*\" >> plans; echo '{\"predicted\": {\"seconds\": 1.5, \"bound\": \"link up\"}}'"
+        document = self.check(3, only=".*b3_(resident|half_16k)", train="cp report.json $dir", plan=plan)[1]
+        figures = next(check["figures"] for check in document["checks"] if check["check"] == "foresee_b3_half_16k_figures")
+        self.assertEqual(figures, {"seconds": 1.5, "bound": "link up", "step_seconds_median": 2})
+        asked = (self.root / "plans").read_text()
+        self.assertRegex(asked, "--run.device cuda .*--zero.optimizer {host=0.5} --profile .*/b3_resident.run --json")
+        self.assertIn("| b3_half_16k | 16384 | 2000 | – | 1500 |", gpu_tables.tables_of([document]))
+        alone = self.check(3, only=".*b3_half_16k", train="cp report.json $dir")[1]
+        self.assertNotIn("foresee_b3_half_16k", [check["check"] for check in alone["checks"]])
 
 
 class GpuTables(unittest.TestCase):

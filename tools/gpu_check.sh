@@ -185,6 +185,8 @@ states = ("parameter", "gradient", "master", "moment")
 if report.get("memory_bytes"):
     row["state_bytes"] = {tier: sum(report[key][0].get(state, 0) for state in states) if report.get(key) else 0 for tier, key in tiers.items()}
     row["formula_bytes"] = report.get("formula", {}).get("state_bytes")
+if "updated_meanwhile_seconds" in report:
+    row["updated_meanwhile_seconds"] = report["updated_meanwhile_seconds"]
 if report.get("link_hidden"):
     row["link_hidden"] = report["link_hidden"][0]
 if report.get("transfers"):
@@ -349,6 +351,21 @@ speed() {
   train gpt_124m_tf32 1 90 $(gpt 12 768 12 16 8) --model.vocab 50304 --train.dtype fp32 --train.matmul tf32
 }
 
+# NAME PROFILE ARGUMENTS...: what a step of the run NAME takes by `zero plan`, from the times and rates of the run PROFILE.
+foresee() {
+  local name=$1 profile=$2
+  shift 2
+  [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # one of the two has not run, and says so
+  check "foresee_$name" 60 "$zero" plan --data.path "$work/text.txt" --run.device cuda "$@" --profile "$work/$profile.run" --json || return
+  python3 - "$work/foresee_$name.out" "$work/$name.json" > "$work/foresee_$name.json" <<'PY'
+import json, sys
+text = open(sys.argv[1]).read()
+predicted = json.loads(text[text.index("{"):])["predicted"]
+print(json.dumps({"seconds": predicted["seconds"], "bound": predicted["bound"], "step_seconds_median": json.load(open(sys.argv[2]))["step_seconds_median"]}))
+PY
+  add "foresee_${name}_figures" passed 0 "" "$work/foresee_$name.json"
+}
+
 # The largest model that the GPU, and parts of the host's memory and of the disk, have room for, beside the formula's.
 largest() {
   local shape flags
@@ -368,6 +385,7 @@ offload() {
     # 2.99 billion parameters.
     train b3_half_16k 1 120 $(gpt 38 2560 20 16 6) $recompute --zero.optimizer '{host=0.5}'
     train b3_resident 1 120 $(gpt 38 2560 20 16 6) $recompute
+    foresee b3_half_16k b3_resident $(gpt 38 2560 20 16 6) $recompute --zero.optimizer '{host=0.5}'
     train b3_half_4k 1 120 $(gpt 38 2560 20 4 6) $recompute --zero.optimizer '{host=0.5}'
     largest
     train moments_on_disk 1 120 $(gpt 24 1024 16 8 6) $recompute --zero.optimizer '{disk=1}' --zero.disk "$work/disk"

@@ -67,10 +67,11 @@ def offloaded(figures):
         if not state or not formula or not run.get("step_seconds_median") or not state["host"] + state["disk"] and name != "b3_resident":
             continue
         predicted = (run.get("predicted") or {}).get("seconds")
+        foreseen = figures.get(f"foresee_{name}_figures", {}).get("seconds")
         rows.append([name, f"{run.get('tokens_per_step', 0):.0f}", f"{1000 * run['step_seconds_median']:.0f}",
-                     f"{1000 * predicted:.0f}" if predicted else "–", percent(run.get("link_hidden")), percent(run.get("disk_hidden")),
+                     f"{1000 * predicted:.0f}" if predicted else "–", f"{1000 * foreseen:.0f}" if foreseen else "–", percent(run.get("link_hidden")), percent(run.get("disk_hidden")),
                      " + ".join(gib(state[tier]) for tier in ("device", "host", "disk")), f"{sum(state.values()) / formula:.3f}"])
-    return table(["run", "tokens a step", "ms", "predicted", "link hidden", "disk hidden", "GiB of state on GPU, host, disk", "of the formula's"], rows)
+    return table(["run", "tokens a step", "ms", "predicted", "by zero plan --profile", "link hidden", "disk hidden", "GiB of state on GPU, host, disk", "of the formula's"], rows)
 
 
 def largest(figures):

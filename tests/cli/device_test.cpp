@@ -125,6 +125,16 @@ constexpr const char* kRatesOfGpu =
     R"(, "rates": {"link_up": 1e6, "link_down": 2e6, "disk_read": 0, "disk_write": 0, "disk_share": 1,
     "host_updates": 1e6, "device_updates": 1e9})";
 
+TEST_F(DeviceOfARun, APlanForAGpuElsewhereJudgesNoHostByThisMachine) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
+  const std::string flags = "plan c.toml --run.device cuda --zero.optimizer '{host = 1}' ";
+  EXPECT_CONTAINS(one_line(zero(flags).output), "of its main memory for states; what that has free is not known here");
+  const auto host = nlohmann::json::parse(zero(flags + "--json").output, nullptr, false)["memory"]["host"];
+  EXPECT_GT(host["needed_bytes"].get<std::int64_t>(), 0);
+  EXPECT_TRUE(host["free_bytes"].is_null()) << host.dump();
+}
+
 TEST_F(DeviceOfARun, APlanForAGpuTakesItsTimesAndRatesFromARunOnOne) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";

@@ -35,8 +35,9 @@ Json fit_json(const TrainingPlan& plan) {
     json["gpu"] = plan.machine->gpu;
     json["activations_of"] = plan.machine->activations_of;
     json["activations_learned"] = plan.machine->learned_bytes > 0;
-    json["host"] = {
-        {"needed_bytes", fit.host}, {"free_bytes", plan.machine->host_free_bytes}, {"lacking_bytes", fit.host_lacks}};
+    json["host"] = {{"needed_bytes", fit.host},
+                    {"free_bytes", fit.is_known ? Json(plan.machine->host_free_bytes) : Json(nullptr)},
+                    {"lacking_bytes", fit.host_lacks}};
   }
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   if (fit.fits()) return json;

@@ -131,6 +131,13 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
+// A GPU that is not here has its host with it.
+std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
+  if (!fit.is_known) return "; what that has free is not known here";
+  return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
+                     fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
+}
+
 // "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
 std::string memory_rows(const TrainingPlan& plan) {
   if (!plan.machine) return "";
@@ -166,11 +173,10 @@ std::string memory_rows(const TrainingPlan& plan) {
                         machine.ranks_on_gpu > 0 ? fmt::format("on {}", machine.gpu) : "here", verdict));
   if (!plan.refused.empty()) rows += named_row("", "a run is refused: " + in_one_line(plan.refused));
   if (fit.host > 0)
-    rows += named_row("host", fmt::format("{} of {} machine {} {} of its main memory for states; {} are free here: {}",
-                                          format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
-                                          machine.ranks == 1 ? "takes" : "take", format_bytes(fit.host),
-                                          format_bytes(machine.host_free_bytes),
-                                          fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack"));
+    rows += named_row(
+        "host", fmt::format("{} of {} machine {} {} of its main memory for states{}",
+                            format_count(machine.ranks, "rank"), machine.machines == 1 && fit.is_known ? "this" : "a",
+                            machine.ranks == 1 ? "takes" : "take", format_bytes(fit.host), host_verdict(machine, fit)));
   if (fit.disk > 0)
     rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there{}; {} are free: {}",
                                           format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",

@@ -312,6 +312,7 @@ std::string to_json(const RunReport& r) {
                      {"update_seconds", r.profile.update},    {"exposed_seconds", r.profile.exposed},
                      {"used_at", r.engine.profile.used_at},   {"gradient_at", r.engine.profile.gradient_at},
                      {"states_on_device", r.states_on_device}};
+  if (r.device != "cpu") json["updated_meanwhile_seconds"] = r.engine.updated_meanwhile_seconds;
   if (r.engine.rates.update_numel > 0) json["rates"] = rates_json(r.engine.rates);
   json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
   json["skipped_steps"] = r.engine.skipped_steps;

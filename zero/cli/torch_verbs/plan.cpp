@@ -68,9 +68,14 @@ struct PrintedSchedule {
   std::string moves;  // a line an event
 };
 
-Trace trace_of(const PlanRequest& request, Task& task, const SampleShape& shape, const AttachOptions& attach) {
-  return trace_on_meta(task.module(),
-                       [&](int) { return meta_loss(task, shape, most_samples(request.loaded.config.train)); },
+constexpr std::int64_t kFewTokens = 32;
+
+// Which operators use which units depends on neither the number of samples nor that of tokens. Few of both: some operators
+// are computed.
+Trace trace_of(const PlanRequest& request, Task& task, SampleShape shape, const AttachOptions& attach) {
+  shape.context = std::min(shape.context, kFewTokens);
+  const std::int64_t samples = std::min<std::int64_t>(most_samples(request.loaded.config.train), 2);
+  return trace_on_meta(task.module(), [&](int) { return meta_loss(task, shape, samples); },
                        {.accumulate = attach.accumulate,
                         .dtype = attach.dtype,
                         .units = attach.units,
@@ -103,9 +108,8 @@ struct ActivationBytes {
 };
 ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std::int64_t batch,
                                const AttachOptions& attach) {
-  constexpr std::int64_t kTokens = 32;
   model.activation_offload.reset();
-  const std::int64_t tokens = std::min(shape.context, kTokens), layers = model.layers;
+  const std::int64_t tokens = std::min(shape.context, kFewTokens), layers = model.layers;
   const auto of_batch = [&] {
     const std::int64_t one = kept_bytes(model, shape, tokens, attach);
     return tokens == 0 ? one * batch : one * batch * shape.context / tokens;
