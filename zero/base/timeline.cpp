@@ -52,17 +52,18 @@ void Timeline::start() {
   num_lost_ = 0;
   origin_ = monotonic_seconds();
   recording_ = true;
+  for (const Elsewhere& each : elsewhere_) each.begin();
 }
 
 void Timeline::stop() {
-  for (const auto& add_rest : add_rest_) {
-    if (recording_) add_rest();
+  for (const Elsewhere& each : elsewhere_) {
+    if (recording_) each.end();
   }
   recording_ = false;
 }
 
-void Timeline::passes_are_timed_elsewhere(std::function<void()> add_rest) {
-  add_rest_.push_back(std::move(add_rest));
+void Timeline::passes_are_timed_elsewhere(std::function<void()> begin, std::function<void()> end) {
+  elsewhere_.push_back({std::move(begin), std::move(end)});
 }
 
 void Timeline::add(const TimelineSpan& span) {

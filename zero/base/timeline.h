@@ -98,10 +98,10 @@ class Timeline {
   void stop();
   bool recording() const { return recording_; }
 
-  // A device times passes and waits from now on: a TimedSpan of these, which has the host's clock, is not kept. stop() calls all
-  // `add_rest` first, for spans that are not known before.
-  void passes_are_timed_elsewhere(std::function<void()> add_rest);
-  bool keeps_timed(Activity activity) const { return recording_ && (add_rest_.empty() || !is_of_passes(activity)); }
+  // A device times passes and waits from now on: a TimedSpan of these, which has the host's clock, is not kept. start() then
+  // calls `begin`, and stop() first calls `end`, for spans that are not known before.
+  void passes_are_timed_elsewhere(std::function<void()> begin, std::function<void()> end);
+  bool keeps_timed(Activity activity) const { return recording_ && (elsewhere_.empty() || !is_of_passes(activity)); }
 
   // A span whose end is known, be it in the future. No-op unless recording, and for one that began before start().
   void add(const TimelineSpan& span);
@@ -118,7 +118,10 @@ class Timeline {
   std::int64_t num_lost_ = 0;
   std::vector<TimelineSpan> spans_;
   std::vector<std::string> unit_names_;
-  std::vector<std::function<void()>> add_rest_;
+  struct Elsewhere {
+    std::function<void()> begin, end;
+  };
+  std::vector<Elsewhere> elsewhere_;
 };
 
 // A span under way. Move-only; ended by end(), by being assigned to, or by its destructor.

@@ -10,21 +10,21 @@ namespace zero {
 LaneTimes::LaneTimes(Device& device, Timeline* timeline)
     : device_(device), timeline_(timeline), here_(std::make_shared<const bool>(true)) {
   if (timeline_ == nullptr || device_.host_readable()) return;
-  timeline_->passes_are_timed_elsewhere([this, here = std::weak_ptr<const bool>(here_)] {
-    if (!here.expired()) read_all();
-  });
+  const auto while_here = [here = std::weak_ptr<const bool>(here_)](const auto& function) {
+    return [here, function] {
+      if (!here.expired()) function();
+    };
+  };
+  timeline_->passes_are_timed_elsewhere(while_here([this] { compare_clocks(); }), while_here([this] { read_all(); }));
+  if (recording()) compare_clocks();
 }
 
-// The clocks are compared before a span's first mark, so that none begins before the origin.
 Mark LaneTimes::mark(Lane lane) {
-  if (device_.host_readable()) return {};
-  if (recording() && compared_for_ != timeline_->origin()) compare_clocks();
-  return device_.timed_mark(lane);
+  return device_.host_readable() ? Mark() : device_.timed_mark(lane);
 }
 
 void LaneTimes::compare_clocks() {
   read();
-  compared_for_ = timeline_->origin();
   origin_ = device_.timed_mark(Lane::kCompute);
   device_.join(origin_);
   origin_at_ = monotonic_seconds();
@@ -62,7 +62,7 @@ bool LaneTimes::read(const Span& span) {
   const std::optional<double> seconds = device_.seconds_between(span.begin, span.end);
   if (!seconds) return false;
   if (span.counts) seconds_[static_cast<std::size_t>(span.shown.activity)] += *seconds;
-  if (!recording() || compared_for_ != timeline_->origin()) return true;
+  if (!recording()) return true;
   TimelineSpan shown = span.shown;
   shown.begin = origin_at_ + device_.seconds_between(origin_, span.begin).value_or(0);
   shown.end = shown.begin + *seconds;

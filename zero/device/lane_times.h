@@ -9,7 +9,7 @@
 // read the device there is nothing to time: all of this does nothing, and spans are the host's own (TimedSpan).
 //
 // While the timeline records, spans of lanes go into it, on the clock of the host. The two clocks are compared once for each
-// start() of the timeline: the host waits for the device then, and at its stop(), for all spans that are left. Passes and waits
+// start() of the timeline: the host waits for kCompute then, and at its stop() for all spans that are left. Passes and waits
 // of the model are no longer timed by the host (Timeline::passes_are_timed_elsewhere()).
 //
 // Local; one thread at a time. Throws DeviceError.
@@ -61,7 +61,6 @@ class LaneTimes {
   std::array<double, kNumActivities> seconds_{};
   Mark origin_;  // passed at origin_at_ by the host's clock
   double origin_at_ = 0;
-  double compared_for_ = 0;           // Timeline::origin() then
   std::shared_ptr<const bool> here_;  // the timeline may be stopped when this has gone
 };
 
