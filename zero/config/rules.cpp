@@ -21,6 +21,7 @@
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/config/read_keys.h"
+#include "zero/config/thread_rules.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
@@ -549,3 +550,4 @@ void check_files(const LoadedConfig& loaded) {
 }
 
 }  // namespace zero
+  require_threads(loaded);
