@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/whole_checkpoint.h"
+#include "zero/checkpoint/no_run.h"
 #include "zero/command/flags.h"
 #include "zero/command/torch_library.h"
 
@@ -25,6 +26,7 @@ void check_run(const std::string& run) {
   throw ConfigError("RUN", run, "holds no weights: neither model.safetensors of a finished run nor a checkpoint",
                     "name the [run] dir of a `zero train` that has ended or saved, or a checkpoint's folder");
 }
+  if (const auto no_run = why_no_run(folder)) throw ConfigError("RUN", run, no_run->reason, no_run->remedy);
 
 }  // namespace
 
