@@ -213,9 +213,9 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
     }
   }
   if (damages.empty()) return std::nullopt;
-  // In the words of rank 0 on all ranks, so that a launcher sees one reason, and tells it once.
+  // In the words of rank 0 on all ranks, so that they are told once.
   const std::string found = broadcast_text(comm_, fmt::format("{}", fmt::join(damages, "\n  ")));
-  throw IoError(
+  throw SharedIoError(
       folder_.path().string(),
       fmt::format("no checkpoint can be read:\n  {}\n  Start again from the beginning with --overwrite.", found), 0);
 }
