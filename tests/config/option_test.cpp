@@ -180,8 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"train.checkpoint_activations", "1", "an integer does not fit here"},
         Bad{"train.checkpoint_activations", "\"yes\"", "allowed: true or false"},
         Bad{"train.offload_activations", "\"dsik\"", "did you mean 'disk'?"},
-        Bad{"train.offload_activations", "true", "true or false does not fit"},
-        Bad{"train.seed", "-1", "out of range"}));
+        Bad{"train.offload_activations", "true", "true or false does not fit"}, Bad{"train.seed", "-1", "out of range"},
+        Bad{"train.seed", "9007199254740993", "out of range"}));
 
 TEST(Option, WholeNumbersAreFineWhereNumbersAreWanted) {
   EXPECT_EQ(with("optimizer.lr", "1").optimizer.lr, 1.0);

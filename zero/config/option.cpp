@@ -299,7 +299,8 @@ class Assignment {
   std::int64_t integer(const Value& value) const {
     const auto* number = std::get_if<std::int64_t>(&value.data);
     if (number == nullptr) refuse_no_integer(value);
-    if (!in_range(option_.range, static_cast<double>(*number))) refuse("out of range");
+    const auto rounded = static_cast<double>(*number);  // every range ends where doubles still have each integer
+    if (!in_range(option_.range, rounded) || static_cast<std::int64_t>(rounded) != *number) refuse("out of range");
     return *number;
   }
 
