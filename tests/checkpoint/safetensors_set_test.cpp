@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -74,6 +75,8 @@ TEST_F(SafetensorsSetTest, OneFileIsASet) {
 TEST_F(SafetensorsSetTest, AFolderStandsForItsModelOrItsIndexButNotForBoth) {
   const auto open = [&] { return SafetensorsSet::open(folder_.path(), "model.init"); };
   EXPECT_TRUE(says(message_of<ConfigError>(open), "holds neither model.safetensors nor model.safetensors.index.json"));
+  std::filesystem::create_directories(folder_ / "checkpoints/step-00000004");
+  EXPECT_TRUE(says(message_of<ConfigError>(open), fmt::format("`zero export {} -o DIR`", folder_.path().string())));
   folder_.write("model.safetensors.index.json", kBothShards);
   EXPECT_EQ(value_of(open(), "a"), 1);
   shard("model.safetensors", {{"a", 7}});

@@ -413,6 +413,15 @@ TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
                        many["computation"]["flops_per_second"].get<double>());
 }
 
+// A rate that all cores gave is not divided by the threads that shared them.
+TEST_F(Plan, CountsACoreOnceHoweverManyThreadsARankHas) {
+  for (const char* threads : {"1", "64", "4096"}) {
+    const Ran ran = folder_.zero(std::string("plan c.toml --json --run.threads ") + threads, "timeout 60");
+    ASSERT_EQ(ran.status, 0) << ran.errors;
+    EXPECT_FALSE(nlohmann::json::parse(ran.output)["predicted"]["computation"].contains("ranks_to_a_core")) << threads;
+  }
+}
+
 TEST_F(Plan, SaysThatCommunicationIsLeftOut) {
   EXPECT_NE(one_line(folder_.zero("plan c.toml -n 2").output).find("communication is left out: what it takes to send "),
             std::string::npos);

@@ -50,11 +50,15 @@ TEST(SweepGrid, AnEmptyValueHasANameToo) {
 }
 
 TEST(SweepGrid, WhatIsNoAxisIsRefused) {
-  EXPECT_TRUE(says(refusal({"zero.stage"}), "no KEY=VALUE,VALUE"));
+  EXPECT_TRUE(says(refusal({"zero.stage"}), "not of the form KEY=VALUE,VALUE"));
+  EXPECT_TRUE(says(refusal({"zero.stage=[0, 3"}), "--over = zero.stage=[0, 3: not a list in brackets"));
+  EXPECT_TRUE(says(refusal({"zero.stage=[]"}), "a value is missing"));
   EXPECT_TRUE(says(refusal({"zero.stgae=1"}), "zero.stage"));
   EXPECT_TRUE(says(refusal({"zero.stage=1,"}), "a value is missing"));
   EXPECT_TRUE(says(refusal({"zero.stage=1", "zero.stage=2"}), "a --over already"));
   EXPECT_TRUE(says(refusal({"ranks=0"}), "not a number of ranks"));
+  EXPECT_TRUE(
+      says(refusal({"ranks=1,2000"}), "ranks=2000: not a number of ranks for one machine\n  allowed: 1 to 1024"));
   EXPECT_TRUE(says(refusal({"run.dir=a,b"}), "a folder of its own"));
   std::string many = "train.seed=0";
   for (int seed = 1; seed <= 1000; ++seed) many += "," + std::to_string(seed);

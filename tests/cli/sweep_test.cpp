@@ -50,6 +50,28 @@ TEST_F(Sweep, ACombinationThatCannotBeEndsItBeforeTheFirstRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "grid"));
 }
 
+TEST_F(Sweep, WhatNoValueIsAtFaultForIsNotBlamedOnOne) {
+  folder_.write("bad.toml", "steps\n");
+  const auto refusal = [&](const std::string& arguments) {
+    const Ran ran = folder_.zero("sweep " + arguments);
+    EXPECT_EQ(ran.status, 2) << ran.output;
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs"));
+    return ran.errors;
+  };
+  const std::string over = " --over zero.stage=1,2";
+  EXPECT_TRUE(refusal("bad.toml" + over).starts_with("zero sweep: bad.toml:1:6: not TOML"));
+  EXPECT_TRUE(refusal("none.toml" + over).starts_with("zero sweep: none.toml: No such file"));
+  EXPECT_TRUE(refusal("c.toml --train.steps 0" + over).starts_with("zero sweep: command line: train.steps = 0: "));
+  EXPECT_TRUE(refusal("c.toml --dir input.txt/x" + over).starts_with("zero sweep: --dir = input.txt/x: "));
+  EXPECT_TRUE(says(refusal("c.toml --over train.steps=0,1"), "--over = train.steps=0: "));
+}
+
+TEST_F(Sweep, WhatWouldBeIgnoredIsRefused) {
+  EXPECT_TRUE(
+      says(folder_.zero("sweep c.toml --over zero.stage=1,2 --run.dir x").errors, "name their place with --dir"));
+  EXPECT_TRUE(says(folder_.zero("sweep c.toml --over ranks=1,2 -n 3").errors, "-n = 3: --over ranks=... says"));
+}
+
 // The model is larger than this budget, which the configuration alone does not show.
 TEST_F(Sweep, ARunThatFailsIsToldAndTheOthersGoOn) {
   const Ran ran = folder_.zero("sweep c.toml --over zero.device_memory=1KiB,auto --dir grid", "timeout 250");

@@ -141,9 +141,30 @@ TEST_F(Command, TheEnvironmentIsReadAndNamed) {
 }
 
 TEST_F(Command, GenerateWantsARun) {
-  const Ran ran = folder_.zero("generate . --prompt x");
-  EXPECT_EQ(ran.status, 2);
-  EXPECT_NE(ran.errors.find("holds no weights"), std::string::npos) << ran.errors;
+  folder_.write("run/config.toml", "");
+  folder_.write("exported/model.safetensors", "");
+  for (const auto& [run, reason] :
+       {std::pair{"none", "no such folder"}, std::pair{".", "a folder of runs, and no run itself"},
+        std::pair{"run/config.toml", "a file, and the folder of a run is wanted"},
+        std::pair{"exported", "weights alone, as `zero export` writes them"}, std::pair{"run", "holds no weights"}}) {
+    const Ran ran = folder_.zero(std::string("generate ") + run + " --prompt x");
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_TRUE(ran.errors.starts_with(std::string("zero generate: RUN = ") + run + ": " + reason)) << ran.errors;
+  }
+}
+
+TEST_F(Command, GenerateWritesNoTextWithoutEnd) {
+  folder_.write("run/config.toml", "");
+  folder_.write("run/model.safetensors", "");
+  for (const char* tokens : {"0", "2147483648", "99999999999999999999"}) {
+    const Ran ran = folder_.zero(std::string("generate run --prompt x --tokens ") + tokens, "timeout 60");
+    EXPECT_EQ(ran.status, 2) << tokens;
+    EXPECT_CONTAINS(ran.errors, "out of range");
+  }
+}
+
+TEST_F(Command, ExportWantsAFileToWrite) {
+  EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is named");
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

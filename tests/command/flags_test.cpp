@@ -1,5 +1,6 @@
 #include "zero/command/flags.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
@@ -59,8 +60,16 @@ TEST_F(Flags, AMissingArgumentIsNamed) {
 }
 
 TEST_F(Flags, AValueOfAnotherKindIsRefused) {
-  EXPECT_TRUE(says(refusal({"a", "--node-rank", "two"}), "command line: "));
-  EXPECT_TRUE(says(refusal({"a", "--node-rank", "two"}), "--node-rank"));
+  for (const char* value : {"two", "1.5", "1e3", "99999999999999999999"})
+    EXPECT_TRUE(says(refusal({"a", "--node-rank", value}),
+                     fmt::format("--node-rank = {}: not a whole number, or out of range\n  see `zero verb", value)));
+  double rate = 0;
+  app_.add_option("--rate", rate, "a number");
+  EXPECT_TRUE(says(refusal({"a", "--rate", "fast"}), "--rate = fast: not a number\n"));
+}
+
+TEST_F(Flags, AMissingValueIsSaidToBe) {
+  EXPECT_TRUE(says(refusal({"a", "--node-rank"}), "--node-rank: a value is missing\n  see `zero verb --help`"));
 }
 
 TEST_F(Flags, BehindAProgramEverythingIsItsOwn) {

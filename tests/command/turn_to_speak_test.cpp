@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/same_outcome.h"
 
 namespace zero::cli {
 namespace {
@@ -17,6 +18,9 @@ TEST(TurnToSpeak, WhatAllRanksMeetAlikeTheFirstOfAHostSaysAtOnceAndTheOthersLate
   const ConfigError refused("zero.device_memory", "1 KiB", "too small", "");
   EXPECT_EQ(wait_of(0, refused), 0);
   EXPECT_GT(wait_of(1, refused), 1) << "mpirun takes a second to end the others";
+  const SharedIoError damaged("runs/x/checkpoints", "no checkpoint can be read", 0);
+  EXPECT_EQ(wait_of(0, damaged), 0);
+  EXPECT_GT(wait_of(1, damaged), 1);
   EXPECT_EQ(wait_before_words(refused, {.rank = 4, .world = 8, .local_rank = 0, .local_world = 4, .source = "Slurm"}),
             std::chrono::seconds(0))
       << "the first rank of another host";

@@ -341,7 +341,7 @@ TEST(DeepSpeed, AKeyThatNobodyKnowsIsSaid) {
 }
 
 TEST(DeepSpeed, ABadFileIsRefusedWithItsNameAndKey) {
-  EXPECT_CONTAINS(refusal("{"), "ds_config.json: verify: is not JSON");
+  EXPECT_CONTAINS(refusal("{"), "FILE = ds_config.json: is not JSON");
   EXPECT_CONTAINS(refusal("[]"), "holds no JSON object");
   EXPECT_CONTAINS(refusal(R"({"train_batch_size": 1, "train_batch_size": 2})"), "occurs twice");
   EXPECT_CONTAINS(refusal(R"({"train_batch_size": "many"})"),

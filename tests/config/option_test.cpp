@@ -147,15 +147,24 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"optimizer.beta2_decay", "0.5", "a number, 0 or less"}, Bad{"optimizer.eps1", "0.0", "above 0"},
         Bad{"zero.stage", "4", "allowed: 0, 1, 2, 3"}, Bad{"zero.stage", "-1", "allowed: 0, 1, 2, 3"},
-        Bad{"zero.stage", "3.0", "a float does not fit"}, Bad{"zero.stage", "\"3\"", "a string does not fit"},
+        Bad{"zero.stage", "3.0", "write 3; allowed: 0, 1, 2, 3"}, Bad{"zero.stage", "\"3\"", "a string does not fit"},
         Bad{"train.steps", "0", "an integer from 1 to 2147483647"},
         Bad{"train.steps", "true", "true or false does not fit"}, Bad{"train.steps", "[5]", "an array does not fit"},
-        Bad{"train.steps", "9223372036854775807", "out of range"}, Bad{"train.clip", "nan", "not a finite number"},
-        Bad{"train.clip", "-0.1", "a number, 0 or more"}, Bad{"optimizer.lr", "inf", "not a finite number"},
-        Bad{"optimizer.lr", "-inf", "not a finite number"}, Bad{"optimizer.eps", "0.0", "a number, above 0"},
-        Bad{"optimizer.betas", "[0.9]", "1 of them"}, Bad{"optimizer.betas", "[0.9, 1.0]", "from 0 to 1 (exclusive)"},
+        Bad{"train.steps", "9223372036854775807", "out of range"},
+        Bad{"train.steps", "1e30", "out of range\n  allowed: an integer from 1 to 2147483647"},
+        Bad{"train.steps", "1e3", "a float, where an integer is wanted\n  write 1000; allowed: an integer"},
+        Bad{"train.steps", "2.5", "not a whole number\n  allowed: an integer"},
+        Bad{"train.steps", "inf", "not a finite number"}, Bad{"model.layers", "10001", "an integer from 1 to 10000"},
+        Bad{"checkpoint.every", "0.5", "not a whole number\n  allowed: a number of steps, 0 for never, or a duration"},
+        Bad{"train.clip", "nan", "not a finite number"}, Bad{"train.clip", "-0.1", "a number, 0 or more"},
+        Bad{"optimizer.lr", "inf", "not a finite number"}, Bad{"optimizer.lr", "-inf", "not a finite number"},
+        Bad{"optimizer.eps", "0.0", "a number, above 0"},
+        Bad{"optimizer.betas", "[0.9]", "1 number, where two are wanted"},
+        Bad{"optimizer.betas", "[0.9, 1.0]", "from 0 to 1 (exclusive)"},
         Bad{"optimizer.betas", "[0.9, \"x\"]", "a string does not fit"}, Bad{"optimizer.betas", "0.9", "two numbers"},
-        Bad{"model.dropout", "1", "from 0 to 1 (exclusive)"}, Bad{"model.sizes", "[784]", "two or more integers"},
+        Bad{"model.dropout", "1", "from 0 to 1 (exclusive)"},
+        Bad{"model.sizes", "[784]", "1 number, where two or more are wanted"},
+        Bad{"model.sizes", "784", "an integer, where a list is wanted\n  allowed: two or more integers, such as [784,"},
         Bad{"model.sizes", "[784, 0]", "out of range"}, Bad{"train.dtype", "\"fp8\"", "allowed: fp32, bf16, fp16"},
         Bad{"train.dtype", "\"bf61\"", "did you mean 'bf16'?"}, Bad{"train.dtype", "16", "an integer does not fit"},
         Bad{"train.loss_scale", "\"dynmaic\"", "\"dynamic\", or a number above 0"},
@@ -171,8 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"train.checkpoint_activations", "1", "an integer does not fit here"},
         Bad{"train.checkpoint_activations", "\"yes\"", "allowed: true or false"},
         Bad{"train.offload_activations", "\"dsik\"", "did you mean 'disk'?"},
-        Bad{"train.offload_activations", "true", "true or false does not fit"},
-        Bad{"train.seed", "-1", "out of range"}));
+        Bad{"train.offload_activations", "true", "true or false does not fit"}, Bad{"train.seed", "-1", "out of range"},
+        Bad{"train.seed", "9007199254740993", "out of range"}));
 
 TEST(Option, WholeNumbersAreFineWhereNumbersAreWanted) {
   EXPECT_EQ(with("optimizer.lr", "1").optimizer.lr, 1.0);
@@ -182,6 +191,11 @@ TEST(Option, BareWordsThatLookLikeNumbersStayStringsWhereStringsAreWanted) {
   EXPECT_EQ(with("run.dir", "2024").run.dir, "2024");
   EXPECT_EQ(with("run.dir", "007").run.dir, "007");
   EXPECT_NE(message_of<ConfigError>([] { with("run.dir", "2024", /*bare=*/false); }), "");
+}
+
+TEST(Option, AFlagOfMoreDigitsThanAnIntegerHasIsOutOfRange) {
+  for (const char* text : {"1000000000000000000000000", "-1000000000000000000000000"})
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { with("train.steps", text); }), "out of range")) << text;
 }
 
 TEST(Option, SwitchesAreTrueOrFalse) {
@@ -255,6 +269,10 @@ TEST(Unknown, SuggestsTheNearKey) {
 }
 
 TEST(Unknown, FarFromEverythingListsWhatThereIs) {
+  const std::string section = message_of<ConfigError>([] { throw_unknown("c.toml:1", "train", "5"); });
+  EXPECT_TRUE(
+      section.starts_with("c.toml:1: train = 5: a section, and no key\n  write [train], and its keys below: steps"))
+      << section;
   const std::string message = message_of<ConfigError>([] { throw_unknown("", "zero.qqqqqqqq", ""); });
   EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
   EXPECT_NE(message.find("keys of [zero]: stage group secondary_group shards shard_weights reduce device_memory"),

@@ -468,6 +468,21 @@ TEST_F(Files, MissingOnesAreNamedWithTheFolderLookedIn) {
   EXPECT_TRUE(message.starts_with("c.toml:9: data.path = \"nowhere.txt\": no such file (looked in ")) << message;
 }
 
+TEST_F(Files, AMissingFolderIsCalledOne) {
+  loaded_.config.data.path = "none";
+  loaded_.config.data.kind = "images";
+  EXPECT_TRUE(says(problem(), "data.path = \"none\": no such folder (looked in ")) << problem();
+  loaded_.config.data.kind = "mnist";
+  EXPECT_TRUE(says(problem(), "data.path = \"none\": no such file or folder")) << problem();
+  loaded_.config.data.kind = "text";
+  loaded_.config.data.path = scratch_.write("good.txt", "12").string();
+  loaded_.config.model.init = "none";
+  EXPECT_TRUE(says(problem(), "model.init = \"none\": no such file or folder")) << problem();
+  loaded_.config.model.init = "";
+  loaded_.config.data.tokenizer = "none";
+  EXPECT_TRUE(says(problem(), "data.tokenizer = \"none\": no such folder")) << problem();
+}
+
 TEST_F(Files, OfSeveralTheOneAtFaultIsNamed) {
   const std::string good = scratch_.write("good.bin", "12").string();
   loaded_.config.data.kind = "tokens";

@@ -55,8 +55,8 @@ TEST(ImageDataset, ALabelBeyondTheModelIsNamed) {
   const ImageDataset data(read_mnist(folder.path(), "data.path"), 1, 3, "data.path");
   EXPECT_NO_THROW(data.require_classes(10, "model.sizes"));
   const auto message = message_of<ConfigError>([&] { data.require_classes(9, "model.sizes"); });
-  EXPECT_TRUE(says(message, "model.sizes = 9: too few classes: label 2 of "));
-  EXPECT_TRUE(says(message, "t10k-labels-idx1-ubyte is 9\n  The data needs at least 10."));
+  EXPECT_TRUE(says(message, "model.sizes = [..., 9]: the last size is the number of classes, and label 2 of "));
+  EXPECT_TRUE(says(message, "t10k-labels-idx1-ubyte is 9\n  The data needs at least 10: end the list with 10."));
 }
 
 // 5 x 5 pixels with a bright one in the middle.

@@ -158,7 +158,24 @@ TEST_F(Inspect, OneOfAThingIsSingular) {
 TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {
   folder_.write("empty/x", "");
   EXPECT_NE(folder_.zero("inspect empty").errors.find("not a run"), std::string::npos);
-  EXPECT_EQ(folder_.zero("inspect none.bin").status, 2);
+  const Ran none = folder_.zero("inspect none.bin");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.errors.find("no such file or folder"), std::string::npos) << none.errors;
+  folder_.write("runs/a/config.toml", "");
+  EXPECT_NE(folder_.zero("inspect runs").errors.find("name one of them, such as runs/a"), std::string::npos);
+}
+
+TEST_F(Inspect, AFolderOfWeightsIsDescribedAsWhatItIs) {
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
+  folder_.write("exported/model.safetensors", safetensors(header, 24));
+  folder_.write("exported/config.json", R"({"model_type": "gpt2"})");
+  const std::string said = text("exported");
+  EXPECT_TRUE(said.starts_with("exported: weights without their run, 1 tensor, 6 elements, 24 B in 1 file\n")) << said;
+  EXPECT_NE(said.find("config.json: a gpt2 of transformers"), std::string::npos) << said;
+  EXPECT_NE(said.find("[model] init = \"exported\""), std::string::npos) << said;
+  const Json found = json("exported");
+  EXPECT_EQ(found["kind"], "weights");
+  EXPECT_EQ(found["files"], Json{"exported/model.safetensors"});
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   EXPECT_NE(table.find("communication is left out: what it takes to send 168 KiB a rank and step"), std::string::npos)
       << table;
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12, .crowd = 3});
-  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("probed here, 3 ranks to a core"), std::string::npos);
+  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("probed here, 3 threads to a core"), std::string::npos);
   plan.computation.from = ComputationFrom::kRun;
   plan.computation.world = plan.world;
   EXPECT_NE(plan_table(plan, kAllStages).find("as the run of --profile had it\n"), std::string::npos);

@@ -309,6 +309,8 @@ TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
   EXPECT_EQ(text.find("skipped"), std::string::npos);
   report.engine.skipped_steps = 2;
   EXPECT_NE(one_line(summary(report)).find("2 steps were skipped"), std::string::npos);
+  report.engine.skipped_steps = 1;
+  EXPECT_NE(one_line(summary(report)).find("1 step was skipped"), std::string::npos);
 }
 
 TEST(Report, TimesOfTheSummaryAreInTheUnitThatFits) {

@@ -236,6 +236,19 @@ TEST_F(RunCheckpointsTest, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
 }
 
+TEST_F(RunCheckpointsTest, WhereAllAreDamagedOneErrorNamesEachOnce) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  for (std::int64_t step = 1; step <= 2; ++step) save(run, step);
+  damage(1);
+  damage(2);
+  testing::internal::CaptureStderr();
+  const std::string error = message_of<IoError>([&] { run.resume(engine_); });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(says(error, "checkpoints: no checkpoint can be read:\n  " + files_.path_of(2).string()));
+  EXPECT_TRUE(says(error, "\n  " + files_.path_of(1).string()));
+  EXPECT_TRUE(says(error, "\n  Start again from the beginning with --overwrite."));
+}
+
 TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);

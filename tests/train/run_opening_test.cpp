@@ -87,8 +87,13 @@ TEST_F(RunOpeningTest, ARunWithItsLastStepIsDoneAndSaysWithWhatItIsNot) {
   open([&](const RunOpening& opening) {
     ASSERT_TRUE(opening.is_done());
     EXPECT_TRUE(says(opening.why_done(), "done already, all 5 steps"));
-    EXPECT_TRUE(says(opening.why_done(), "\n  not done with: model.dropout = (none) -> 0.5"));
+    EXPECT_TRUE(says(opening.why_done(),
+                     "\n  nothing is trained, so these changes have no effect: model.dropout = (none) -> 0.5"));
     opening.require_same_model();
+  });
+  job_.train.steps = 3;
+  open([](const RunOpening& opening) {
+    EXPECT_TRUE(says(opening.why_done(), "done already, all 5 steps, which is more than train.steps = 3; a larger"));
   });
   job_.train.steps = 6;
   open([](const RunOpening& opening) { EXPECT_FALSE(opening.is_done()); });

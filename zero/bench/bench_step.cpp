@@ -2,6 +2,7 @@
 #include "zero/bench/bench.h"
 #include "zero/command/configured.h"
 #include "zero/command/torch_library.h"
+#include "zero/config/thread_rules.h"
 
 namespace zero::cli {
 
@@ -13,6 +14,7 @@ int run_bench_step(Arguments arguments) {
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   request.loaded = config.load(/*check_files=*/false);
+  require_threads(request.loaded);
   return open_torch_verbs().bench_step(request);
 }
 

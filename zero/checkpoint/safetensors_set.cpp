@@ -8,7 +8,9 @@
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/block_file.h"
+#include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/weight_index.h"
+#include "zero/checkpoint/whole_checkpoint.h"
 
 namespace zero {
 namespace {
@@ -44,11 +46,16 @@ fs::path file_named_by(const fs::path& path, std::string_view key) {
   if (!fs::is_directory(path, ignored)) return path;
   const std::string name(kFile), index = name + std::string(kIndexSuffix);
   const bool has_file = fs::exists(path / name, ignored), has_index = fs::exists(path / index, ignored);
-  if (has_file == has_index)
-    throw ConfigError(key, path.native(),
-                      fmt::format("is a folder that holds {} {} {} {}", has_file ? "both" : "neither", name,
-                                  has_file ? "and" : "nor", index),
-                      "Name the file itself.");
+  if (has_file == has_index) {
+    const bool has_checkpoint = is_checkpoint(path) || !CheckpointFolder(path / "checkpoints").list().empty();
+    throw ConfigError(
+        key, path.native(),
+        fmt::format("is a folder that holds {} {} {} {}", has_file ? "both" : "neither", name, has_file ? "and" : "nor",
+                    index),
+        !has_file && has_checkpoint
+            ? fmt::format("`zero export {} -o DIR` writes the weights of its checkpoint: name DIR.", path.native())
+            : "Name the file itself.");
+  }
   return path / (has_file ? name : index);
 }
 

@@ -9,9 +9,16 @@
 #include <functional>
 #include <string>
 
+#include "zero/base/error.h"
 #include "zero/comm/communicator.h"
 
 namespace zero {
+
+// Thrown by all ranks with the same words: a user is to read them once, from one rank.
+class SharedIoError : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 void require_same_outcome(Communicator& comm, const std::string& path, const std::function<void()>& body);
 // Of what was done before: an IoError on every rank alike. `failure` is empty on a rank where it went well.

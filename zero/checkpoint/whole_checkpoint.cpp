@@ -5,6 +5,7 @@
 #include "zero/base/error.h"
 #include "zero/base/log.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/no_run.h"
 
 namespace zero {
 
@@ -34,12 +35,12 @@ CheckpointReader open_whole_checkpoint(const fs::path& path) {
       ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
     }
   }
+  if (const auto no_run = why_no_run(path)) throw ConfigError("RUN", path.string(), no_run->reason, no_run->remedy);
   std::error_code ignored;
   std::string remedy = "name the [run] dir of a `zero train` with [checkpoint] every, or a checkpoint's folder";
   if (const fs::path weights = path / "model.safetensors"; fs::exists(weights, ignored))
     remedy += fmt::format("; the weights of the finished run are in {}", weights.string());
-  const bool is_there = fs::exists(path, ignored);
-  throw ConfigError("RUN", path.string(), is_there ? "holds no checkpoint that is whole" : "no such folder", remedy);
+  throw ConfigError("RUN", path.string(), "holds no checkpoint that is whole", remedy);
 }
 
 }  // namespace zero

@@ -28,6 +28,7 @@ constexpr std::string_view kWeightsName = "model.safetensors";
 
 // The file that `output` names: a folder stands for model.safetensors in it.
 fs::path file_of(const std::string& output) {
+  if (output.empty()) throw ConfigError("-o", "\"\"", "no file is named", "give NAME.safetensors, or a folder for it");
   const fs::path path = output;
   std::error_code ignored;
   if (!path.has_extension() || !path.has_filename() || fs::is_directory(path, ignored)) return path / kWeightsName;

@@ -3,17 +3,21 @@
 // `zero generate`: the arguments; the model runs in libzero.
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/no_run.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/command/flags.h"
 #include "zero/command/torch_library.h"
 
 namespace zero::cli {
 namespace {
+
+constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 
 // Before libtorch is loaded.
 void check_run(const std::string& run) {
@@ -22,6 +26,7 @@ void check_run(const std::string& run) {
   const auto holds = [&](const char* file) { return std::filesystem::is_regular_file(folder / file, ignored); };
   if (is_checkpoint(folder) || (holds("config.toml") && holds("model.safetensors"))) return;
   if (!CheckpointFolder(folder / "checkpoints").list().empty()) return;
+  if (const auto no_run = why_no_run(folder)) throw ConfigError("RUN", run, no_run->reason, no_run->remedy);
   throw ConfigError("RUN", run, "holds no weights: neither model.safetensors of a finished run nor a checkpoint",
                     "name the [run] dir of a `zero train` that has ended or saved, or a checkpoint's folder");
 }
@@ -43,8 +48,9 @@ int run_generate(Arguments arguments) {
   if (!parse_flags(app, arguments)) return 0;
   check_run(request.run);
   if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");
-  if (request.tokens < 1)
-    throw ConfigError("--tokens", std::to_string(request.tokens), "out of range", "allowed: 1 or more");
+  if (request.tokens < 1 || request.tokens > kMostTokens)
+    throw ConfigError("--tokens", std::to_string(request.tokens), "out of range",
+                      fmt::format("allowed: 1 to {}", kMostTokens));
   if (!std::isfinite(request.temperature) || request.temperature < 0) {
     throw ConfigError("--temperature", fmt::format("{}", request.temperature), "out of range", "allowed: 0 or more");
   }

@@ -50,17 +50,33 @@ SweepRun run_of(const SweepPoint& point, const fs::path& dir, const ConfigArgume
   return run;
 }
 
+std::string configuration_of(const ConfigArguments& config, std::vector<std::pair<std::string, std::string>> settings,
+                             const fs::path& folder, int ranks) {
+  settings.emplace_back("run.dir", folder.string());
+  LoadedConfig loaded = config.load(/*check_files=*/true, settings);
+  fit_to_world(loaded, ranks);
+  return resolved_toml(loaded.config);
+}
+
+// Is it what the configuration alone is refused for, so that no value of the sweep is at fault?
+bool is_refused_alike(const ConfigError& refusal, const ConfigArguments& config, const fs::path& folder, int ranks) {
+  try {
+    configuration_of(config, {}, folder, ranks);
+  } catch (const ConfigError& error) {
+    return std::string_view(error.what()) == refusal.what();
+  }
+  return false;
+}
+
 // Every run's configuration is checked before the first one starts, also that of a run which is done.
-void check(const SweepRun& run, const ConfigArguments& config, std::optional<int> ranks) {
+void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
   std::string wanted;
   try {
-    auto settings = run.point.settings;
-    settings.emplace_back("run.dir", run.folder.string());
-    LoadedConfig loaded = config.load(/*check_files=*/true, settings);
-    fit_to_world(loaded, run.point.ranks ? *run.point.ranks : ranks.value_or(1));
-    wanted = resolved_toml(loaded.config);
+    wanted = configuration_of(config, run.point.settings, run.folder, run.point.ranks.value_or(ranks));
   } catch (const ConfigError& error) {
-    throw ConfigError("--over", run.point.text, error.what(), "leave this combination out");
+    if (is_refused_alike(error, config, run.folder, ranks)) throw;
+    throw ConfigError("--over", run.point.text, error.what(),
+                      "no run is started, as each combination must be possible: leave this value out");
   }
   if (!is_done(run)) return;
   const std::string differs = changed_keys(read_file(run.folder / "config.toml"), wanted);
@@ -157,6 +173,22 @@ void compare_all(const std::vector<SweepRun>& runs, const fs::path& dir) {
              folders.size() == 1 ? "1 run" : fmt::format("{} runs side by side", folders.size()));
 }
 
+// The folder of the runs, and their number of ranks, are each named once.
+void require_one_place(const ConfigArguments& config, const std::string& dir, const std::vector<SweepPoint>& points,
+                       std::optional<int> ranks) {
+  std::error_code ignored;
+  fs::path there = fs::absolute(dir, ignored);
+  while (!fs::exists(there, ignored) && there.has_relative_path()) there = there.parent_path();
+  if (!fs::is_directory(there, ignored))
+    throw ConfigError("--dir", dir, fmt::format("{} is not a folder", there.string()), "name a folder; it is created");
+  for (const std::string& word : config.arguments())
+    if (word.starts_with("--run.dir"))
+      throw ConfigError("--run.dir", "", "each run of a sweep has a folder of its own", "name their place with --dir");
+  if (ranks && points.front().ranks)
+    throw ConfigError("-n", std::to_string(*ranks), "--over ranks=... says the numbers of ranks",
+                      "give only one of the two");
+}
+
 }  // namespace
 
 int run_sweep(Arguments arguments) {
@@ -179,9 +211,10 @@ int run_sweep(Arguments arguments) {
   if (!config.parse(app, arguments)) return 0;
   const SweepGrid grid(axes);
   std::vector<SweepRun> runs;
+  require_one_place(config, dir, grid.points(), ranks);
   for (const SweepPoint& point : grid.points()) {
     runs.push_back(run_of(point, dir, config, ranks));
-    check(runs.back(), config, ranks);
+    check(runs.back(), config, ranks.value_or(1));
   }
   std::error_code error;
   fs::create_directories(dir, error);

@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/config/option.h"
 #include "zero/config/toml_source.h"
+#include "zero/launch/launch_options.h"
 
 namespace zero::cli {
 namespace {
@@ -22,12 +23,13 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-std::vector<std::string> split(const std::string& text) {
+// What is behind "KEY=" of an axis.
+std::vector<std::string> split(const std::string& text, const std::string& axis) {
   std::vector<std::string> values;
   if (text.starts_with('[')) {
     const Value parsed = parse_value(text);
     const auto* items = std::get_if<Value::Array>(&parsed.data);
-    if (items == nullptr) return {};
+    if (items == nullptr) throw ConfigError("--over", shown(axis), "not a list in brackets", std::string(kForm));
     for (const Value& item : *items) {
       const auto* word = std::get_if<std::string>(&item.data);
       values.push_back(word != nullptr ? *word : to_toml(item));
@@ -45,8 +47,8 @@ std::vector<std::string> split(const std::string& text) {
 Axis axis_of(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos)
-    throw ConfigError("--over", shown(text), "no KEY=VALUE,VALUE", std::string(kForm));
-  Axis axis{.key = text.substr(0, equals), .values = split(text.substr(equals + 1))};
+    throw ConfigError("--over", shown(text), "not of the form KEY=VALUE,VALUE", std::string(kForm));
+  Axis axis{.key = text.substr(0, equals), .values = split(text.substr(equals + 1), text)};
   if (axis.key != kRanks && find_option(axis.key) == nullptr) throw_unknown("--over", axis.key, "");
   if (axis.key == "run.dir")
     throw ConfigError("--over", shown(text), "each run has a folder of its own already", "name their place with --dir");
@@ -73,8 +75,9 @@ void set(SweepPoint& point, const Axis& axis, const std::string& value) {
   if (axis.key == kRanks) {
     int ranks = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ranks);
-    if (error != std::errc() || end != value.data() + value.size() || ranks < 1)
-      throw ConfigError("--over", fmt::format("ranks={}", shown(value)), "not a number of ranks", "use 1 or more");
+    if (error != std::errc() || end != value.data() + value.size() || ranks < 1 || ranks > kMostLocalRanks)
+      throw ConfigError("--over", fmt::format("ranks={}", shown(value)), "not a number of ranks for one machine",
+                        fmt::format("allowed: 1 to {}", kMostLocalRanks));
     point.ranks = ranks;
   } else {
     point.settings.emplace_back(axis.key, value);

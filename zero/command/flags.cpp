@@ -69,6 +69,22 @@ std::string near_flag(const std::string& word, std::span<const std::string_view>
   throw ConfigError(shown(word), "", "unknown flag", near_flag(word, views) + see);
 }
 
+// CLI11 says "Could not convert: --world = 1.5" and "--world: 1 required INT missing".
+[[noreturn]] void refuse_value(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string see = fmt::format("see `{} --help`", app.get_name()), text = error.what();
+  constexpr std::string_view kConversion = "Could not convert: ", kEquals = " = ";
+  if (const auto equals = text.find(kEquals); text.starts_with(kConversion) && equals != std::string::npos) {
+    const std::string flag = text.substr(kConversion.size(), equals - kConversion.size());
+    const CLI::Option* const option = app.get_option_no_throw(flag);
+    const bool is_float = option != nullptr && option->get_type_name().find("FLOAT") != std::string::npos;
+    throw ConfigError(flag, shown(text.substr(equals + kEquals.size())),
+                      is_float ? "not a number" : "not a whole number, or out of range", see);
+  }
+  if (error.get_name() == "ArgumentMismatch" && text.ends_with(" missing"))
+    throw ConfigError(text.substr(0, text.find(':')), "", "a value is missing", see);
+  throw ConfigError("command line", "", text, see);
+}
+
 }  // namespace
 
 bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string> more) {
@@ -85,7 +101,7 @@ bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string
     if (const auto extra = app.remaining(); !app.get_prefix_command())
       for (const auto& word : extra)
         if (word.starts_with("-") && word != "--") refuse_extra(app, word, more);
-    throw ConfigError("command line", "", error.what(), fmt::format("see `{} --help`", app.get_name()));
+    refuse_value(app, error);
   }
   for (const auto& word : app.remaining()) {
     if (!app.get_prefix_command() || (word.starts_with("-") && word != "--")) refuse_extra(app, word, more);

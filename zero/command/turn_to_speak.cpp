@@ -1,6 +1,7 @@
 #include "zero/command/turn_to_speak.h"
 
 #include "zero/base/error.h"
+#include "zero/checkpoint/same_outcome.h"
 
 namespace zero::cli {
 
@@ -14,7 +15,8 @@ std::chrono::seconds wait_before_words(const std::exception& error, const RankEn
     if (ranks.rank != (accused == 0 ? 1 : 0)) return kAfterTheFirst;
     return kNow;
   }
-  const bool alike = dynamic_cast<const ConfigError*>(&error) != nullptr;
+  const bool alike =
+      dynamic_cast<const ConfigError*>(&error) != nullptr || dynamic_cast<const SharedIoError*>(&error) != nullptr;
   return alike && ranks.local_rank != 0 ? kAfterTheFirst : kNow;
 }
 

@@ -18,8 +18,8 @@
 namespace zero::cli {
 
 // 0 for one rank alone, for ranks of `zero launch` (it merges), and for an error of this rank's own. An error that all
-// ranks of a machine have (ConfigError) is printed by the first of them. Another rank's failure (CommError) is printed by
-// rank 0 (by rank 1, if rank 0 failed), at once, since the launcher may be about to end it.
+// ranks of a machine have (ConfigError, SharedIoError) is printed by the first of them. Another rank's failure
+// (CommError) is printed by rank 0 (by rank 1, if rank 0 failed), at once, since the launcher may be about to end it.
 std::chrono::seconds wait_before_words(const std::exception& error, const RankEnvironment& ranks);
 
 }  // namespace zero::cli

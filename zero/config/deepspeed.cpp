@@ -348,7 +348,10 @@ ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) 
   try {
     parsed = parse_strictly(json, path);
   } catch (const IoError& error) {  // the user wrote this file: it is no damaged one
-    throw ConfigError("FILE", path, error.what(), kRemedy);
+    std::string_view reason = error.what();
+    if (const std::string head = fmt::format("{}: verify: ", path); reason.starts_with(head))
+      reason.remove_prefix(head.size());
+    throw ConfigError("FILE", path, reason, kRemedy);
   }
   if (!parsed.is_object()) throw ConfigError("FILE", path, "holds no JSON object", kRemedy);
   DeepSpeedReader reader(parsed, path);

@@ -49,7 +49,7 @@ void check_shares(const LoadedConfig& loaded, std::int64_t world) {
                                   fmt::join(even, ", "), train.batch * world, train.batch, world));
   };
   if (shares.empty()) return;
-  if (shares.size() != even.size()) refuse(fmt::format("{} shares for {} ranks", shares.size(), world));
+  if (shares.size() != even.size()) refuse(fmt::format("{} shares for {}", shares.size(), format_count(world, "rank")));
   const std::int64_t sum = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
   if (sum != train.batch * world) refuse(fmt::format("they sum to {}", sum));
 }

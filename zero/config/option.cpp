@@ -69,6 +69,11 @@ std::vector<std::string_view> rules_of_groups() {
   return names;
 }
 
+bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // Budgets that have a least with which things work.
 bool takes_min(const Option& option) {
   return option.name == "zero.device_memory" || option.name == "zero.host_memory";
@@ -99,13 +104,14 @@ class Assignment {
   void operator()(std::vector<std::int64_t>& member) const {
     std::vector<std::int64_t> numbers;
     for (const auto& item : array()) numbers.push_back(integer(item));
-    if (numbers.size() < 2) refuse("too few");
+    if (numbers.size() < 2)
+      refuse(fmt::format("{}, where two or more are wanted", format_count(std::ssize(numbers), "number")));
     member = std::move(numbers);
   }
 
   void operator()(std::array<double, 2>& member) const {
     const auto& items = array();
-    if (items.size() != 2) refuse(fmt::format("{} of them", items.size()));
+    if (items.size() != 2) refuse(fmt::format("{}, where two are wanted", format_count(std::ssize(items), "number")));
     member = {number(items[0]), number(items[1])};
   }
 
@@ -120,6 +126,7 @@ class Assignment {
       member = {.steps = integer(setting_.value)};
       return;
     }
+    if (std::holds_alternative<double>(setting_.value.data)) refuse_no_integer(setting_.value);
     const milliseconds duration = parse_duration(word(), where());
     if (duration < milliseconds(1) || duration > kLongestTimeout) refuse("out of range");
     member = {.time = duration};
@@ -291,9 +298,22 @@ class Assignment {
 
   std::int64_t integer(const Value& value) const {
     const auto* number = std::get_if<std::int64_t>(&value.data);
-    if (number == nullptr) refuse_kind(value);
-    if (!in_range(option_.range, static_cast<double>(*number))) refuse("out of range");
+    if (number == nullptr) refuse_no_integer(value);
+    const auto rounded = static_cast<double>(*number);  // every range ends where doubles still have each integer
+    if (!in_range(option_.range, rounded) || static_cast<std::int64_t>(rounded) != *number) refuse("out of range");
     return *number;
+  }
+
+  // 1e3, 2.5 and 1e30 are floats of TOML; a word of digits alone is a number beyond its integers.
+  [[noreturn]] void refuse_no_integer(const Value& value) const {
+    const auto* real = std::get_if<double>(&value.data);
+    const auto* text = std::get_if<std::string>(&value.data);
+    if (text != nullptr && setting_.bare && is_whole_number(*text)) refuse("out of range");
+    if (real == nullptr) refuse_kind(value);
+    if (!std::isfinite(*real)) refuse("not a finite number");
+    if (!in_range(option_.range, *real)) refuse("out of range");
+    if (*real != std::floor(*real)) refuse("not a whole number");
+    refuse("a float, where an integer is wanted", fmt::format("write {:.0f}; ", *real));
   }
 
   double number(const Value& value) const {
@@ -319,7 +339,7 @@ class Assignment {
 
   const Value::Array& array() const {
     const auto* items = std::get_if<Value::Array>(&setting_.value.data);
-    if (items == nullptr) refuse_kind(setting_.value);
+    if (items == nullptr) refuse(fmt::format("{}, where a list is wanted", kind_of(setting_.value)));
     return *items;
   }
 
@@ -493,6 +513,18 @@ Value get_option(const Config& config, const Option& option) {
   return std::visit([&](auto access) { return Reading{}(access(copy)); }, option.field);
 }
 
+namespace {
+
+std::string keys_of(std::string_view section) {
+  std::string keys;
+  for (const auto& option : options()) {
+    if (option.section() == section) keys += fmt::format("{}{}", keys.empty() ? "" : " ", option.key());
+  }
+  return keys;
+}
+
+}  // namespace
+
 void throw_unknown(std::string_view origin, std::string_view name, std::string_view value) {
   const std::string_view key = name.substr(name.rfind('.') + 1);
   const std::string_view section = name.substr(0, name.find('.'));
@@ -509,13 +541,13 @@ void throw_unknown(std::string_view origin, std::string_view name, std::string_v
     for (const auto& option : options()) names.push_back(option.name);
     hint = did_you_mean(name, names);
   }
+  if (const bool is_section = name == section && !keys_of(section).empty(); is_section)
+    throw ConfigError(located(origin, shown(name)), shown(value), "a section, and no key",
+                      fmt::format("write [{}], and its keys below: {}", section, keys_of(section)));
   // A misspelt section with keys that are right has found its key above; one with none is answered as a section.
   const bool known_section = std::find(sections().begin(), sections().end(), section) != sections().end();
   if (hint.empty() && !known_section) hint = did_you_mean(section, sections());
-  std::string keys;
-  for (const auto& option : options()) {
-    if (option.section() == section) keys += fmt::format("{}{}", keys.empty() ? "" : " ", option.key());
-  }
+  const std::string keys = keys_of(section);
   const std::string remedy = keys.empty() ? fmt::format("sections: {}", fmt::join(sections(), " "))
                                           : fmt::format("keys of [{}]: {}", section, keys);
   throw ConfigError(located(origin, shown(name)), shown(value), "unknown key", hint + remedy);

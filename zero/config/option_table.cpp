@@ -25,6 +25,7 @@ constexpr auto at = +[](Config& config) -> auto& {
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kInt32 = 2147483647;
 constexpr double kExactInDouble = 9007199254740992;  // 2^53: seeds survive a trip through JSON
+constexpr double kMostLayers = 10000;                // each is a module, and takes memory before anything is planned
 
 constexpr Range kAny{};
 constexpr Range kPositive{.lowest = 1, .highest = kInt32};
@@ -66,7 +67,7 @@ constexpr auto kSync = &Config::sync;
 // clang-format off
 constexpr std::array kOptions{
     Option{"model.name", at<kModel, &ModelConfig::name>, kAny, kNamesOf<kModelTable>, "architecture of the model"},
-    Option{"model.layers", at<kModel, &ModelConfig::layers>, kPositive, kFree, "layers, or blocks of a transformer"},
+    Option{"model.layers", at<kModel, &ModelConfig::layers>, Range{.lowest = 1, .highest = kMostLayers}, kFree, "layers, or blocks of a transformer"},
     Option{"model.width", at<kModel, &ModelConfig::width>, kPositive, kFree, "features of a token"},
     Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive, kFree, "attention heads of a block; must divide width"},
     Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kNatural, kFree, "features of each layer of a recurrent network (0: 128), or of the feed-forward part of a block (0: of a llama 8/3 of width, up to a multiple of 32; of a bert 4 times width)"},

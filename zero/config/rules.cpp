@@ -21,6 +21,7 @@
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/config/read_keys.h"
+#include "zero/config/thread_rules.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
 
@@ -85,13 +86,15 @@ void check_schedule(const LoadedConfig& loaded) {
   const auto& [train, schedule, optimizer] =
       std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
   if (train.epochs == 0 && schedule.warmup > train.steps) {
-    refuse(loaded, "schedule.warmup", fmt::format("more than train.steps = {}", train.steps),
-           fmt::format("use {} or less: the learning rate would never reach optimizer.lr", train.steps));
+    refuse(loaded, "schedule.warmup",
+           fmt::format("more than train.steps = {}: the learning rate would never reach optimizer.lr", train.steps),
+           fmt::format("use {} or less, for example --schedule.warmup {}", train.steps,
+                       std::max<std::int64_t>(1, train.steps / 10)));
   }
   if (train.epochs == 0 && schedule.decay > train.steps - schedule.warmup) {
     refuse(loaded, "schedule.decay",
            fmt::format("more than the {} steps after the warm-up", train.steps - schedule.warmup),
-           "use fewer, or 0 for a fifth of them");
+           fmt::format("use {} or less, or --schedule.decay 0 for a fifth of them", train.steps - schedule.warmup));
   }
   if (schedule.name != "constant" && schedule.min_lr > optimizer.lr) {
     refuse(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
@@ -420,7 +423,8 @@ void check_given(const LoadedConfig& loaded) {
                     reason, remedy);
 }
 
-void check_readable(const LoadedConfig& loaded, std::string_view name, const std::string& text) {
+void check_readable(const LoadedConfig& loaded, std::string_view name, const std::string& text,
+                    std::string_view wanted = "file") {
   const fs::path path(text);
   std::error_code error;
   const auto status = fs::status(path, error);
@@ -428,7 +432,8 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
     const std::string folder =
         path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
     refuse_file(loaded, name, text,
-                fmt::format("{}{}", is_open_pattern(text) ? "no file matches this pattern" : "no such file", folder),
+                is_open_pattern(text) ? fmt::format("no file matches this pattern{}", folder)
+                                      : fmt::format("no such {}{}", wanted, folder),
                 "name what exists; paths are relative to the current folder");
   }
   if (access(path.c_str(), R_OK) != 0)
@@ -442,7 +447,8 @@ void check_data(const LoadedConfig& loaded, std::string_view name, const DataFil
   if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
     refuse(loaded, name, fmt::format("{} files, and data.kind = \"{}\" reads one", files.paths.size(), kind),
            "name one; text and tokens may lie in several files");
-  for (const std::string& file : files.paths) check_readable(loaded, name, file);
+  const std::string_view wanted = kind == "images" ? "folder" : kind == "mnist" ? "file or folder" : "file";
+  for (const std::string& file : files.paths) check_readable(loaded, name, file, wanted);
 }
 
 void check_run_folder(const LoadedConfig& loaded) {
@@ -543,9 +549,10 @@ void check_files(const LoadedConfig& loaded) {
   check_data(loaded, "data.path", config.data.path);
   check_data(loaded, "data.validation", config.data.validation.path);
   if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
-  if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer);
-  if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init);
+  if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer, "folder");
+  if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init, "file or folder");
   check_run_folder(loaded);
+  require_threads(loaded);
 }
 
 }  // namespace zero

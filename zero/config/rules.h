@@ -14,7 +14,8 @@ void settle_defaults(LoadedConfig& loaded);
 // Rules on values alone.
 void check_rules(const LoadedConfig& loaded);
 
-// The files that are named exist and are not empty; the run folder can be created. Creates nothing.
+// What the machine that computes must have: the files that are named exist and are not empty, the run folder can be
+// created, and there are cores for run.threads. Creates nothing.
 void check_files(const LoadedConfig& loaded);
 
 }  // namespace zero

@@ -149,7 +149,8 @@ std::vector<Setting> read_toml(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     throw ConfigError(path.string(), "", std::strerror(errno),
-                      "name an existing configuration file; `zero train --help` shows its keys");
+                      fmt::format("name a file that exists; paths are relative to {}",
+                                  std::filesystem::current_path(error).string()));
   }
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -104,10 +104,11 @@ std::int64_t ImageDataset::fill_training(std::span<const std::int64_t> samples, 
 void ImageDataset::require_classes(std::int64_t classes, std::string_view key) const {
   const auto found = std::find_if(labels_.begin(), labels_.end(), [&](std::int32_t label) { return label >= classes; });
   if (found == labels_.end()) return;
-  throw ConfigError(key, fmt::format("{}", classes),
-                    fmt::format("too few classes: {} is {}",
+  // Of an mlp's sizes; no other model of images says how many classes it has.
+  throw ConfigError(key, fmt::format("[..., {}]", classes),
+                    fmt::format("the last size is the number of classes, and {} is {}",
                                 place_of_label(begin_ + (found - labels_.begin()), labels_path_, path_), *found),
-                    fmt::format("The data needs at least {}.", shape().classes));
+                    fmt::format("The data needs at least {0}: end the list with {0}.", shape().classes));
 }
 
 }  // namespace zero

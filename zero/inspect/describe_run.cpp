@@ -10,6 +10,7 @@
 #include "zero/base/file.h"
 #include "zero/base/seconds.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/no_run.h"
 #include "zero/config/load.h"
 #include "zero/inspect/description.h"
 
@@ -86,8 +87,9 @@ std::string summary_of(const Json& report) {
 Description describe_run(const fs::path& folder, bool verify) {
   const fs::path config = folder / "config.toml";
   if (!fs::exists(config)) {
-    throw ConfigError("FILE", folder.string(), "a folder without config.toml: not a run",
-                      "name the [run] dir of a `zero train`, or a file");
+    const NoRun no_run = why_no_run(folder).value_or(
+        NoRun{"a folder without config.toml: not a run", "name the [run] dir of a `zero train`"});
+    throw ConfigError("FILE", folder.string(), no_run.reason, no_run.remedy + ", or a file");
   }
   const LoadedConfig loaded =
       load_config({.file = config, .overrides = {}, .environment = {}, .check_files = false, .recorded = true});

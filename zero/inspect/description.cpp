@@ -7,9 +7,11 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/checkpoint/no_run.h"
 #include "zero/data/gzip.h"
 
 namespace zero::cli {
@@ -42,7 +44,12 @@ int idx_dimensions(std::span<const std::byte> head) {
 
 Description describe_path(const std::filesystem::path& path, bool verify) {
   if (std::filesystem::exists(path / kManifestName)) return describe_checkpoint(path, verify);
+  if (holds_weights_alone(path)) return describe_weights(path);
   if (std::filesystem::is_directory(path)) return describe_run(path, verify);
+  if (!std::filesystem::exists(path))
+    throw ConfigError(
+        "FILE", path.string(), "no such file or folder",
+        fmt::format("Check the spelling; paths are relative to {}.", std::filesystem::current_path().string()));
   require_input_file("FILE", path);
   const auto head = first_bytes(path);
   const std::string extension = path.extension().string();

@@ -24,6 +24,8 @@ Description describe_safetensors(const std::filesystem::path& path);
 Description describe_tokens(const std::filesystem::path& path, bool text);
 Description describe_idx(const std::filesystem::path& path, int num_dimensions);
 Description describe_csv(const std::filesystem::path& path);
+// A folder of safetensors without a run, as `zero export` and Hugging Face write it.
+Description describe_weights(const std::filesystem::path& folder);
 // `verify`: every byte of its checkpoints is read.
 Description describe_run(const std::filesystem::path& folder, bool verify);
 Description describe_checkpoint(const std::filesystem::path& folder, bool verify);

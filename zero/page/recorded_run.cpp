@@ -9,6 +9,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/no_run.h"
 #include "zero/memory/ledger.h"
 #include "zero/page/report_file.h"
 #include "zero/report/report.h"
@@ -116,10 +117,11 @@ void note_what_is_missing(RecordedRun& run) {
 }  // namespace
 
 RecordedRun read_run(const fs::path& folder) {
-  if (!fs::exists(folder / "config.toml"))
-    throw ConfigError("RUN", folder.string(),
-                      fs::is_directory(folder) ? "a folder without config.toml: not a run" : "no such folder",
-                      "name the [run] dir of a `zero train`");
+  if (!fs::exists(folder / "config.toml")) {
+    const NoRun no_run = why_no_run(folder).value_or(
+        NoRun{"a folder without config.toml: not a run", "name the [run] dir of a `zero train`"});
+    throw ConfigError("RUN", folder.string(), no_run.reason, no_run.remedy);
+  }
   RecordedRun run{.folder = folder};
   run.name = fs::absolute(folder / "").lexically_normal().parent_path().filename().string();
   run.configuration = keys_of_configuration(read_file(folder / "config.toml"));

@@ -170,7 +170,7 @@ void read_nodes(const Variables& variables, RankEnvironment& ranks) {
 void read_flags(const RankFlags& flags, RankEnvironment& ranks) {
   if (!flags.world || !flags.rank) {
     throw ConfigError(flags.rank ? "world" : "rank", "", "is missing",
-                      "give both the rank and the world size, or neither");
+                      "give both the rank and the world size (--rank, --world-size), or neither");
   }
   const auto check = [](std::string_view name, int value, int low, int high) {
     if (value >= low && value <= high) return value;

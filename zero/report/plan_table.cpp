@@ -311,7 +311,7 @@ std::string computation_text(const Computation& computation, int world) {
           "a "
           "run",
           flop_text(computation.flops), flop_text(computation.flops_per_second),
-          computation.crowd > 1 ? fmt::format(", {:.3g} ranks to a core", computation.crowd) : "");
+          computation.crowd > 1 ? fmt::format(", {:.3g} threads to a core", computation.crowd) : "");
   }
   return "without the model's computation";
 }

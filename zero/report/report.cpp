@@ -458,10 +458,14 @@ std::string tiers_text(const RunReport& r) {
 // Steps that were not as the others.
 std::string events_text(const RunReport& r) {
   SummaryLines add;
-  if (r.engine.delayed_steps > 0) add(fmt::format("  {} gradients were applied a step late", r.engine.delayed_steps));
-  if (r.engine.skipped_steps > 0) add(fmt::format("  {} steps were skipped", r.engine.skipped_steps));
+  if (r.engine.delayed_steps > 0)
+    add(fmt::format("  {} {} applied a step late", format_count(r.engine.delayed_steps, "gradient"),
+                    r.engine.delayed_steps == 1 ? "was" : "were"));
+  if (r.engine.skipped_steps > 0)
+    add(fmt::format("  {} {} skipped", format_count(r.engine.skipped_steps, "step"),
+                    r.engine.skipped_steps == 1 ? "was" : "were"));
   if (r.engine.loss_scale) add(fmt::format("  the loss scale ended at {:g}", *r.engine.loss_scale));
-  if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {} times", r.rewinds));
+  if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {}", format_count(r.rewinds, "time")));
   return add.text;
 }
 

@@ -1,9 +1,13 @@
 #include "zero/train/mlp_task.h"
 
-#include <string>
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/models/mlp.h"
 #include "zero/torch/deferred.h"
@@ -16,13 +20,23 @@ std::unique_ptr<Task> make_mlp_task(const ModelOptions& model, const SampleShape
   check(options);
   const bool classifies = data.classes > 0;
   const std::int64_t inputs = options.sizes.front(), outputs = options.sizes.back();
-  const auto refuse_size = [&](std::int64_t size, std::string reason) {
-    throw ConfigError("model.sizes", fmt::format("{}", size), reason,
-                      "the first size is the data's, the last its classes");
+  const auto refuse_size = [&](std::string_view reason, std::int64_t first, std::int64_t last) {
+    std::vector<std::int64_t> fitting = options.sizes;
+    fitting.front() = first;
+    fitting.back() = last;
+    throw ConfigError("model.sizes", fmt::format("[{}]", fmt::join(options.sizes, ", ")), reason,
+                      fmt::format("for example [{}]", fmt::join(fitting, ", ")));
   };
-  if (inputs != data.features) refuse_size(inputs, fmt::format("a row of the data has {} numbers", data.features));
-  if (classifies && outputs < data.classes) refuse_size(outputs, fmt::format("the data has {} classes", data.classes));
-  if (!classifies && outputs != 1) refuse_size(outputs, "the target is one number");
+  const std::int64_t fitting_outputs = classifies ? std::max(outputs, data.classes) : 1;
+  if (inputs != data.features)
+    refuse_size(fmt::format("the first size is {}, and a row of the data has {}", inputs,
+                            format_count(data.features, "number")),
+                data.features, fitting_outputs);
+  if (classifies && outputs < data.classes)
+    refuse_size(fmt::format("the last size is {}, and the data has {} classes", outputs, data.classes), inputs,
+                fitting_outputs);
+  if (!classifies && outputs != 1)
+    refuse_size(fmt::format("the last size is {}, and the target is one number", outputs), inputs, 1);
   return std::make_unique<RowTask<Mlp>>(
       deferred([&] { return Mlp(options); }, seed),
       RowTaskOptions{

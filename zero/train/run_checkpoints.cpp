@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/clock.h"
@@ -192,21 +193,31 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
 }
 
 std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t newest) {
-  std::string first_error;
+  std::vector<std::string> damages;
+  const auto tell_damages = [&] {
+    if (comm_.rank() != 0) return;
+    for (const std::string& damage : damages) ZERO_LOG(error, "this checkpoint is passed over: {}", damage);
+  };
   for (const Saved& entry : saved()) {
     if (entry.step > newest) continue;
     try {
       Resumed resumed = load(engine, entry);
       if (!entry.in_memory) step_on_disk_ = entry.step;
+      tell_damages();
       return resumed;
     } catch (const IoError& error) {
-      if (first_error.empty()) first_error = error.what();
-      if (comm_.rank() == 0) ZERO_LOG(error, "this checkpoint is passed over: {}", error.what());
+      damages.emplace_back(error.what());
+    } catch (...) {
+      tell_damages();
+      throw;
     }
   }
-  if (first_error.empty()) return std::nullopt;
-  throw IoError(folder_.path().string(), "no checkpoint can be read", 0,
-                fmt::format("the newest: {}\n  Start again from the beginning with --overwrite.", first_error));
+  if (damages.empty()) return std::nullopt;
+  // In the words of rank 0 on all ranks, so that they are told once.
+  const std::string found = broadcast_text(comm_, fmt::format("{}", fmt::join(damages, "\n  ")));
+  throw SharedIoError(
+      folder_.path().string(),
+      fmt::format("no checkpoint can be read:\n  {}\n  Start again from the beginning with --overwrite.", found), 0);
 }
 
 bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {

@@ -91,13 +91,16 @@ RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoi
 }
 
 std::string RunOpening::why_done() const {
-  std::string text =
-      fmt::format("{}: done already, all {} steps; train.steps goes on with it, --overwrite begins again",
-                  folder_.path().string(), job_.train.steps);
+  const std::int64_t steps = std::max(folder_.finished_steps(), job_.train.steps);
+  std::string text = fmt::format(
+      "{}: done already, all {} steps{}; a larger train.steps goes on with it, --overwrite begins again",
+      folder_.path().string(), steps,
+      steps > job_.train.steps ? fmt::format(", which is more than train.steps = {}", job_.train.steps) : "");
   std::string changed;
   const std::string unknown =
       failure_of([&] { changed = changed_keys(read_file(folder_.files().config), job_.config_text); });
-  if (unknown.empty() && !changed.empty()) text += fmt::format("\n  not done with:{}", changed);
+  if (unknown.empty() && !changed.empty())
+    text += fmt::format("\n  nothing is trained, so these changes have no effect:{}", changed);
   return text;
 }
 

@@ -250,6 +250,16 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   return text + schedule->moves;
 }
 
+// Of a rank, on this machine: a plan may be for a larger one.
+int threads_at_once(int threads) {
+  return std::min(threads, num_usable_cores());
+}
+
+// Threads to a core, where all ranks are here.
+double crowd_of(int ranks, int threads) {
+  return std::max(1.0, static_cast<double>(ranks) * threads_at_once(threads) / num_usable_cores());
+}
+
 // The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
 // shared by the ranks.
 TierRates rates_here(const EngineOptions& options, const Config& config, int ranks, int threads) {
@@ -258,10 +268,10 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int ran
   TierRates rates;
   if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
-    rates = probe_rates(nullptr, offload, *rule_of(options), threads, offload.disk_memory);
+    rates = probe_rates(nullptr, offload, *rule_of(options), threads_at_once(threads), offload.disk_memory);
     rates.disk_read /= ranks;
     rates.disk_write /= ranks;  // disk_share is a ratio, and stays
-    rates.update_numel /= std::max(1.0, static_cast<double>(ranks) * threads / num_usable_cores());
+    rates.update_numel /= crowd_of(ranks, threads);
   }
   rates.link_up = rates.link_down = offload.link_bytes_per_second;
   return rates;
@@ -281,7 +291,6 @@ void require_profile_of(bool gpu, const Computation& run, const std::string& pat
 // Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
-  const double busy = static_cast<double>(plan.machine->ranks) * threads;  // cores, if each thread had one
   const TrainConfig& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
   if (!request.profile.empty()) {
@@ -290,13 +299,13 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
     require_profile_of(plan.machine->ranks_on_gpu > 0, run, request.profile);
     return run;
   }
-  at::set_num_threads(threads);
+  at::set_num_threads(threads_at_once(threads));
   double flops_per_second = 0;  // the best of a few probes: others may use these cores for a moment
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
   Computation computation = estimated_computation({.flops = task.flops_per_sample() * samples,
                                                    .computes_again = train.checkpoint_activations,
                                                    .flops_per_second = flops_per_second,
-                                                   .crowd = std::max(1.0, busy / num_usable_cores())});
+                                                   .crowd = crowd_of(plan.machine->ranks, threads)});
   estimate_uses(trace, plan.units, computation.step);
   return computation;
 }
@@ -320,13 +329,12 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   const double seconds =
       matrix_cost(plan.units, mesh_of(plan).shard, placement_of(plan), [&](const MatrixShape& matrix) {
         const auto [place, is_new] = known.try_emplace({matrix.rows, matrix.columns}, 0);
-        if (is_new) place->second = probe_completion_seconds(*rule->matrices(), matrix, threads);
+        if (is_new) place->second = probe_completion_seconds(*rule->matrices(), matrix, threads_at_once(threads));
         return place->second;
       });
   if (seconds == 0) return update_numel;
-  const double crowd = std::max(1.0, static_cast<double>(plan.machine->ranks) * threads / num_usable_cores());
   const auto numel = static_cast<double>(updated_numel(plan));
-  return numel / (numel / update_numel + crowd * seconds);
+  return numel / (numel / update_numel + crowd_of(plan.machine->ranks, threads) * seconds);
 }
 
 // As the run of --profile did it, where one is named; on a GPU with rates that the run probed there.

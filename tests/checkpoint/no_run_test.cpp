@@ -1,0 +1,55 @@
+#include "zero/checkpoint/no_run.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/expect_says.h"
+#include "tests/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(NoRun, IsSaidOfNoRunNorOfAFolderOfCheckpointsOfAProgramOfOnesOwn) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "run");
+  folder.write("run/config.toml", "");
+  fs::create_directories(folder / "own/checkpoints/step-00000003");
+  EXPECT_FALSE(why_no_run(folder / "run"));
+  EXPECT_FALSE(why_no_run(folder / "own"));
+}
+
+TEST(NoRun, WhatWasNamedIsSaidWithWhatToName) {
+  const TemporaryFolder folder;
+  const auto said = [&](const char* name, std::string_view reason, const std::string& remedy) {
+    const auto found = why_no_run(folder / name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->reason, reason) << name;
+    EXPECT_TRUE(says(found->remedy, remedy)) << found->remedy;
+  };
+  folder.write("file", "x");
+  fs::create_directories(folder / "empty");
+  fs::create_directories(folder / "runs/b/checkpoints/step-00000005");
+  fs::create_directories(folder / "runs/b/checkpoints/step-00000010");
+  fs::create_directories(folder / "runs/a");
+  for (const char* exported : {"one", "several"}) fs::create_directories(folder / exported);
+  folder.write("one/model.safetensors", "");
+  folder.write("several/model.safetensors.index.json", "");
+  said("none", "no such folder", "name the [run] dir of a `zero train`");
+  said("file", "a file, and the folder of a run is wanted", "name the [run] dir of a `zero train`");
+  said("runs/b/checkpoints/", "a folder of checkpoints, and no run itself",
+       "the run's folder, which is " + (folder / "runs/b").string() + ", or one");
+  folder.write("runs/b/metrics.jsonl", "");
+  said("runs/b/metrics.jsonl", "a file, and the folder of a run is wanted",
+       "name its folder, " + (folder / "runs/b").string());
+  said("empty", "a folder without config.toml: not a run", "name the [run] dir of a `zero train`");
+  said("runs", "a folder of runs, and no run itself", "such as " + (folder / "runs/b").string());
+  said("runs/b/checkpoints", "a folder of checkpoints, and no run itself",
+       "such as " + (folder / "runs/b/checkpoints/step-00000010").string());
+  for (const char* exported : {"one", "several"})
+    said(exported, "weights alone, as `zero export` writes them: not a run",
+         "--model.init " + (folder / exported).string());
+}
+
+}  // namespace
+}  // namespace zero
