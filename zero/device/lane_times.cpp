@@ -24,7 +24,7 @@ Mark LaneTimes::mark(Lane lane) {
 }
 
 void LaneTimes::compare_clocks() {
-  read();
+  ++num_starts_;
   origin_ = device_.timed_mark(Lane::kCompute);
   device_.join(origin_);
   origin_at_ = monotonic_seconds();
@@ -35,7 +35,8 @@ void LaneTimes::add(Activity activity, int unit, std::int64_t bytes, Mark begin,
   spans_.push_back({.shown = {.bytes = bytes, .unit = unit, .activity = activity},
                     .begin = std::move(begin),
                     .end = std::move(end),
-                    .counts = true});
+                    .counts = true,
+                    .start = num_starts_});
 }
 
 void LaneTimes::show(Activity activity, int unit, Mark begin, Mark end) {
@@ -43,7 +44,8 @@ void LaneTimes::show(Activity activity, int unit, Mark begin, Mark end) {
   spans_.push_back({.shown = {.unit = unit, .activity = activity},
                     .begin = std::move(begin),
                     .end = std::move(end),
-                    .counts = false});
+                    .counts = false,
+                    .start = num_starts_});
 }
 
 void LaneTimes::read() {
@@ -57,12 +59,11 @@ void LaneTimes::read_all() {
   }
 }
 
-// The timeline takes no span that began before it was started.
 bool LaneTimes::read(const Span& span) {
   const std::optional<double> seconds = device_.seconds_between(span.begin, span.end);
   if (!seconds) return false;
   if (span.counts) seconds_[static_cast<std::size_t>(span.shown.activity)] += *seconds;
-  if (!recording()) return true;
+  if (!recording() || span.start != num_starts_) return true;  // it may have begun before the origin
   TimelineSpan shown = span.shown;
   shown.begin = origin_at_ + device_.seconds_between(origin_, span.begin).value_or(0);
   shown.end = shown.begin + *seconds;

@@ -49,6 +49,7 @@ class LaneTimes {
     TimelineSpan shown;
     Mark begin, end;
     bool counts;
+    int start;  // num_starts_ when it was queued
   };
   void compare_clocks();
   bool recording() const { return timeline_ != nullptr && timeline_->recording(); }
@@ -59,6 +60,7 @@ class LaneTimes {
   Timeline* timeline_;
   std::vector<Span> spans_;  // that the device may not have done
   std::array<double, kNumActivities> seconds_{};
+  int num_starts_ = 0;
   Mark origin_;  // passed at origin_at_ by the host's clock
   double origin_at_ = 0;
   std::shared_ptr<const bool> here_;  // the timeline may be stopped when this has gone
