@@ -1,4 +1,4 @@
-// PassTimes: what the passes of a step compute, and what they wait for other ranks' parts meanwhile.
+// PassTimes: the seconds for which the passes of a step compute, and those for which they wait for gathers and sums.
 //
 //   std::unique_ptr<PassTimes> times = make_pass_times(device, num_units, host, timeline);
 //   times->comes(event);                 // each event of a step, before its actions are issued
