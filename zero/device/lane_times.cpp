@@ -64,9 +64,11 @@ bool LaneTimes::read(const Span& span) {
   if (!seconds) return false;
   if (span.counts) seconds_[static_cast<std::size_t>(span.shown.activity)] += *seconds;
   if (!recording() || span.start != num_starts_) return true;  // it may have begun before the origin
+  // A mark of two spans has one time, so that a wait does not stick out of its pass.
+  const auto at = [this](const Mark& mark) { return origin_at_ + device_.seconds_between(origin_, mark).value_or(0); };
   TimelineSpan shown = span.shown;
-  shown.begin = origin_at_ + device_.seconds_between(origin_, span.begin).value_or(0);
-  shown.end = shown.begin + *seconds;
+  shown.begin = at(span.begin);
+  shown.end = at(span.end);
   timeline_->add(shown);
   return true;
 }
