@@ -31,21 +31,17 @@ void LaneTimes::compare_clocks() {
 }
 
 void LaneTimes::add(Activity activity, int unit, std::int64_t bytes, Mark begin, Mark end) {
-  if (begin.empty() || end.empty()) return;
-  spans_.push_back({.shown = {.bytes = bytes, .unit = unit, .activity = activity},
-                    .begin = std::move(begin),
-                    .end = std::move(end),
-                    .counts = true,
-                    .start = num_starts_});
+  keep({.bytes = bytes, .unit = unit, .activity = activity}, std::move(begin), std::move(end), /*counts=*/true);
 }
 
 void LaneTimes::show(Activity activity, int unit, Mark begin, Mark end) {
-  if (!recording() || begin.empty() || end.empty()) return;
-  spans_.push_back({.shown = {.unit = unit, .activity = activity},
-                    .begin = std::move(begin),
-                    .end = std::move(end),
-                    .counts = false,
-                    .start = num_starts_});
+  if (recording()) keep({.unit = unit, .activity = activity}, std::move(begin), std::move(end), /*counts=*/false);
+}
+
+void LaneTimes::keep(const TimelineSpan& shown, Mark begin, Mark end, bool counts) {
+  if (begin.empty() || end.empty()) return;
+  spans_.push_back(
+      {.shown = shown, .begin = std::move(begin), .end = std::move(end), .counts = counts, .start = num_starts_});
 }
 
 void LaneTimes::read() {

@@ -52,6 +52,7 @@ class LaneTimes {
     int start;  // num_starts_ when it was queued
   };
   void compare_clocks();
+  void keep(const TimelineSpan& shown, Mark begin, Mark end, bool counts);
   bool recording() const { return timeline_ != nullptr && timeline_->recording(); }
   bool read(const Span& span);  // false: the device has not done it
   void read_all();

@@ -64,8 +64,8 @@ struct WorkSeconds {
   double wait = 0;
 };
 
-// The passes of a step as a device with memory of its own ran them. `waited_seconds`: of both, for gathers and sums; of the rest
-// of a step in which kCompute has nothing to do, each transfer's LinkTraffic::waited_seconds is a part.
+// The passes of a step, timed by a device with memory of its own: each with its waits for gathers and sums. `waited_seconds`: these
+// waits, of both passes.
 struct DevicePasses {
   double forward_seconds = 0;
   double backward_seconds = 0;
