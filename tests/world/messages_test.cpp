@@ -82,6 +82,28 @@ TEST_F(Messages, AKilledRankIsNamed) {
       << ends[0] << ends[1];
 }
 
+// Gloo tells a transfer whose bytes are half sent, or half received, nothing of the end of its connection.
+TEST_F(Messages, ARankThatIsKilledInTheMidstOfAMessageIsNamedAtOnce) {
+  for (const int victim : {0, 1}) {
+    SCOPED_TRACE(victim);
+    const auto ends = run_world(world(2, kNever), [victim](Communicator& comm) {
+      std::vector<std::byte> data(std::size_t{128} << 20);
+      comm.barrier({}).wait();
+      std::jthread killer;
+      if (comm.rank() == victim) {
+        killer = std::jthread([] {
+          std::this_thread::sleep_for(milliseconds(5));  // a few of its megabytes have gone then
+          kill(getpid(), SIGKILL);
+        });
+      }
+      for (;;) comm.rank() == 0 ? comm.send(data, 1, {}).wait() : comm.receive(data, 0, {}).wait();
+    });
+    EXPECT_EQ(ends[static_cast<std::size_t>(victim)], "signal 9");
+    EXPECT_CONTAINS(ends[static_cast<std::size_t>(1 - victim)], fmt::format("rank {}: send", victim));
+    EXPECT_CONTAINS(ends[static_cast<std::size_t>(1 - victim)], "its process ended or left");
+  }
+}
+
 TEST_F(Messages, AnErrorSticks) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     if (comm.rank() == 0) throw std::runtime_error("a loss of NaN");

@@ -99,8 +99,11 @@ class ReplacedWorkers : public ::testing::Test {
         trial.came(next.replacement, start(trial, next));
         continue;
       }
+      // Once in 9,000 meetings a thread of Gloo asks for the name of a peer whose connection has just been reset, and ends
+      // its process (address.cc, getpeername).
+      const bool by_gloo = trial.may_fail && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
       const bool ended_well =
-          WIFEXITED(status) && (WEXITSTATUS(status) == 0 || (trial.may_fail && WEXITSTATUS(status) == 3));
+          by_gloo || (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || (trial.may_fail && WEXITSTATUS(status) == 3)));
       EXPECT_TRUE(ended_well) << "rank " << next.rank << ": status " << status;
     }
     end_all();

@@ -6,6 +6,7 @@
 
 #include <gloo/transport/pair.h>
 
+#include "any_time.h"
 #include "mesh.h"
 #include "no_broken_pipes.h"
 
@@ -16,7 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kMostOfAMeeting{30000};  // of each wait in the store, for a process that is there
 constexpr milliseconds kConnecting{2000};       // see Mesh
-constexpr auto kAnyTime = std::chrono::hours(24 * 365);
 
 std::vector<char> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};

@@ -2,8 +2,8 @@
 //
 // Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through RendezvousStore;
 // each then listens on the address that leads to rank 0, or on the interface that was asked for (ZERO_COMM_INTERFACE).
-// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink. A rank that comes back is
-// reached by a context of its own (gloo_door.h).
+// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink. The end of a connection
+// reaches all its waits (connection_watch.h). A rank that comes back is reached by a context of its own (gloo_door.h).
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,6 +14,8 @@
 
 #include "zero/comm/message_link.h"
 
+#include "any_time.h"
+#include "connection_watch.h"
 #include "gloo_door.h"
 #include "mesh.h"
 #include "no_broken_pipes.h"
@@ -26,26 +28,28 @@ using std::chrono::milliseconds;
 using zero::LinkFailure;
 using zero::LinkRequest;
 using zero::MessageLink;
+using zero_gloo::Connection;
+using zero_gloo::ConnectionWatch;
 using zero_gloo::GlooDoor;
+using zero_gloo::kAnyTime;
 using zero_gloo::NoBrokenPipes;
 using zero_gloo::Waiters;
 using Clock = std::chrono::steady_clock;
 
 enum class Direction { kSend, kReceive };
 
-constexpr auto kAnyTime = std::chrono::hours(24 * 365);
-
 class GlooTransfer final : public MessageLink::Transfer {
  public:
-  GlooTransfer(const GlooDoor::Way& way, Waiters& waiters, Direction direction, std::uint64_t tag, std::byte* data,
-               std::size_t bytes)
-      : waiters_(waiters), direction_(direction) {
+  GlooTransfer(int rank, const GlooDoor::Way& way, ConnectionWatch& watch, Waiters& waiters, Direction direction,
+               std::uint64_t tag, std::byte* data, std::size_t bytes)
+      : watch_(watch), waiters_(waiters), direction_(direction) {
     const NoBrokenPipes guard;
     if (way.context == nullptr) {
       reason_ = "there is no connection to it";
       return;
     }
     try {
+      connection_ = watch.connection(rank, way.context, way.place);
       buffer_ = way.context->createUnboundBuffer(data, bytes);
       direction == Direction::kSend ? buffer_->send(way.place, tag) : buffer_->recv(way.place, tag);
     } catch (const std::exception& error) {
@@ -55,7 +59,7 @@ class GlooTransfer final : public MessageLink::Transfer {
 
   ~GlooTransfer() override {
     if (looking_ == nullptr) return;
-    direction_ == Direction::kSend ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
+    abort();
     looking_->finish();
   }
   GlooTransfer(const GlooTransfer&) = delete;
@@ -82,9 +86,11 @@ class GlooTransfer final : public MessageLink::Transfer {
     if (!reason_.empty()) return MessageLink::Status::kGone;
     const auto deadline = Clock::now() + limit;
     try {
+      ConnectionWatch::Waiting waiting(watch_, connection_, [this] { abort(); });
       const bool done = direction_ == Direction::kSend ? buffer_->waitSend(limit) : buffer_->waitRecv(limit);
       if (done) return MessageLink::Status::kDone;
-      reason_ = "the wait was aborted";
+      reason_ = waiting.why_aborted();
+      if (reason_.empty()) reason_ = "the wait was aborted";
     } catch (const std::exception& error) {
       if (Clock::now() >= deadline) return MessageLink::Status::kLate;
       reason_ = error.what();
@@ -92,8 +98,13 @@ class GlooTransfer final : public MessageLink::Transfer {
     return MessageLink::Status::kGone;
   }
 
+  // From any thread: a wait that is under way returns.
+  void abort() { direction_ == Direction::kSend ? buffer_->abortWaitSend() : buffer_->abortWaitRecv(); }
+
+  ConnectionWatch& watch_;
   Waiters& waiters_;
   Direction direction_;
+  std::shared_ptr<Connection> connection_;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   std::string reason_;
   std::shared_ptr<Waiters::Wait> looking_;  // null: nobody has asked
@@ -106,11 +117,10 @@ class GlooLink final : public MessageLink {
       : mesh_(std::move(mesh)), door_(std::move(door)) {}
 
   std::unique_ptr<Transfer> send(int to, std::uint64_t tag, std::span<const std::byte> data) override {
-    return std::make_unique<GlooTransfer>(way_to(to), waiters_, Direction::kSend, tag,
-                                          const_cast<std::byte*>(data.data()), data.size());
+    return begin(to, Direction::kSend, tag, const_cast<std::byte*>(data.data()), data.size());
   }
   std::unique_ptr<Transfer> receive(int from, std::uint64_t tag, std::span<std::byte> data) override {
-    return std::make_unique<GlooTransfer>(way_to(from), waiters_, Direction::kReceive, tag, data.data(), data.size());
+    return begin(from, Direction::kReceive, tag, data.data(), data.size());
   }
   void abandon() override {
     if (door_ != nullptr) door_->abandon();
@@ -118,10 +128,15 @@ class GlooLink final : public MessageLink {
   Door* door() override { return door_.get(); }
 
  private:
-  GlooDoor::Way way_to(int rank) const { return door_ != nullptr ? door_->way_to(rank) : GlooDoor::Way{mesh_, rank}; }
+  std::unique_ptr<Transfer> begin(int rank, Direction direction, std::uint64_t tag, std::byte* data,
+                                  std::size_t bytes) {
+    const GlooDoor::Way way = door_ != nullptr ? door_->way_to(rank) : GlooDoor::Way{mesh_, rank};
+    return std::make_unique<GlooTransfer>(rank, way, watch_, waiters_, direction, tag, data, bytes);
+  }
 
   std::shared_ptr<gloo::Context> mesh_;
   std::unique_ptr<GlooDoor> door_;
+  ConnectionWatch watch_;
   Waiters waiters_;
 };
 

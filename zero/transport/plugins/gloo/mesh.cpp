@@ -47,7 +47,8 @@ EndWatch::EndWatch(RendezvousStore& store, std::function<void()> await_end, Mesh
         await_end();
         if (over_) return;
         gone_ = true;
-        mesh.closeConnections();
+        // Again and again: connect() may open one that was closed before.
+        for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(10))) mesh.closeConnections();
       }) {}
 
 EndWatch::~EndWatch() {

@@ -14,6 +14,7 @@
 
 #include "zero/rendezvous/tcp_sockets.h"
 
+#include "any_time.h"
 #include "store_server.h"
 
 namespace zero_gloo {
@@ -144,7 +145,7 @@ void RendezvousStore::come(const Replacement& replacement) {
 // Nobody sets such a key.
 void RendezvousStore::await_end(const Replacement& replacement) {
   try {
-    get("end", replacement.text(), std::chrono::hours(24 * 365));
+    get("end", replacement.text(), kAnyTime);
   } catch (const StoreError&) {
     return;
   }
@@ -152,7 +153,7 @@ void RendezvousStore::await_end(const Replacement& replacement) {
 
 void RendezvousStore::await_end() {
   try {
-    get("end", "", std::chrono::hours(24 * 365));
+    get("end", "", kAnyTime);
   } catch (const StoreError&) {
     return;
   }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <signal.h>
+#include "no_signals.h"
 
 namespace zero_gloo {
 
@@ -38,20 +38,6 @@ std::shared_ptr<Waiters::Wait> Waiters::begin(std::function<Status()> wait) {
 
 // A thread inherits the signals that it does not take.
 void Waiters::add_thread() {
-  class NoSignals {
-   public:
-    NoSignals() {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    NoSignals(const NoSignals&) = delete;
-    NoSignals& operator=(const NoSignals&) = delete;
-
-   private:
-    sigset_t before_;
-  };
   const NoSignals guard;
   threads_.emplace_back([this] { run(); });
 }

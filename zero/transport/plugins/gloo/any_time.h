@@ -1,0 +1,10 @@
+// kAnyTime: the limit of a wait that something else ends.
+#pragma once
+
+#include <chrono>
+
+namespace zero_gloo {
+
+inline constexpr auto kAnyTime = std::chrono::hours(24 * 365);
+
+}  // namespace zero_gloo
