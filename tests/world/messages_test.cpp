@@ -1,6 +1,9 @@
 // Ranks that disagree, come late or die, over the transports of MessageCommunicator (gloo).
+#include <filesystem>
+#include <string>
 #include <thread>
 
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -102,6 +105,17 @@ TEST_F(Messages, ARankThatIsKilledInTheMidstOfAMessageIsNamedAtOnce) {
     EXPECT_CONTAINS(ends[static_cast<std::size_t>(1 - victim)], fmt::format("rank {}: send", victim));
     EXPECT_CONTAINS(ends[static_cast<std::size_t>(1 - victim)], "its process ended or left");
   }
+}
+
+// A core that it takes from the thread that sends costs the slice of a thread for each message (decision 0074).
+TEST_F(Messages, GloosThreadTakesNoCoreAsItWakes) {
+  expect_world(world(2), [](Communicator&) {
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+    int others = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+      others += sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH ? 1 : 0;
+    EXPECT_EQ(others, 1);
+  });
 }
 
 TEST_F(Messages, AnErrorSticks) {

@@ -15,6 +15,7 @@
 #include "zero/comm/message_link.h"
 
 #include "any_time.h"
+#include "batch_threads.h"
 #include "connection_watch.h"
 #include "gloo_door.h"
 #include "mesh.h"
@@ -140,12 +141,19 @@ class GlooLink final : public MessageLink {
   Waiters waiters_;
 };
 
+// Gloo's thread looks at a connection again and again while another thread sends over it. Where both share a core and the
+// thread took it as it woke, the other one cannot go on until the thread's slice is over: milliseconds for each message.
+std::shared_ptr<gloo::transport::Device> create_device(const gloo::transport::tcp::attr& where) {
+  const zero_gloo::BatchThreads guard;
+  return gloo::transport::tcp::CreateDevice(where);
+}
+
 // Where this rank listens for the others.
 std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
                                                      const zero_gloo::RendezvousStore& store) {
   gloo::transport::tcp::attr where;
   where.iface = request.interface;
-  if (!where.iface.empty()) return gloo::transport::tcp::CreateDevice(where);
+  if (!where.iface.empty()) return create_device(where);
   where.hostname = store.local_address();
   if (!request.one_host && (where.hostname.starts_with("127.") || where.hostname == "::1")) {
     throw zero_gloo::StoreError("rank " + std::to_string(request.rank) + " reaches rank 0 from " + where.hostname +
@@ -154,7 +162,7 @@ std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
                                     "0's machine on their network",
                                 request.rank, true);
   }
-  return gloo::transport::tcp::CreateDevice(where);
+  return create_device(where);
 }
 
 MessageLink* come_back(const LinkRequest& request) {
