@@ -163,8 +163,11 @@ TEST_F(Command, GenerateWritesNoTextWithoutEnd) {
   }
 }
 
-TEST_F(Command, ExportWantsAFileToWrite) {
+TEST_F(Command, ExportWantsAFileThatIsNoRunsOwn) {
   EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is named");
+  folder_.write("run/config.toml", "");
+  folder_.write("run/model.safetensors", "");
+  EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors is a run's own");
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

@@ -26,6 +26,15 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kWeightsName = "model.safetensors";
 
+// A run's own weights are those of its end, in the type in which it trained them.
+void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
+  std::error_code ignored;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (file.filename() == kWeightsName && fs::exists(file, ignored) && fs::exists(folder / "config.toml", ignored))
+    throw ConfigError("-o", output, fmt::format("{} is a run's own, and would be replaced", file.string()),
+                      "name another folder, or another file");
+}
+
 // The file that `output` names: a folder stands for model.safetensors in it.
 fs::path file_of(const std::string& output) {
   if (output.empty()) throw ConfigError("-o", "\"\"", "no file is named", "give NAME.safetensors, or a folder for it");
@@ -106,6 +115,7 @@ int run_export(Arguments arguments) {
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const fs::path file = file_of(output);
+  refuse_weights_of_a_run(output, file);
   const DType type = dtype == "bf16" ? DType::kBFloat16 : dtype == "fp16" ? DType::kFloat16 : DType::kFloat32;
   const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
   CheckpointReader reader = open_whole_checkpoint(run);

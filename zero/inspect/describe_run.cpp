@@ -87,6 +87,9 @@ std::string summary_of(const Json& report) {
 Description describe_run(const fs::path& folder, bool verify) {
   const fs::path config = folder / "config.toml";
   if (!fs::exists(config)) {
+    if (const auto saved = CheckpointFolder(folder / "checkpoints").list(); !saved.empty())
+      throw ConfigError("FILE", folder.string(), "checkpoints without the config.toml of their run",
+                        fmt::format("name one of them, such as {}", saved.front().path.string()));
     const NoRun no_run = why_no_run(folder).value_or(
         NoRun{"a folder without config.toml: not a run", "name the [run] dir of a `zero train`"});
     throw ConfigError("FILE", folder.string(), no_run.reason, no_run.remedy + ", or a file");
