@@ -375,6 +375,40 @@ TEST(StoreServer, AbandonedItWaitsForNobody) {
   server.abandon();  // and the destructor returns
 }
 
+// A rank that dies, or fails, in the middle of the meeting.
+TEST(StoreServer, AClientThatHangsUpBeforeItHasMetAllEndsTheMeetingAndIsNamed) {
+  const StoreServer server(options_of(3, std::chrono::hours(1)));
+  const FileDescriptor waits = enter(server.port());
+  EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
+  {
+    const FileDescriptor met = enter(server.port());
+    EXPECT_TRUE(write_message(met.get(), {.operation = Operation::kHere, .key = "1"}));
+    EXPECT_TRUE(write_message(met.get(), {.operation = Operation::kMet}));
+    const FileDescriptor stranger = connect_to(server.port());
+  }
+  Message answer;
+  EXPECT_EQ(read_message(waits.get(), answer, milliseconds(30)), Read::kLate);
+  {
+    const FileDescriptor dies = enter(server.port());
+    EXPECT_TRUE(write_message(dies.get(), {.operation = Operation::kHere, .key = "2"}));
+    EXPECT_TRUE(write_message(dies.get(), {.operation = Operation::kSet, .key = "2", .value = bytes_of("address")}));
+  }
+  EXPECT_EQ(read_message(waits.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kLost);
+  EXPECT_EQ(answer.key, "2");
+  EXPECT_TRUE(hung_up(waits));
+}
+
+TEST(StoreServer, ARankIsANumber) {
+  StoreServer server(options_of(10));
+  for (const char* text : {"", "-1", "two", "2/1", "99999999999"}) {
+    const FileDescriptor client = enter(server.port());
+    EXPECT_TRUE(write_message(client.get(), {.operation = Operation::kHere, .key = text}));
+    EXPECT_TRUE(hung_up(client)) << text;
+  }
+  server.abandon();
+}
+
 // ---- processes that come later ------------------------------------------------------------------------------------
 
 StoreServerOptions open_for_replacements(int num_clients) {
@@ -439,8 +473,11 @@ TEST(StoreServer, AReplacementBeforeTheRanksHaveMetEndsTheirMeeting) {
   const FileDescriptor waits = enter(server.port());
   EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
   const FileDescriptor replacement = come(server.port(), "1/1");
+  Message answer;
+  EXPECT_EQ(read_message(waits.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kLost);
+  EXPECT_EQ(answer.key, "1");
   EXPECT_TRUE(hung_up(waits));
-  EXPECT_EQ(server.early(), 1);
 }
 
 TEST(StoreServer, WhatIsNoReplacementIsDropped) {

@@ -12,7 +12,9 @@
 namespace zero::meeting {
 
 // A client's kGet may name a replacement in its value: it is answered with kRefusal where that one is not there any more.
-enum class Operation : std::uint32_t { kHello = 0x7a630011, kProof, kRefusal, kSet, kGet, kCome };
+// A client that has said its rank (kHere) and hangs up before kMet ends the meeting: whoever waits is answered with kLost.
+// The keys of kHere and kLost are a rank, the value of kLost is the reason.
+enum class Operation : std::uint32_t { kHello = 0x7a630012, kProof, kRefusal, kSet, kGet, kCome, kHere, kMet, kLost };
 
 struct Message {
   Operation operation = Operation::kHello;

@@ -110,7 +110,7 @@ std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const R
     return pair;
   }
   const EndWatch watch(
-      store, [&] { store.await_end(replacement); }, *pair);
+      store, [&] { return store.await_end(replacement); }, *pair);
   pair->connect(1, theirs);
   if (watch.gone()) throw StoreError("its new process ended while it was met");
   return pair;

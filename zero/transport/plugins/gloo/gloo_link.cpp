@@ -172,14 +172,6 @@ MessageLink* come_back(const LinkRequest& request) {
   return new GlooLink(nullptr, std::move(door));
 }
 
-std::shared_ptr<gloo::Context> connect_full_mesh(const LinkRequest& request, zero_gloo::RendezvousStore& store,
-                                                 std::shared_ptr<gloo::transport::Device> device) {
-  auto context = std::make_shared<gloo::rendezvous::Context>(request.rank, request.world);
-  context->setTimeout(milliseconds(request.timeout_ms));
-  context->connectFullMesh(store, device);
-  return context;
-}
-
 MessageLink* open_link(const LinkRequest& request) {
   if (request.replacement > 0) return come_back(request);
   if (request.world == 1)
@@ -188,22 +180,14 @@ MessageLink* open_link(const LinkRequest& request) {
   if (request.rank == 0) server = zero_gloo::open_store(request);
   std::unique_ptr<zero_gloo::RendezvousStore> store;  // hangs up before the server waits for that
   std::shared_ptr<gloo::transport::Device> device;
-  std::shared_ptr<gloo::Context> mesh;
   try {
-    try {
-      store = std::make_unique<zero_gloo::RendezvousStore>(request, milliseconds(request.timeout_ms));
-      device = make_device(request, *store);
-    } catch (...) {
-      if (server != nullptr) server->abandon();  // the others learn at once that rank 0 has left
-      throw;
-    }
-    mesh = request.most_replacements > 0 ? zero_gloo::meet_all(*store, device, request)
-                                         : connect_full_mesh(request, *store, device);
+    store = std::make_unique<zero_gloo::RendezvousStore>(request, milliseconds(request.timeout_ms));
+    device = make_device(request, *store);
   } catch (...) {
-    const std::optional<int> early = server == nullptr ? std::nullopt : server->early();
-    if (!early) throw;
-    throw zero_gloo::StoreError("its process ended while the ranks met, and a new one has come", *early);
+    if (server != nullptr) server->abandon();  // the others learn at once that rank 0 has left
+    throw;
   }
+  auto mesh = zero_gloo::meet_all(*store, device, request);
   store.reset();
   if (request.most_replacements == 0) return new GlooLink(std::move(mesh), nullptr);
   return new GlooLink(mesh, std::make_unique<GlooDoor>(request, std::move(server), device, mesh));

@@ -9,6 +9,8 @@
 namespace zero_gloo {
 namespace {
 
+constexpr std::chrono::milliseconds kTimeToBeTold{1000};
+
 // Of a rank among the others of `of`.
 int index_among_others(int rank, int of) {
   return rank < of ? rank : rank - 1;
@@ -42,10 +44,15 @@ void Mesh::connect(int other, const std::vector<char>& theirs) {
   getPair(other)->connect(std::vector<char>(begin, begin + bytes));
 }
 
-EndWatch::EndWatch(RendezvousStore& store, std::function<void()> await_end, Mesh& mesh)
+EndWatch::EndWatch(RendezvousStore& store, std::function<StoreError()> await_end, Mesh& mesh)
     : store_(store), thread_([this, await_end = std::move(await_end), &mesh] {
-        await_end();
+        const StoreError why = await_end();
         if (over_) return;
+        {
+          const std::scoped_lock lock(mutex_);
+          why_.emplace(why);
+        }
+        changed_.notify_all();
         gone_ = true;
         // Again and again: connect() may open one that was closed before.
         for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(10))) mesh.closeConnections();
@@ -57,19 +64,33 @@ EndWatch::~EndWatch() {
   thread_.join();
 }
 
+std::optional<StoreError> EndWatch::why(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return why_.has_value(); });
+  return why_;
+}
+
 std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::shared_ptr<gloo::transport::Device>& device,
                                         const zero::LinkRequest& request) {
   auto mesh =
-      std::make_shared<Mesh>(device, request.rank, request.world, std::chrono::milliseconds(request.timeout_ms));
+      std::make_shared<Mesh>(device, request.rank, request.world, std::chrono::milliseconds(request.timeout_ms / 5));
   store.set(std::to_string(request.rank), mesh->addresses());
   std::vector<std::vector<char>> theirs(static_cast<std::size_t>(request.world));
   for (int other = 0; other < request.world; ++other)
     if (other != request.rank) theirs[static_cast<std::size_t>(other)] = store.get(std::to_string(other));
-  const EndWatch watch(
-      store, [&store] { store.await_end(); }, *mesh);
-  for (int other = 0; other < request.world && !watch.gone(); ++other)
-    if (other != request.rank) mesh->connect(other, theirs[static_cast<std::size_t>(other)]);
-  if (watch.gone()) throw StoreError(kLeft, 0);
+  EndWatch watch(
+      store, [&store] { return store.await_end(); }, *mesh);
+  for (int other = 0; other < request.world && !watch.gone(); ++other) {
+    if (other == request.rank) continue;
+    try {
+      mesh->connect(other, theirs[static_cast<std::size_t>(other)]);
+    } catch (const std::exception& error) {
+      // It may have left because of another rank, of which rank 0 tells all.
+      throw watch.why(kTimeToBeTold).value_or(StoreError(error.what(), other));
+    }
+  }
+  if (watch.gone()) throw watch.why(kTimeToBeTold).value_or(StoreError(kLeft, 0));
+  store.say_met();
   return mesh;
 }
 

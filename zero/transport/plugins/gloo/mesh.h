@@ -4,8 +4,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -32,21 +35,26 @@ class Mesh final : public gloo::Context {
 // after store.hang_up(), which the destructor calls.
 class EndWatch {
  public:
-  EndWatch(RendezvousStore& store, std::function<void()> await_end, Mesh& mesh);
+  EndWatch(RendezvousStore& store, std::function<StoreError()> await_end, Mesh& mesh);
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
   bool gone() const { return gone_; }
+  // What await_end() returned, within `limit`.
+  std::optional<StoreError> why(std::chrono::milliseconds limit);
 
  private:
   RendezvousStore& store_;
   std::atomic<bool> over_ = false, gone_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<StoreError> why_;  // guarded by mutex_
   std::thread thread_;
 };
 
-// Collective. Connects all ranks of a run whose store stays open. Hangs up the store. Throws StoreError where rank 0 ends
-// the meeting, and what Gloo throws.
+// Collective. Connects all ranks of a run. Hangs up the store. Throws StoreError where one of them dies, or another cannot be
+// reached.
 std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::shared_ptr<gloo::transport::Device>& device,
                                         const zero::LinkRequest& request);
 

@@ -126,6 +126,8 @@ RendezvousStore::RendezvousStore(const zero::LinkRequest& request, milliseconds 
     : socket_(reach_rank_0(request, Clock::now() + limit)), limit_(limit) {
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (request.replacement == 0)
+    write_message(socket_, {.operation = Operation::kHere, .key = std::to_string(request.rank), .value = {}});
 }
 
 // The client hangs up first: the server of rank 0 waits for all of them.
@@ -142,21 +144,25 @@ void RendezvousStore::come(const Replacement& replacement) {
     throw StoreError(kLeft, 0);
 }
 
-// Nobody sets such a key.
-void RendezvousStore::await_end(const Replacement& replacement) {
-  try {
-    get("end", replacement.text(), kAnyTime);
-  } catch (const StoreError&) {
-    return;
-  }
+void RendezvousStore::say_met() {
+  if (!write_message(socket_, {.operation = Operation::kMet, .key = "", .value = {}})) throw StoreError(kLeft, 0);
 }
 
-void RendezvousStore::await_end() {
+StoreError RendezvousStore::await_end(const Replacement& replacement) {
+  return await_end_of(replacement.text());
+}
+
+StoreError RendezvousStore::await_end() {
+  return await_end_of("");
+}
+
+StoreError RendezvousStore::await_end_of(const std::string& set_by) {
   try {
-    get("end", "", kAnyTime);
-  } catch (const StoreError&) {
-    return;
+    get("end", set_by, kAnyTime);  // nobody sets such a key
+  } catch (const StoreError& error) {
+    return error;
   }
+  return StoreError(kLeft, 0);
 }
 
 void RendezvousStore::hang_up() {
@@ -164,17 +170,17 @@ void RendezvousStore::hang_up() {
 }
 
 std::vector<char> RendezvousStore::get(const std::string& key, const std::string& set_by, milliseconds limit) {
-  // Keys of the ranks that meet first are their numbers.
-  const int rank = key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 ? std::stoi(key) : -1;
   const Message question{.operation = Operation::kGet, .key = key, .value = {set_by.begin(), set_by.end()}};
   Message answer;
   if (!write_message(socket_, question)) throw StoreError(kLeft, 0);
   switch (read_message(socket_, answer, limit)) {
     case Read::kDone:
       if (answer.operation == Operation::kRefusal) throw StoreError("its new process ended while it was met");
+      if (answer.operation == Operation::kLost)
+        throw StoreError({answer.value.begin(), answer.value.end()}, rank_of_key(answer.key).value_or(-1));
       return answer.value;
     case Read::kLate:
-      throw StoreError("did not arrive within " + std::to_string(limit.count()) + " ms", rank);
+      throw StoreError("did not arrive within " + std::to_string(limit.count()) + " ms", rank_of_key(key).value_or(-1));
     case Read::kClosed:
       break;
   }

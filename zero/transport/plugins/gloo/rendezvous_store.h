@@ -48,15 +48,20 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
   // Tells rank 0 that this process is that replacement.
   void come(const Replacement& replacement);
-  // Wait until that replacement is gone, or rank 0 is, or hang_up() was called, by another thread.
-  void await_end(const Replacement& replacement);
-  void await_end();
+  // Tells rank 0 that this rank has met all others.
+  void say_met();
+  // Wait until that replacement is gone, the meeting has failed, rank 0 is gone, or hang_up() was called, by another thread.
+  // Return why.
+  StoreError await_end(const Replacement& replacement);
+  StoreError await_end();
   void hang_up();
 
   // This rank's own address on the way to rank 0, as digits.
   std::string local_address() const;
 
  private:
+  StoreError await_end_of(const std::string& set_by);
+
   int socket_ = -1;
   std::chrono::milliseconds limit_;
 };

@@ -44,6 +44,13 @@ std::optional<Replacement> Replacement::parse(const std::string& text) {
   return replacement;
 }
 
+std::optional<int> rank_of_key(const std::string& key) {
+  int rank = 0;
+  const char* const end = key.data() + key.size();
+  const auto parsed = std::from_chars(key.data(), end, rank);
+  return parsed.ec == std::errc() && parsed.ptr == end && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
 StoreServer::StoreServer(StoreServerOptions options)
     : options_(std::move(options)),
       deadline_(Clock::now() + options_.timeout),
@@ -87,11 +94,6 @@ std::optional<Replacement> StoreServer::replacement(int rank) {
         (!newest || newest->number < client.replacement->number))
       newest = client.replacement;
   return newest;
-}
-
-std::optional<int> StoreServer::early() {
-  const std::scoped_lock lock(mutex_);
-  return early_;
 }
 
 void StoreServer::set(const std::string& key, std::vector<char> value) {
@@ -138,13 +140,31 @@ void StoreServer::serve() {
     if (polls[0].revents != 0) accept_clients();
     answer_waiting();
   }
-  if (!early_) return;
+  if (!lost_) return;
   shutdown(listener_, SHUT_RDWR);
-  for (const Client& client : clients_) shutdown(client.socket, SHUT_RDWR);  // nobody waits any more
+  const Message lost{.operation = Operation::kLost,
+                     .key = std::to_string(lost_->rank),
+                     .value = {lost_->what(), lost_->what() + std::strlen(lost_->what())}};
+  for (Client& client : clients_) {
+    if (client.session.proved()) {
+      const auto bytes = to_bytes(lost);
+      client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
+      send_unsent(client);
+    }
+    shutdown(client.socket, SHUT_WR);  // nobody waits any more
+  }
+}
+
+void StoreServer::end_meeting(int rank, const std::string& reason) {
+  if (!lost_) lost_.emplace(reason, rank);
+  abandoned_ = true;
 }
 
 void StoreServer::drop(std::size_t client) {
-  num_finished_ += clients_[client].session.proved() ? 1 : 0;
+  const Client& gone = clients_[client];
+  if (gone.rank && !gone.has_met && num_finished_ < options_.num_clients)
+    end_meeting(*gone.rank, "its process ended or left while the ranks met");
+  num_finished_ += gone.session.proved() ? 1 : 0;
   close(clients_[client].socket);
   clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(client));
 }
@@ -186,16 +206,20 @@ bool StoreServer::answer(Client& client, Message message) {
     case Operation::kSet:
       values_[message.key] = std::move(message.value);
       return true;
+    case Operation::kHere:
+      client.rank = rank_of_key(message.key);
+      return client.rank.has_value();
+    case Operation::kMet:
+      client.has_met = true;
+      return true;
     case Operation::kGet:
       client.waits_for = std::move(message.key);
       client.set_by.assign(message.value.begin(), message.value.end());
       return true;
     case Operation::kCome:
       client.replacement = options_.stays_open ? Replacement::parse(message.key) : std::nullopt;
-      if (client.replacement && num_finished_ < options_.num_clients) {
-        early_ = client.replacement->rank;
-        abandoned_ = true;
-      }
+      if (client.replacement && num_finished_ < options_.num_clients)
+        end_meeting(client.replacement->rank, "its process ended while the ranks met, and a new one has come");
       return client.replacement.has_value();
     default:
       return false;

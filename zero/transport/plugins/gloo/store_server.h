@@ -6,8 +6,11 @@
 // holds up nobody, and until it has proved that it has the secret (zero/rendezvous/handshake.h) it gets a few hundred bytes of memory
 // and ten seconds.
 //
-// One that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
-// replacement until it hangs up.
+// A client says who it is (kHere), and when it has met all others (kMet), and hangs up. One that hangs up before has died or
+// failed: all others are told who it was (kLost), and the meeting ends.
+//
+// A server that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
+// replacement until it hangs up. One that comes before all have met ends the meeting, as its predecessor is gone.
 #pragma once
 
 #include <atomic>
@@ -49,6 +52,9 @@ struct Replacement {
   static std::optional<Replacement> parse(const std::string& text);
 };
 
+// The rank whose own key that is: a number.
+std::optional<int> rank_of_key(const std::string& key);
+
 class StoreServer {
  public:
   // Throws StoreError when the port is taken.
@@ -62,9 +68,6 @@ class StoreServer {
   int port() const;
   void abandon();
 
-  // Replacements wait. One that comes before all clients have hung up, and so have met, ends their meeting, as its predecessor is
-  // gone; then early() is its rank.
-  std::optional<int> early();
   // The newest replacement of that rank.
   std::optional<Replacement> replacement(int rank);
   // As a client's kSet.
@@ -78,8 +81,10 @@ class StoreServer {
     StoreSession session;
     MessageReader reader;
     std::vector<char> unsent;
-    std::string waits_for;  // a key that is not there yet; empty: none
-    std::string set_by;     // by this replacement, as text; empty: by anybody
+    std::string waits_for;    // a key that is not there yet; empty: none
+    std::string set_by;       // by this replacement, as text; empty: by anybody
+    std::optional<int> rank;  // of those that meet first
+    bool has_met = false;
     std::optional<Replacement> replacement;
   };
 
@@ -96,6 +101,7 @@ class StoreServer {
   static bool send_unsent(Client& client);
   void warn(const std::string& line);
   void drop(std::size_t client);
+  void end_meeting(int rank, const std::string& reason);
 
   StoreServerOptions options_;
   std::chrono::steady_clock::time_point deadline_;
@@ -106,7 +112,7 @@ class StoreServer {
   std::vector<Client> clients_;  // in the order of their coming
   int num_finished_ = 0;
   int num_warnings_ = 0;
-  std::optional<int> early_;
+  std::optional<StoreError> lost_;
   std::atomic<bool> abandoned_ = false;
   std::atomic<bool> closing_ = false;
   std::thread thread_;
