@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -112,6 +113,7 @@ bool StoreServer::is_here(const std::string& replacement) const {
 // Called by the thread.
 bool StoreServer::goes_on() const {
   if (abandoned_) return false;
+  if (lost_) return !closing_;
   return (options_.stays_open && !closing_) || (num_finished_ < options_.num_clients && Clock::now() < deadline_);
 }
 
@@ -138,26 +140,24 @@ void StoreServer::serve() {
       if (late || (polls[i + 2].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
     }
     if (polls[0].revents != 0) accept_clients();
-    answer_waiting();
+    lost_ ? tell_lost() : answer_waiting();
   }
-  if (!lost_) return;
-  shutdown(listener_, SHUT_RDWR);
-  const Message lost{.operation = Operation::kLost,
-                     .key = std::to_string(lost_->rank),
-                     .value = {lost_->what(), lost_->what() + std::strlen(lost_->what())}};
+}
+
+// All that are there, and who comes later. It is the answer to what they ask next.
+void StoreServer::tell_lost() {
+  const auto bytes = to_bytes({.operation = Operation::kLost,
+                               .key = std::to_string(lost_->rank),
+                               .value = {lost_->what(), lost_->what() + std::strlen(lost_->what())}});
   for (Client& client : clients_) {
-    if (client.session.proved()) {
-      const auto bytes = to_bytes(lost);
-      client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
-      send_unsent(client);
-    }
-    shutdown(client.socket, SHUT_WR);  // nobody waits any more
+    if (!client.session.proved() || std::exchange(client.told, true)) continue;
+    client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
+    send_unsent(client);
   }
 }
 
 void StoreServer::end_meeting(int rank, const std::string& reason) {
   if (!lost_) lost_.emplace(reason, rank);
-  abandoned_ = true;
 }
 
 void StoreServer::drop(std::size_t client) {

@@ -85,6 +85,7 @@ class StoreServer {
     std::string set_by;       // by this replacement, as text; empty: by anybody
     std::optional<int> rank;  // of those that meet first
     bool has_met = false;
+    bool told = false;  // that the meeting has ended
     std::optional<Replacement> replacement;
   };
 
@@ -102,6 +103,7 @@ class StoreServer {
   void warn(const std::string& line);
   void drop(std::size_t client);
   void end_meeting(int rank, const std::string& reason);
+  void tell_lost();
 
   StoreServerOptions options_;
   std::chrono::steady_clock::time_point deadline_;
