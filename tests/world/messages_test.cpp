@@ -107,6 +107,33 @@ TEST_F(Messages, ARankThatIsKilledInTheMidstOfAMessageIsNamedAtOnce) {
   }
 }
 
+TEST_F(Messages, AnErrorOfARanksOwnEndsTheOthersThoughNobodyTakesWhatItHasSent) {
+  const auto ends = run_world(world(2, kNever), [](Communicator& comm) {
+    comm.barrier({}).wait();
+    const Allocation window = comm.allocate(std::size_t{32} << 20);
+    if (comm.rank() == 0) {
+      const Work sent = comm.send(window.bytes(), 1, {});
+      throw std::runtime_error("the disk is gone");
+    }
+    comm.barrier({}).wait();
+  });
+  EXPECT_EQ(ends[0], "the disk is gone");
+  EXPECT_EQ(ends[1], "rank 0: its part of the run: it ended with an error of its own");
+}
+
+TEST_F(Messages, WhoWaitsForAMessageOfARankThatWaitsForADeadOneLearnsWhichItIs) {
+  const auto ends = run_world(world(3, kNever), [](Communicator& comm) {
+    std::vector<std::byte> data(100);
+    for (int round = 0;; ++round) {
+      if (comm.rank() == 2 && round == 5) kill(getpid(), SIGKILL);
+      if (comm.rank() < 2) comm.receive(data, comm.rank() + 1, {}).wait();
+      if (comm.rank() > 0) comm.send(data, comm.rank() - 1, {}).wait();
+    }
+  });
+  EXPECT_TRUE(ends[1].starts_with("rank 2: ")) << ends[1];
+  EXPECT_TRUE(ends[0].starts_with("rank 2: ")) << ends[0];
+}
+
 // A core that it takes from the thread that sends costs the slice of a thread for each message (decision 0074).
 TEST_F(Messages, GloosThreadTakesNoCoreAsItWakes) {
   expect_world(world(2), [](Communicator&) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,6 +74,7 @@ MessageCommunicator::MessageCommunicator(Run& run, int rank, const GroupPlace& p
 
 // Peers may still need what was sent last. Where that fails there is nobody left to tell.
 MessageCommunicator::~MessageCommunicator() {
+  leave_by_error();
   try {
     if (!run_.failed) drain();
     if (!run_.failed && group_ == 0) say_goodbye();
@@ -242,11 +244,12 @@ Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
             const auto from_here = [&](const Sending& s) {
               return s.data.data() < data + size && data < s.data.data() + s.data.size();
             };
+            world.leave_by_error();
             try {
-              while (std::ranges::any_of(sending, from_here)) world.finish_oldest_send();
+              while (!world.run_.failed && std::ranges::any_of(sending, from_here)) world.finish_oldest_send();
             } catch (const CommError&) {
-              sending.clear();  // the run has failed: nobody is sent anything any more
             }
+            if (world.run_.failed) sending.clear();  // nobody is sent anything any more
             *inner = {};
           }};
 }
@@ -290,8 +293,9 @@ void MessageCommunicator::pass_on(const Header& header) {
   end_run(this);
 }
 
-// The others wait for this rank's next header, in whichever communicator, or soon will: it says why there will be none.
-// All are sent before any is waited for, which ends the link where a rank does not take it.
+// The others wait for this rank's next header, in whichever communicator, or soon will: it says why there will be none. So
+// does the next message, for whom waits for that one. All are sent before any is waited for, which ends the link where a
+// rank does not take it; a look ends nothing.
 void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
   run_.failed = true;
   Header header;
@@ -299,23 +303,47 @@ void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
   header.failed_rank = run_.failed_rank;
   std::strncpy(header.failed_operation, run_.failed_operation.c_str(), sizeof header.failed_operation - 1);
   std::strncpy(header.failed_reason, run_.failed_reason.c_str(), sizeof header.failed_reason - 1);
-  Farewells farewells;
+  Farewells farewells, messages;
   for (const MessageCommunicator* communicator : run_.communicators) {
     if (told_by == nullptr || (communicator != told_by && communicator->group_ != 0))
-      communicator->tell_why(header, farewells);
+      communicator->tell_why(header, farewells, messages);
   }
+  const double begin = monotonic_seconds();
+  const auto under_way = [](const auto& message) { return message->test() == Status::kLate; };
+  while (std::ranges::any_of(messages, under_way) &&
+         monotonic_seconds() - begin < kEcho / std::chrono::duration<double>(1))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (auto& farewell : farewells) {
     if (farewell->wait(kFarewell) == Status::kLate) break;
   }
   farewells.clear();
+  messages.clear();
   run_.link->abandon();
   throw CommError(run_.failed_rank, run_.failed_operation, run_.failed_reason);
 }
 
-void MessageCommunicator::tell_why(const Header& header, Farewells& farewells) const {
+bool MessageCommunicator::leaves_by_error() const {
+  return !run_.failed && !run_.watches && std::uncaught_exceptions() > run_.exceptions;
+}
+
+void MessageCommunicator::leave_by_error() {
+  if (!leaves_by_error()) return;
+  run_.failed_rank = rank_;
+  run_.failed_operation = "its part of the run";
+  run_.failed_reason = "it ended with an error of its own";
+  try {
+    end_run(nullptr);
+  } catch (const CommError&) {
+  }
+}
+
+void MessageCommunicator::tell_why(const Header& header, Farewells& farewells, Farewells& messages) const {
+  const auto bytes = std::as_bytes(std::span(&header, 1));
   for (const int peer : peers()) {
     if (peer == run_.failed_rank || run_.communicators.front()->lost(peer)) continue;
-    farewells.push_back(run_.link->send(peer, next_tag(peer), std::as_bytes(std::span(&header, 1))));
+    farewells.push_back(run_.link->send(peer, next_tag(peer), bytes));
+    if (const auto sent = num_sent_.find(peer); sent != num_sent_.end() && !run_.watches)
+      messages.push_back(run_.link->send(peer, tag_of(sent->second + 1, kMessageHeader), bytes));
   }
 }
 

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -99,7 +100,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
     std::deque<Sending> sending;
     bool watches = false;  // the other ranks: some wait of arrivals() has begun
     std::map<int, Peer> peers;
-    std::deque<Sending> notices;  // to the other ranks
+    std::deque<Sending> notices;                  // to the other ranks
+    int exceptions = std::uncaught_exceptions();  // when the run began
     bool failed = false;
     int failed_rank = -1;
     std::string failed_operation, failed_reason;
@@ -180,8 +182,13 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   [[noreturn]] void pass_on(const Header& header);
   // `told_by`: the communicator through which another rank said why; null: this rank says it first.
   [[noreturn]] void end_run(const MessageCommunicator* told_by);
+  // Whether this rank leaves by an exception of its own, in the middle of its work.
+  bool leaves_by_error() const;
+  // Tells the others, and leaves nothing to wait for. Where a rank may be lost, they go on without it, and are told otherwise.
+  void leave_by_error();
   using Farewells = std::vector<std::unique_ptr<MessageLink::Transfer>>;
-  void tell_why(const Header& header, Farewells& farewells) const;
+  // `messages`: in the place of the next message, to whom this rank has sent some before.
+  void tell_why(const Header& header, Farewells& farewells, Farewells& messages) const;
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   std::unique_ptr<Run> own_run_;  // of the world; null in a group
