@@ -1,6 +1,8 @@
 // zero.cpp: everything a program needs to train its own module with ZeRO. See zero/torch/attach.h for the loop.
 #pragma once
 
+#include <torch/torch.h>
+
 #include "zero/base/chrome_trace.h"
 #include "zero/base/error.h"
 #include "zero/torch/activation_store.h"

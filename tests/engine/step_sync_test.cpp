@@ -37,6 +37,18 @@ TEST(StepSync, EveryRankComesToTheSameVerdict) {
   }
 }
 
+TEST(StepSync, ALearningRateThatIsNotRank0sIsNamed) {
+  on_ranks(3, [&](Communicator& comm) {
+    RankStep mine = rank_step(1);
+    mine.lr = comm.rank() == 2 ? 0.25 : 0.5;
+    const StepSync verdict = exchange(comm, mine);
+    ASSERT_TRUE(verdict.other_rate);
+    EXPECT_EQ(verdict.other_rate->rank, 2);
+    EXPECT_EQ(verdict.other_rate->lr, 0.25);
+    EXPECT_EQ(verdict.other_rate->first, 0.5);
+  });
+}
+
 // In double, each 1 would be lost next to 2^60, and which of them are depends on the order.
 TEST(StepSync, SumsAreExactBeforeTheyAreRoundedWhoeverHasWhat) {
   const std::vector<double> terms{0x1p60, 1, 1, 1, 0x1p60, 0x1p8, 0x1p-1, 0x1p60};

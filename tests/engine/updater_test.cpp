@@ -75,7 +75,7 @@ TEST(Updater, TheFirstGroupThatMatchesWins) {
     const auto anything = [](const ParamSpec&) { return true; };
     Alone alone(comm, kTwo, sgd(0.5, {{.matches = is_bias, .weight_decay = 1}, {.matches = anything}}));
     alone.step({true, true});
-    EXPECT_FLOAT_EQ(alone.value(0), 1 - 0.1F) << "groups replace the default decay";
+    EXPECT_FLOAT_EQ(alone.value(0), 1 - 0.1F * 1.5F) << "a group without a decay has the optimizer's";
     EXPECT_FLOAT_EQ(alone.value(1), 1 - 0.1F * 2);
   });
 }

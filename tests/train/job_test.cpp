@@ -69,16 +69,16 @@ TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
   EXPECT_TRUE(make_job(config, 1).attach.groups.empty());
   config.optimizer.group = {{.parameters = "h.[01].*", .lr_scale = 0.5},
                             {.parameters = "*.bias", .lr_scale = 2, .weight_decay = 0.1}};
-  const std::vector<ParameterGroup> groups = make_job(config, 1).attach.groups;
-  const auto values_of = [&](const ParamSpec& spec) {
-    const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });
-    return std::pair(group->lr_scale, group->weight_decay);
+  const EngineOptions options = make_job(config, 1).attach;
+  const auto said = [&](const ParamSpec& spec) {
+    const ParameterValues values = values_of(options, spec);
+    return std::pair(values.lr_scale, values.weight_decay);
   };
-  EXPECT_EQ(values_of({.name = "h.0.weight", .shape = {2, 2}}), std::pair(0.5, 0.3));
-  EXPECT_EQ(values_of({.name = "h.1.bias", .shape = {2}}), std::pair(0.5, 0.0)) << "the first that fits";
-  EXPECT_EQ(values_of({.name = "h.2.bias", .shape = {2}}), std::pair(2.0, 0.1));
-  EXPECT_EQ(values_of({.name = "h.2.weight", .shape = {2, 2}}), std::pair(1.0, 0.3)) << "as without groups";
-  EXPECT_EQ(values_of({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
+  EXPECT_EQ(said({.name = "h.0.weight", .shape = {2, 2}}), std::pair(0.5, 0.3));
+  EXPECT_EQ(said({.name = "h.1.bias", .shape = {2}}), std::pair(0.5, 0.0)) << "the first that fits";
+  EXPECT_EQ(said({.name = "h.2.bias", .shape = {2}}), std::pair(2.0, 0.1));
+  EXPECT_EQ(said({.name = "h.2.weight", .shape = {2, 2}}), std::pair(1.0, 0.3)) << "as without groups";
+  EXPECT_EQ(said({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
 }
 
 TEST(Job, AdafactorHasItsOwnKeys) {

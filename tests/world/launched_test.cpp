@@ -116,7 +116,8 @@ TEST_F(Mpirun, AMismatchOverMpiNamesBothRanks) {
   const EnvironmentVariable told("ZERO_WORLD_END", fmt::format("/tmp/zero-mismatch-{}", getpid()));
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
   for (const int rank : {0, 1}) {
-    EXPECT_EQ(contents(told_file(rank)),
+    const std::string end = contents(told_file(rank));
+    EXPECT_EQ(end.substr(0, end.find('\n')),
               "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 3, 100 bytes), rank 1 does barrier #1")
         << output.text;
     unlink(told_file(rank).c_str());

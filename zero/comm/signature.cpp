@@ -5,6 +5,14 @@
 #include <fmt/format.h>
 
 namespace zero {
+namespace {
+
+constexpr std::string_view kSameCalls =
+    "\n  every rank must take as many steps, saves and exports, in the same order; with sharded parameters also use "
+    "the "
+    "same modules";
+
+}  // namespace
 
 std::string_view name_of(Operation operation) {
   switch (operation) {
@@ -44,8 +52,8 @@ std::string describe_mismatch(int rank, const Signature& own, int other_rank, co
   // In rank order, so that both sides print the same line.
   std::pair first(rank, describe(own)), second(other_rank, describe(other));
   if (second.first < first.first) std::swap(first, second);
-  return fmt::format("ranks disagree: rank {} does {}, rank {} does {}", first.first, first.second, second.first,
-                     second.second);
+  return fmt::format("ranks disagree: rank {} does {}, rank {} does {}{}", first.first, first.second, second.first,
+                     second.second, kSameCalls);
 }
 
 }  // namespace zero

@@ -13,6 +13,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/linked_staging.h"
+#include "zero/engine/same_options.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
 #include "zero/memory/lane_link.h"
@@ -109,7 +110,8 @@ MemoryMonitor::Source source_of(const EngineSeams& seams) {
   };
 }
 
-EngineOptions checked(EngineOptions options, int world) {
+EngineOptions checked(EngineOptions options, Communicator& comm, const std::vector<ParamSpec>& specs) {
+  const int world = comm.world();
   if (!std::isfinite(options.clip) || options.clip < 0) {
     throw ConfigError("train.clip", fmt::format("{}", options.clip), "a norm is a finite number >= 0",
                       "0 turns clipping off");
@@ -120,6 +122,7 @@ EngineOptions checked(EngineOptions options, int world) {
   require_secondary(options, world);
   require_wire(options, world);
   require_rule(options, *rule_of(options));
+  require_same_options(comm, options, specs);
   return options;
 }
 
@@ -185,7 +188,7 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& cut,
                          const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
     : specs(std::move(parameters)),
-      options(checked(wanted, communicator.world())),
+      options(checked(wanted, communicator, specs)),
       read_memory(source_of(seams)),
       comms(communicator, mesh_of(communicator.world(), options).shard,
             /*units_apart=*/seams.device != nullptr && !seams.device->host_readable(), options.secondary_group),

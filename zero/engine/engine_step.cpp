@@ -49,9 +49,12 @@ void EngineStep::begin_backward() {
 StepReport EngineStep::take(double lr, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
+  if (!std::isfinite(lr) || lr < 0)
+    throw ConfigError("step", fmt::format("{}", lr), "a learning rate is a finite number >= 0",
+                      "look at the schedule that gives it");
   end_passes();
   const int passes = parts_.executor.finished_backwards();
-  const StepSync agreed = agree(limits);
+  const StepSync agreed = agree(lr, limits);
   update_.end_delayed();
   anchor();
   statistics_.before_update();
@@ -143,13 +146,14 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::agree(const StepLimits& limits) {
+StepSync EngineStep::agree(double lr, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
-                .max_grad_norm = limits.max_grad_norm};
+                .max_grad_norm = limits.max_grad_norm,
+                .lr = lr};
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
     const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
@@ -159,6 +163,10 @@ StepSync EngineStep::agree(const StepLimits& limits) {
       mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);
   }
   const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
+  if (const auto& other = agreed.other_rate)
+    throw ConfigError("step", fmt::format("rank {}", other->rank),
+                      fmt::format("its learning rate is {}, and rank 0's {}", other->lr, other->first),
+                      "give every rank the same; a schedule that follows a loss takes its mean over ranks");
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",

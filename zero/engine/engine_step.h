@@ -62,7 +62,7 @@ class EngineStep {
   void note_step();
   void end_passes();
   void require_scaled(int passes) const;
-  StepSync agree(const StepLimits& limits);
+  StepSync agree(double lr, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
   std::int64_t num_done() const { return num_updates_ + num_skipped_; }

@@ -14,6 +14,16 @@
 
 namespace zero {
 
+ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec) {
+  const double usual = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0;
+  const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& g) { return g.matches(spec); });
+  if (group != options.groups.end()) return {group->weight_decay.value_or(usual), group->lr_scale};
+  if (!options.groups.empty() && spec.trainable)
+    throw ConfigError("groups", spec.name, "no parameter group takes this parameter",
+                      "end the list with a group that takes everything");
+  return {.weight_decay = usual};
+}
+
 bool is_hidden_matrix(const ParamSpec& spec) {
   if (spec.shape.size() < 2 || spec.own_unit) return false;
   const std::size_t end = spec.name.rfind('.');

@@ -61,7 +61,8 @@ struct OffloadOptions {
 // Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.
 struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
-  double weight_decay = 0;
+  // Absent: the optimizer's on parameters with two or more dimensions, none on the others, as without groups.
+  std::optional<double> weight_decay = std::nullopt;
   double lr_scale = 1;
   // With a rule of matrices (muon, or a user's own): whether they are matrices to it; absent: as is_hidden_matrix() says.
   std::optional<bool> muon = std::nullopt;
@@ -141,6 +142,14 @@ struct EngineOptions {
   // module's parameters lie, and for a deferred module the CPU.
   std::string device{};
 };
+
+// What the first group that takes a parameter says, or what holds without groups. Throws ConfigError under "groups" where
+// there are groups, and none takes a trained parameter.
+struct ParameterValues {
+  double weight_decay = 0;
+  double lr_scale = 1;
+};
+ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec);
 
 // Matrices of hidden layers: parameters with two or more dimensions, but for embeddings and heads. A head is what lies in
 // a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.

@@ -45,16 +45,7 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
                   MemoryTag::kStaging, Tier::kHost, {}, state.device()),
       team_(options.threads) {
   for (const ParamSpec& spec : specs) {
-    Group group{.weight_decay = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0};
-    const auto match = std::find_if(options.groups.begin(), options.groups.end(),
-                                    [&](const ParameterGroup& g) { return g.matches(spec); });
-    if (match != options.groups.end()) {
-      group = {match->weight_decay, match->lr_scale};
-    } else if (!options.groups.empty() && spec.trainable) {
-      throw ConfigError("groups", spec.name, "no parameter group takes this parameter",
-                        "end the list with a group that takes everything");
-    }
-    groups_.push_back(group);
+    values_.push_back(values_of(options, spec));
     numels_.push_back(spec.numel());
   }
   std::size_t most_factors = 0;
@@ -375,9 +366,9 @@ UpdateScalars Updater::scalars_of(std::size_t param, bool on_host) const {
   const std::vector<Factors>& factors = on_host ? factors_ : factors_there_;
   const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
   return {.step = steps_[param],
-          .lr = lr_ * groups_[param].lr_scale,
+          .lr = lr_ * values_[param].lr_scale,
           .gradient_scale = scale_,
-          .weight_decay = groups_[param].weight_decay,
+          .weight_decay = values_[param].weight_decay,
           .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
           .matrix = matrices_[param],
           .factors = factors.empty() ? Factors{} : factors[param],

@@ -97,10 +97,6 @@ class Updater {
 
  private:
   class AtWork;
-  struct Group {
-    double weight_decay = 0;
-    double lr_scale = 1;
-  };
   // Position of each state among the pass's arrays; -1: not one of them.
   struct Slots {
     int parameter = -1;
@@ -202,10 +198,10 @@ class Updater {
   Timeline* timeline_;
   LaneTimes lane_times_;
   Slots slots_;
-  std::vector<Group> groups_;          // by parameter
-  std::vector<MatrixShape> matrices_;  // by parameter
-  std::vector<std::int64_t> numels_;   // by parameter
-  std::vector<std::int64_t> steps_;    // by parameter
+  std::vector<ParameterValues> values_;  // by parameter
+  std::vector<MatrixShape> matrices_;    // by parameter
+  std::vector<std::int64_t> numels_;     // by parameter
+  std::vector<std::int64_t> steps_;      // by parameter
   std::vector<bool> present_;
   std::vector<double> sums_;  // of this step, num_sums() by parameter
   // Of a rule with sums, on a device that the host cannot read.

@@ -1,5 +1,6 @@
 // clip_grad_norm_() and other optimizers found no gradients in .grad() and did nothing, and micro-batches were summed
 // where a user expected their average, both without a word. What a user's own loop does beside backward() and step().
+#include <cmath>
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -50,6 +51,20 @@ TEST(OwnLoop, WhoeverLooksForGradientsInGradIsToldAtTheNextStep) {
 }
 
 // In a process of its own, whose log shows warnings whatever this one's environment says.
+// A schedule that follows each rank's own loss.
+TEST(OwnLoop, ALearningRateThatDiffersBetweenRanksIsRefused) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
+    TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, {.stage = 3});
+    loss_of(net, 0, 0, ranks.rank()).backward();
+    for (const double none : {-1.0, std::nan("")})
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(none); }), "a finite number >= 0"));
+    const std::string message = message_of<ConfigError>([&] { engine.step(ranks.rank() == 0 ? 0.1 : 0.2); });
+    EXPECT_TRUE(says(message, "rank 1: its learning rate is 0.2, and rank 0's 0.1")) << message;
+  });
+}
+
 TEST(OwnLoop, WithoutAStepItIsSaidAtTheEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto loop_without_a_step = [] {
