@@ -107,7 +107,8 @@ TEST(ModelKinds, TheOtherNamesOfWeightsInARowAreTheModelsToo) {
     EXPECT_EQ(rows_in(row.hidden_weight), row.hidden_weight.empty() ? 0 : 24) << row.name;
     EXPECT_EQ(rows_in(row.classes_weight), row.classes_weight.empty() ? 0 : 2) << row.name;
     EXPECT_TRUE(row.token_weight.starts_with(files.prefix)) << row.name;
-    EXPECT_EQ(some([&](const std::string& name) { return files.is_of_new_head(name); }), !files.new_head.empty());
+    for (const std::string_view head : files.new_heads)
+      EXPECT_TRUE(some([&](const std::string& name) { return files.is_of(head, name); })) << head;
     EXPECT_FALSE(some([&](const std::string& name) { return files.passes_over(name); })) << row.name;
     for (const OldEnding& ending : files.old_endings)
       EXPECT_TRUE(some([&](const std::string& name) { return name.ends_with(ending.now); })) << ending.now;

@@ -177,6 +177,18 @@ TEST_F(Weights, ABertForAnotherTaskGetsANewClassifier) {
     weights.read(name, values);
     EXPECT_TRUE(torch::equal(torch::tensor(values), tensor.flatten())) << name;
   }
+  // A model of masked words alone has no pooler, either: transformers draws one.
+  for (const char* const part : {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}) published.erase(part);
+  write(file_, published);
+  const InitialWeights without_pooler(*model, file_, 5);
+  EXPECT_EQ(without_pooler.notes().size(), 3U) << "classifier, pooler, and what is passed over";
+  EXPECT_TRUE(says(without_pooler.notes().at(1), "has no bert.pooler, which begins with random values"));
+  std::vector<float> pooler(64), first(24);
+  without_pooler.read("bert.pooler.dense.weight", pooler);
+  without_pooler.read("classifier.weight", first);
+  EXPECT_EQ(first, head) << "as with a pooler";
+  EXPECT_FALSE(std::equal(first.begin(), first.end(), pooler.begin())) << "the same numbers twice";
+  EXPECT_NEAR(torch::tensor(pooler).std().item<double>(), 0.02, 0.01);
   published["classifier.weight"] = expected.at("classifier.weight");
   write(file_, published);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { InitialWeights(*model, file_); }), "has no classifier.bias"));
@@ -184,6 +196,7 @@ TEST_F(Weights, ABertForAnotherTaskGetsANewClassifier) {
 
 constexpr std::array kNoWeights{std::string_view("*.mask"), std::string_view("other_task.*")};
 constexpr std::array kOldGain{OldEnding{"scale.weight", "gain"}};
+constexpr std::array kNewHeads{std::string_view("judge")};
 constexpr ModelRow kMadeUp{.name = "made_up",
                            .kinds = {},
                            .keys = {},
@@ -191,7 +204,7 @@ constexpr ModelRow kMadeUp{.name = "made_up",
                            .files = {.prefix = "trunk.",
                                      .passed_over = kNoWeights,
                                      .tied_head = "words.weight",
-                                     .new_head = "judge",
+                                     .new_heads = kNewHeads,
                                      .old_endings = kOldGain}};
 
 std::vector<ParamSpec> made_up_model(std::int64_t tokens) {
@@ -208,11 +221,15 @@ TEST_F(Weights, WhatAPublishedFileMayHaveIsSaidByTheRowOfTheModel) {
                 {"layers.0.mask", torch::zeros({3})},
                 {"other_task.bias", torch::zeros({2})}});
   const auto set = SafetensorsSet::open(file_, "model.init");
-  const auto matched = match_weights(set, made_up_model(11), "file", "", &kMadeUp);
+  const auto [matched, notes] = match_weights(set, made_up_model(11), "file", "", &kMadeUp);
   ASSERT_EQ(matched.size(), 3U);
   EXPECT_EQ(matched[0].entry->name, "tokens.weight");
   EXPECT_EQ(matched[1].entry->name, "gain");
   EXPECT_EQ(matched[2].entry, nullptr) << "to be drawn";
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "note: file has no judge, which begins with random values",
+                       "note: words.weight of file is passed over: the head of this model is trunk.tokens.weight",
+                       "note: passed over in file, as no weights of this model: layers.0.mask, other_task.bias"}));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { match_weights(set, made_up_model(11), "file"); }),
                    "has no trunk.tokens.weight"))
       << "kModelTable has no such row";
@@ -236,7 +253,7 @@ TEST_F(Weights, AModuleThatNoRowDescribesMayHaveThePrefixesOfAnyModel) {
   Tensors tensors{{"scale", torch::zeros({8})}, {"LayerNorm.beta", torch::zeros({8})}};
   write(file_, tensors);
   const auto set = SafetensorsSet::open(file_, "model.init");
-  const auto matched = match_weights(set, specs, "file");
+  const auto matched = match_weights(set, specs, "file").tensors;
   EXPECT_EQ(matched[0].entry->name, "scale");
   EXPECT_EQ(matched[1].entry->name, "LayerNorm.beta");
   tensors["h.0.attn.bias"] = torch::zeros({1});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/data/byte_pair_tokenizer.h"
+#include "zero/train/model_of_weights.h"
 #include "zero/train/model_table.h"
 
 namespace zero {
@@ -24,10 +25,10 @@ std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
 
 }  // namespace
 
-std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus,
-                                                 const torch::nn::Module& module) {
+std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus, Task& task) {
   if (job.model.init.empty()) return std::nullopt;
-  return std::optional<InitialWeights>(std::in_place, module, job.model.init, job.train.seed,
+  require_model_of_weights(job.model, task.published());
+  return std::optional<InitialWeights>(std::in_place, task.module(), job.model.init, job.train.seed,
                                        vocabulary_of(job, corpus), &model_row(job.model.name));
 }
 

@@ -1,6 +1,7 @@
-// open_first_weights(): the file that a run's model begins with, opened and matched before anything is allocated.
+// open_first_weights(): the file that a run's model begins with, opened and matched before anything is allocated. What lies
+// beside it and tells another model is refused first (model_of_weights.h).
 //
-//   const std::optional<InitialWeights> init = open_first_weights(job, corpus, task->module());   // empty: random values
+//   const std::optional<InitialWeights> init = open_first_weights(job, corpus, *task);   // empty: random values
 //
 // Local. Throws as InitialWeights does; weights that have another number of tokens are told beside what says how many the
 // model has: a key, a tokenizer, a vocabulary, or a token of the data.
@@ -8,15 +9,13 @@
 
 #include <optional>
 
-#include <torch/nn/module.h>
-
 #include "zero/data/open_data.h"
+#include "zero/train/task.h"
 #include "zero/train/train_job.h"
 #include "zero/train/weights.h"
 
 namespace zero {
 
-std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus,
-                                                 const torch::nn::Module& module);
+std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus, Task& task);
 
 }  // namespace zero

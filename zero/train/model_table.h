@@ -31,7 +31,8 @@ struct PublishedFiles {
   std::string_view prefix{};                        // "bert.": names in the file of a model without its head lack it
   std::span<const std::string_view> passed_over{};  // patterns of constants, and of heads of other tasks
   std::string_view tied_head{};  // a copy of the table of tokens, where the model has no such parameter
-  std::string_view new_head{};   // a module that files of another task lack: it begins with random values
+  std::span<const std::string_view>
+      new_heads{};  // modules that files of other tasks lack: they begin with random values
   std::span<const OldEnding> old_endings{};
 
   // Is a tensor of this name no weight of the model?
@@ -41,9 +42,12 @@ struct PublishedFiles {
                                       : name.starts_with(pattern.substr(0, pattern.find('*')));
     });
   }
-  constexpr bool is_of_new_head(std::string_view name) const {
-    return !new_head.empty() && name.size() > new_head.size() && name.starts_with(new_head) &&
-           name[new_head.size()] == '.';
+  // Is a tensor of this name a part of `head`, one of new_heads? With the prefix or without.
+  constexpr bool is_of(std::string_view head, std::string_view name) const {
+    const auto begins = [name](std::string_view module) {
+      return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+    };
+    return begins(head) || (!prefix.empty() && head.starts_with(prefix) && begins(head.substr(prefix.size())));
   }
 };
 
@@ -94,6 +98,7 @@ inline constexpr std::array kDropoutAndContext{Words("model.dropout"), Words("mo
 inline constexpr std::array kGpt2Masks{Words("*.attn.bias"), Words("*.attn.masked_bias")};
 inline constexpr std::array kLlamaFrequencies{Words("*.rotary_emb.inv_freq")};
 inline constexpr std::array kBertOtherHeads{Words("*embeddings.position_ids"), Words("cls.*")};
+inline constexpr std::array kBertNewHeads{Words("classifier"), Words("bert.pooler")};
 inline constexpr std::array kBertOldNorms{OldEnding{"LayerNorm.weight", "LayerNorm.gamma"},
                                           OldEnding{"LayerNorm.bias", "LayerNorm.beta"}};
 
@@ -138,7 +143,7 @@ inline constexpr std::array kModelTable{
              .classes_weight = "classifier.weight",
              .files = {.prefix = "bert.",
                        .passed_over = model_words::kBertOtherHeads,
-                       .new_head = "classifier",
+                       .new_heads = model_words::kBertNewHeads,
                        .old_endings = model_words::kBertOldNorms}},
     ModelRow{.name = "mlp", .kinds = model_words::kRows, .keys = model_words::kMlpKeys},
     ModelRow{.name = "cnn", .kinds = model_words::kImages, .keys = {}},

@@ -50,9 +50,7 @@ class RowTask : public Task {
   }
   double flops_per_sample() const override { return options_.flops; }
   ActivationStore* activations() override { return activations_.get(); }
-  bool describe_weights(const std::filesystem::path& folder, DType dtype) const override {
-    return write_transformers_config(folder, options_.published, dtype);
-  }
+  std::optional<TransformersModel> published() const override { return options_.published; }
 
  private:
   torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing) const {

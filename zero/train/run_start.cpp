@@ -97,7 +97,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init =
-      opening.resumes() ? std::optional<InitialWeights>() : open_first_weights(job, run.corpus, run.task->module());
+      opening.resumes() ? std::optional<InitialWeights>() : open_first_weights(job, run.corpus, *run.task);
   require_same_configuration(comm, job.config_hash, job.config_text);
   open_activations(run);
   const std::string roles =
@@ -107,6 +107,8 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   if (!job.group_line.empty()) run.say(job.group_line);
   for (const std::string& note : run.corpus.notes) run.say(note);
+  if (init)
+    for (const std::string& note : init->notes()) run.say(note);
   if (!run.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.device->name()));
   say_where_activations_lie(run);
   const std::string plan = print_plan(run);

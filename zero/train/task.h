@@ -14,6 +14,7 @@
 #include <torch/nn/module.h>
 
 #include "zero/base/dtype.h"
+#include "zero/checkpoint/transformers_config.h"
 #include "zero/data/batch.h"
 #include "zero/models/language_model.h"
 #include "zero/torch/activation_store.h"
@@ -53,9 +54,13 @@ class Task {
   virtual LanguageModel* language_model() { return nullptr; }
   // Where its activations are offloaded, or null: nowhere.
   virtual ActivationStore* activations() { return nullptr; }
+  // The model as transformers knows it; nothing: it does not.
+  virtual std::optional<TransformersModel> published() const { return std::nullopt; }
   // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers.
   // False where a file that is no model's is in the way. Throws IoError.
-  virtual bool describe_weights(const std::filesystem::path& /*folder*/, DType /*dtype*/) const { return true; }
+  bool describe_weights(const std::filesystem::path& folder, DType dtype) const {
+    return write_transformers_config(folder, published(), dtype);
+  }
 
  private:
   c10::Device place_ = c10::Device(c10::DeviceType::CPU);

@@ -46,9 +46,7 @@ class TokenTask : public Task {
   bool has_tokens() const override { return true; }
   LanguageModel* language_model() override { return model_.get(); }
   ActivationStore* activations() override { return activations_.get(); }
-  bool describe_weights(const std::filesystem::path& folder, DType dtype) const override {
-    return write_transformers_config(folder, options_.published, dtype);
-  }
+  std::optional<TransformersModel> published() const override { return options_.published; }
 
  private:
   torch::Tensor loss_of(const torch::Tensor& input, const torch::Tensor& target, double label_smoothing) {

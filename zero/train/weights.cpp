@@ -19,7 +19,6 @@
 #include "zero/base/check.h"
 #include "zero/base/dtype.h"
 #include "zero/base/error.h"
-#include "zero/base/log.h"
 #include "zero/base/sha256.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/rank_extras.h"
@@ -87,10 +86,14 @@ const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::str
   return nullptr;
 }
 
-// A model that was made for another task has no such head as this one: it is to be learned.
-bool lacks_new_head(const SafetensorsSet& set, const ModelRow* row) {
-  return row != nullptr && !row->files.new_head.empty() &&
-         std::ranges::none_of(set.tensors(), [row](const auto& t) { return row->files.is_of_new_head(t.entry->name); });
+// A model that was made for another task has no such heads as this one: they are to be learned.
+std::vector<std::string_view> lacking_heads(const SafetensorsSet& set, const ModelRow* row) {
+  std::vector<std::string_view> lacking;
+  if (row == nullptr) return lacking;
+  for (const std::string_view head : row->files.new_heads)
+    if (std::ranges::none_of(set.tensors(), [&](const auto& t) { return row->files.is_of(head, t.entry->name); }))
+      lacking.push_back(head);
+  return lacking;
 }
 
 bool is_weight_type(ElementType type) {
@@ -198,19 +201,23 @@ void write_and_hash(Attachment& engine, const torch::nn::Module& module, std::un
 
 }  // namespace
 
-std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path, const std::string& vocabulary,
-                                                  const ModelRow* row) {
+MatchedWeights match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs, const std::string& path,
+                             const std::string& vocabulary, const ModelRow* row) {
   row = row_for(specs, row);
-  std::vector<SafetensorsSet::Tensor> matched;
+  MatchedWeights found;
+  std::vector<SafetensorsSet::Tensor>& matched = found.tensors;
   std::vector<std::string> missing;
   std::set<std::string_view> used;
-  const bool new_head = lacks_new_head(set, row);
-  if (new_head) ZERO_LOG(info, "{}: has no {}: it begins with random values", path, row->files.new_head);
+  const std::vector<std::string_view> new_heads = lacking_heads(set, row);
+  const auto is_new = [&](const std::string& name) {
+    return std::ranges::any_of(new_heads, [&](std::string_view head) { return row->files.is_of(head, name); });
+  };
+  for (const std::string_view head : new_heads)
+    found.notes.push_back(fmt::format("note: {} has no {}, which begins with random values", path, head));
   for (const ParamSpec& spec : specs) {
     const SafetensorsSet::Tensor* const tensor = find_published(set, spec.name, row);
     if (tensor != nullptr) used.insert(tensor->entry->name);
-    if (tensor == nullptr && !(new_head && row->files.is_of_new_head(spec.name))) missing.push_back(spec.name);
+    if (tensor == nullptr && !is_new(spec.name)) missing.push_back(spec.name);
     matched.push_back(tensor == nullptr ? SafetensorsSet::Tensor{} : *tensor);
   }
   if (missing.size() == 1 && std::ranges::any_of(naming_rows(row), [&](const ModelRow& each) {
@@ -220,14 +227,15 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
            "has no " + missing.front() + ": its head shares the token embedding; set model.tie_embeddings = true");
   if (!missing.empty()) refuse(path, "has no " + first_few(missing));
   const ParamSpec* const tied = tied_to_head(specs, row);
-  std::vector<std::string> extra;
+  std::vector<std::string> extra, passed_over;
   for (const auto& [entry, file] : set.tensors()) {
     if (used.contains(entry->name)) continue;
     if (row != nullptr && row->files.passes_over(entry->name)) {
-      ZERO_LOG(info, "{}: {} is no weight of this model: passed over", path, entry->name);
+      passed_over.push_back(entry->name);
     } else if (tied != nullptr && entry->name == row->files.tied_head) {
       require_shape(*entry, tied->shape, path);
-      ZERO_LOG(info, "{}: {} is tied to {}: passed over", path, entry->name, tied->name);
+      found.notes.push_back(
+          fmt::format("note: {} of {} is passed over: the head of this model is {}", entry->name, path, tied->name));
     } else {
       extra.push_back(entry->name);
     }
@@ -238,22 +246,32 @@ std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, con
       require_vocabulary(*matched[i].entry, specs[i], path, vocabulary);
   for (std::size_t i = 0; i < specs.size(); ++i)
     if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
-  return matched;
+  if (!passed_over.empty())
+    found.notes.push_back(
+        fmt::format("note: passed over in {}, as no weights of this model: {}", path, first_few(passed_over)));
+  return found;
 }
 
 InitialWeights::InitialWeights(const torch::nn::Module& module, const std::filesystem::path& path, std::uint64_t seed,
                                const std::string& vocabulary, const ModelRow* row)
     : set_(open_set(path)), seed_(seed) {
   const auto specs = parameters_of(module, std::nullopt).specs;
-  const auto matched = match_weights(set_, specs, path.string(), vocabulary, row);
-  for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched[i]);
+  MatchedWeights matched = match_weights(set_, specs, path.string(), vocabulary, row);
+  for (std::size_t i = 0; i < specs.size(); ++i) tensors_.emplace(specs[i].name, matched.tensors[i]);
+  notes_ = std::move(matched.notes);
+  row = row_for(specs, row);
+  if (row != nullptr) new_heads_ = row->files.new_heads;
 }
 
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
   const SafetensorsSet::Tensor& tensor = tensors_.at(name);
   if (tensor.entry != nullptr) return read_as_fp32(tensor, values);
-  // A head that the file lacks: weights normal 0.02 as the models here begin, biases 0.
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_);
+  // A head that the file lacks: weights normal 0.02 as the models here begin, biases 0. Each head has a seed of its own.
+  const auto head = std::ranges::find_if(new_heads_, [&](std::string_view each) {
+    return name.starts_with(each) && name.substr(each.size()).starts_with('.');
+  });
+  auto generator =
+      at::make_generator<at::CPUGeneratorImpl>(seed_ + static_cast<std::uint64_t>(head - new_heads_.begin()));
   torch::Tensor drawn = at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kFloat);
   if (name.ends_with(".bias"))
     drawn.zero_();
@@ -268,7 +286,7 @@ WeightSource InitialWeights::source() const {
 void read_weights(torch::nn::Module& module, const std::filesystem::path& path) {
   const SafetensorsSet set = open_set(path);
   ModuleParameters parameters = parameters_of(module, std::nullopt);
-  const auto matched = match_weights(set, parameters.specs, path.string());
+  const std::vector<SafetensorsSet::Tensor> matched = match_weights(set, parameters.specs, path.string()).tensors;
   for (std::size_t i = 0; i < matched.size(); ++i) {
     if (matched[i].entry == nullptr) refuse(path.string(), "has no " + parameters.specs[i].name);
     replace_data(parameters.tensors[i], read_tensor(matched[i]));

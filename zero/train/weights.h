@@ -9,7 +9,7 @@
 // Reading is strict: every parameter must be there with its shape, and nothing else. Allowed besides is what published
 // files of the model have, as its row says (PublishedFiles, model_table.h): names without the prefix, names of old files, a
 // tied head that has the shape of the table of tokens, and tensors that are no weights. They may lack a head that the row
-// calls new, which then begins with random values. Types are F32, F16 and BF16.
+// calls new, which then begins with random values. Notes for the user tell both. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
@@ -31,15 +31,20 @@
 
 namespace zero {
 
-// Which tensor is which parameter's: one for each of `specs`, in their order; without an entry for a head that is to be
-// drawn. Local.
-// Throws ConfigError under "model.init" that names what is missing, too much, or of another shape or type. `vocabulary`: what
-// says how many tokens the model has, such as "the tokenizer FILE has", for weights that have another number of them.
+// Which tensor is which parameter's: one for each parameter, in their order; without an entry for a head that is to be
+// drawn. `notes`: lines for the user about what a file lacks and what of it is passed over.
+struct MatchedWeights {
+  std::vector<SafetensorsSet::Tensor> tensors;
+  std::vector<std::string> notes;
+};
+
+// For the parameters `specs`. Local. Throws ConfigError under "model.init" that names what is missing, too much, or of
+// another shape or type. `vocabulary`: what says how many tokens the model has, such as "the tokenizer FILE has", for
+// weights that have another number of them.
 // `row`: the model's; null: the row of kModelTable whose table of tokens is a parameter. The file of a module that no row
 // describes may have its names without the prefix, or with the old endings, of any row.
-std::vector<SafetensorsSet::Tensor> match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs,
-                                                  const std::string& path, const std::string& vocabulary = "",
-                                                  const ModelRow* row = nullptr);
+MatchedWeights match_weights(const SafetensorsSet& set, const std::vector<ParamSpec>& specs, const std::string& path,
+                             const std::string& vocabulary = "", const ModelRow* row = nullptr);
 
 // The values of a module's parameters, in one file or several: see SafetensorsSet. Local.
 class InitialWeights {
@@ -53,11 +58,15 @@ class InitialWeights {
   void read(const std::string& name, std::span<float> values) const;
   // The same for attach(); this must outlive the call.
   WeightSource source() const;
+  // Lines for the user: MatchedWeights.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   SafetensorsSet set_;
   std::uint64_t seed_;
   std::map<std::string, SafetensorsSet::Tensor> tensors_;  // by parameter
+  std::vector<std::string> notes_;
+  std::span<const std::string_view> new_heads_;
 };
 
 // Local. Gives each parameter of a module that is not to be attached its values, in the file's type (F16: in fp32).

@@ -94,13 +94,13 @@ nlohmann::ordered_json time_json(const DryRun& dry_run) {
 
 CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t> steps, bool overwrites) {
   config.train.steps = steps.value_or(config.train.steps);
-  CheckedRun run{.job = make_job(config, local_ranks), .outlook = {}, .corpus = std::nullopt};
+  CheckedRun run{.job = make_job(config, local_ranks), .outlook = {}, .corpus = std::nullopt, .notes = {}};
   run.job.overwrite = overwrites;
   run.outlook = look_ahead(run.job);
   run.corpus = corpus_here(config, run.job);
   if (!run.corpus || run.job.model.init.empty() || run.outlook.step > 0) return run;
   const auto task = make_task(run.job.model, run.corpus->shape(), run.job.train.seed);
-  static_cast<void>(open_first_weights(run.job, *run.corpus, task->module()));
+  run.notes = open_first_weights(run.job, *run.corpus, *task)->notes();
   return run;
 }
 
@@ -109,6 +109,7 @@ DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedR
   const std::optional<Corpus>& corpus = run.corpus;
   DryRun found{.why_unknown = why_unknown(plan), .world = plan.world, .outlook = run.outlook};
   if (corpus && !found.outlook.is_done) found.notes = corpus->notes;
+  found.notes.insert(found.notes.end(), run.notes.begin(), run.notes.end());
   if (found.outlook.is_done || !found.why_unknown.empty()) return found;
   const std::int64_t held_out = corpus && corpus->validation ? corpus->validation->pass_size() : 0;
   const std::int64_t together = train.batch * plan.world;

@@ -31,14 +31,15 @@ struct DryRun {
   double least_seconds = 0;   // of the run, by the plan alone
   int world = 1;
   RunOutlook outlook;
-  std::vector<std::string> notes;  // about the data, that the run prints as it begins
+  std::vector<std::string> notes;  // about the data and the first weights, that the run prints as it begins
 };
 
 // What a run is told, what it would do in its folder, and its data.
 struct CheckedRun {
   TrainJob job;
   RunOutlook outlook;
-  std::optional<Corpus> corpus;  // absent: it is not here
+  std::optional<Corpus> corpus;    // absent: it is not here
+  std::vector<std::string> notes;  // about the first weights
 };
 // `steps`: of a run that is given its epochs. Throws ConfigError as the run does before it begins: for data, model and first
 // weights that do not fit each other, and for what its folder holds.
