@@ -128,6 +128,7 @@ TEST_F(Messages, WhoWaitsForAMessageOfARankThatWaitsForADeadOneLearnsWhichItIs) 
       if (comm.rank() == 2 && round == 5) kill(getpid(), SIGKILL);
       if (comm.rank() < 2) comm.receive(data, comm.rank() + 1, {}).wait();
       if (comm.rank() > 0) comm.send(data, comm.rank() - 1, {}).wait();
+      comm.drain();
     }
   });
   EXPECT_TRUE(ends[1].starts_with("rank 2: ")) << ends[1];
