@@ -5,18 +5,23 @@
 #include <gtest/gtest.h>
 
 #include "examples/api/accumulate.cpp"
+#include "examples/api/checkpoints.cpp"
 #include "examples/api/ema.cpp"
 #include "examples/api/evaluate.cpp"
 #include "examples/api/export_for_python.cpp"
 #include "examples/api/freeze.cpp"
+#include "examples/api/from_safetensors.cpp"
 #include "examples/api/gan.cpp"
 #include "examples/api/gradient_penalty.cpp"
 #include "examples/api/half.cpp"
 #include "examples/api/lstm.cpp"
+#include "examples/api/over_ranks.cpp"
 #include "examples/api/own_model.cpp"
 #include "examples/api/own_update_rule.cpp"
 #include "examples/api/place_states.cpp"
 #include "examples/api/resnet.cpp"
+#include "examples/api/resume.cpp"
+#include "examples/api/tied.cpp"
 #include "tests/temporary_folder.h"
 #include "training_run.h"
 
@@ -50,6 +55,10 @@ TEST(ApiExamples, AnOwnUpdateRuleTrains) {
   expect_learns(examples::train_with_own_rule, 0.5);
 }
 
+TEST(ApiExamples, BlocksWithCheckpointsLearn) {
+  expect_learns(examples::train_with_checkpoints, 0.5);
+}
+
 TEST(ApiExamples, AGeneratorLearnsFromACritic) {
   torch::manual_seed(11);
   tests::on_every_rank(2, [](World& world) { EXPECT_NEAR(examples::train_gan(world), 3, 1.5); });
@@ -80,6 +89,65 @@ TEST(ApiExamples, StatesLieWhereFractionsSay) {
     EXPECT_GE(on(Tier::kDevice), (4 * 64 + 64 + 64 + 1) * 4 / 2);  // half of the parameters, in fp32
     EXPECT_EQ(on(Tier::kHost), on(Tier::kDevice));                 // as many gradients
     EXPECT_GE(on(Tier::kDisk), 2 * on(Tier::kDevice));             // two moments, in whole pages
+  });
+}
+
+TEST(ApiExamples, StatisticsAndMetricsAreAveragedOverRanks) {
+  tests::on_every_rank(2, [](World& world) {
+    torch::nn::Sequential model(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8));
+    auto engine = attach(*model, world, {.stage = 3});
+    model->forward(torch::randn({16, 4}) + 5 * world.rank()).sum().backward();
+    engine.step();
+    examples::average_buffers(world, *model);
+    const torch::Tensor mean = model->named_buffers()["1.running_mean"];
+    EXPECT_TRUE(torch::allclose(examples::mean_over_ranks(world, mean), mean));
+    EXPECT_EQ(examples::mean_over_samples(world, world.rank() == 0 ? 2.0 : 10.0, world.rank() + 1), 4.0);
+  });
+}
+
+TEST(ApiExamples, ATiedTensorCountsOnce) {
+  tests::on_every_rank(2, [](World& world) {
+    examples::Tied model;
+    auto engine = attach(*model, world, {.stage = 3, .optimizer = AdamW{.lr = 1e-2}});
+    EXPECT_EQ(engine.parameters().size(), 3);
+    const auto tokens = torch::arange(10);
+    torch::cross_entropy_loss(model->forward(tokens), tokens).backward();
+    engine.step();
+  });
+}
+
+TEST(ApiExamples, ALoopGoesOnFromItsNewestCheckpoint) {
+  const TemporaryFolder folder;
+  const auto losses_of = [&](const std::filesystem::path& path) {
+    std::vector<double> losses;
+    torch::manual_seed(11);
+    tests::on_every_rank(2, [&](World& world) {
+      const std::vector<double> mine = examples::train_or_go_on(world, path);
+      if (world.rank() == 0) losses = mine;
+    });
+    return losses;
+  };
+  const auto path = std::filesystem::path(folder.path()) / "checkpoints";
+  const std::vector<double> all = losses_of(path);
+  ASSERT_EQ(all.size(), 60);
+  EXPECT_TRUE(losses_of(path).empty());
+  std::filesystem::remove_all(path / "step-00000060");
+  EXPECT_EQ(losses_of(path), std::vector<double>(all.begin() + 40, all.end()));
+}
+
+TEST(ApiExamples, WeightsAndStatisticsComeFromAFile) {
+  const TemporaryFolder folder;
+  const auto path = std::filesystem::path(folder.path()) / "model.safetensors";
+  tests::on_every_rank(2, [&](World& world) {
+    const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8)); };
+    auto model = make(), other = make();
+    model->named_buffers()["1.running_mean"].fill_(7);
+    auto engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16});
+    engine.export_weights(path);
+    auto next = examples::attach_from(path, *other, world);
+    EXPECT_TRUE(torch::equal(next.full_state("0.weight"),
+                             engine.full_state("0.weight").to(torch::kBFloat16).to(torch::kFloat)));
+    EXPECT_TRUE(torch::equal(other->named_buffers()["1.running_mean"], torch::full({8}, 7.0)));
   });
 }
 
