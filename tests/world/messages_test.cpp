@@ -118,7 +118,7 @@ TEST_F(Messages, AnErrorOfARanksOwnEndsTheOthersThoughNobodyTakesWhatItHasSent) 
     comm.barrier({}).wait();
   });
   EXPECT_EQ(ends[0], "the disk is gone");
-  EXPECT_EQ(ends[1], "rank 0: its part of the run: it ended with an error of its own");
+  EXPECT_EQ(ends[1], "rank 0: its part of the run: it left with an error of its own");
 }
 
 TEST_F(Messages, WhoWaitsForAMessageOfARankThatWaitsForADeadOneLearnsWhichItIs) {

@@ -282,21 +282,21 @@ void MessageCommunicator::fail(int rank, const std::string& operation, const std
   run_.failed_rank = rank;
   run_.failed_operation = operation + suffix_;
   run_.failed_reason = reason;
-  end_run(nullptr);
+  end_run();
 }
 
-// Whoever met it has told the world, and its own groups; the groups of this rank may be others.
+// All ranks tell all others: who waits for this one first would take it for the one at fault.
 void MessageCommunicator::pass_on(const Header& header) {
   run_.failed_rank = header.failed_rank;
   run_.failed_operation = header.failed_operation;
   run_.failed_reason = header.failed_reason;
-  end_run(this);
+  end_run();
 }
 
 // The others wait for this rank's next header, in whichever communicator, or soon will: it says why there will be none. So
 // does the next message, for whom waits for that one. All are sent before any is waited for, which ends the link where a
 // rank does not take it; a look ends nothing.
-void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
+void MessageCommunicator::end_run() {
   run_.failed = true;
   Header header;
   header.notice = Notice::kFailed;
@@ -304,10 +304,8 @@ void MessageCommunicator::end_run(const MessageCommunicator* told_by) {
   std::strncpy(header.failed_operation, run_.failed_operation.c_str(), sizeof header.failed_operation - 1);
   std::strncpy(header.failed_reason, run_.failed_reason.c_str(), sizeof header.failed_reason - 1);
   Farewells farewells, messages;
-  for (const MessageCommunicator* communicator : run_.communicators) {
-    if (told_by == nullptr || (communicator != told_by && communicator->group_ != 0))
-      communicator->tell_why(header, farewells, messages);
-  }
+  for (const MessageCommunicator* communicator : run_.communicators)
+    communicator->tell_why(header, farewells, messages);
   const double begin = monotonic_seconds();
   const auto under_way = [](const auto& message) { return message->test() == Status::kLate; };
   while (std::ranges::any_of(messages, under_way) &&
@@ -330,9 +328,9 @@ void MessageCommunicator::leave_by_error() {
   if (!leaves_by_error()) return;
   run_.failed_rank = rank_;
   run_.failed_operation = "its part of the run";
-  run_.failed_reason = "it ended with an error of its own";
+  run_.failed_reason = "it left with an error of its own";
   try {
-    end_run(nullptr);
+    end_run();
   } catch (const CommError&) {
   }
 }

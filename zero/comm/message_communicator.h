@@ -180,8 +180,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   // `operation` as describe() gives it: of this communicator.
   [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
   [[noreturn]] void pass_on(const Header& header);
-  // `told_by`: the communicator through which another rank said why; null: this rank says it first.
-  [[noreturn]] void end_run(const MessageCommunicator* told_by);
+  [[noreturn]] void end_run();
   // Whether this rank leaves by an exception of its own, in the middle of its work.
   bool leaves_by_error() const;
   // Tells the others, and leaves nothing to wait for. Where a rank may be lost, they go on without it, and are told otherwise.
