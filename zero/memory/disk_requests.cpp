@@ -206,9 +206,9 @@ void DiskRequests::call_off_late() {
     if (late(slots_[tag])) queue_->cancel(tag);
   }
   const auto grace_end = now + std::min(options_.timeout, kLongestGrace);
-  while (std::any_of(slots_.begin(), slots_.end(), late) && Clock::now() < grace_end) {
+  do {  // once at least: an answer may be there already, though this process stood still since it asked
     if (reap(until(grace_end)) < 0) return;
-  }
+  } while (std::any_of(slots_.begin(), slots_.end(), late) && Clock::now() < grace_end);
   for (Slot& slot : slots_) {
     if (!late(slot)) continue;
     broken_ = no_answer(slot.request);
