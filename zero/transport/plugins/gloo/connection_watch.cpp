@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "zero/base/signals_blocked.h"
+
 #include "any_time.h"
-#include "no_signals.h"
 
 namespace zero_gloo {
 namespace {
@@ -78,7 +79,7 @@ ConnectionWatch::Waiting::Waiting(ConnectionWatch& watch, std::shared_ptr<Connec
   const std::scoped_lock lock(watch_.mutex_);
   place_ = watch_.waiting_.insert(watch_.waiting_.end(), this);
   if (watch_.thread_.joinable()) return;
-  const NoSignals guard;
+  const zero::SignalsBlocked guard;
   watch_.thread_ = std::thread([&watch] { watch.look(); });
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "no_signals.h"
+#include "zero/base/signals_blocked.h"
 
 namespace zero_gloo {
 
@@ -38,7 +38,7 @@ std::shared_ptr<Waiters::Wait> Waiters::begin(std::function<Status()> wait) {
 
 // A thread inherits the signals that it does not take.
 void Waiters::add_thread() {
-  const NoSignals guard;
+  const zero::SignalsBlocked guard;
   threads_.emplace_back([this] { run(); });
 }
 
