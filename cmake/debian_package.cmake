@@ -1,6 +1,6 @@
 # cpack -G DEB, which tools/package_deb.sh calls: zero-cpp_VERSION_ARCHITECTURE.deb, made of what `cmake --install` installs,
 # libtorch, and the examples. What a Debian package wants otherwise than an installed tree is done in debian_tree.cmake, on
-# CPack's copy. Why libtorch is inside: docs/decisions/0023-the-package-brings-libtorch.md.
+# CPack's copy. Why libtorch is inside: docs/decisions/0023-debian-package-contains-libtorch.md.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME zero-cpp)
 set(CPACK_PACKAGE_CONTACT "zero.cpp maintainers <maintainers@users.noreply.a-seed-3c6d966e.example>")

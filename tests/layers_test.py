@@ -114,21 +114,36 @@ class CheckUserHeaders(TreeTest):
 
 
 class CheckBytes(TreeTest):
-    PAGE = "docs/decisions/0038-bytes.md"
+    LIST = "tools/state_bytes.txt"
 
-    def test_a_place_that_the_page_does_not_count_is_refused(self):
+    def test_uncounted_place_is_refused(self):
         self.write("zero/engine/mover.cpp", "// std::memcpy(a, b, 1);\nstd::memcpy(a, b, 1);\nauto* in = reinterpret_cast<const In*>(from);\n")
         self.write("zero/comm/mover.cpp", "std::memcpy(a, b, 1);\n")
         (fault,) = check_layers.check_bytes(self.root)
         self.assertTrue(fault.startswith("zero/engine/mover.cpp:1: bytes: 2 places") and "counts 0" in fault, fault)
-        self.write(self.PAGE, "| `engine/mover.cpp` | 2 | device | copy |\n")
+        self.write(self.LIST, "# FILE | PLACES\n\nengine/mover.cpp   | 2  | device | copy\n")
         self.assertEqual(check_layers.check_bytes(self.root), [])
 
-    def test_a_place_that_is_gone_is_gone_from_the_page(self):
+    def test_place_in_an_inner_folder_counts(self):
+        self.write("zero/engine/states/mover.cpp", "std::memcpy(a, b, 1);\n")
+        (fault,) = check_layers.check_bytes(self.root)
+        self.assertTrue(fault.startswith("zero/engine/states/mover.cpp:1: bytes: 1 places"), fault)
+
+    def test_removed_place_leaves_the_list(self):
         self.write("zero/optim/rule.h", "int count;\n")
-        self.write(self.PAGE, "| `optim/rule.h` | 1 | device | kernel |\n")
+        self.write(self.LIST, "optim/rule.h | 1 | device | kernel\n")
         (fault,) = check_layers.check_bytes(self.root)
         self.assertIn("0 places", fault)
+
+    def test_file_listed_twice_is_refused(self):
+        self.write("zero/optim/rule.h", "std::memcpy(a, b, 1);\n")
+        self.write(self.LIST, "optim/rule.h | 1 | device | kernel\noptim/rule.h | 1 | host | same\n")
+        self.assertEqual(check_layers.check_bytes(self.root), ["tools/state_bytes.txt:2: bytes: optim/rule.h is listed twice"])
+
+    def test_line_without_an_answer_is_refused(self):
+        self.write("zero/optim/rule.h", "std::memcpy(a, b, 1);\n")
+        self.write(self.LIST, "optim/rule.h | 1 | device |  \n")
+        self.assertIn("tools/state_bytes.txt:1: bytes: a line is", check_layers.check_bytes(self.root)[0])
 
 
 class CheckReadmes(TreeTest):

@@ -11,8 +11,8 @@ Rules, each printed with the file and line that breaks it:
   user    what zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside; nor
           does it declare one of these
   readme  every folder of zero/ has a README.md of at most 12 lines, which gives its floor and names files that are there
-  bytes   where a file of engine, memory or optim copies, fills or reads states as elements, docs/decisions/0038-*.md counts
-          it: whether these are a device's bytes, and what a GPU does instead
+  bytes   tools/state_bytes.txt lists each file of engine, memory and optim that copies, fills or reads bytes of states: once,
+          with the number of places, whose bytes they are, and what a GPU does instead
   name    the first line of a header is '// NAME: what it is'. NAME has at most 60 characters; what it writes as code,
           `x()` or a lone CamelCase word, the header has
 Exit status: 0 all hold, 1 some do not.
@@ -46,10 +46,10 @@ INSIDE = {"engine/engine.h", "engine/engine_seams.h", "memory/disk_seam.h", "mem
 DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|FileCalls|Link|LinkClock|MemoryMonitor);")
 
 ROOMS_OF_STATES = ("engine", "memory", "optim")
-PAGE_OF_BYTES = "docs/decisions/0038-*.md"
+LIST_OF_BYTES = "tools/state_bytes.txt"
 TOUCH = re.compile(r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\(|\b(?:convert_elements|sum_ranks)\("
                    r"|\breinterpret_cast<(?:const )?(?:float|[A-Z]\w*|std::u?int\d+_t)\*>")
-COUNTED_FILE = re.compile(r"^\| `(\w+/[^`]+)` \| (\d+) \|", re.MULTILINE)
+COUNTED_FILE = re.compile(r"^(\w+/\S+) +\| (\d+) +\| [^|]*\w[^|]*\| [^|]*\w[^|]*$")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
@@ -139,18 +139,33 @@ def check_names(root):
     return [f"{file.relative_to(root)}:1: name: {fault}" for file, fault in faults if fault]
 
 
+def counted_places(root):
+    """The places that tools/state_bytes.txt counts, by file, and its faulty lines, as lines to print."""
+    counted, faults = {}, []
+    listed = root / LIST_OF_BYTES
+    for number, line in enumerate(listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else [], 1):
+        match = COUNTED_FILE.match(line)
+        if not match:
+            if line and not line.startswith("#"):
+                faults.append(f"{LIST_OF_BYTES}:{number}: bytes: a line is 'FILE | PLACES | WHOSE BYTES | ON A GPU'")
+        elif match[1] in counted:
+            faults.append(f"{LIST_OF_BYTES}:{number}: bytes: {match[1]} is listed twice")
+        else:
+            counted[match[1]] = int(match[2])
+    return counted, faults
+
+
 def check_bytes(root):
-    """The files whose places that touch the bytes of states are not as many as the decision counts, as lines to print."""
+    """The faults of tools/state_bytes.txt, and the files with another number of places than it counts, as lines to print."""
     root = Path(root).resolve()
+    counted, faults = counted_places(root)
     found = {}
-    for file in (file for room in ROOMS_OF_STATES for file in (root / "zero" / room).glob("*") if file.suffix in SOURCES):
+    for file in (file for room in ROOMS_OF_STATES for file in (root / "zero" / room).rglob("*") if file.suffix in SOURCES):
         if count := len(TOUCH.findall(COMMENT.sub("", file.read_text(encoding="utf-8")))):
             found[str(file.relative_to(root / "zero"))] = count
-    pages = sorted(root.glob(PAGE_OF_BYTES))
-    counted = {name: int(count) for page in pages for name, count in COUNTED_FILE.findall(page.read_text(encoding="utf-8"))}
-    return [f"zero/{name}:1: bytes: {found.get(name, 0)} places touch the bytes of states, and {PAGE_OF_BYTES} counts "
-            f"{counted.get(name, 0)}: say there whose bytes they are"
-            for name in sorted(found.keys() | counted.keys()) if found.get(name, 0) != counted.get(name, 0)]
+    return faults + [f"zero/{name}:1: bytes: {found.get(name, 0)} places touch the bytes of states, and {LIST_OF_BYTES} counts "
+                     f"{counted.get(name, 0)}: say there whose bytes they are"
+                     for name in sorted(found.keys() | counted.keys()) if found.get(name, 0) != counted.get(name, 0)]
 
 
 def check_user_headers(root):

@@ -70,7 +70,7 @@ TEST(LinearProgramme, WithoutASolverSaysWhatToDo) {
   }
 }
 
-// libtorch looks for functions of these names, and must find its own (docs/decisions/0007-solver-is-a-plug-in.md).
+// libtorch looks for functions of these names, and must find its own (docs/decisions/0007-lp-solver-is-a-plug-in.md).
 TEST(LinearProgramme, TheSolversBlasStaysOutOfSight) {
   LinearProgramme programme;
   programme.add_column({});

@@ -18,7 +18,7 @@
 namespace zero {
 
 // When micro-batches are reduced over ranks: each of them, or once after a local sum. The two add in another order, so
-// kAuto is kEach at every stage: no stage has other bits than the rest (docs/decisions/0018-one-order-of-sums.md).
+// kAuto is kEach at every stage: no stage has other bits than the rest (docs/decisions/0018).
 enum class Reduce : std::uint8_t { kAuto, kEach, kLast };
 
 // Who adds gradients of ranks up. kLinked: the library that moves units between devices (NCCL), in the gradients' type and an order of
