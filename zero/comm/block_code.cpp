@@ -1,7 +1,7 @@
 // Kernels of the block codes. Highway compiles them once per instruction set, and chooses one at run time.
 //
-// The bits do not depend on the instruction set. Each element has one multiplication and one addition, its hash is
-// arithmetic of 32-bit integers, and magnitudes are compared as integer bits, among which an infinity and a NaN are the
+// The bits do not depend on the instruction set. Each element has one multiplication and one addition, and its hash is
+// arithmetic of 32-bit integers. Magnitudes are compared as integer bits, among which an infinity and a NaN are the
 // largest.
 #include "zero/comm/block_code.h"
 
@@ -68,7 +68,7 @@ HWY_INLINE hn::Vec<Words> hashed(Words d, std::uint32_t seed, std::uint32_t firs
   return hn::Xor(h, hn::ShiftRight<16>(h));
 }
 
-// Rounds with 12 bits of the hash plus half a bit, so an element that is a multiple of the scale, up to rounding
+// Rounds with 12 bits of the hash plus half a bit. So an element that is a multiple of the scale, up to rounding
 // errors, stays one.
 void round_block(const float* block, float per_step, bool nearest, std::uint32_t seed, std::int8_t* codes) {
   const Lanes d;

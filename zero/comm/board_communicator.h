@@ -1,11 +1,11 @@
 // BoardCommunicator: the collectives of ranks that can read each other's memory.
 //
 // To begin a collective is to post the location of its input. wait() reads directly from the peers' inputs, and then
-// tells the peers that it has. Nothing is copied twice, no helper thread runs, and a wait sleeps only for missing
+// tells the peers that it is done. Nothing is copied twice, no helper thread runs, and a wait sleeps only for missing
 // posts. Works may be waited for in any order.
 //
-// The protocol is in board.h, this rank's own posts and their readers in board_posts.h, the difference between threads
-// and processes in peer_memory.h, and the reaction to a missing rank in board_wait.h.
+// board.h has the protocol, board_posts.h this rank's own posts and their readers. peer_memory.h is the difference
+// between threads and processes, board_wait.h the reaction to a missing rank.
 //
 // A group (group.h) has its own board and posts, and shares everything else with the world. Inside this class, ranks
 // are those of the world; blocks are stored in the order of the members.
@@ -69,7 +69,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   bool lost(int rank) const override { return board_.left_run(members_[static_cast<std::size_t>(rank)]); }
   int unread(int rank) override { return posts_.unread_messages(world_rank(rank)); }
   std::string known_state(int rank) const override { return memory_.describe(world_rank(rank)); }
-  // Returns those of the world, also in a group.
+  // Returns the world's replacements, also in a group; null if the run allows none.
   Replacements* replacements() override { return memory_.most_replacements() > 0 ? &run_ : nullptr; }
   bool is_one() const override { return memory_.is_replacement(); }
   int most() const override { return memory_.most_replacements(); }
@@ -87,7 +87,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   RankSet posted(RankSet wanted, const Signature& own);
   int await_any(RankSet wanted, const Signature& own);
   void await_all(const Signature& own);
-  // Checks the posts of the other ranks for this rank's broadcasts, as far as they are there. The root of a broadcast
+  // Compares the other ranks' posts with this rank's broadcasts, as far as the posts are there. The root of a broadcast
   // needs nothing else from them.
   void check_broadcasts();
   void check_agreement(int other, const Signature& own, const Signature& theirs);

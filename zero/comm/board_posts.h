@@ -49,8 +49,8 @@ class BoardPosts {
   BoardPosts(const BoardPosts&) = delete;
   BoardPosts& operator=(const BoardPosts&) = delete;
 
-  // Posts this rank's input of a collective. `readers`: the ranks that look at the post, even if `in` is empty. It is a
-  // bug to have more than kSlots works that nobody has waited for.
+  // Posts this rank's input of a collective. `readers`: the ranks that look at the post, even if `in` is empty. More
+  // than kSlots works that nobody has waited for break an invariant.
   Post& collective(const Signature& signature, std::span<const std::byte> in, RankSet readers);
   // Posts a message. The signature's number counts the messages from this rank to `to`.
   Post& message(const Signature& signature, std::span<const std::byte> in, int to);

@@ -54,8 +54,8 @@ class BoardWait {
   RankSet fatal(RankSet dead, std::span<const std::uint32_t> seen);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
   int first_at_fault(RankSet late) const;
-  // describe_progress() says what a rank did last; describe() also says what its process does now. The system may still
-  // report a dead process as running.
+  // describe_progress() names a rank's last operation; describe() also says what its process does now. The system may
+  // still report a dead process as running.
   std::string describe_progress(int rank) const;
   std::string describe(int rank) const;
 

@@ -8,8 +8,8 @@
 // traffic, broadcasts, messages and all_to_alls are passed on unchanged. A world of one codes nothing. Results depend
 // on the bounds of blocks, and so on the number of ranks, but on no transport.
 //
-// Tiles pass through slots of staging. Only one collective at a time crosses before its wait(), in the asynchronous
-// slot; a collective that begins meanwhile crosses in its wait(). All ranks must wait for works in the same order.
+// Tiles pass through slots of staging. Only one collective at a time is sent before its wait(), from the asynchronous
+// slot; a collective that begins meanwhile is sent in its wait(). All ranks must wait for works in the same order.
 //
 // The inner communicator must outlive this one. Construction is Collective: staging is memory of the inner
 // communicator.
@@ -30,9 +30,9 @@ class CodedCommunicator final : public Communicator {
  public:
   struct Options {
     std::int64_t largest_numel = 0;  // elements of the largest block of any unit
-    bool one_slot = false;           // true: bytes cross only in wait()
+    bool one_slot = false;           // true: bytes are sent only in wait()
     bool stochastic_gathers = false;
-    int contributor = 0;  // number in the run of this rank, among all ranks that round
+    int contributor = 0;  // number of this rank in the run, among all ranks that round
   };
   // `types`: element type of each unit.
   CodedCommunicator(Communicator& inner, const WireCodecs& codecs, std::vector<DType> types, const Options& options);

@@ -10,7 +10,7 @@
 //
 // A rank sends (S-1)/S of `in` within its copy of S ranks, and one fp32 block to each neighbouring copy. Blocks are
 // sent in pieces. While a copy adds its ranks to one piece, it receives the next piece from below and totals of earlier
-// pieces from above, so both directions of all links are busy. With R copies, a sum takes the time of its block plus 2
+// pieces from above. So both directions of all links are busy. With R copies, a sum takes the time of its block plus 2
 // (R - 1) pieces that fill the chain. If another sum has begun, its first pieces follow the last ones.
 #pragma once
 

@@ -77,7 +77,7 @@ DeviceCommunicator::~DeviceCommunicator() {
   close();
 }
 
-// Libraries connect two ranks at their first exchange, and wait for both. So connect here, where all ranks are present.
+// Libraries connect two ranks at their first exchange, and wait for both. So connect here, while all ranks are present.
 void DeviceCommunicator::connect() {
   const auto own = static_cast<std::size_t>(rank()), ranks = static_cast<std::size_t>(world());
   const Allocation hello = device_.allocate((2 * ranks + 1) * kHelloBytes);

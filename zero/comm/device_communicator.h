@@ -9,10 +9,10 @@
 // A DeviceLink (NCCL) moves the bytes, in the lane kGather. The kernel kRankSum sums them in the lane kReduce, in rank
 // order and fp32: the bits are those of every other transport. One rank needs only copies and the kernel, and no link.
 //
-// The control communicator carries the signature of each collective. So wait() compares the ranks' calls, names a late
-// or dead rank as the control communicator does, and asks the link only after all ranks have begun. While bytes move,
-// the host polls the device and the link, and looks for dead ranks. A failure or a timeout calls DeviceLink::abort(),
-// so no lane waits forever, and throws CommError; later calls throw it again.
+// The control communicator carries the signature of each collective. So wait() compares the ranks' calls, and names a
+// late or dead rank as the control communicator does. It asks the link only after all ranks have begun. While bytes
+// move, the host polls the device and the link, and looks for dead ranks. A failure or a timeout calls
+// DeviceLink::abort(), so no lane waits forever, and throws CommError; later calls throw it again.
 #pragma once
 
 #include <array>

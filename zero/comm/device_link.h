@@ -62,7 +62,7 @@ class DeviceLink {
 };
 
 struct DeviceLinkFailure {
-  bool configuration = false;  // the user can correct it: the library is missing, too old, or refuses this use
+  bool configuration = false;  // the user can correct it: the library is missing, is an old one, or refuses this use
   char reason[1024] = {};
   char remedy[256] = {};
 };

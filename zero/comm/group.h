@@ -6,12 +6,12 @@
 // - A group is a full Communicator. rank() is the position among its ranks, world() is their number; blocks and sums
 //   have that order. Every transport gives the same bits. A group can have groups.
 // - A group numbers its collectives and messages by itself, from 1. One thread may begin works in the world and in its
-//   groups in any order. It may wait for them in any order that waits for nothing its peers begin only later.
+//   groups in any order. It may wait for them in any order in which no wait needs a work that a peer begins only later.
 // - Errors name ranks of the world, and the group: "rank 3: barrier #2 of group copy 1 (ranks 2, 3): ...". A failure
 //   anywhere is the run's: the world and all groups throw it from then on, on every rank.
 // - traffic() and waited_seconds() count only the group, and the parent does not count them again. Memory from
 //   allocate() of one communicator serves all others of the run.
-// - A group must be destroyed before its parent. It waits until its peers have read what they were given to read.
+// - A group must be destroyed before its parent. Its destructor waits until peers have read all inputs of this rank.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Kernels of sum_ranks(). Highway compiles them once per instruction set, and chooses one at run time.
 //
-// The bits do not depend on the instruction set: additions over ranks are elementwise, the square of a float is exact
-// in double (24 + 24 bits), terms have the same elements at any width of a vector, and terms are added exactly.
+// The bits do not depend on the instruction set. Additions over ranks are elementwise, and the square of a float is
+// exact in double (24 + 24 bits). Terms have the same elements at any width of a vector, and are added exactly.
 #include "zero/comm/rank_sum.h"
 
 #include <algorithm>

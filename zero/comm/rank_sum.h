@@ -42,7 +42,6 @@ ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel);
 
 // Statistics of the sum on a device. Its kernel adds to limbs in the device's memory; add_to() takes them once they are
 // on the host.
-// host.
 struct StatsLimbs {
   SumLimbs sum_squares;
   std::uint64_t num_non_finite = 0;

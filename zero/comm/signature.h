@@ -37,7 +37,7 @@ struct Signature {
 // Local. Returns "all_gather #17 (unit 3, 4096 bytes)", or "nothing" for a rank that has not begun.
 std::string describe(const Signature& signature);
 
-// Local. Returns "collective #17" or "message #3": what both sides of a mismatch agree on.
+// Local. Returns "collective #17" or "message #3": the part on which both sides of a mismatch agree.
 std::string describe_number(const Signature& signature);
 
 // Local. Returns "rank 1 does all_gather #17 (...), rank 0 does barrier #17": the reason of a mismatch's CommError.

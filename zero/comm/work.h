@@ -1,4 +1,4 @@
-// Work: a collective that has begun. Move-only; wait() throws its errors.
+// Work: a collective that has begun. Move-only; errors are kept until wait() throws them.
 //
 //   Work gather = comm.all_gather(shard, full, {.unit = 3});   // begins: tells the peers that `shard` may be read
 //   ...                                                        // neither `shard` nor `full` may be written

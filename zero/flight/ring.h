@@ -5,7 +5,7 @@
 //   std::optional<FlightRecord> record = read_ring(memory);        // here, or in a process that maps the same bytes
 //
 // The layout is fixed and has no pointers; every field that changes is an atomic. An entry has its number in its first
-// and in its last field, so a reader recognises and skips an entry that a killed rank had half written. begin() and
+// and in its last field. So a reader recognises and skips an entry that a killed rank had half written. begin() and
 // end() cost a read of the clock and a cache line: no lock, no system call. Local; one thread writes.
 #pragma once
 

@@ -4,7 +4,7 @@
 //   client -> server   kProof {HMAC of both nonces}           server -> client   kProof {HMAC of both nonces}
 //
 // The proof is an HMAC-SHA256, keyed with the run's secret (rendezvous_secret()), over the prover's side and both
-// nonces. Each side draws one of the nonces for this connection only, so nobody can reuse an overheard proof, or return
+// nonces. Each side draws one of the nonces for this connection only. So nobody can reuse an overheard proof, or return
 // a side's own proof as an answer. The client proves first: a client that cannot gets kRefusal and no proof. Later
 // messages are not encrypted: the handshake keeps strangers out, not eavesdroppers. Errors are StoreErrors.
 #pragma once

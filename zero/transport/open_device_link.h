@@ -16,9 +16,9 @@
 
 namespace zero {
 
-// Collective. All ranks throw if one rank fails: ConfigError under "comm.transport" with the rank, the reason and a
-// remedy (no plug-in, no library, an old library, two ranks on one GPU), or CommError if the ranks do not connect
-// within half the timeout of `control`.
+// Collective. All ranks throw if one rank fails. ConfigError under "comm.transport", with the rank, the reason and a
+// remedy: no plug-in, no library, an old library, two ranks on one GPU. CommError: the ranks do not connect within half
+// the timeout of `control`.
 std::unique_ptr<DeviceLink> open_device_link(Communicator& control, Device& device);
 
 struct DeviceLinkHere {

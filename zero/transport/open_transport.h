@@ -3,9 +3,9 @@
 //   auto comm = open_transport("gloo", detect_ranks({}, getenv), 60s);
 //
 // shared_memory is part of zero_core. mpi and gloo are libraries of their own, libzero_transport_NAME.so. They are
-// looked for beside zero_core and where it was built, and are opened only on request, so one build of zero.cpp runs
-// with and without them. nccl is also such a library, but moves only bytes of GPUs (open_device_link.h). in_process is
-// not opened here, because its ranks are threads (zero/comm/in_process.h).
+// looked for beside zero_core and in the folder in which it was built. They are opened only on request, so one build of
+// zero.cpp runs with and without them. nccl is also such a library, but moves only bytes of GPUs (open_device_link.h).
+// in_process is not opened here, because its ranks are threads (zero/comm/in_process.h).
 #pragma once
 
 #include <chrono>
