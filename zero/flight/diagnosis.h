@@ -2,7 +2,7 @@
 //
 //   const FlightDiagnosis found = diagnose(read_flight_folder("runs/x/flight").records);
 //   found.culprits    {2}
-//   found.summary     "rank 2 is behind: it last began all_gather #40 (...); the others have begun #41"
+//   found.summary     "rank 2 is behind: others have begun #41, it has begun #40 only: all_gather #40 (...): ended ..."
 //
 // The first of these that applies decides: ranks that made different calls at the same number; a rank whose own record
 // blames itself; ranks without a record; ranks that are behind; ranks that the others' errors name. Only the newest run
@@ -38,7 +38,7 @@ struct FlightStanding {
   bool has_record = false;
   std::uint64_t begun = 0;             // number of collectives, of the world and all groups
   std::optional<std::int64_t> step{};  // steps that the program has done, if it recorded them
-  std::string did;                     // "all_gather #41 (unit 3, 4096 bytes): waits for 2.013 s"
+  std::string did;                     // "barrier #41: begun 2.013 s before the last record, and not ended"
   std::string reason;                  // why its record was written, in its own words; not trusted
 };
 

@@ -17,7 +17,7 @@ using RankSet = std::uint64_t;
 constexpr RankSet only(int rank) {
   return RankSet{1} << rank;
 }
-// Ranks 0 to world - 1.
+// Returns ranks 0 to world - 1.
 constexpr RankSet first_ranks(int world) {
   return world == 64 ? ~RankSet{0} : only(world) - 1;
 }
