@@ -18,20 +18,20 @@ bool is_replacement(Communicator& comm) {
 void await_message(Communicator& comm, Work& work, int from) {
   Arrivals& arrivals = *comm.arrivals();
   arrivals.await([&] { return work.try_complete() || arrivals.lost(from); });
-  // Asked again: it may have sent before it left.
+  // Asked again, because the rank may have sent before it left.
   if (!work.try_complete())
     throw CommError(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
   work.wait();
 }
 
 int most_unread(int receivers) {
-  constexpr int kEnough = 8;  // a reader that is quick waits for none of them
+  constexpr int kEnough = 8;  // a fast reader never waits with so many
   return std::clamp(kMaxBoardRanks / receivers, 1, kEnough);
 }
 
 void await_reader(Communicator& comm, int to, int most) {
   Arrivals& arrivals = *comm.arrivals();
-  arrivals.await([&] { return arrivals.unread(to) <= most; });  // 0 where it is lost
+  arrivals.await([&] { return arrivals.unread(to) <= most; });  // 0 if it is lost
 }
 
 void send_message(Communicator& comm, std::span<const std::byte> message, int to) {

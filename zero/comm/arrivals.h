@@ -1,15 +1,16 @@
-// Arrivals: how a rank waits for whichever of several messages comes first, and how a run goes on without a rank.
+// Arrivals: waits for whichever of several messages comes first, and lets a run go on without a lost rank.
 //
 //   Work first = comm.receive(a, 1, {}), second = comm.receive(b, 2, {});
 //   Arrivals& arrivals = *comm.arrivals();
 //   arrivals.await([&] { return first.try_complete() || second.try_complete() || arrivals.lost(2); });
 //
-// All transports have it, for all ranks of the run; of a group over messages Communicator::arrivals() is null. Local, all of
-// it. Over messages (mpi, gloo) a rank is known to be lost by the end of its connection: where a machine or a network fails
-// without a word, it is late. There every rank of a run waits so, or none does: one that leaves and has never waited so is
-// taken for one whose process has ended.
+// Every transport has it for the ranks of the whole run. For a group over messages, Communicator::arrivals() is null.
 //
-// A rank that must wait for none of its readers asks before it sends more: unread() says how far one has come.
+// Over messages (mpi, gloo) the end of its connection shows that a rank is lost. If a machine or a network fails
+// silently, the rank is only late. Either all ranks of a run call await(), or none does: a rank that leaves without
+// ever having called it sends no goodbye, so the others assume that its process has ended.
+//
+// Local, all functions.
 #pragma once
 
 #include <chrono>
@@ -27,41 +28,43 @@ class Arrivals {
  public:
   virtual ~Arrivals() = default;
 
-  // Sleeps until ready(), which is asked soon after a message has come, and many times a second. False after `limit`, of
-  // which 0 is none: nobody is late here. Throws the CommError of a rank whose end ends the run, and of a run that failed.
+  // Sleeps until ready() is true. Calls ready() soon after each message, and many times a second. Returns false after
+  // `limit` (0: no limit); no rank counts as late. Throws the CommError of a rank whose end ends the run, or of a run
+  // that failed.
   virtual bool await(const std::function<bool()>& ready, std::chrono::milliseconds limit = {}) = 0;
 
-  // From here on the run goes on should this rank's process end, on each rank that has heard of it. Nobody waits for it but
-  // in await(), where lost() says that it is gone.
+  // Declares that the run goes on if this rank's process ends, on each rank that has received the declaration. Other
+  // ranks must then wait for this rank only in await(), and check lost() there.
   virtual void may_be_lost() = 0;
-  // The rank has left the run, or its process has ended; as of the newest await().
+  // Returns true if the rank has left the run or its process has ended, as of the newest await().
   virtual bool lost(int rank) const = 0;
-  // Messages from here to `rank` that it has not read, the newest ones: their bytes may not change yet, those of the others
-  // may. Over messages a message is read when the transport has let go of its bytes, which it may say a moment late. 0 where
-  // the rank is lost. Waits for nobody, and may be asked within await().
+  // Counts the messages from this rank to `rank` that `rank` has not read. They are the newest ones: their bytes may
+  // not change yet, but bytes of earlier messages may. Over messages, a message is read when the transport has released
+  // its bytes, which it may report a moment late. Returns 0 if the rank is lost. Never waits, and may be called within
+  // await(). A rank that must not wait for its readers calls it before it sends more.
   virtual int unread(int rank) = 0;
-  // What this machine knows of a rank that is late: "process 4711 is stopped (SIGSTOP)"; empty where it knows nothing.
+  // Describes a late rank as far as this machine knows: "process 4711 is stopped (SIGSTOP)"; empty if it knows nothing.
   virtual std::string known_state(int /*rank*/) const { return ""; }
-  // How lost ranks come back; null where they do not.
+  // Returns how lost ranks come back; null if they cannot.
   virtual Replacements* replacements() { return nullptr; }
 };
 
-// Whether this process came for one that the run had lost. Local, with any transport.
+// Returns true if this process replaces one that the run had lost. Local, with any transport.
 bool is_replacement(Communicator& comm);
 
-// Waits for a message of a rank as long as that rank is there, however late it is. `comm` has arrivals(). Throws CommError
-// where it leaves.
+// Waits for a message from rank `from` while that rank is in the run, however late it is. `comm` must have arrivals().
+// Throws CommError if the rank leaves.
 void await_message(Communicator& comm, Work& work, int from);
 
-// The most messages to each of `receivers` ranks for which a rank always has room, however many of them read none.
+// Returns how many unread messages to each of `receivers` ranks always fit, even if none of these ranks reads any.
 int most_unread(int receivers);
 
-// Waits until at most `most` messages to that rank are unread, however late it is, or until it is lost. `comm` has
-// arrivals().
+// Waits until at most `most` messages to rank `to` are unread, however late it is, or until it is lost. `comm` must
+// have arrivals().
 void await_reader(Communicator& comm, int to, int most = 0);
 
-// Sends bytes of bookkeeping. When it returns, `message` may change or go: such a transport has copied a small message, and
-// a large one (more than kInlineBytes of board.h) has been read. `comm` has arrivals().
+// Sends bookkeeping. When it returns, `message` may change or be freed: a transport with arrivals has copied a small
+// message, and a large one (more than kInlineBytes of board.h) has been read. `comm` must have arrivals().
 void send_message(Communicator& comm, std::span<const std::byte> message, int to);
 
 }  // namespace zero

@@ -10,7 +10,7 @@ namespace zero {
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free,
               "the kernel compares these four bytes");
 
-// Not FUTEX_PRIVATE_FLAG: the word may lie in memory shared by processes.
+// Not FUTEX_PRIVATE_FLAG, because the word may be in memory shared by processes.
 void Bell::wait_while_asleep(std::chrono::milliseconds limit) {
   const timespec relative{.tv_sec = limit.count() / 1000, .tv_nsec = limit.count() % 1000 * 1000000};
   syscall(SYS_futex, &asleep_, FUTEX_WAIT, 1, &relative, nullptr, 0);

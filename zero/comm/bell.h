@@ -3,9 +3,10 @@
 //   sleeper:  while (!changed()) bell.sleep(changed, 50ms);
 //   others:   change();  bell.ring();
 //
-// A ring costs one load when nobody sleeps. No ring is lost: the sleeper says that it sleeps before it looks once more,
-// and the other side changes before it looks whether somebody sleeps. That needs one order for all four: changed() must
-// load, and change() must store, with memory_order_seq_cst. One sleeper a bell. Zero bytes are a valid Bell.
+// ring() costs one load if nobody sleeps. No ring is lost: the sleeper sets its flag before it checks changed() once
+// more, and the other side changes the state before it checks the flag. These four accesses need one total order, so
+// changed() must load, and change() must store, with memory_order_seq_cst. A bell has one sleeper. Zero bytes are a
+// valid Bell.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace zero {
 
 class Bell {
  public:
-  // Local. Returns when rung, after `limit`, or for no reason; the caller looks again.
+  // Local. Returns when rung, after `limit`, or spuriously; the caller checks again.
   template <class Changed>
   void sleep(Changed&& changed, std::chrono::milliseconds limit) {
     asleep_.store(1, std::memory_order_seq_cst);
@@ -24,7 +25,7 @@ class Bell {
     asleep_.store(0, std::memory_order_seq_cst);
   }
 
-  // Local. Wakes the sleeper if there is one.
+  // Local. Wakes the sleeper, if there is one.
   void ring() {
     if (asleep_.load(std::memory_order_seq_cst) == 0) return;
     if (asleep_.exchange(0, std::memory_order_seq_cst) == 1) wake();
@@ -37,7 +38,7 @@ class Bell {
   std::atomic<std::uint32_t> asleep_;
 };
 
-// Local. Looks a few times, for a microsecond or two; worth it only where the other side has a core of its own.
+// Local. Polls changed() for a microsecond or two. This pays only if the other side has a core of its own.
 template <class Changed>
 bool spin_until(Changed&& changed) {
   for (int i = 0; i < 64; ++i) {

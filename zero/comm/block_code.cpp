@@ -1,7 +1,8 @@
-// The kernels of the block codes, compiled once per instruction set by Highway and chosen at run time.
+// Kernels of the block codes. Highway compiles them once per instruction set, and chooses one at run time.
 //
-// Bits do not depend on it: each element is multiplied once and added to once, its hash is arithmetic of 32-bit integers,
-// and the largest magnitude is found among bits, as integers, where an infinity and a NaN are the largest of all.
+// The bits do not depend on the instruction set. Each element has one multiplication and one addition, and its hash is
+// arithmetic of 32-bit integers. Magnitudes are compared as integer bits, among which an infinity and a NaN are the
+// largest.
 #include "zero/comm/block_code.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/comm/block_code.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// After foreach_target.h, as Highway requires.
 #include "zero/base/element_lanes-inl.h"
 
 #include "hwy/highway.h"
@@ -29,7 +30,7 @@ using Words = hn::Rebind<std::uint32_t, Lanes>;
 using Codes = hn::Rebind<std::int8_t, Lanes>;
 constexpr auto kBlock = static_cast<std::size_t>(kWireBlock);
 
-// Loops go over whole blocks: of a shorter one the rest is zeros.
+// Loads a block, padded with zeros, because loops process whole blocks.
 void load_block(const WireElements& elements, std::int64_t begin, std::size_t count, float* block) {
   const Lanes d;
   const std::size_t lanes = hn::Lanes(d);
@@ -53,13 +54,13 @@ float largest_magnitude(const float* block) {
   return std::bit_cast<float>(*std::max_element(each, each + 16));
 }
 
-// The largest float is no multiple of 127 or 7: its scale is rounded down, so that it does not decode to an infinity.
+// The largest float is no multiple of 127 or 7. Its scale is rounded down, so it does not decode to an infinity.
 float scale_of(float largest, float most) {
   const float scale = largest / most;
   return scale * most <= std::numeric_limits<float>::max() ? scale : std::nextafter(scale, 0.0F);
 }
 
-// The finalizer of MurmurHash3 (public domain), of `seed` and the element's place.
+// Hashes `seed` and the position of the element: the finalizer of MurmurHash3 (public domain).
 HWY_INLINE hn::Vec<Words> hashed(Words d, std::uint32_t seed, std::uint32_t first) {
   auto h = hn::Add(hn::Mul(hn::Iota(d, first), hn::Set(d, 0x9e3779b9U)), hn::Set(d, seed));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, 0x85ebca6bU));
@@ -67,7 +68,8 @@ HWY_INLINE hn::Vec<Words> hashed(Words d, std::uint32_t seed, std::uint32_t firs
   return hn::Xor(h, hn::ShiftRight<16>(h));
 }
 
-// 12 bits of the hash, and half a bit more, so that what is a multiple of the scale but for rounding stays one.
+// Rounds with 12 bits of the hash plus half a bit. So an element that is a multiple of the scale, up to rounding
+// errors, stays one.
 void round_block(const float* block, float per_step, bool nearest, std::uint32_t seed, std::int8_t* codes) {
   const Lanes d;
   const Words words;
@@ -89,7 +91,7 @@ void pack_block(WireCodec codec, const std::int8_t* codes, std::size_t count, st
     std::memcpy(to, codes, count);
     return;
   }
-  const std::size_t half = (count + 1) / 2;  // beyond a shorter block there are zeros
+  const std::size_t half = (count + 1) / 2;  // a shorter block is padded with zeros
   for (std::size_t j = 0; j < half; ++j) {
     const int low = codes[j] + 8, high = (j + half < count ? codes[j + half] : 0) + 8;
     to[j] = static_cast<std::byte>(low | (high << 4));
@@ -133,7 +135,7 @@ void encode_wire(WireCodec codec, const WireElements& elements, const WireRoundi
   }
 }
 
-// What `store` does with the decoded lanes i, i + 1, ... of a message.
+// Calls `store` with the decoded lanes i, i + 1, ... of a message.
 template <class Store>
 void each_decoded(WireCodec codec, const std::byte* wire, std::int64_t numel, Store store) {
   alignas(64) std::int8_t room[kBlock];

@@ -1,19 +1,11 @@
-// Block codes: elements as int8 or int4 with a scale for each 256, as they cross between ranks.
+// Block codes: elements as int8 or int4, with a scale for each 256 of them, for the transfer between ranks.
 //
 //   encode_for_wire(WireCodec::kInt8, {gradient, DType::kFloat32, numel}, {.key = key, .first = offset}, wire);
 //   decode_from_wire(WireCodec::kInt8, wire, numel, sum, DType::kFloat32);
 //
-// A message is its blocks, each a scale and the codes behind it; its size is wire_bytes() (zero/base/wire_codec.h), and
-// block k begins at wire_bytes(codec, k * kWireBlock, ...). A block of int4 holds element j and element j + n/2 in one byte, n
-// being its length, rounded up.
-//
-// An element x becomes floor(x / scale + u). With a key, u is a hash of (key, the element's number) in (0, 1): rounding is
-// stochastic, its mean over keys is x to 1/8,192 of a step, and its error is less than a step. Without, u is 1/2: rounding
-// is to the nearest step, and the same elements always become the same bytes. A multiple of the scale up to the largest
-// stays what it is; so does 0. The bytes depend on elements, key and numbers alone: not on the instruction set, nor on how
-// a range is cut into calls, if all but the last are of whole blocks.
-//
-// A block with an infinity or NaN decodes to NaNs. One whose largest magnitude is below 2^-100 decodes to zeros.
+// A message is a sequence of blocks; each block is a scale, followed by its codes. The message has wire_bytes() bytes
+// (zero/base/wire_codec.h), and block k begins at byte wire_bytes(codec, k * kWireBlock, ...). In an int4 block of n
+// elements, one byte holds elements j and j + n/2, with n/2 rounded up.
 //
 // Local.
 #pragma once
@@ -32,20 +24,27 @@ struct WireElements {
   std::int64_t numel = 0;
 };
 
+// Rounding of elements: the code of x is floor(x / scale + u). With a key, u is a hash of (key, number of the element)
+// in (0, 1). This stochastic rounding has mean x over keys, to 1/8,192 of a step, and an error of less than a step.
+// Without a key, u is 1/2: rounding to nearest, so equal elements always become equal bytes. Multiples of the scale up
+// to the largest element, and 0, keep their values.
 struct WireRounding {
-  std::uint64_t key = 0;   // 0: to the nearest step
+  std::uint64_t key = 0;   // 0: round to nearest
   std::int64_t first = 0;  // number of the first element
 };
 
-// `wire`: room for wire_bytes(codec, numel, ...). `codec` is not kNone.
+// Writes `elements` as blocks to `wire`, which has room for wire_bytes(codec, numel, ...) bytes. `codec` is not kNone.
+// The bytes depend only on the elements, the key and the numbers of the elements. They do not depend on the instruction
+// set, nor on how a range is split into calls, if all calls but the last have whole blocks. A block with an infinity or
+// NaN decodes to NaNs. A block whose largest magnitude is below 2^-100 decodes to zeros.
 void encode_for_wire(WireCodec codec, const WireElements& elements, const WireRounding& rounding, std::byte* wire);
 
 void decode_from_wire(WireCodec codec, const std::byte* wire, std::int64_t numel, std::byte* out, DType out_dtype);
 
-// sum[i] += element i, in fp32.
+// Decodes and adds: sum[i] += element i, in fp32.
 void add_from_wire(WireCodec codec, const std::byte* wire, std::int64_t numel, float* sum);
 
-// A hash of two numbers; never 0.
+// Hashes two numbers; never returns 0.
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
 
 }  // namespace zero

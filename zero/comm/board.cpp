@@ -78,7 +78,7 @@ std::size_t Board::bytes(int world) {
   return kFailureBytes + world * sizeof(RankBoard);
 }
 
-// Zero bytes are the initial state of every member, whoever comes first.
+// Zero bytes are the initial state of every member, so any rank may come first.
 Board::Board(std::byte* memory, int world)
     : failure_(*reinterpret_cast<Failure*>(memory)),
       ranks_(reinterpret_cast<RankBoard*>(memory + kFailureBytes)),
@@ -161,7 +161,7 @@ bool Board::failed() const {
 }
 
 void Board::throw_failure() const {
-  // Whoever writes it is done within microseconds, unless it is killed just then.
+  // Writing the failure takes microseconds, unless the writer is killed just then.
   for (int i = 0; i < 1000 && failure_.state.load(std::memory_order_acquire) != 2; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -30,7 +30,7 @@ Work make_work(Wait wait) {
   return Work(std::make_unique<WaitOperation<Wait>>(std::move(wait)));
 }
 
-// `move` may come before wait(), where `ready`; `waited` is for wait() to set, null where nobody asks.
+// Runs `move` before wait() if `ready()`. wait() sets `waited`, unless it is null.
 template <class Ready, class Move>
 class EarlyOperation final : public Work::Operation {
  public:
@@ -108,7 +108,7 @@ std::unique_ptr<Communicator> BoardCommunicator::open(const GroupPlace& place) {
     Allocation board = memory_.share_board(set_of(place.ranks), place.number, bytes);
     return std::unique_ptr<Communicator>(new BoardCommunicator(run_, std::move(board), place));
   } catch (const CommError&) {
-    if (run_.board_.failed()) run_.board_.throw_failure();  // that is why a member is gone
+    if (run_.board_.failed()) run_.board_.throw_failure();  // the failure explains why a member is gone
     throw;
   }
 }
@@ -119,7 +119,7 @@ int BoardCommunicator::position(int rank) const {
 
 // ---- replacements -------------------------------------------------------------------------------------------------
 
-// From the first line on nobody takes the end of the predecessor for that of the new process.
+// From the first line on, no rank mistakes the end of the predecessor for that of the new process.
 void BoardCommunicator::introduce(int rank, RankSet peers) {
   board_[rank].replacement.fetch_add(1, kOrdered);
   memory_.introduce(rank, peers);
@@ -162,7 +162,7 @@ int BoardCommunicator::await_any(RankSet wanted, const Signature& own) {
   };
   wait_.until_nobody(late, own);
   check_broadcasts();
-  // The first one after this rank, so that not everybody reads the same input at once.
+  // The first one after this rank, so ranks do not all read the same input at once.
   const RankSet after = posted & ~(only(rank_) | (only(rank_) - 1));
   const int other = std::countr_zero(after != 0 ? after : posted);
   check_agreement(other, own, board_[other].slot(own.sequence).signature());
@@ -209,7 +209,7 @@ void BoardCommunicator::count(std::size_t sent, std::size_t received, CommTag ta
   (tag.control ? traffic_.control_received_bytes : traffic_.received_bytes) += static_cast<std::int64_t>(received);
 }
 
-// ---- the movements ------------------------------------------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------------------------
 
 Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
   const auto block = [=, blocks = tag.blocks, world = world()](int r) {
@@ -293,7 +293,7 @@ Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag t
   ZERO_CHECK(root >= 0 && root < world(), "root {} of {} ranks", root, world());
   root = world_rank(root);
   const Signature own = next(Operation::kBroadcast, data.size(), tag, root);
-  // The others post as well, for the root to see that they mean the same.
+  // The others also post, so the root can check that they make the same call.
   Post& mine =
       posts_.collective(own, rank_ == root ? data : std::span<std::byte>(), rank_ == root ? peers_ : only(root));
   if (rank_ == root) {

@@ -1,11 +1,14 @@
 // BoardCommunicator: the collectives of ranks that can read each other's memory.
 //
-// Begin posts the place of the input. wait() reads straight out of the peers' inputs, and then tells the peers that it
-// has. Nothing is copied twice, no helper thread runs, and a wait sleeps only for posts that are not there yet. Works
-// may be waited in any order. The protocol is in board.h. This rank's own posts, and who still reads them, are in
-// board_posts.h; the difference between threads and processes is in peer_memory.h, and the answer to a rank that does not
-// come in board_wait.h. A group (group.h) has a board and posts of its own, and everything else of the world's. In here
-// ranks are those of the world; blocks lie in the order of the members.
+// To begin a collective is to post the location of its input. wait() reads directly from the peers' inputs, and then
+// tells the peers that it is done. Nothing is copied twice, no helper thread runs, and a wait sleeps only for missing
+// posts. Works may be waited for in any order.
+//
+// board.h has the protocol, board_posts.h this rank's own posts and their readers. peer_memory.h is the difference
+// between threads and processes, board_wait.h the reaction to a missing rank.
+//
+// A group (group.h) has its own board and posts, and shares everything else with the world. Inside this class, ranks
+// are those of the world; blocks are stored in the order of the members.
 #pragma once
 
 #include <chrono>
@@ -38,7 +41,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   Work send(std::span<const std::byte> data, int to, CommTag tag) override;
   Work receive(std::span<std::byte> data, int from, CommTag tag) override;
   Work barrier(CommTag tag) override;
-  // Sums straight out of the peers' inputs: one pass over them, no staging.
+  // Sums directly from the peers' inputs: one pass over them, no staging.
   Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
 
   Allocation allocate(std::size_t bytes, Written written) override { return posts_.allocate(bytes, written); }
@@ -53,7 +56,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
  private:
   using Post = BoardPosts::Post;
 
-  // A group.
+  // Constructs a group.
   BoardCommunicator(BoardCommunicator& run, Allocation board, const GroupPlace& place);
 
   std::uint64_t newest_group() const override { return run_.newest_group_; }
@@ -66,7 +69,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   bool lost(int rank) const override { return board_.left_run(members_[static_cast<std::size_t>(rank)]); }
   int unread(int rank) override { return posts_.unread_messages(world_rank(rank)); }
   std::string known_state(int rank) const override { return memory_.describe(world_rank(rank)); }
-  // Of the world alone.
+  // Returns the world's replacements, also in a group; null if the run allows none.
   Replacements* replacements() override { return memory_.most_replacements() > 0 ? &run_ : nullptr; }
   bool is_one() const override { return memory_.is_replacement(); }
   int most() const override { return memory_.most_replacements(); }
@@ -74,16 +77,18 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   void introduce(int rank, RankSet peers) override;
   void take_back(int rank) override;
   void let_in(int rank) override;
-  // Of a rank of the world among the members.
+  // Returns the position of a rank of the world among the members.
   int position(int rank) const;
 
   Signature next(Operation operation, std::size_t bytes, CommTag tag, int root = -1);
 
-  // One of `wanted` that has posted its part of `own`, once there is one.
+  // posted() returns the ranks of `wanted` that have posted their part of `own`. await_any() waits for one of them, and
+  // returns it.
   RankSet posted(RankSet wanted, const Signature& own);
   int await_any(RankSet wanted, const Signature& own);
   void await_all(const Signature& own);
-  // What the root of a broadcast does with the others' posts, when they are there: it needs nothing from them.
+  // Compares the other ranks' posts with this rank's broadcasts, as far as the posts are there. The root of a broadcast
+  // needs nothing else from them.
   void check_broadcasts();
   void check_agreement(int other, const Signature& own, const Signature& theirs);
   const std::byte* input_of(int other, Slot& slot);
@@ -91,8 +96,8 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
 
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
-  std::unique_ptr<PeerMemory> own_memory_;  // of the world; null in a group
-  BoardCommunicator& run_;                  // that of the world
+  std::unique_ptr<PeerMemory> own_memory_;  // the world's; null in a group
+  BoardCommunicator& run_;                  // communicator of the world
   PeerMemory& memory_;
   Allocation group_board_;
   Board board_;
@@ -103,10 +108,11 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   BoardWait wait_;
   BoardPosts posts_;
   std::uint64_t sequence_ = 0;
-  std::vector<std::pair<Signature, RankSet>> unchecked_;  // broadcasts from here, and who has not been checked
-  std::vector<std::uint64_t> num_sent_, num_received_;    // messages, by peer
+  // Broadcasts from this rank, and the ranks whose posts are unchecked.
+  std::vector<std::pair<Signature, RankSet>> unchecked_;
+  std::vector<std::uint64_t> num_sent_, num_received_;  // numbers of messages, by peer
   Traffic traffic_;
-  std::uint64_t newest_group_ = 0;  // of the world: the number of its newest group
+  std::uint64_t newest_group_ = 0;  // only in the world: the number of this rank's newest group
 };
 
 }  // namespace zero

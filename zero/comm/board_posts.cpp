@@ -42,10 +42,10 @@ void BoardPosts::use_slots() {
 }
 
 BoardPosts::~BoardPosts() {
-  // First: where all go with works under way, nobody reads any more, and nobody waits for readers.
+  // First of all: if all ranks are destroyed with works in flight, nobody reads any more, or waits for readers.
   board_.leave(rank_);
   if (&world_ == this) return;
-  // Windows outlive a group: what peers may still read of them is to be remembered.
+  // Windows outlive a group, so the world remembers which of their bytes peers may still read.
   if (!settle([](const Post&) { return true; })) {
     for (const Post& post : posts_)
       if (!post.in_place.empty()) world_.unsettled_.push_back(post.in_place);
@@ -72,7 +72,7 @@ BoardPosts::Post& BoardPosts::message(const Signature& signature, std::span<cons
   return post;
 }
 
-// Small inputs are copied into the slot, so that a value on the caller's stack needs no care.
+// Copies small inputs into the slot, so a value on the caller's stack needs no care.
 void BoardPosts::publish(Post& post, std::uint64_t key, std::span<const std::byte> in, RankSet readers) {
   reclaim_copies();
   post.in_place = {};
@@ -95,8 +95,8 @@ void BoardPosts::publish(Post& post, std::uint64_t key, std::span<const std::byt
   for (RankSet rest = readers; rest != 0; rest &= rest - 1) board_.of_run(std::countr_zero(rest)).bell.ring();
 }
 
-// The first that is free, so that readers look at few. Where none is, whoever reads first frees one: a reader that stands
-// still holds its own slots, and no more.
+// Takes the first free slot, so readers search few slots. If none is free, the first reader to finish frees one: a
+// stalled reader holds only the slots of its own messages.
 BoardPosts::Post& BoardPosts::free_message() {
   Post* free = nullptr;
   const auto late = [&]() -> RankSet {
@@ -181,7 +181,7 @@ bool BoardPosts::settle_everywhere(std::span<const std::byte> memory) {
   return settled;
 }
 
-// Memory that goes away while a peer reads it would take the peer with it: the release waits for the readers.
+// Memory freed while a peer reads it would crash the peer, so the release waits for the readers.
 Allocation BoardPosts::allocate(std::size_t bytes, Written written) {
   if (bytes == 0) return {};
   auto inner = std::make_shared<Allocation>(memory_.allocate(bytes, written));

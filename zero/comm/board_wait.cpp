@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kLook{50};  // how long a death can stay unnoticed
+constexpr std::chrono::milliseconds kLook{50};  // longest time that a death stays unnoticed
 
 std::string format_seconds(std::chrono::milliseconds time) {
   return time.count() % 1000 == 0 ? fmt::format("{} s", time.count() / 1000) : fmt::format("{} ms", time.count());
@@ -43,7 +43,7 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
     own.waiting_for.store(missing, std::memory_order_relaxed);
     const auto before = Clock::now();
     own.bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, timeout_));
-    // A rank that was itself stopped for an hour has not waited for an hour.
+    // Time for which this rank itself was stopped does not count as waiting.
     waited += std::min<Clock::duration>(Clock::now() - before, 2 * kLook);
     missing = late();
   }
@@ -77,7 +77,8 @@ bool BoardWait::await(const std::function<bool()>& ready, std::chrono::milliseco
   return is_ready;
 }
 
-// Any death ends the run, also of a rank that is not the one waited for: that one may wait for the dead rank in turn.
+// Any death ends the run, also of a rank that nobody waits for here: the awaited rank may in turn wait for the dead
+// rank.
 void BoardWait::check_alive(const std::function<RankSet()>& late, const Signature& what) {
   if (board_.failed()) board_.throw_failure();
   // In this order: a rank says that it leaves before its process ends, and a replacement comes after that.
@@ -92,7 +93,7 @@ void BoardWait::check_alive(const std::function<RankSet()>& late, const Signatur
          fmt::format("its process ended; {}; it was process {}", describe_progress(rank),
                      board_.of_run(rank).process.load(std::memory_order_relaxed)));
   }
-  // Asked again, after: a rank may have done its part and left since.
+  // Asked again afterwards, because a rank may have done its part and left since.
   if (const RankSet gone = late() & left; gone != 0) {
     const int rank = std::countr_zero(gone);
     fail(rank, zero::describe(what),
@@ -128,7 +129,7 @@ void BoardWait::fail_late(RankSet late, const Signature& what) {
   fail(first_at_fault(late), zero::describe(what), reason);
 }
 
-// Who waits for another late rank is late because of it, where ranks wait in groups, or for messages.
+// If ranks wait in groups or for messages, a rank may be late because it waits for another late rank.
 int BoardWait::first_at_fault(RankSet late) const {
   for (RankSet rest = late; rest != 0; rest &= rest - 1) {
     const int rank = std::countr_zero(rest);

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// Elements of a rank's block that one exchange carries: whole blocks of statistics, about this many bytes in a slot.
+// Approximate bytes of a slot. A tile has whole blocks of statistics of a rank's block.
 constexpr std::int64_t kSlotBytes = std::int64_t{2} << 20;
 
 std::int64_t tile_of(int world, std::int64_t largest_numel) {
@@ -20,7 +20,7 @@ std::int64_t tile_of(int world, std::int64_t largest_numel) {
   return std::max<std::int64_t>(std::min(fitting, needed), 1) * kStatsBlock;
 }
 
-// What a tile takes at most, of one rank.
+// Returns the most bytes that a rank's part of a tile takes.
 std::int64_t tile_bytes(const WireCodecs& codecs, std::int64_t tile) {
   const auto of = [tile](WireCodec codec) { return codec == WireCodec::kNone ? 0 : wire_bytes(codec, tile, {}); };
   return std::max(of(codecs.gather), of(codecs.reduce));
@@ -30,14 +30,14 @@ constexpr std::uint64_t kGatherKey = 1, kSumKey = 2;
 
 }  // namespace
 
-// A collective in tiles: fill() encodes one, empty() takes the decoded values of one.
+// A collective in tiles: fill() encodes a tile, empty() takes the decoded values of one.
 class CodedCommunicator::Exchange : public Work::Operation {
  public:
   Exchange(CodedCommunicator& comm, WireCodec codec, std::int64_t numel, CommTag tag)
       : comm_(comm), codec_(codec), tag_(tag), numel_(numel), world_(comm.world()) {}
   ~Exchange() override { give_slot_back(); }
 
-  // Where a slot is free, the first tile begins to cross.
+  // Begins to send the first tile, if a slot is free.
   void begin() {
     slot_ = comm_.free_slot(/*asynchronous=*/true);
     if (slot_ != nullptr) work_ = cross(0);
@@ -59,16 +59,16 @@ class CodedCommunicator::Exchange : public Work::Operation {
   }
 
  protected:
-  // Encodes this rank's part of a tile into `wire`; begins to send that into received().
+  // fill() encodes this rank's part of a tile into `wire`; send() begins to exchange it, into the memory of received().
   virtual void fill(std::int64_t first, std::int64_t numel, std::byte* wire) = 0;
   virtual Work send(std::span<const std::byte> wire, std::span<std::byte> into) = 0;
   virtual void empty(std::int64_t first, std::int64_t numel) = 0;
   virtual void finish() {}
-  virtual int num_blocks_sent() const = 0;  // of a tile
-  virtual std::int64_t& counted() = 0;      // bytes that were sent
+  virtual int num_blocks_sent() const = 0;  // in a tile
+  virtual std::int64_t& counted() = 0;      // number of bytes that were sent
 
   std::int64_t coded_bytes(std::int64_t numel) const { return wire_bytes(codec_, numel, {}); }
-  // Rank r's part of a tile, as it came.
+  // Returns rank r's part of a tile, as received.
   const std::byte* received(int r, std::int64_t numel) const {
     return slot_->memory.data() + (num_blocks_sent() + r) * coded_bytes(numel);
   }
@@ -76,7 +76,7 @@ class CodedCommunicator::Exchange : public Work::Operation {
   CodedCommunicator& comm_;
   const WireCodec codec_;
   const CommTag tag_;
-  const std::int64_t numel_;  // of a rank's block
+  const std::int64_t numel_;  // elements of a rank's block
   const int world_;
 
  private:
@@ -158,7 +158,7 @@ class CodedCommunicator::Sum final : public Exchange {
   Work send(std::span<const std::byte> wire, std::span<std::byte> into) override {
     return comm_.inner_.all_to_all(wire, into, {.unit = tag_.unit, .control = tag_.control});
   }
-  // By blocks of statistics, which stay in cache. The sum begins with what it is to begin with, and is then as any other.
+  // Works in blocks of statistics, which stay in cache. The sum begins with `onto`, if there is one.
   void empty(std::int64_t first, std::int64_t numel) override {
     for (std::int64_t begin = 0; begin < numel; begin += kStatsBlock)
       add(first, numel, begin, std::min(kStatsBlock, numel - begin));

@@ -1,20 +1,18 @@
-// CodedCommunicator: a communicator whose units cross in fewer bytes than they have (zero/base/wire_codec.h).
+// CodedCommunicator: a communicator that sends units in fewer bytes than they have (zero/base/wire_codec.h).
 //
-//   CodedCommunicator coded(comm, {.gather = WireCodec::kInt8}, types_of(units), {.tile_numel = ..., .contributor = rank});
-//   coded.begin_step(steps);                               // the numbers of a step's rounding begin anew
-//   coded.all_gather(shard, full, {.unit = 3}).wait();     // `full` is what every rank's shard decodes to, its own, too
+//   CodedCommunicator coded(comm, {.gather = WireCodec::kInt8}, types, {.largest_numel = numel, .contributor = rank});
+//   coded.begin_step(steps);                               // the numbering of roundings begins anew
+//   coded.all_gather(shard, full, {.unit = 3}).wait();     // `full` has the decoded shards, also this rank's
 //
-// - all_gather and reduce_scatter of units are coded, each by its codec. All else crosses as it is: what is of no unit or
-//   control, broadcasts, messages, all_to_alls. In a world of one nothing crosses, and nothing is coded.
-// - A gather encodes this rank's shard, to the nearest step, or, with `stochastic_gathers`, as a sum does. All ranks decode
-//   the same bytes, so that they read the same values.
-// - A sum encodes each rank's block, once and stochastically, by a hash of (contributor, step, unit, how often in this step,
-//   element); what arrives is decoded and added in rank order, in fp32. Statistics are those of the final sum.
-// - So bits depend on where blocks begin, that is on the number of ranks, and on no transport.
-// - Bytes go in tiles through slots of staging. One collective at a time is under way in an asynchronous slot; one that
-//   begins meanwhile begins to cross in its wait(). Works are waited for in an order that is the same on every rank.
+// Only all_gather and reduce_scatter of units are coded, each with its own codec. Calls without a unit, control
+// traffic, broadcasts, messages and all_to_alls are passed on unchanged. A world of one codes nothing. Results depend
+// on the bounds of blocks, and so on the number of ranks, but on no transport.
 //
-// A Communicator in every respect; the inner one outlives it. Construction is Collective: staging is memory of the inner one.
+// Tiles pass through slots of staging. Only one collective at a time is sent before its wait(), from the asynchronous
+// slot; a collective that begins meanwhile is sent in its wait(). All ranks must wait for works in the same order.
+//
+// The inner communicator must outlive this one. Construction is Collective: staging is memory of the inner
+// communicator.
 #pragma once
 
 #include <array>
@@ -31,24 +29,24 @@ namespace zero {
 class CodedCommunicator final : public Communicator {
  public:
   struct Options {
-    std::int64_t largest_numel = 0;  // of a block of any unit
-    bool one_slot = false;           // nothing crosses but in wait()
+    std::int64_t largest_numel = 0;  // elements of the largest block of any unit
+    bool one_slot = false;           // true: bytes are sent only in wait()
     bool stochastic_gathers = false;
-    int contributor = 0;  // of this rank among all that round; its number in the run
+    int contributor = 0;  // number of this rank in the run, among all ranks that round
   };
-  // `types`: of the elements of each unit.
+  // `types`: element type of each unit.
   CodedCommunicator(Communicator& inner, const WireCodecs& codecs, std::vector<DType> types, const Options& options);
 
-  // Bytes of staging of a rank.
+  // Returns the bytes of a rank's staging.
   static std::int64_t staging_bytes(int world, const WireCodecs& codecs, std::int64_t largest_numel, bool one_slot);
 
-  // Local. `number`: of steps that are done.
+  // Local. Begins the numbering of a step's roundings. `number`: steps that are done.
   void begin_step(std::int64_t number);
-  // Local. Gathers are exact from now on, or coded again. Returns whether they were exact.
+  // Local. Makes gathers exact from now on, or coded again. Returns whether they were exact.
   bool set_exact_gathers(bool exact);
-  // Local. The last gather of `unit` was coded: what it left is not what its owners hold.
+  // Local. Returns true if the last gather of `unit` was coded: its values then differ from those of the owners.
   bool gathered_coded(int unit) const { return gathered_coded_[static_cast<std::size_t>(unit)]; }
-  // Local. Of the bytes that this rank has sent so far, those that were coded: a part of traffic().sent_bytes.
+  // Coded bytes that this rank has sent so far: a part of traffic().sent_bytes.
   struct Sent {
     std::int64_t gathers = 0, sums = 0;
   };
@@ -57,12 +55,17 @@ class CodedCommunicator final : public Communicator {
   int rank() const override { return inner_.rank(); }
   int world() const override { return inner_.world(); }
   std::string_view transport() const override { return inner_.transport(); }
+  // Encodes this rank's shard, rounded to nearest, or stochastically with `stochastic_gathers`. All ranks decode the
+  // same bytes, so they read the same values.
   Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   Work broadcast(std::span<std::byte> data, int root, CommTag tag) override;
   Work send(std::span<const std::byte> data, int to, CommTag tag) override;
   Work receive(std::span<std::byte> data, int from, CommTag tag) override;
   Work barrier(CommTag tag) override { return inner_.barrier(tag); }
+  // Encodes each rank's block once, rounded stochastically by a hash of (contributor, step, unit, number of the sum in
+  // this step, element). Received blocks are decoded and added in rank order, in fp32. Statistics are those of the
+  // final sum.
   Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
   Allocation allocate(std::size_t bytes, Written written) override { return inner_.allocate(bytes, written); }
   void drain() override { inner_.drain(); }
@@ -77,11 +80,11 @@ class CodedCommunicator final : public Communicator {
   class Exchange;
   class Gather;
   class Sum;
-  // Memory of one collective under way: what it sends, which peers read, and what it receives.
+  // Memory of one collective in flight: the bytes that it sends, which peers read, and the bytes that it receives.
   struct Slot {
     Allocation memory;
     bool taken = false;
-    bool read_by_peers = false;  // until drain() has returned
+    bool read_by_peers = false;  // true until drain() has returned
   };
 
   bool codes(WireCodec codec, CommTag tag) const;
@@ -95,10 +98,10 @@ class CodedCommunicator final : public Communicator {
   const std::int64_t tile_numel_;
   bool exact_gathers_ = false;
   std::int64_t step_ = 0;
-  std::vector<int> gathers_, sums_;  // by unit, in this step
+  std::vector<int> gathers_, sums_;  // numbers of collectives by unit, in this step
   std::vector<bool> gathered_coded_;
   Sent sent_;
-  std::array<Slot, 2> slots_;  // for works that begin before their wait(); for the others
+  std::array<Slot, 2> slots_;  // first: for works that begin before their wait(); second: for the others
 };
 
 }  // namespace zero

@@ -21,7 +21,7 @@ void all_reduce(Communicator& comm, std::span<float> data, CommTag tag) {
     comm.drain();  // peers may still read the blocks that the gather overwrites
     all_gather(comm, std::as_bytes(own), std::as_writable_bytes(even), tag);
   }
-  // What does not divide is less than one element a rank: everybody sums it.
+  // The rest is less than one element for each rank, so every rank sums it.
   if (const std::span<float> rest = data.subspan(even.size()); !rest.empty()) {
     std::vector<float> parts(rest.size() * world);
     all_gather(comm, std::as_bytes(rest), std::as_writable_bytes(std::span(parts)), tag);
@@ -55,7 +55,7 @@ std::int64_t all_reduce_max(Communicator& comm, std::int64_t value, CommTag tag)
   return std::ranges::max(all_gather_value(comm, value, tag));
 }
 
-// Texts differ in length, messages between ranks do not: the end is filled with zeros.
+// Texts differ in length but messages do not, so texts are padded with zeros.
 std::vector<std::string> all_gather_text(Communicator& comm, std::string_view text, CommTag tag) {
   const auto sizes = all_gather_value(comm, std::ssize(text), tag);
   const auto longest = static_cast<std::size_t>(std::ranges::max(sizes));

@@ -1,4 +1,4 @@
-// What a Communicator gives when its transport has nothing better.
+// Defaults of Communicator, for transports that have nothing better.
 #include "zero/comm/communicator.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace zero {
 namespace {
 
-// What a reduction in tiles holds at a time, for what it sends and again for what it receives.
+// Bytes of staging of a reduction in tiles: for sent tiles, and again for received tiles.
 constexpr std::int64_t kStagingBytes = std::int64_t{2} << 20;
 
-// reduce_scatter as an all_to_all in tiles of whole blocks of statistics, each followed by its sum.
+// A reduce_scatter as an all_to_all in tiles of whole blocks of statistics, each followed by its sum.
 class TiledReduceScatter final : public Work::Operation {
  public:
   TiledReduceScatter(Communicator& comm, const ReduceScatter& request, CommTag tag)
@@ -37,7 +37,7 @@ class TiledReduceScatter final : public Work::Operation {
       exchange_.wait();
       sum_tile(first);
       if (first + tile_ >= most_) break;
-      comm_.drain();  // packed_ is written again
+      comm_.drain();  // packed_ is overwritten
       exchange_ = begin_tile(first + tile_);
     }
     if (!packed_.empty()) comm_.drain();
@@ -53,7 +53,7 @@ class TiledReduceScatter final : public Work::Operation {
     return {static_cast<std::int64_t>(tag_.blocks.offset(r, world_, all) / width),
             static_cast<std::int64_t>(tag_.blocks.size(r, world_, all) / width)};
   }
-  // Of a block of `numel` elements; none where it has ended before.
+  // Returns the elements of a tile in a block of `numel` elements; 0 if the block has ended before.
   std::int64_t numel_of_tile(std::int64_t first, std::int64_t numel) const {
     return std::clamp<std::int64_t>(numel - first, 0, tile_);
   }
@@ -95,10 +95,10 @@ class TiledReduceScatter final : public Work::Operation {
   ReduceScatter request_;
   CommTag tag_;
   int world_;
-  std::int64_t numel_ = 0;            // of this rank's block
-  std::int64_t most_ = 0;             // of the largest
-  std::int64_t tile_ = 0;             // elements of a block that one exchange carries
-  std::vector<std::int64_t> bounds_;  // of the blocks' parts in this exchange
+  std::int64_t numel_ = 0;            // elements of this rank's block
+  std::int64_t most_ = 0;             // elements of the largest block
+  std::int64_t tile_ = 0;             // elements of a block in one exchange
+  std::vector<std::int64_t> bounds_;  // bounds of the blocks' parts in this exchange
   std::vector<std::byte> packed_, received_;
   Work exchange_;
 };

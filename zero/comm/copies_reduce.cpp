@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// What `total` holds becomes the request's sum, from byte `first` of its output on. Adds its statistics to the request's.
+// Writes `total` to the request's output, from byte `first` on, and adds its statistics to the request's.
 void add_total(std::span<const float> total, const ReduceScatter& request, std::size_t first = 0) {
   const std::byte* const in[] = {reinterpret_cast<const std::byte*>(total.data())};
   sum_ranks({.in = in,
@@ -38,9 +38,9 @@ class ReduceInBlocks final : public Work::Operation {
     const std::size_t block = all.size() / static_cast<std::size_t>(across_.world());
     const std::span<std::byte> mine = all.subspan(static_cast<std::size_t>(across_.rank()) * block, block);
     CommTag between = tag_;
-    between.blocks = {};  // those of a copy's shards: here all blocks are equal
+    between.blocks = {};  // the tag has the blocks of a copy's shards; here all blocks are equal
     across_.reduce_scatter({.in = all, .out = mine}, between).wait();
-    across_.drain();  // the others' blocks come in place of what they read
+    across_.drain();  // the gather overwrites blocks that peers may still read
     across_.all_gather(mine, all, between).wait();
     if (request_.stats != nullptr) *request_.stats = {};
     add_total(shard(), request_);
@@ -73,19 +73,20 @@ Work reduce_in_blocks_over_copies(Communicator& copy, Communicator& across, cons
 
 namespace {
 
-// Of the pieces that come next: receives from below, for messages that wait for the news that they are expected, and sums
+// Pieces to begin ahead: receives from below, because a message may be held back until its receive is posted, and sums
 // within the copy.
 constexpr int kReceivesAhead = 8, kSumsAhead = 2;
 static_assert(copy_piece_numel(1) % kStatsBlock == 0);
 
 }  // namespace
 
-// A sum that is under way. Its pieces go up in their order, after those of sums that began earlier, and so come down.
+// A sum in flight. Its pieces are sent up in their order, after those of earlier sums; totals arrive in the same order.
 class SumOverCopies::Chained final : public Work::Operation {
  public:
   Chained(SumOverCopies& chain, const ReduceScatter& request, std::span<float> partial, CommTag tag)
       : chain_(chain), across_(chain.across_), request_(request), partial_(partial), tag_(tag) {
-    std::size_t largest = 0;  // block of a rank of the copy: each of them passes as many pieces
+    // Largest block of a rank of the copy, because all its ranks pass the same number of pieces.
+    std::size_t largest = 0;
     for (int rank = 0; rank < chain.copy_.world(); ++rank)
       largest =
           std::max(largest, tag.blocks.size(rank, chain.copy_.world(), request.in.size()) / size_of(request.dtype));
@@ -105,7 +106,7 @@ class SumOverCopies::Chained final : public Work::Operation {
   int num_expected() const { return static_cast<int>(from_below_.size()); }
   int num_summing() const { return static_cast<int>(sums_.size()); }
 
-  // Each of the next piece; false where there is none.
+  // Each begins work for the next piece, and returns false if there is none.
   bool expect_next() {
     const std::size_t next = num_up_ + from_below_.size();
     if (next == num_pieces_) return false;
@@ -123,8 +124,8 @@ class SumOverCopies::Chained final : public Work::Operation {
     return true;
   }
 
-  // The sum of the copies up to this one is complete, of one piece, and on its way to the next copy. That of the last copy
-  // is the total.
+  // Completes the sum of a piece over the copies up to this one, and sends it to the next copy. The last copy's sum is
+  // the total.
   void pass_up() {
     if (!chain_.is_first()) take(from_below_).wait();
     take(sums_).wait();
@@ -135,7 +136,7 @@ class SumOverCopies::Chained final : public Work::Operation {
     }
     const std::span<std::byte> block = bytes(number);
     to_above_.push_back(block.empty() ? Work() : across_.send(block, across_.rank() + 1, tag_));
-    // Into the same memory: a total comes only when the copy above has read all of the piece.
+    // Into the same memory, because the total arrives only after the copy above has read all of the piece.
     totals_.push_back(block.empty() ? Work() : across_.receive(block, across_.rank() + 1, tag_));
   }
 
@@ -158,7 +159,7 @@ class SumOverCopies::Chained final : public Work::Operation {
   }
   std::span<std::byte> bytes(std::size_t number) const { return std::as_writable_bytes(piece(number)); }
 
-  // The total of a piece is there, for this copy and those below.
+  // Writes the total of a piece to this copy's output, and sends it to the copy below.
   void put_total(std::size_t number) {
     const std::span<float> total = piece(number);
     if (!chain_.is_first() && !total.empty()) across_.send(bytes(number), across_.rank() - 1, tag_).wait();
@@ -174,17 +175,18 @@ class SumOverCopies::Chained final : public Work::Operation {
   CommTag tag_;
   std::size_t piece_ = 0, num_pieces_ = 0;  // elements of a piece, and the pieces of the largest block
   std::size_t num_up_ = 0, num_down_ = 0;
-  std::deque<Work> from_below_, sums_;  // of the pieces that go up next
-  std::deque<Work> to_above_, totals_;  // of the pieces that come down next
+  std::deque<Work> from_below_, sums_;  // of the next pieces that are sent up
+  std::deque<Work> to_above_, totals_;  // of the next pieces whose totals are received
 };
 
 SumOverCopies::SumOverCopies(Communicator& copy, Communicator& across) : copy_(copy), across_(across) {
-  // So many that the first total is there when the next piece has gone up. The first copy waits for nobody below.
+  // Enough pieces that the first total arrives when the next piece has been sent. The first copy waits for no copy
+  // below.
   const int above = across.world() - 1 - across.rank();
   most_ahead_ = is_first() ? kMostPiecesAhead : std::min(2 * above + 1, kMostPiecesAhead);
 }
 
-// In the order of the sums: the other side counts messages, and ranks of a copy their collectives.
+// In the order of the sums, because peers number their messages, and ranks of a copy their collectives.
 void SumOverCopies::look_ahead() {
   int expected = 0, summing = 0;
   for (const Chained* sum : under_way_) {
@@ -197,7 +199,7 @@ void SumOverCopies::look_ahead() {
   }
 }
 
-// The next piece of all sums; false where there is none.
+// Passes up the next piece of all sums; returns false if there is none.
 bool SumOverCopies::pass_up() {
   const auto next = std::ranges::find_if(under_way_, [](const Chained* sum) { return !sum->is_up(); });
   if (next == under_way_.end()) return false;
@@ -224,7 +226,7 @@ Work SumOverCopies::begin(const ReduceScatter& request, std::span<float> partial
   ZERO_CHECK(partial.size() * size_of(request.out_dtype) == request.out.size(),
              "a block of {} elements is summed in {}", request.out.size() / size_of(request.out_dtype), partial.size());
   if (across_.world() == 1) return copy_.reduce_scatter(request, tag);
-  // The first copy's pieces travel while this rank computes.
+  // The first copy's pieces are sent while this rank computes.
   if (is_first() && under_way_.size() == 1) {
     while (ahead_ < most_ahead_ && pass_up()) {
     }

@@ -1,4 +1,4 @@
-// The movements of bytes, as work in lanes. Whoever waits: device_watch.cpp; sums: device_sum.cpp.
+// The operations that move bytes, as work in lanes. Waits are in device_watch.cpp, sums in device_sum.cpp.
 #include "zero/comm/device_communicator.h"
 
 #include <exception>
@@ -22,7 +22,7 @@ std::span<std::byte> block_of(std::span<std::byte> all, const Blocks& blocks, in
 
 }  // namespace
 
-// A collective that is queued: `done` is behind it.
+// A queued collective; `done` is the mark after it.
 class DeviceCommunicator::Queued final : public Work::Operation {
  public:
   Queued(DeviceCommunicator& comm, std::unique_ptr<Handshake> handshake, Mark done)
@@ -39,7 +39,7 @@ class DeviceCommunicator::Queued final : public Work::Operation {
     lift();
     handshake_->take_stats(comm_);
   }
-  // Bytes that are there have come from all ranks. wait() compares what these meant.
+  // Bytes that have arrived came from all ranks. Only wait() compares the ranks' calls.
   bool try_complete() override {
     comm_.check_usable();
     if (!comm_.device_.done(done_)) return false;
@@ -77,7 +77,7 @@ DeviceCommunicator::~DeviceCommunicator() {
   close();
 }
 
-// Libraries connect two ranks when these first exchange something, and wait for both. So that happens here, where all are.
+// Libraries connect two ranks at their first exchange, and wait for both. So connect here, while all ranks are present.
 void DeviceCommunicator::connect() {
   const auto own = static_cast<std::size_t>(rank()), ranks = static_cast<std::size_t>(world());
   const Allocation hello = device_.allocate((2 * ranks + 1) * kHelloBytes);
@@ -97,7 +97,7 @@ void DeviceCommunicator::connect() {
     exchange(messages, answers, std::array{reads(sent), writes(received)}, handshake->own);
     queued(std::move(handshake), Lane::kGather).wait();
   } catch (...) {
-    abandon();  // before `hello` goes
+    abandon();  // before `hello` is freed
     throw;
   }
   traffic_ = {};
@@ -116,7 +116,7 @@ void DeviceCommunicator::exchange(std::span<const DeviceLink::Sent> sent,
   settle(link_->exchange(device_.native_queue(Lane::kGather), sent, received), what);
 }
 
-// kGather comes after those that wrote inputs and used outputs.
+// Makes kGather wait for the writers of inputs and the users of outputs.
 void DeviceCommunicator::follow_both() {
   follow(device_, Lane::kGather, Lane::kDown);
   follow(device_, Lane::kGather, Lane::kUp);

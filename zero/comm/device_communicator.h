@@ -1,4 +1,4 @@
-// DeviceCommunicator: the collectives of units that lie on GPUs, between the GPUs' memories, without a way through the host.
+// DeviceCommunicator: the collectives of units on GPUs, directly between the GPUs' memories.
 //
 //   DeviceCommunicator comm(units, device, open_device_link(units, device));
 //   follow(device, Lane::kDown, Lane::kUpdate);                   // the shard is updated before it is sent
@@ -6,26 +6,13 @@
 //   gather.wait();                                                // the host waits for the ranks and for the bytes
 //   follow(device, Lane::kCompute, Lane::kUp);
 //
-// A DeviceLink (NCCL) moves the bytes, all of them in the lane kGather. Sums are made on the device, in rank order and fp32, by the
-// kernel kRankSum in the lane kReduce: the bits are those of every other transport. With Options::linked_sums the link makes them, in
-// the inputs' type and an order of its own, of equal blocks alone: no staging is needed, this rank's block of the input is overwritten,
-// and the kernel casts it, and takes its statistics. Who calls orders lanes as for StagedCommunicator, but
-// that an output is written from the call on, not from wait():
-// - before the call, the lane of the input (a reduction's is kReduce, others' kDown) follows those that wrote it, and kUp follows
-//   those that used the output before;
-// - after wait(), a lane that uses the output follows kUp.
+// A DeviceLink (NCCL) moves the bytes, in the lane kGather. The kernel kRankSum sums them in the lane kReduce, in rank
+// order and fp32: the bits are those of every other transport. One rank needs only copies and the kernel, and no link.
 //
-// `control` is a communicator of the same ranks over any transport of the host, a group that nobody else uses. With each collective it
-// carries its signature. So wait() compares the ranks' calls, names the rank that is late or has died as `control` names it, and
-// looks at the link only once all ranks have begun. While bytes move, the host asks the device and the link, and looks for ranks that
-// die. What fails, or takes longer than the timeout, ends in DeviceLink::abort(), so that no lane waits for good, and in a CommError;
-// later calls throw it again.
-//
-// One rank needs no link: its gathers are copies on the device, its sums the kernel alone.
-//
-// A sum receives the others' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes(), bytes_of()). drain() has
-// nothing to wait for: inputs are free after wait(). Collective: construction, which connects all ranks; the destructor waits for
-// them. `control` and `device` outlive it, and it its works.
+// The control communicator carries the signature of each collective. So wait() compares the ranks' calls, and names a
+// late or dead rank as the control communicator does. It asks the link only after all ranks have begun. While bytes
+// move, the host polls the device and the link, and looks for dead ranks. A failure or a timeout calls
+// DeviceLink::abort(), so no lane waits forever, and throws CommError; later calls throw it again.
 #pragma once
 
 #include <array>
@@ -47,48 +34,62 @@ namespace zero {
 class DeviceCommunicator final : public Communicator {
  public:
   struct Options {
-    std::int64_t staging_bytes = std::int64_t{64}
-                                 << 20;  // wanted; the least that works where it is less. The same on all ranks
-    bool linked_sums = false;            // of all ranks alike
-    int ranks_of_a_kernel =
-        static_cast<int>(RankSumArguments::kMost);  // more are summed by several, one after the other
+    // Bytes of staging, raised to the least that works; the same on all ranks.
+    std::int64_t staging_bytes = std::int64_t{64} << 20;
+    // True: the link makes the sums, in the inputs' type and its own order, for equal blocks only. No staging is
+    // needed, and this rank's block of the input is overwritten; the kernel casts it and takes its statistics. The same
+    // on all ranks.
+    bool linked_sums = false;
+    // Ranks that one kernel sums; more ranks are summed by several kernels, one after the other.
+    int ranks_of_a_kernel = static_cast<int>(RankSumArguments::kMost);
   };
-  // `link`: null for one rank. Throws CommError where the ranks do not connect; DeviceError, ConfigError ("memory").
+  // Collective: connects all ranks. `control`: a communicator of the same ranks over any transport of the host, a group
+  // that nobody else uses. `control` and `device` must outlive this object, and this object its works. `link`: null for
+  // one rank. Throws CommError if the ranks do not connect; DeviceError, ConfigError ("memory").
   DeviceCommunicator(Communicator& control, Device& device, std::unique_ptr<DeviceLink> link)
       : DeviceCommunicator(control, device, std::move(link), Options{}) {}
   DeviceCommunicator(Communicator& control, Device& device, std::unique_ptr<DeviceLink> link, const Options& options);
   DeviceCommunicator(const DeviceCommunicator&) = delete;
   DeviceCommunicator& operator=(const DeviceCommunicator&) = delete;
+  // Collective: waits for the other ranks.
   ~DeviceCommunicator() override;
 
-  // Local. Waits for what is queued, as long as the timeout, and ends it else; at once on the way out of an exception. From then on no
-  // lane waits for another rank. Never throws; later calls fail.
+  // Local. Waits for queued work up to the timeout, and then ends it; during the unwinding of an exception, it ends the
+  // work at once. From then on no lane waits for another rank. Never throws; later calls fail.
   void close() noexcept;
 
   int rank() const override { return control_.rank(); }
   int world() const override { return control_.world(); }
   std::string_view transport() const override { return link_ == nullptr ? control_.transport() : "nccl"; }
+  // Callers order lanes as for StagedCommunicator, except that an output is written from the call on, not from wait():
+  // - before the call, the input's lane (kReduce for a reduction, else kDown) follows the writers of the input, and kUp
+  //   follows earlier users of the output;
+  // - after wait(), a lane that uses the output follows kUp.
+  // Inputs are free after wait(), so drain() waits for nothing.
   [[nodiscard]] Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   [[nodiscard]] Work all_to_all(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override;
   [[nodiscard]] Work broadcast(std::span<std::byte> data, int root, CommTag tag) override;
   [[nodiscard]] Work send(std::span<const std::byte> data, int to, CommTag tag) override;
   [[nodiscard]] Work receive(std::span<std::byte> data, int from, CommTag tag) override;
   [[nodiscard]] Work barrier(CommTag tag) override { return control_.barrier(tag); }
+  // Receives the other ranks' blocks in tiles, into staging of a fixed size, which the owner charges (held_bytes(),
+  // bytes_of()).
   [[nodiscard]] Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
   [[nodiscard]] Allocation allocate(std::size_t bytes, Written written) override;
   void note_step(std::int64_t steps) override { control_.note_step(steps); }
 
-  // Bytes between devices alone, and seconds of waiting for these; control_'s are its own.
+  // Return only bytes between devices, and seconds of waiting for them. The control communicator counts its own.
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return waited_seconds_; }
   std::chrono::milliseconds timeout() const override { return control_.timeout(); }
 
-  // Local. What the host does while it waits for a device that is linked with no other (join_working()). It uses no communicator.
+  // Local. Sets what the host does while it waits for a device without a link (join_working()). `work` must use no
+  // communicator.
   void while_waiting(std::function<bool()> work) { work_meanwhile_ = std::move(work); }
 
-  // Local. Bytes of the device that this one holds.
+  // Local. Returns the bytes of the device that this object holds.
   std::int64_t held_bytes() const;
-  // Local. The same of `world` ranks with a link, before there is one.
+  // Local. Returns the same for `world` ranks with a link, before there is one.
   static std::int64_t bytes_of(int world, const Options& options);
 
  private:
@@ -102,28 +103,29 @@ class DeviceCommunicator final : public Communicator {
 
   void connect();
   // ---- one collective: its handshake, its messages, its Work
-  // Of the next collective; the control transport begins to carry it.
+  // Begins the handshake of the next collective, over the control communicator.
   std::unique_ptr<Handshake> shake_hands(Operation operation, CommTag tag, std::size_t bytes, int root = -1);
   std::unique_ptr<Handshake> shake_hands_with(int peer, CommTag tag, std::size_t bytes, std::uint64_t number);
   std::span<const std::byte> remember(const Signature& own);
-  // Behind what is queued in `lane` by now.
+  // Makes the Work for everything that is queued in `lane` so far.
   Work queued(std::unique_ptr<Handshake> handshake, Lane lane);
 
   void follow_both();
-  // Queues messages in kGather, behind what is there.
+  // Queues messages in kGather, after its earlier work.
   void exchange(std::span<const DeviceLink::Sent> sent, std::span<const DeviceLink::Received> received,
                 std::span<const Access> accesses, const Signature& what);
-  // Until the link has queued it.
+  // Waits until the link has queued the work.
   void settle(DeviceLink::State state, const Signature& what);
-  // The host waits.
+  // Waits on the host until `mark` is reached.
   void await(const Mark& mark, const Signature& what);
-  // The host waits for the other ranks' signatures, and compares them.
+  // Waits on the host for the other ranks' signatures, and compares them.
   void compare(Handshake& handshake);
 
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   // ---- a sum, in tiles
-  static std::int64_t staging_of(int world, const Options& options);  // bytes of both slots; 0: a sum needs none
+  // bytes of both slots; 0: a sum needs no staging
+  static std::int64_t staging_of(int world, const Options& options);
   static std::int64_t partial_of(int world, const Options& options);
   void prepare_sums(const Options& options);
   void receive_tile(const Sum& sum, std::int64_t first, std::byte* slot);
@@ -147,22 +149,22 @@ class DeviceCommunicator final : public Communicator {
   const int ranks_of_a_kernel_;
   const int num_exceptions_;
   Allocation staging_;             // two slots
-  Allocation partial_;             // a first sum, where there are more ranks than a kernel takes; else empty
-  Allocation stats_, stats_down_;  // of sums under way, on the device and on the host
+  Allocation partial_;             // first partial sum if there are more ranks than a kernel takes; else empty
+  Allocation stats_, stats_down_;  // statistics of sums in flight, on the device and on the host
   std::vector<bool> stats_taken_;
-  std::array<Mark, 2> slot_free_;  // behind the last sum out of it
+  std::array<Mark, 2> slot_free_;  // reached after the last sum from each slot
   std::size_t next_slot_ = 0;
-  std::vector<Signature> sent_;  // which peers may still read, in turn
+  std::vector<Signature> sent_;  // ring of own signatures that peers may still read
   std::size_t num_remembered_ = 0;
   std::uint64_t sequence_ = 0;
-  std::map<int, std::uint64_t> num_sent_, num_received_;  // messages, by peer
-  Mark last_;                                             // behind all that is queued
+  std::map<int, std::uint64_t> num_sent_, num_received_;  // numbers of messages, by peer
+  Mark last_;                                             // reached after all queued work
   Traffic traffic_;
   double waited_seconds_ = 0;
   std::unique_ptr<Failure> failure_;
   bool closed_ = false;
   std::function<bool()> work_meanwhile_;
-  std::unique_ptr<DeviceLink> link_;  // ends before the memory that it reads
+  std::unique_ptr<DeviceLink> link_;  // destroyed before the memory that it reads
 };
 
 }  // namespace zero

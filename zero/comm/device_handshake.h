@@ -1,5 +1,5 @@
-// DeviceCommunicator::Handshake: the signatures of one collective between devices, carried by the control transport. For the files
-// of DeviceCommunicator alone.
+// DeviceCommunicator::Handshake: the signatures of one collective between devices, sent over the control communicator.
+// Only for the files of DeviceCommunicator.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@ namespace zero {
 
 struct DeviceCommunicator::Handshake {
   Signature own;
-  std::vector<Signature> ranks;  // by rank; of a message, one
-  int first_rank = 0;            // of these
-  Work work;                     // until they are there
-  Work told;                     // of a message: until this rank's has gone
+  std::vector<Signature> ranks;  // by rank; of a message, only the peer's
+  int first_rank = 0;            // rank of the first of these
+  Work work;                     // receipt of these
+  Work told;                     // of a message: the sending of this rank's signature
 
-  // Of a sum whose statistics are wanted.
+  // Only of a sum with statistics.
   ReduceStats* stats = nullptr;
   std::optional<std::size_t> stats_slot;
 
-  // The host has waited for the sum.
+  // Copies the statistics, after the host has waited for the sum.
   void take_stats(DeviceCommunicator& comm) const;
 };
 

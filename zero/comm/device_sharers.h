@@ -1,8 +1,8 @@
-// num_sharers(): the ranks of a run that compute on one device, this one among them.
+// num_sharers(): the number of ranks of a run that compute on this rank's device, this rank included.
 //
 //   seams.ranks_on_device = num_sharers(device, comm);     // 2: two ranks share a GPU, and so its memory
 //
-// Collective. 1 where a device cannot say which it is (Device::identity()).
+// Collective. Returns 1 if the device cannot identify itself (Device::identity()).
 #pragma once
 
 #include "zero/comm/communicator.h"

@@ -1,5 +1,5 @@
-// A sum over ranks on their devices: blocks arrive in tiles, in two slots of staging in turn, and are summed in rank order. Or
-// the link sums them.
+// A sum over ranks on their devices. Blocks arrive in tiles, in one of two slots of staging in turn, and are summed in
+// rank order; or the link sums them.
 #include <algorithm>
 #include <array>
 
@@ -9,8 +9,8 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kMostSums = 64;      // under way, that have statistics
-constexpr std::size_t kStatsStride = 256;  // bytes of each
+constexpr std::size_t kMostSums = 64;      // sums in flight that have statistics
+constexpr std::size_t kStatsStride = 256;  // bytes of a sum's statistics
 static_assert(sizeof(StatsLimbs) <= kStatsStride);
 
 DeviceLink::Element element_of(DType dtype) {
@@ -18,7 +18,7 @@ DeviceLink::Element element_of(DType dtype) {
   return dtype == DType::kBFloat16 ? DeviceLink::Element::kBFloat16 : DeviceLink::Element::kFloat16;
 }
 
-// Of one of two slots.
+// Returns the bytes of one of the two slots.
 std::int64_t slot_bytes(int world, std::int64_t wanted) {
   const std::int64_t others = std::max(world - 1, 1);
   const std::int64_t least = others * kStatsBlock * static_cast<std::int64_t>(sizeof(float));
@@ -32,7 +32,7 @@ struct DeviceCommunicator::Sum {
   const Blocks& blocks;
   const Signature& what;
   int world;
-  std::int64_t tile = 0;  // elements of a block at a time
+  std::int64_t tile = 0;  // elements of a block in a tile
   StatsLimbs* stats = nullptr;
 
   std::int64_t width() const { return static_cast<std::int64_t>(size_of(request.dtype)); }
@@ -42,7 +42,7 @@ struct DeviceCommunicator::Sum {
   std::int64_t numel(int rank) const {
     return static_cast<std::int64_t>(blocks.size(rank, world, request.in.size())) / width();
   }
-  // Of a rank's block, in the tile that begins at `first`.
+  // Returns the part of a rank's block in the tile that begins at `first`.
   std::span<const std::byte> part(int rank, std::int64_t first) const {
     const std::int64_t elements = std::clamp<std::int64_t>(numel(rank) - first, 0, tile);
     if (elements == 0) return {};
@@ -55,7 +55,7 @@ std::int64_t DeviceCommunicator::staging_of(int world, const Options& options) {
   return options.linked_sums || world == 1 ? 0 : 2 * slot_bytes(world, options.staging_bytes);
 }
 
-// Of the most elements that a tile has.
+// Returns the bytes of a partial sum of the largest tile.
 std::int64_t DeviceCommunicator::partial_of(int world, const Options& options) {
   if (world <= options.ranks_of_a_kernel) return 0;
   const auto others = static_cast<std::int64_t>(size_of(DType::kBFloat16)) * (world - 1);
@@ -104,8 +104,8 @@ Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag ta
   ZERO_CHECK(!linked_sums_ || tag.blocks.equal(), "{} sums equal blocks", transport());
   auto handshake = shake_hands(Operation::kReduceScatter, tag, request.in.size());
   Sum sum{.request = request, .blocks = tag.blocks, .what = handshake->own, .world = world()};
-  follow(device_, Lane::kReduce, Lane::kUp);      // those that used the output
-  follow(device_, Lane::kGather, Lane::kReduce);  // those that wrote the input
+  follow(device_, Lane::kReduce, Lane::kUp);      // after the users of the output
+  follow(device_, Lane::kGather, Lane::kReduce);  // after the writers of the input
   handshake->stats = request.stats;
   if (request.stats != nullptr && sum.numel(rank()) > 0) {
     handshake->stats_slot = take_stats();
@@ -139,12 +139,12 @@ void DeviceCommunicator::sum_in_tiles(const Sum& whole) {
   }
 }
 
-// Into this rank's block of the input, which is a sum of one term then.
+// The link sums into this rank's block of the input; the kernel then sums only this one term.
 void DeviceCommunicator::sum_by_link(const Sum& whole) {
   const ReduceScatter& request = whole.request;
   Sum own = whole;
   own.tile = whole.numel(rank());
-  if (own.tile == 0) return;  // equal blocks: of all ranks
+  if (own.tile == 0) return;  // blocks are equal, so all ranks' are empty
   const std::span<const std::byte> part = own.part(rank(), 0);
   device_.touches(Lane::kGather, std::array{reads(request.in), changes(part)}, "reduce_scatter between devices");
   settle(
@@ -165,7 +165,7 @@ void DeviceCommunicator::sum_by_link(const Sum& whole) {
   device_.run(Lane::kReduce, {kRankSum, std::as_bytes(std::span(&arguments, 1)), accesses});
 }
 
-// The others' parts, in rank order, one behind the other.
+// Receives the other ranks' parts one after the other, in rank order.
 void DeviceCommunicator::receive_tile(const Sum& sum, std::int64_t first, std::byte* slot) {
   std::vector<DeviceLink::Sent> sent;
   std::vector<DeviceLink::Received> received;

@@ -16,10 +16,10 @@
 namespace zero {
 namespace {
 
-// Signatures that peers may still be reading. Once in so many collectives the host waits until they have.
+// Signatures that peers may still be reading. After so many collectives the host waits until peers have read them.
 constexpr std::size_t kRemembered = 128;
-constexpr double kSpinSeconds = 100e-6;  // without sleep
-constexpr double kLookSeconds = 0.2;     // until the host looks for ranks that have died, and from one look to the next
+constexpr double kSpinSeconds = 100e-6;  // polling without sleep
+constexpr double kLookSeconds = 0.2;     // interval at which the host looks for dead ranks
 
 double seconds_of(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -114,12 +114,12 @@ void DeviceCommunicator::await(const Mark& mark, const Signature& what) try {
   waited_seconds_ += waited;
 } catch (const CommError&) {
   throw;
-} catch (...) {  // the device
+} catch (...) {  // an error of the device
   abandon();
   throw;
 }
 
-// Over messages the control transport tells of a rank that is gone only to those that wait for it.
+// Over messages, the control communicator reports a lost rank only to ranks that wait for it.
 void DeviceCommunicator::look_for_the_dead() {
   Arrivals* const arrivals = control_.arrivals();
   if (arrivals == nullptr) return;
@@ -154,7 +154,7 @@ void DeviceCommunicator::abandon() noexcept {
 }
 
 void DeviceCommunicator::fail(const Signature& what, const std::string& reason) {
-  // A rank that has died explains more than the link can.
+  // A dead rank explains more than the link can.
   if (failure_ == nullptr) look_for_the_dead();
   fail({-1, describe(what) + " between devices", reason});
 }
@@ -170,7 +170,7 @@ void DeviceCommunicator::close() noexcept {
   try {
     if (failure_ == nullptr && std::uncaught_exceptions() <= num_exceptions_) {
       await(last_, {.sequence = sequence_, .operation = Operation::kBarrier});
-      control_.barrier({.control = true}).wait();  // no other rank needs this one any more
+      control_.barrier({.control = true}).wait();  // no other rank needs this one from here on
     }
   } catch (const std::exception& error) {
     ZERO_LOG(error, "ranks failed as their devices parted: {}", error.what());

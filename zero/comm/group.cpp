@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 8;
 
-// "ranks 0, 2", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more"
+// Formats ranks: "ranks 0, 2", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more".
 std::string name_ranks(const std::vector<int>& ranks) {
   const std::size_t shown = std::min(ranks.size(), kMostShown);
   const std::string more = shown < ranks.size() ? fmt::format(" and {} more", ranks.size() - shown) : "";
@@ -23,7 +23,7 @@ std::string name_ranks(const std::vector<int>& ranks) {
                      fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "), more);
 }
 
-// What one rank says to the others when it opens a group, and what they make of it: "4 0,1 copy 0".
+// The text that a rank sends to the others when it opens a group, and its parsed form: "4 0,1 copy 0".
 struct Announcement {
   std::uint64_t newest = 0;
   std::string group;  // "0,1 copy 0"; empty: none
@@ -48,7 +48,7 @@ struct Announcement {
   }
 };
 
-// Every rank sees what every rank has said: all throw the same, of the first group that does not fit.
+// All ranks see all announcements, so they throw the same error, about the first group that does not agree.
 void require_agreement(const std::vector<Announcement>& said, const GroupOpener& opener) {
   const auto opens = [&](int rank) {
     const std::string& group = said[static_cast<std::size_t>(rank)].group;

@@ -20,13 +20,13 @@ Allocation allocate_pages(std::size_t bytes) {
   return pages;
 }
 
-// What all ranks share; the last one to leave frees it.
+// State that all ranks share; the last rank frees it.
 struct Shared {
   Allocation board;
   std::mutex mutex;
   std::vector<Allocation> kept;
 
-  // Of a group. It is here until each of its ranks has taken its part of it; then it is theirs.
+  // Board of a group. It is kept here until each rank of the group has taken its reference.
   struct GroupBoard {
     std::shared_ptr<Allocation> memory;
     int left_to_take = 0;
@@ -34,7 +34,7 @@ struct Shared {
   std::map<std::pair<int, std::uint64_t>, GroupBoard> group_boards;  // by lowest rank and number
 };
 
-// Threads: every address is everybody's.
+// Memory of threads, which share all addresses.
 class ThreadMemory final : public PeerMemory {
  public:
   explicit ThreadMemory(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}

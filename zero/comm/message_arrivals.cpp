@@ -1,4 +1,4 @@
-// How a rank waits for whichever message comes first, and goes on without a rank, over a MessageLink.
+// How a rank waits for whichever message comes first, and goes on without a lost rank, over a MessageLink.
 #include <algorithm>
 #include <exception>
 #include <thread>
@@ -16,7 +16,7 @@ using Status = MessageLink::Status;
 
 namespace {
 
-// Between two looks at what has come. MPI moves bytes only while it is called, and Gloo tells nobody.
+// Pauses between two polls. MPI moves bytes only during its calls, and Gloo notifies nobody.
 class Pauses {
   using Clock = std::chrono::steady_clock;
 
@@ -29,7 +29,7 @@ class Pauses {
     } else {
       std::this_thread::yield();
     }
-    // A rank that was itself stopped for an hour has not waited for an hour.
+    // Time for which this rank itself was stopped does not count as waiting.
     waited_ += std::min<Clock::duration>(Clock::now() - before, kMostCounted);
   }
   Clock::duration waited() const { return waited_; }
@@ -71,7 +71,7 @@ bool MessageCommunicator::lost(int rank) const {
   return peer != run_.peers.end() && (peer->second.left || peer->second.lost);
 }
 
-// Of the oldest that is under way alone a thread may have to wait: the others come after it.
+// Tests sends only up to the first that is in flight, because test() may need a thread; later sends end after it.
 int MessageCommunicator::unread(int rank) {
   run_.watches = true;
   check_usable();
@@ -81,13 +81,13 @@ int MessageCommunicator::unread(int rank) {
     if (sending.by != this || sending.to != rank || sending.signature.operation != Operation::kSend) return false;
     late = late || (test(*sending.transfer, rank, /*sends=*/true) == Status::kLate && !lost(rank));
     if (late && sending.header != nullptr) ++number;
-    if (late && sending.header == nullptr && number == 0) number = 1;  // its header has gone, its bytes have not
+    if (late && sending.header == nullptr && number == 0) number = 1;  // its header has been sent, its bytes have not
     return !late;
   });
   return number;
 }
 
-// The end of a rank may show in another transfer alone, and before a message that it has sent does.
+// Another transfer may report the end of a rank before a message that the rank had sent arrives.
 Status MessageCommunicator::test(MessageLink::Transfer& transfer, int peer, bool sends) {
   const Status status = transfer.test();
   if (status != Status::kLate || !run_.communicators.front()->lost(peer)) return status;
@@ -123,13 +123,14 @@ void MessageCommunicator::look() {
   }
 }
 
-// A rank that is gone may have ended because of another one: then it, or whoever met that first, has told all or is about to.
+// A lost rank may have ended because of another rank. Then that rank, or the first to notice it, has sent the reason or
+// is about to.
 void MessageCommunicator::hear_why() {
   for (Pauses pauses; pauses.waited() < kEcho; pauses.rest())
     for (const int rank : peers()) look_at(rank);
 }
 
-// Its notices come in the place of its next header, in the order in which it sent them.
+// A rank's notices arrive in place of its next header, in the order in which it sent them.
 void MessageCommunicator::look_at(int rank) {
   Peer& peer = run_.peers[rank];
   while (!peer.left && !peer.lost) {
@@ -140,7 +141,7 @@ void MessageCommunicator::look_at(int rank) {
     if (status == Status::kGone) {
       peer.lost = true;
       peer.reason = newest.header_transfer->reason();
-    } else if (newest.header.notice == Notice::kNone) {  // it has begun that collective
+    } else if (newest.header.notice == Notice::kNone) {  // the rank has begun that collective
       peer.next.push_back(expect(rank, tag_of(sequence_ + peer.next.size() + 1, kHeader), {}));
     } else {
       const Header header = newest.header;
@@ -185,8 +186,8 @@ void MessageCommunicator::tell_others(Notice notice) {
   }
 }
 
-// Whoever lives hears it: a server that evaluates meanwhile only later, where a library moves bytes when it is called. A rank
-// that leaves with an error does not wait for that.
+// Waits until every living rank has received the notice. A server that evaluates receives it later, if its library
+// moves bytes only during calls. A rank that leaves with an error does not wait for that.
 void MessageCommunicator::say_goodbye() {
   if (!run_.watches) return;
   const bool hurries = std::uncaught_exceptions() > 0;
@@ -204,7 +205,7 @@ void MessageCommunicator::say_goodbye() {
       ZERO_LOG(warn, "rank {} has done its part, and waits until rank {} has heard it", rank_, notice->to);
       told = true;
     }
-    look();  // others leave as well
+    look();  // other ranks may also leave
     pauses.rest();
   }
 }

@@ -21,15 +21,15 @@ using Status = MessageLink::Status;
 
 namespace {
 
-// Of data: the tag after its header's, which also tells its size where a link looks at these bits. Data of another size than
-// the one expected, which is a mismatch, then meets no buffer.
+// Returns the tag of a header's data: the header's tag + 1, with a hash of the size in bits 32 to 47. If a link
+// compares these bits, data of an unexpected size (a mismatch) meets no buffer.
 std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
   constexpr std::uint64_t kSizeShift = 32, kSizeBits = 0xffff;
   const std::uint64_t size = bytes * 0x9e3779b97f4a7c15 >> 48;
   return ((header_tag & ~(kSizeBits << kSizeShift)) + 1) | ((size & kSizeBits) << kSizeShift);
 }
 
-constexpr std::size_t kMaxSends = 4096;  // under way before begin waits for the oldest
+constexpr std::size_t kMaxSends = 4096;  // sends in flight before a new one waits for the oldest
 
 }  // namespace
 
@@ -44,7 +44,7 @@ class MessageCommunicator::ExchangeOperation final : public Work::Operation {
     comm_.begun_.erase(own_.sequence);
   }
 
-  // Of messages: collectives are left to wait().
+  // Only messages: collectives are left to wait().
   bool try_complete() override {
     return own_.operation == zero::Operation::kSend &&
            std::ranges::all_of(exchanges_, [this](auto& exchange) { return comm_.has_come(*exchange, own_); });
@@ -72,7 +72,7 @@ MessageCommunicator::MessageCommunicator(Run& run, int rank, const GroupPlace& p
   run_.communicators.push_back(this);
 }
 
-// Peers may still need what was sent last. Where that fails there is nobody left to tell.
+// Peers may still need the last sends. If these fail, there is nobody left to tell.
 MessageCommunicator::~MessageCommunicator() {
   leave_by_error();
   try {
@@ -155,8 +155,8 @@ std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect(int f
   return exchange;
 }
 
-// At once: a peer's bytes may wait for the news that they are expected, which over a slow network would come behind this
-// rank's own bytes.
+// Posts the receive at once, because a peer may hold its bytes back until it learns of the receive. Over a slow network
+// that news would queue after this rank's own bytes.
 void MessageCommunicator::expect_data(Exchange& exchange, std::span<std::byte> in) {
   if (!in.empty()) exchange.data_transfer = run_.link->receive(exchange.peer, data_tag(exchange.tag, in.size()), in);
 }
@@ -187,7 +187,7 @@ void MessageCommunicator::take_data(Exchange& exchange, const Signature& own) {
   exchange.has_data = true;
 }
 
-// Of a rank that is gone nothing comes any more; whether the run goes on without it, wait() and look() say.
+// A lost rank sends nothing more; wait() and look() decide whether the run goes on without it.
 bool MessageCommunicator::has_come(Exchange& exchange, const Signature& own) {
   const auto is_done = [&](MessageLink::Transfer& transfer) {
     const Status status = exchange.given_up ? Status::kGone : test(transfer, exchange.peer);
@@ -214,13 +214,13 @@ void MessageCommunicator::require_done(Status status, const MessageLink::Transfe
     fail(peer, describe(own),
          fmt::format("it is not there after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
   if (run_.watches) run_.communicators.front()->hear_why();
-  const bool told = run_.communicators.front()->lost(peer);  // by another transfer
+  const bool told = run_.communicators.front()->lost(peer);  // reported by another transfer
   fail(peer, describe(own),
        fmt::format("its process ended or left while rank {} waits for it ({})", rank_,
                    told ? run_.peers.at(peer).reason : transfer.reason()));
 }
 
-// Nobody waits for a rank that is gone and without which the run goes on.
+// Does not wait for a lost rank if the run goes on without it.
 void MessageCommunicator::finish(Sending& sending) {
   const bool looks = run_.watches && sending.signature.operation == Operation::kSend;
   if (!looks) return wait(*sending.transfer, sending.to, sending.signature);
@@ -237,7 +237,7 @@ void MessageCommunicator::finish_oldest_send() {
 
 Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
   auto inner = std::make_shared<Allocation>(Communicator::allocate(bytes, written));
-  // Released by the world: a group may be gone by then.
+  // The world releases the memory, because a group may be destroyed by then.
   MessageCommunicator& world = *run_.communicators.front();
   return {inner->data(), bytes, [&world, inner](std::byte* data, std::size_t size) {
             std::deque<Sending>& sending = world.run_.sending;
@@ -249,13 +249,13 @@ Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
               while (!world.run_.failed && std::ranges::any_of(sending, from_here)) world.finish_oldest_send();
             } catch (const CommError&) {
             }
-            if (world.run_.failed) sending.clear();  // nobody is sent anything any more
+            if (world.run_.failed) sending.clear();  // nothing is sent to anybody any more
             *inner = {};
           }};
 }
 
-// Of what was waited for, and no more: a peer takes a large input only when it waits for the same work, which it may do
-// only after this rank has gone on.
+// Finishes only sends of works that were waited for. A peer takes a large input only when it waits for the same work,
+// and it may do so only after this rank has gone on.
 void MessageCommunicator::drain() {
   check_usable();
   std::deque<Sending> open;
@@ -285,7 +285,7 @@ void MessageCommunicator::fail(int rank, const std::string& operation, const std
   end_run();
 }
 
-// All ranks tell all others: who waits for this one first would take it for the one at fault.
+// Every rank tells all others, because a rank that waits for this one would otherwise blame it.
 void MessageCommunicator::pass_on(const Header& header) {
   run_.failed_rank = header.failed_rank;
   run_.failed_operation = header.failed_operation;
@@ -293,9 +293,9 @@ void MessageCommunicator::pass_on(const Header& header) {
   end_run();
 }
 
-// The others wait for this rank's next header, in whichever communicator, or soon will: it says why there will be none. So
-// does the next message, for whom waits for that one. All are sent before any is waited for, which ends the link where a
-// rank does not take it; a look ends nothing.
+// Sends the reason in place of this rank's next header, in each communicator, because the others wait for that header
+// or soon will. Ranks that wait for a message get the reason in place of the next message. All are sent before any is
+// waited for, because a wait for a rank that takes nothing ends the link; test() ends nothing.
 void MessageCommunicator::end_run() {
   run_.failed = true;
   Header header;
@@ -350,7 +350,7 @@ void MessageCommunicator::count(std::size_t sent, std::size_t received, CommTag 
   (tag.control ? traffic_.control_received_bytes : traffic_.received_bytes) += static_cast<std::int64_t>(received);
 }
 
-// ---- the movements ------------------------------------------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------------------------
 
 Work MessageCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
   const auto block = [&](int r) {

@@ -1,5 +1,5 @@
-// MessageCommunicator's messages: the header that comes before the bytes of a collective or a message, and what is
-// expected of a peer. For the files of MessageCommunicator alone.
+// MessageCommunicator's messages: the header before the bytes of a collective or a message, and what a rank expects
+// from a peer. Only for the files of MessageCommunicator.
 #pragma once
 
 #include <chrono>
@@ -10,33 +10,33 @@
 
 namespace zero {
 
-constexpr std::chrono::milliseconds kFarewell{500};  // for telling the others that this rank leaves, or why it fails
-constexpr std::chrono::milliseconds kEcho{50};       // for hearing from others why a rank is gone
+constexpr std::chrono::milliseconds kFarewell{500};  // time to tell the others that this rank leaves, or why it fails
+constexpr std::chrono::milliseconds kEcho{50};       // time to learn from others why a rank is lost
 
-// What the sender says of itself, in the place of its next header.
+// A sender's notice about itself, in place of its next header.
 enum class MessageCommunicator::Notice : std::int32_t {
   kNone,
-  kFailed,     // it ends the run, for the reason that follows
-  kMayBeLost,  // the run goes on without it
+  kFailed,     // it ends the run, for the reason in the header
+  kMayBeLost,  // from now on, the run goes on without it if it is lost
   kLeaves,
 };
 
 struct MessageCommunicator::Header {
-  Signature signature;  // without a notice
+  Signature signature;  // unless there is a notice
   Notice notice = Notice::kNone;
   std::int32_t failed_rank = -1;
   char failed_operation[192] = {};
   char failed_reason[512] = {};
 };
 
-// What comes from one peer.
+// The expected header and bytes of one peer.
 struct MessageCommunicator::Exchange {
   int peer = 0;
-  std::uint64_t tag = 0;  // of the header
+  std::uint64_t tag = 0;  // tag of the header
   Header header;
-  bool has_header = false;  // compared, and
-  bool has_data = false;    // waited for
-  bool given_up = false;    // the peer is gone
+  bool has_header = false;  // received and compared
+  bool has_data = false;    // received
+  bool given_up = false;    // the peer is lost
   std::unique_ptr<MessageLink::Transfer> header_transfer, data_transfer;
 };
 

@@ -6,7 +6,7 @@
 
 namespace zero {
 
-// In a replacement: it reaches those alone whom it has met.
+// In a replacement: marks the ranks that it has not met as having left.
 void MessageCommunicator::leave_out_strangers() {
   const MessageLink::Door* const door = run_.link->door();
   if (door == nullptr || !door->is_replacement()) return;
@@ -24,7 +24,7 @@ void MessageCommunicator::introduce(int rank, RankSet peers) {
   std::vector<int> to_meet;
   for (int peer = 1; peer < world(); ++peer)
     if ((peers & only(peer)) != 0) to_meet.push_back(peer);
-  to_meet.push_back(rank_);  // last: then it begins
+  to_meet.push_back(rank_);  // last, because then the process begins
   run_.link->door()->introduce(rank, to_meet);
 }
 
@@ -39,8 +39,8 @@ void MessageCommunicator::let_in(int rank) {
   meet(rank);
 }
 
-// Nothing of it is waited for any more: what was under way to it may change or go. Until the new process is met, the rank
-// is lost.
+// Drops everything in flight to the lost process, so its bytes may change or be freed. The rank is lost until the new
+// process is met.
 void MessageCommunicator::forget_predecessor(int rank) {
   const auto is_to_it = [rank](const Sending& sending) { return sending.to == rank; };
   std::erase_if(run_.sending, is_to_it);

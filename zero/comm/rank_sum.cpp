@@ -1,7 +1,7 @@
-// The kernels of sum_ranks, compiled once per instruction set by Highway and chosen at run time.
+// Kernels of sum_ranks(). Highway compiles them once per instruction set, and chooses one at run time.
 //
-// Bits do not depend on the instruction set: additions of ranks are elementwise, the square of a float is exact in
-// double (24 + 24 bits), terms are of the same elements whatever the width of a vector, and terms are added exactly.
+// The bits do not depend on the instruction set. Additions over ranks are elementwise, and the square of a float is
+// exact in double (24 + 24 bits). Terms have the same elements at any width of a vector, and are added exactly.
 #include "zero/comm/rank_sum.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 #include "zero/base/check.h"
 
-// Vectors live in arrays below, which types of unknown size cannot. (Builds with sanitizers leave out these and more.)
+// Arrays below hold vectors, so types of unknown size are excluded. (Builds with sanitizers exclude more.)
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/comm/rank_sum.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// After foreach_target.h, as Highway requires.
 #include "zero/base/element_lanes-inl.h"
 #include "zero/base/exact_lanes-inl.h"
 
@@ -29,7 +29,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Loops over a block's groups are unrolled, so that the arrays of vectors below are registers.
+// Loops over a block's groups are unrolled, so the arrays of vectors below are registers.
 constexpr int kBlock = kSumBlock;
 using Floats = hn::CappedTag<float, 8>;
 using Doubles = hn::CappedTag<double, 4>;
@@ -43,7 +43,7 @@ HWY_INLINE hn::Vec<Floats> load(const std::byte* data, std::int64_t i) {
   return load_lanes(Floats(), reinterpret_cast<const T*>(data) + i);
 }
 
-// Stores and returns what was stored, as float.
+// Stores `value`, and returns the stored value as float.
 template <typename T, bool stream>
 HWY_INLINE hn::Vec<Floats> store(hn::Vec<Floats> value, std::byte* data, std::int64_t i) {
   if constexpr (stream) {
@@ -64,7 +64,7 @@ HWY_INLINE float store_one(float value, std::byte* data, std::int64_t i) {
   return to_float(reinterpret_cast<T*>(data)[i] = rounded_to<T>(value));
 }
 
-// Where the result goes.
+// Destination of the result, and its type.
 enum class Out { kNowhere, kFloat32, kFloat32Stream, kFloat32Accumulate, kBFloat16, kFloat16 };
 
 template <Out out>
@@ -84,7 +84,7 @@ HWY_INLINE void widen(const hn::Vec<Floats> (&values)[kGroups], hn::Vec<Doubles>
 #endif
 }
 
-// The sum of squares of a run of blocks.
+// The sum of squares of consecutive blocks.
 template <int kLevels>
 struct Squares {
   ExactLanes<Doubles, kLevels> lanes;
@@ -101,10 +101,10 @@ struct Squares {
     for (int t = 0; t < kTerms; ++t) lanes.add(hn::Add(pairs[t], pairs[t + kTerms]));
   }
 };
-// Elements of a run of blocks: each lane adds as many terms as it may.
+// Most elements of such a sum, because a lane may add only so many terms.
 constexpr std::int64_t kMostElements = kBlock * ExactLanes<Doubles, 2>::kMostAdds / kTerms;
 
-// Sixteen elements from i on: what was stored.
+// Sums sixteen elements from i on; `sum` gets the stored values.
 template <typename In, Out out>
 HWY_INLINE void sum_sixteen(const RankSum& request, std::int64_t i, hn::Vec<Floats> (&sum)[kGroups]) {
   const std::byte* const* in = request.in.data();
@@ -143,7 +143,7 @@ float sum_one(const RankSum& request, std::int64_t i) {
   return sum;
 }
 
-// Elements [begin, end). Gives each block's values to `use`.
+// Sums elements [begin, end), and passes each block's values to `use`.
 template <typename In, Out out, typename Use>
 HWY_INLINE void sum_elements(const RankSum& request, std::int64_t begin, std::int64_t end, Use use) {
   hn::Vec<Floats> sum[kGroups];
@@ -159,8 +159,8 @@ HWY_INLINE void sum_elements(const RankSum& request, std::int64_t begin, std::in
   use(sum);
 }
 
-// Windows of a sum of squares: the first, the lowest that is wanted (2^-298 is the square of the smallest float), and the
-// levels of a second attempt.
+// Windows of a sum of squares: the first exponent, the lowest one that is used (2^-298 is the square of the smallest
+// float), and the levels of a second attempt.
 constexpr int kFirstExponent = 0, kLeastExponent = -200, kManyLevels = 4;
 
 template <typename In, Out out, int kLevels>
@@ -170,7 +170,7 @@ ExactLanes<Doubles, kLevels> squares_of(const RankSum& request, std::int64_t beg
   return squares.lanes;
 }
 
-// Terms one by one, whatever they are.
+// Adds terms one by one, whatever their values.
 template <typename T>
 void add_each_term(const RankSum& result, std::int64_t begin, std::int64_t end, ExactSum& sum) {
   sum_elements<T, Out::kNowhere>(result, begin, end, [&](const hn::Vec<Floats>(&values)[kGroups]) {
@@ -188,13 +188,13 @@ std::int64_t count_non_finite(const std::byte* data, std::int64_t begin, std::in
   return count;
 }
 
-// A result whose terms were not all in the window. Squares of finite floats cannot overflow a double: where the sum is
-// finite, all elements are.
+// Adds a result whose terms were not all in the window. Squares of finite floats cannot overflow a double, so a finite
+// sum has only finite elements.
 template <typename T>
 void add_result(const RankSum& result, std::int64_t begin, std::int64_t end, double estimate, int& exponent,
                 ReduceStats& stats) {
   if (std::isfinite(estimate)) {
-    constexpr int kRoom = 2;  // binades that the next run of blocks may have more
+    constexpr int kRoom = 2;  // binades of headroom for the next blocks
     exponent = std::max(estimate > 0 ? std::ilogb(estimate) + 1 + kRoom : kLeastExponent, kLeastExponent);
     if (squares_of<T, Out::kNowhere, kManyLevels>(result, begin, end, exponent).add_to(stats.sum_squares)) return;
   } else {
@@ -245,14 +245,14 @@ HWY_EXPORT(sum_all);
 
 namespace {
 
-// From this size on the result would push more out of the caches than it would find there.
+// From this size on, a cached result would evict more than a later read of it would gain.
 constexpr std::int64_t kStreamBytes = std::int64_t{4} << 20;
 
 bool may_stream(const RankSum& request) {
   if (request.numel * 4 < kStreamBytes || reinterpret_cast<std::uintptr_t>(request.out) % 64 != 0) return false;
   if (reinterpret_cast<const std::byte*>(request.onto) == request.out) return false;
   for (const std::byte* in : request.in) {
-    if (in == request.out) return false;  // its lines are in cache already
+    if (in == request.out) return false;  // already in cache
   }
   return true;
 }
@@ -263,7 +263,7 @@ void sum_ranks(const RankSum& request, ReduceStats* stats) {
   ZERO_CHECK(!request.in.empty(), "a sum over no ranks");
   ZERO_CHECK(!request.accumulate || request.out_dtype == DType::kFloat32, "only fp32 accumulates");
   RankSum plain = request;
-  // The sum over one rank in its own place is done already.
+  // The sum over one rank, in place, is already done.
   if (request.in.size() == 1 && request.in[0] == request.out && request.dtype == request.out_dtype &&
       !request.accumulate && request.onto == nullptr) {
     if (stats == nullptr) return;

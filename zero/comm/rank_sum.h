@@ -1,10 +1,12 @@
-// sum_ranks(): the one sum over ranks: out = in_0 + in_1 + ... in rank order, fp32, with statistics gathered while it is
-// in cache.
+// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in rank order and fp32, with statistics computed in
+// cache.
 //
-// The sum of squares is exact over terms of 4 elements. Of each kSumBlock = 16 elements, counted from the start of `out`
-// (zeros follow the last), the four terms are (x[i]^2 + x[i + 8]^2) + (x[i + 4]^2 + x[i + 12]^2), in double. The sum
-// depends on the values and their places modulo 16 alone. A caller that works in tiles begins each at a multiple of
-// kSumBlock, and adds into the same statistics.
+//   sum_ranks({.in = inputs, .out = out, .numel = numel}, &stats);     // one input for each rank
+//
+// The sum of squares is exact over terms of 4 elements. From its start, `out` is divided into blocks of kSumBlock = 16
+// elements; zeros follow the last element. A block's four terms are (x[i]^2 + x[i + 8]^2) + (x[i + 4]^2 + x[i + 12]^2),
+// in double. So the sum depends only on the values and their positions modulo 16. A caller that works in tiles begins
+// each tile at a multiple of kSumBlock, and adds into the same statistics.
 #pragma once
 
 #include <array>
@@ -18,28 +20,28 @@
 
 namespace zero {
 
-// Tiles are of multiples of this many elements, whose statistics are made while they are in cache.
+// Tiles have a multiple of this many elements, so their statistics are computed in cache.
 constexpr std::int64_t kStatsBlock = 4096;
 
 struct RankSum {
-  std::span<const std::byte* const> in;  // one pointer a rank, in rank order
+  std::span<const std::byte* const> in;  // one pointer for each rank, in rank order
   DType dtype = DType::kFloat32;         // of every input
   std::byte* out = nullptr;              // may alias one of the inputs
   DType out_dtype = DType::kFloat32;
   std::int64_t numel = 0;
-  bool accumulate = false;  // out must be fp32: out += sum
-  // The sum begins with it: ((onto + in_0) + in_1) + ...; null: with in_0. May be `out`.
+  bool accumulate = false;  // out += sum; `out` must be fp32
+  // Initial value: ((onto + in_0) + in_1) + ...; null: the sum begins with in_0. May be `out`.
   const float* onto = nullptr;
 };
 
-// Local. Adds the statistics of the result to `stats`; null: they are not wanted.
+// Local. Sums, and adds the statistics of the result to `stats`; null: no statistics.
 void sum_ranks(const RankSum& request, ReduceStats* stats);
 
-// Local. Statistics of values that are already final (a world of one, a local accumulator).
+// Local. Returns the statistics of values that are already final (a world of one, a local accumulator).
 ReduceStats stats_of(const std::byte* data, DType dtype, std::int64_t numel);
 
-// The same as a kernel of a device. Statistics are added to limbs in its memory, which add_to() takes once they are on the
-// host.
+// Statistics of the sum on a device. Its kernel adds to limbs in the device's memory; add_to() takes them once they are
+// on the host.
 struct StatsLimbs {
   SumLimbs sum_squares;
   std::uint64_t num_non_finite = 0;
@@ -49,8 +51,8 @@ struct StatsLimbs {
   }
 };
 
-// sum_ranks(). `numel` 0 and `out` null as there. More ranks than kMost: a first sum of kMost in fp32, and others with
-// it as `onto`: additions are the same ones, in the same order.
+// Arguments of sum_ranks() as a device kernel. `numel` 0 and `out` null have the same meaning. For more ranks than
+// kMost, one sum of kMost ranks is made in fp32, and is `onto` of the next: the same additions, in the same order.
 struct RankSumArguments {
   static constexpr std::size_t kMost = 64;
   std::array<const std::byte*, kMost> in{};  // in rank order
@@ -61,7 +63,7 @@ struct RankSumArguments {
   std::byte* out = nullptr;
   std::int64_t numel = 0;
   const float* onto = nullptr;
-  StatsLimbs* stats = nullptr;  // null: they are not wanted
+  StatsLimbs* stats = nullptr;  // null: no statistics
 };
 extern const Kernel kRankSum;
 

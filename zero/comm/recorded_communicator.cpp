@@ -72,7 +72,7 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
   try {
     const std::filesystem::path file = write_flight(folder_, ring_->memory(), cause);
     ring_->mark_written();
-    // Not by all: by the rank at fault, which may not come to it, and by the first of the rest.
+    // Not all ranks say so: only the rank at fault, which may not get here, and the first of the others.
     const bool first = rank() == (cause.blamed == 0 ? 1 : 0);
     if (tells_ && (first || cause.blamed == rank())) {
       ZERO_LOG(warn, "the last collectives of each rank: zero doctor --flight {}", folder_.string());
@@ -96,7 +96,7 @@ Work RecordedCommunicator::record(const FlightCall& call, Begin begin) {
 }
 
 Work RecordedCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
-  // What all ranks have alike.
+  // The size that all ranks have in common.
   const std::size_t bytes = tag.blocks.equal() ? in.size() : out.size();
   return record({.operation = FlightOperation::kAllGather, .unit = tag.unit, .bytes = bytes},
                 [&] { return inner_->all_gather(in, out, tag); });

@@ -2,17 +2,17 @@
 //
 //   Replacements& replacements = *comm.arrivals()->replacements();       // on rank 0, which leads
 //   if (const int rank = replacements.waiting(lost); rank >= 0) {
-//     replacements.introduce(rank, only(1));            // 1. the process hears whom it is to meet: rank 1 and this one
-//     ...tells rank 1...                                 // 2. there, and on rank 0:
+//     replacements.introduce(rank, only(1));             // 1. tells the process to meet rank 1 and rank 0
+//     ...tells rank 1...                                 // 2. on rank 1 and on rank 0:
 //     replacements.take_back(rank);
 //     ...rank 1 answers...
-//     replacements.let_in(rank);                         // 3. the process begins; messages to and from it are new ones
+//     replacements.let_in(rank);                         // 3. the process begins; its messages are numbered anew
 //   }
 //
-// The process is told that it is a replacement (is_one()). It has been in no collective of the run and takes part in none:
-// it exchanges messages with rank 0 and the ranks that took it back. Others never hear of it. Messages of its predecessor
-// that nobody has received are gone; works that waited for them are to be dropped. Should the process end at any point of
-// this, it is lost as its predecessor was. shared_memory and gloo have it. Local.
+// is_one() tells the process that it is a replacement. It takes part in no collective of the run: it exchanges messages
+// only with rank 0 and the ranks that took it back. The other ranks do not learn of it. Messages of its predecessor
+// that nobody has received are gone; works that waited for them must be dropped. If the new process ends at any point,
+// it is lost like its predecessor. shared_memory and gloo have replacements. Local.
 #pragma once
 
 #include "zero/rendezvous/rank_set.h"
@@ -23,12 +23,12 @@ class Replacements {
  public:
   virtual ~Replacements() = default;
 
-  // This process is one.
+  // Returns true if this process is a replacement.
   virtual bool is_one() const = 0;
-  // That may come in this run, of all ranks: what the launcher says.
+  // Returns how many replacements this run allows, over all ranks, as the launcher says.
   virtual int most() const = 0;
 
-  // On rank 0: one of `lost` whose new process waits; -1: none. Waits for nobody.
+  // On rank 0: returns one of `lost` whose new process waits; -1: none. Never waits.
   virtual int waiting(RankSet lost) = 0;
   virtual void introduce(int rank, RankSet peers) = 0;
   virtual void take_back(int rank) = 0;

@@ -11,7 +11,8 @@
 namespace zero {
 namespace {
 
-// A socket's name holds 107 bytes and a run id may be longer: its end is then replaced by a hash (FNV-1a) of the whole.
+// Returns the name of the socket, which may have 107 bytes. In a longer name, the end is replaced by a hash (FNV-1a) of
+// the whole.
 std::string socket_name(const std::string& run_id) {
   std::string name = fmt::format("zero.cpp-{}-{}", geteuid(), run_id);
   if (name.size() <= 100) return name;

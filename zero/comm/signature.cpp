@@ -49,7 +49,7 @@ std::string describe_number(const Signature& signature) {
 }
 
 std::string describe_mismatch(int rank, const Signature& own, int other_rank, const Signature& other) {
-  // In rank order, so that both sides print the same line.
+  // In rank order, so both sides print the same line.
   std::pair first(rank, describe(own)), second(other_rank, describe(other));
   if (second.first < first.first) std::swap(first, second);
   return fmt::format("ranks disagree: rank {} does {}, rank {} does {}{}", first.first, first.second, second.first,

@@ -25,8 +25,8 @@ void for_each_block(std::size_t numel, double share, Use use) {
   }
 }
 
-// Greater for an element that is taken first: its magnitude's bits, which are ordered as magnitudes are, and then its place,
-// from the end. No two are equal, so that the chosen ones do not depend on how they are found.
+// Returns a number that is greater for elements that are taken first: the bits of the magnitude, which are ordered like
+// magnitudes, then the position from the end. No two are equal, so the choice does not depend on the algorithm.
 std::uint64_t rank_of(float element, std::size_t place) {
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(element) & 0x7fffffffU;
   return std::uint64_t{magnitude} << 16U | (kBlock - 1 - place);

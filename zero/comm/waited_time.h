@@ -1,9 +1,9 @@
-// WaitedTime: the seconds for which a loop of short rests has waited, without those for which the process itself stood still.
+// WaitedTime: seconds that a polling loop has waited, without the time for which its process was stopped.
 //
 //   for (WaitedTime waited; !done(); rest())
-//     if (waited.seconds() > limit) fail();        // asked once a turn
+//     if (waited.seconds() > limit) fail();        // called once a turn
 //
-// A process that is stopped, or whose machine sleeps, calls nobody late when it goes on.
+// So a process that was stopped, or whose machine slept, does not consider another rank late when it resumes.
 #pragma once
 
 #include <algorithm>

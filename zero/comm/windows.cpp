@@ -22,8 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kCopyBytes = std::size_t{64} << 10;   // the smallest window for copies
-constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // of windows for copies that are kept when not in use
+constexpr std::size_t kCopyBytes = std::size_t{64} << 10;   // smallest window for copies
+constexpr std::size_t kSpareBytes = std::size_t{32} << 20;  // most bytes of unused windows for copies
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::unique_ptr<Windows::Window> Windows::make_window(std::size_t bytes, Written
   window->number = next_number_++;
   window->file = make_memory_file("zero.cpp window", bytes);
   window->memory = map_memory_file(window->file.get(), bytes, true);
-  if (written == Written::kWhole) use_huge_pages(window->memory.bytes());  // small ones serve as well, slower
+  if (written == Written::kWhole) use_huge_pages(window->memory.bytes());  // small pages also work, but slower
   return window;
 }
 
@@ -116,7 +116,7 @@ void Windows::announce(Window& window) {
 void Windows::send(int rank, const Notice& notice, int file) {
   auto waited = milliseconds(0);
   constexpr milliseconds kSlice{10};
-  // Two ranks that both announce more than a socket holds: each takes what the other sent while it waits.
+  // Two ranks may both announce more than a socket holds, so each receives while it waits to send.
   while (sockets_[rank].send(&notice, sizeof notice, file, kSlice) == UnixSocket::Result::kWouldBlock) {
     take_notices();
     if ((waited += kSlice) > timeout_) {
@@ -136,7 +136,8 @@ Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size
   }
   constexpr milliseconds kSlice{10};
   for (auto waited = milliseconds(0); !group_boards_.contains({first, number}); waited += kSlice) {
-    const bool gone = (dead() & only(first)) != 0;  // asked before: what it sent until then is there
+    // Asked first: messages that it sent before can then still be received.
+    const bool gone = (dead() & only(first)) != 0;
     if (take_notice(first, kSlice)) continue;
     if (gone || waited > timeout_)
       throw CommError(first, "opening a group", fmt::format("it did not share the group's board; {}", describe(first)));
@@ -144,8 +145,8 @@ Allocation Windows::share_board(RankSet members, std::uint64_t number, std::size
   return std::move(group_boards_.extract({first, number}).mapped());
 }
 
-// MADV_REMOVE gives the memory back at once, also where a peer has not yet unmapped it. A notice that does not fit into
-// the socket is dropped: it would only have freed a range of the peer's addresses.
+// MADV_REMOVE returns the memory at once, even if a peer has not yet unmapped it. A notice that does not fit into the
+// socket is dropped, because it would only have freed a range of the peer's addresses.
 void Windows::release(std::unique_ptr<Window> window) {
   if (window->known == 0) return;
   madvise(window->memory.data(), window->memory.size(), MADV_REMOVE);
@@ -182,7 +183,7 @@ void Windows::take_notices() {
 const std::byte* Windows::find(int rank, const Source& source) {
   auto& windows = peers_[rank];
   auto window = windows.find(source.number);
-  // The notice was sent before the post that names it.
+  // The peer sent the notice before the post that names the window.
   while (window == windows.end() && take_notice(rank)) window = windows.find(source.number);
   ZERO_CHECK(window != windows.end(), "rank {} reads from window {} that it never announced", rank, source.number);
   return window->second.data() + source.offset;
@@ -213,7 +214,7 @@ void Windows::introduce(int rank, RankSet peers) {
   }
 }
 
-// The process announces its own windows, and knows none of ours.
+// The process announces its own windows, and has none of this rank's.
 void Windows::take_back(int rank) {
   if (!door_) {
     while (!new_sockets_.contains(rank) && take_notice(0, timeout_)) {
@@ -247,7 +248,8 @@ RankSet Windows::dead() {
   for (std::size_t r = 0; r < polls.size(); ++r) {
     if ((polls[r].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
     const int rank = static_cast<int>(r);
-    if (board[rank].replacement.load(kOrdered) == of_sockets_[r]) dead |= only(rank);  // else: of a predecessor
+    // Else: the socket of a predecessor.
+    if (board[rank].replacement.load(kOrdered) == of_sockets_[r]) dead |= only(rank);
   }
   return dead;
 }
@@ -257,7 +259,7 @@ std::string Windows::describe(int rank) const {
   const int process = board[rank].process.load(std::memory_order_relaxed);
   if (process == 0) return "";
   const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", process));
-  // "4711 (name) T ...": the name may hold anything, also parentheses.
+  // "4711 (name) T ...": the name may contain anything, also parentheses.
   const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
   if (name_end == std::string::npos || name_end + 2 >= stat->size()) return fmt::format("process {} is gone", process);
   switch ((*stat)[name_end + 2]) {

@@ -1,15 +1,15 @@
-// Windows: PeerMemory between processes. A window is a memfd, and each peer gets its descriptor.
+// Windows: PeerMemory between processes. A window is a memfd, whose descriptor every peer gets.
 //
-// allocate() makes a window. The first time one is read from, its descriptor goes to every peer over the socket that
-// each pair of ranks keeps; a peer maps it, read-only, when it first meets the window's number on the board. An input
-// outside a window is copied into one of our own first (kept and used again, up to kSpareBytes): correct, and slower
-// by the copy. No names are involved: nothing is left behind, however a process ends.
+// allocate() makes a window. Before the first read from it, its descriptor is sent to every peer, over the socket that
+// each pair of ranks keeps. A peer maps the window, read-only, when it first reads the window's number on the board. An
+// input outside a window is first copied into an internal window, which is kept and reused (up to kSpareBytes):
+// correct, and slower by the copy. Windows have no names, so nothing is left behind however a process ends.
 //
-// Where replacements of lost ranks may come, a window's descriptor stays open: a new process gets it the first time it is to
-// read from there. Its own connections are to the ranks that took it back alone.
+// If replacements of lost ranks may come, a window's descriptor stays open: a new process gets it before it first reads
+// from there. A new process is connected only to the ranks that took it back.
 //
-// The sockets stay open: an end of file is the death of a peer. (A child that a rank forked without exec keeps them
-// open, too; such a death is noticed at the timeout.)
+// The sockets stay open: an end of file is the death of a peer. A child that a rank forked without exec also keeps them
+// open; a death is then noticed at the timeout.
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,12 @@ namespace zero {
 
 class Windows final : public PeerMemory {
  public:
-  // `most_replacements`: 0: none comes.
+  // `most_replacements` 0: there are no replacements.
   Windows(HostRendezvous rendezvous, int rank, std::chrono::milliseconds timeout, int most_replacements = 0);
 
   std::string_view transport() const override { return "shared_memory"; }
   std::byte* board() override { return board_.data(); }
-  // The lowest member makes it, and sends its descriptor to the others.
+  // The lowest member makes the board, and sends its descriptor to the others.
   Allocation share_board(RankSet members, std::uint64_t number, std::size_t bytes) override;
   bool readable_in_place(std::span<const std::byte> in) const override { return find_window(in) != nullptr; }
   Source share(std::span<const std::byte> in) override;
@@ -53,48 +53,49 @@ class Windows final : public PeerMemory {
   struct Window {
     std::uint64_t number = 0;
     Allocation memory;
-    FileDescriptor file;  // closed once the peers have it, unless others may come
-    RankSet known = 0;    // to these peers
-    bool in_use = false;  // of a copy
+    FileDescriptor file;  // closed once the peers have it, unless replacements may come
+    RankSet known = 0;    // peers that have the descriptor
+    bool in_use = false;  // of a window for copies
   };
-  // What travels over a socket: "window (or board of group) `number` is the descriptor that comes with this", "is no
-  // more", or "the descriptor is your connection to rank `number`".
+  // A message over a socket. The descriptor that it carries is window `number`, the board of group `number`, or the
+  // connection to rank `number`. Without bytes, it says that window `number` is gone.
   struct Notice {
-    enum class Kind : std::uint64_t { kWindow, kBoard, kPeer };  // a board is one which others write into, too
+    enum class Kind : std::uint64_t { kWindow, kBoard, kPeer };  // members also write into a board
     std::uint64_t number = 0;
-    std::uint64_t bytes = 0;  // of a window, 0: no more
+    std::uint64_t bytes = 0;  // bytes of the window; 0: it is gone
     Kind kind = Kind::kWindow;
   };
 
   std::unique_ptr<Window> make_window(std::size_t bytes, Written written = Written::kWhole);
   Window* find_window(std::span<const std::byte> in) const;
   Window& take_copy(std::size_t bytes);
-  // To each peer that does not know it.
+  // Sends the window to each peer that does not have it.
   void announce(Window& window);
   RankSet connected() const;
   void announce_anew_to(int rank);
-  // Waits where the socket is full. Of a rank that is gone the next wait for it says so.
+  // Waits while the socket is full. If the rank is gone, the next wait for it says so.
   void send(int rank, const Notice& notice, int file);
   void release(std::unique_ptr<Window> window);
-  // Takes what peers have announced. False when `rank` has nothing for us in this time.
+  // Takes a notice that `rank` has sent. Returns false if there is none within `limit`.
   bool take_notice(int rank, std::chrono::milliseconds limit = std::chrono::milliseconds(0));
   void take_notices();
 
   Allocation board_;
   std::vector<UnixSocket> sockets_;
-  std::optional<HostDoor> door_;  // rank 0's
+  std::optional<HostDoor> door_;  // only on rank 0
   bool is_replacement_;
   int most_replacements_;
   int rank_;
   std::chrono::milliseconds timeout_;
-  std::vector<std::uint32_t> of_sockets_;  // which replacement of its rank each leads to
-  std::map<int, UnixSocket> new_sockets_;  // to replacements, until they are taken back
+  std::vector<std::uint32_t> of_sockets_;  // the replacement of its rank that each socket leads to
+  std::map<int, UnixSocket> new_sockets_;  // to replacements, until take_back()
   std::uint64_t next_number_ = 1;
   std::map<const std::byte*, std::unique_ptr<Window>> windows_;  // by address
   std::vector<std::unique_ptr<Window>> copies_;
-  std::vector<std::unordered_map<std::uint64_t, Allocation>> peers_;  // their windows, as mapped here
-  std::map<std::pair<int, std::uint64_t>, Allocation> group_boards_;  // by the rank that made it, until it is asked for
-  std::vector<Allocation> kept_;                                      // released first: that needs all of the above
+  std::vector<std::unordered_map<std::uint64_t, Allocation>> peers_;  // windows of each peer, as mapped here
+  // By the rank that made it, until share_board() takes it.
+  std::map<std::pair<int, std::uint64_t>, Allocation> group_boards_;
+  std::vector<Allocation> kept_;  // released first, because that needs all of the above
 };
 
 }  // namespace zero

@@ -32,12 +32,12 @@ std::string_view is_or_are(const std::vector<int>& ranks) {
   return ranks.size() == 1 ? "is" : "are";
 }
 
-// How far a rank has come in the world, or in one group.
+// A rank's progress in the world, or in one group.
 struct Standing {
-  const FlightEntry* last = nullptr;  // collective
-  const FlightEntry* open = nullptr;  // the oldest collective that has not ended, or has failed
+  const FlightEntry* last = nullptr;  // newest collective
+  const FlightEntry* open = nullptr;  // oldest collective that has not ended, or has failed
   std::uint64_t begun = 0;
-  std::uint64_t ended = 0;  // up to here without a gap
+  std::uint64_t ended = 0;  // number up to which all have ended
 
   void add(const FlightEntry& entry) {
     last = &entry;
@@ -47,14 +47,14 @@ struct Standing {
   }
 };
 
-// How far a rank has come.
+// A rank's progress in the world and in all its groups.
 struct Progress {
   const FlightRecord* record;
-  const FlightEntry* last = nullptr;  // of all collectives
+  const FlightEntry* last = nullptr;  // newest of all collectives
   const FlightEntry* open = nullptr;
-  std::map<std::string_view, Standing> in;  // by group; "" is the world, which every rank is in
-  std::uint64_t begun = 0;                  // in all of them
-  bool whole = true;                        // nothing of it has been overwritten
+  std::map<std::string_view, Standing> in;  // by group; "" is the world, which has every rank
+  std::uint64_t begun = 0;                  // sum over the world and all groups
+  bool whole = true;                        // true: no entry has been overwritten
 
   explicit Progress(const FlightRecord& of) : record(&of) {
     in[""];
@@ -78,7 +78,7 @@ std::string of_group(std::string_view group) {
   return group.empty() ? "" : fmt::format(" of group {}", group);
 }
 
-// The parts of a diagnosis, over the records of one run.
+// The rules of a diagnosis, over the records of one run.
 class Comparison {
  public:
   Comparison(std::vector<Progress> ranks, std::vector<int> missing, std::int64_t now, FlightDiagnosis& out)
@@ -132,8 +132,8 @@ class Comparison {
     return true;
   }
 
-  // Waited for others at least half as long as the one that waited longest: what it met is the fault of another,
-  // whatever the transport says, which names the first of those that did not answer.
+  // Returns true if the rank waited for others at least half as long as the rank that waited longest. Its error is
+  // then another rank's fault, whatever rank the transport names: it names the first rank that did not answer.
   bool is_witness(const Progress& rank) const {
     std::int64_t longest = 0;
     for (const Progress& other : ranks_) longest = std::max(longest, other.record->cause.waited_ns);
@@ -143,7 +143,7 @@ class Comparison {
     return std::ranges::any_of(ranks_,
                                [&](const Progress& other) { return other.rank() == rank && is_witness(other); });
   }
-  // Without the witnesses among them, unless all are.
+  // Removes the witnesses, unless all are witnesses.
   void drop_witnesses(std::vector<int>& ranks) const {
     if (std::ranges::all_of(ranks, [this](int rank) { return is_witness(rank); })) return;
     std::erase_if(ranks, [this](int rank) { return is_witness(rank); });
@@ -165,7 +165,7 @@ class Comparison {
     return std::ranges::any_of(groups(), [this](std::string_view group) { return find_disagreement(group); });
   }
 
-  // The first number at which two ranks mean different things.
+  // Finds the first number at which two ranks made different calls.
   bool find_disagreement(std::string_view group) {
     std::vector<std::tuple<std::uint64_t, int, const FlightEntry*>> all;
     for (const Progress& rank : ranks_) {
@@ -222,7 +222,7 @@ class Comparison {
                               is_or_are(culprits), culprits.size() == 1 ? "its" : "their", did(*own.front())));
   }
 
-  // The ranks that most errors name, without witnesses; of `among` alone, unless that is empty.
+  // Returns the ranks that most errors name, without witnesses; only ranks of `among`, unless that is empty.
   std::vector<int> most_blamed(const std::vector<int>& among) const {
     std::map<int, int> votes;
     for (const Progress& rank : ranks_) {
@@ -256,7 +256,7 @@ class Comparison {
                               format_rank_list({first.rank()}), did(first)));
   }
 
-  // Of one group, the ranks for which `progress` is least, if it is not the same for all.
+  // Ranks of one group with the least progress, if not all have the same.
   struct Behind {
     std::string_view group;
     std::vector<int> ranks;
@@ -276,7 +276,7 @@ class Comparison {
     }
     return without_chains(found);
   }
-  // Who waits in another group is behind because of others, unless all are.
+  // A rank that waits in another group is behind because of others, unless all are.
   std::vector<Behind> without_chains(const std::vector<Behind>& all) const {
     std::vector<Behind> free = all;
     for (Behind& behind : free) {
@@ -286,7 +286,7 @@ class Comparison {
     return free.empty() ? all : free;
   }
 
-  // Ranks that have begun fewer collectives than others.
+  // Finds ranks that have begun fewer collectives than others.
   bool find_behind() {
     if (!missing_.empty()) return false;
     std::vector<Behind> all = find_least(&Standing::begun);
@@ -334,7 +334,7 @@ class Comparison {
     });
   }
 
-  // All have begun the same, but some have not come out of what others have ended.
+  // Finds ranks that have not ended collectives that others have ended, although all have begun the same.
   bool find_unfinished() {
     if (!any_trouble()) return false;
     std::vector<Behind> all = find_least(&Standing::ended);
@@ -360,7 +360,7 @@ class Comparison {
   FlightDiagnosis& out_;
 };
 
-// All ranks of a run are there before one can fail: a record from before that is of another run.
+// All ranks of a run are present before one of them can fail, so an older record is of another run.
 bool of_one_run(const FlightRecord& a, const FlightRecord& newest) {
   if (&a == &newest) return true;
   return a.identity.run == newest.identity.run && a.identity.restart == newest.identity.restart &&

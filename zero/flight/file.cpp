@@ -30,14 +30,14 @@ std::string file_name(int rank) {
   return fmt::format("rank-{:05}.json", rank);
 }
 
-// Of a file name; -1 for a file that is something else.
+// Returns the rank in a file's name; -1 if the file is no flight file.
 int rank_in(const std::string& name) {
   int rank = -1, length = 0;
   const bool fits = name.size() <= 16 && std::sscanf(name.c_str(), "rank-%6d.json%n", &rank, &length) == 1;
   return fits && rank >= 0 && name == file_name(rank) ? rank : -1;
 }
 
-// -1 (unknown, none), or a number below `end`.
+// Returns -1 (unknown, none), or a number below `end`.
 int index_or_none(const nlohmann::json& json, std::int64_t end, std::string_view what, std::string_view path) {
   if (json.is_number_integer() && json == -1) return -1;
   const std::int64_t value = natural(json, what, path);
@@ -97,7 +97,7 @@ std::string read_untrusted(const fs::path& path) {
 
 }  // namespace
 
-// One line an entry, for people who look into the file.
+// Writes one line for each entry, for people who read the file.
 std::string flight_json(const FlightRecord& record) {
   const FlightIdentity& who = record.identity;
   const Json head{{"format", kFormat},

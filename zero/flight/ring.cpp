@@ -42,7 +42,7 @@ std::string load(const std::array<char, n>& from) {
   throw IoError("flight ring", "read", 0, reason);
 }
 
-// Nothing that no clock can say.
+// Returns nothing for a time that no clock can give.
 std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset) {
   std::int64_t time = 0;
   if (__builtin_add_overflow(monotonic, offset, &time) || time <= 0 || time > kLatest) return std::nullopt;
@@ -51,30 +51,30 @@ std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset)
 
 }  // namespace
 
-// All but `magic`, `begun`, `written_by_rank`, `step` and the groups is as it was made.
+// Only `magic`, `begun`, `written_by_rank`, `step` and the groups change after construction.
 struct alignas(64) FlightRing::Header {
   std::atomic<std::uint64_t> magic;  // written last
   std::uint64_t capacity;
   std::int32_t rank, world, restart;
   std::int64_t process;
   std::int64_t started_ns;  // since 1970
-  std::int64_t offset_ns;   // from the clock of the entries to time since 1970
+  std::int64_t offset_ns;   // difference of time since 1970 and the entries' clock
   Text run, host;
-  std::atomic<std::uint64_t> begun;  // the newest entry that is complete
+  std::atomic<std::uint64_t> begun;  // newest complete entry
   std::atomic<std::uint32_t> written_by_rank;
   std::atomic<std::int64_t> step;
-  std::atomic<std::uint32_t> num_groups;  // stored when the group's text is whole
+  std::atomic<std::uint32_t> num_groups;  // stored after the group's text
   std::array<GroupText, kMostFlightGroups> groups;
 };
 
 struct alignas(64) FlightRing::Entry {
-  std::atomic<std::uint64_t> front;  // its number, before anything else is written
+  std::atomic<std::uint64_t> front;  // the entry's number, stored before its other fields
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> collective;
   std::atomic<std::int64_t> began_ns, ended_ns;
   std::atomic<std::int32_t> unit, peer;
   std::atomic<std::uint32_t> operation, failed;
-  std::atomic<std::uint64_t> back;  // its number again, when all is written
+  std::atomic<std::uint64_t> back;  // the entry's number again, stored after its other fields
 };
 
 std::size_t FlightRing::bytes(std::size_t capacity) {
@@ -105,7 +105,7 @@ FlightRing::Entry& FlightRing::slot(std::uint64_t number) const {
   return entries_[number % capacity_];
 }
 
-// Stores that a reader must see in this order have release order, which is free where this runs most.
+// Stores that a reader must see in this order have release order, which costs nothing on x86.
 int FlightRing::add_group(std::string_view text) {
   ZERO_CHECK(!text.empty(), "a group without a name");
   const std::uint32_t group = header_->num_groups.load(std::memory_order_relaxed);
@@ -161,7 +161,7 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   if (magic == 0) return std::nullopt;
   if (magic != kRingMagic) refuse("not of this version, or damaged");
 
-  // Each is read once: what is checked is what is used.
+  // Each field is read once, so the values that are checked are the values that are used.
   const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);
   const std::int64_t offset = header.offset_ns, step = header.step.load(kBefore);
   const std::uint32_t num_groups = header.num_groups.load(kBefore);

@@ -64,13 +64,13 @@ std::optional<LauncherMemory> LauncherMemory::of_environment(const GetEnvironmen
   if (error != std::errc() || end != text.data() + text.size() || fd < 0) refuse("is not the number of a descriptor");
   if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_SEQPACKET)
     refuse("is not a socket to a launcher");
-  // Our own duplicate: whoever asks next finds the descriptor as we did.
+  // A duplicate, so a later call finds the descriptor as this call did.
   FileDescriptor mine(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (mine.get() < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) throw IoError(kVariable, "fcntl", errno);
   return LauncherMemory(UnixSocket(std::move(mine)), timeout);
 }
 
-// Numbers begin somewhere: the answer to somebody else who gave up waiting on the same socket is not taken for ours.
+// Numbers begin at a random one, so a late answer to an earlier user of the same socket is not taken for ours.
 LauncherMemory::LauncherMemory(UnixSocket socket, milliseconds timeout)
     : socket_(std::move(socket)), timeout_(timeout), next_number_((random_number() << 32) + 1) {}
 
@@ -115,7 +115,7 @@ void LauncherMemory::put(std::string_view name, int fd) {
 std::optional<FileDescriptor> LauncherMemory::get(std::string_view name) {
   FileDescriptor found;
   if (ask(MemoryRequest::Kind::kGet, name, "", -1, &found).kind == MemoryAnswer::Kind::kNone) return std::nullopt;
-  // The system drops a descriptor on its way when this process may not open another.
+  // The system drops a sent descriptor if this process may not open another.
   if (found.get() < 0) throw IoError(fmt::format("the launcher's '{}'", name), "get", EMFILE);
   return found;
 }

@@ -1,4 +1,4 @@
-// LauncherMemory: memory that outlives the rank that wrote it, because the launcher holds its descriptor, too.
+// LauncherMemory: memory that outlives the rank that wrote it, because the launcher also holds its descriptor.
 //
 //   if (std::optional<LauncherMemory> memory = LauncherMemory::of_environment(std::getenv)) {
 //     FileDescriptor file = make_memory_file("copy", bytes);       // zero/base/memory_file.h
@@ -6,13 +6,12 @@
 //     memory->rename("copy/rank-00003/new/", "copy/rank-00003/");
 //   }
 //
-// The memory stays when the rank is killed and all ranks are started again. It is gone with the launcher: there is
-// nothing to clean up. All ranks that one launcher started see the same names; names below "flight/", and those with
-// "/tmp/" in them, are dropped before the ranks are started again. A name has at most 200 bytes of [A-Za-z0-9._/-]; a
-// prefix may be empty.
+// The memory survives the death of the rank and a restart of all ranks. It is freed with the launcher, so nobody needs
+// to clean up. All ranks of one launcher see the same names. Before a restart of the ranks, names that begin with
+// "flight/" or contain "/tmp/" are dropped. A name has at most 200 bytes of [A-Za-z0-9._/-]; a prefix may be empty.
 //
-// Every function is Local and waits for the launcher's answer. Throws CommError when the launcher is gone or does not
-// answer in time, IoError when it refuses (the reason is its own). One thread at a time, one process: not after a fork.
+// Functions are Local and wait for the launcher's answer. They throw CommError if the launcher has ended or does not
+// answer in time, IoError if it refuses, with its reason. One thread at a time, in one process: not after a fork.
 #pragma once
 
 #include <chrono>
@@ -31,24 +30,27 @@ class LauncherMemory {
  public:
   static constexpr std::chrono::milliseconds kPatience{10000};
 
-  // ZERO_LAUNCHER_MEMORY is the number of an inherited socket. Nothing when it is not set; ConfigError when it is something
-  // else. From then on what this process executes does not inherit the socket. May be called again.
+  // Connects to the launcher. ZERO_LAUNCHER_MEMORY is the number of an inherited socket: nothing if it is not set,
+  // ConfigError if it is no such socket. From then on, programs that this process executes do not inherit the socket.
+  // May be called again.
   static std::optional<LauncherMemory> of_environment(const GetEnvironment& environment,
                                                       std::chrono::milliseconds timeout = kPatience);
   LauncherMemory(UnixSocket socket, std::chrono::milliseconds timeout);
 
-  // The launcher keeps a duplicate of `fd`, a memory file, and lets go of what had that name.
+  // Gives the launcher a duplicate of `fd`, a memory file. The launcher drops the earlier memory of that name.
   void put(std::string_view name, int fd);
-  // A duplicate of what is kept; nothing when nothing has that name.
+  // Returns a duplicate of the descriptor with that name; nothing if there is none.
   std::optional<FileDescriptor> get(std::string_view name);
-  // Ascending. More than fit into one answer (at least 80) are asked for in turn: not of one moment then.
+  // Returns the names that begin with `prefix`, ascending. More names than fit into one answer (at least 80) need
+  // several requests, and are then not of one moment.
   std::vector<std::string> list(std::string_view prefix);
-  // Every name that begins with `from` begins with `to` instead; what began with `to` before is let go of. Others see
-  // all of it or nothing. IoError, and nothing changed, when no name begins with `from`.
+  // Replaces the prefix `from` by `to` in every name that has it, and drops names that had the prefix `to` before.
+  // Other ranks see all of this or nothing. Throws IoError, and changes nothing, if no name begins with `from`.
   void rename(std::string_view from, std::string_view to);
-  // Lets go of every name that begins so; there need not be one.
+  // Drops every name that begins with `prefix`; there may be none.
   void remove(std::string_view prefix);
-  // A random name that the launcher has as long as it lives: ranks that are told the same one see the same memory.
+  // Returns the random name of the launcher, which it keeps as long as it lives. Ranks that get the same name see the
+  // same memory.
   std::string launcher();
 
  private:

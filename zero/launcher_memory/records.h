@@ -1,7 +1,7 @@
 // MemoryRequest, MemoryAnswer: the records between a rank (launcher_memory.h) and its launcher
-// (zero/launch/memory_server.h): one asks, one answers.
+// (zero/launch/memory_server.h), one answer for each request.
 //
-// A put brings a descriptor along, the answer to a get does. Invariant: both sides are of one machine, so the records
+// A put carries a descriptor, and so does the answer to a get. Invariant: both sides run on one machine, so the records
 // are plain memory; the version guards against a program that was built with another zero.cpp.
 #pragma once
 
@@ -13,11 +13,12 @@ namespace zero {
 
 inline constexpr std::size_t kLongestMemoryName = 200;
 
-// What the launcher drops before it starts ranks again: names that begin so, and those of what was not finished.
+// Names that the launcher drops before it restarts ranks: those that begin with kFlightNames, and those of unfinished
+// work, which contain kUnfinishedNames.
 inline constexpr std::string_view kFlightNames = "flight/";
 inline constexpr std::string_view kUnfinishedNames = "/tmp/";
 
-// [A-Za-z0-9._/-], at most kLongestMemoryName of them. A prefix may be empty, a name may not.
+// Returns true for at most kLongestMemoryName of [A-Za-z0-9._/-]. A prefix may be empty, a name may not.
 constexpr bool is_memory_prefix(std::string_view text) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-";
   return text.size() <= kLongestMemoryName && text.find_first_not_of(kAllowed) == std::string_view::npos;
@@ -29,17 +30,17 @@ struct MemoryRequest {
 
   std::uint32_t version = kVersion;
   Kind kind = Kind::kGet;
-  std::uint64_t number = 0;                 // comes back with the answer
-  char name[kLongestMemoryName + 1] = {};   // or a prefix; ends with a zero byte
-  char other[kLongestMemoryName + 1] = {};  // kRename: the new prefix; kList: the last name that is known already
+  std::uint64_t number = 0;                 // repeated in the answer
+  char name[kLongestMemoryName + 1] = {};   // a name or a prefix, with a zero byte at its end
+  char other[kLongestMemoryName + 1] = {};  // kRename: the new prefix; kList: the last name that is already known
 };
 
 struct MemoryAnswer {
   enum class Kind : std::uint32_t {
     kDone,
-    kNone,     // kGet: nothing of that name
-    kMore,     // kList: there are names after these
-    kRefused,  // `text` says why
+    kNone,     // kGet: no memory of that name
+    kMore,     // kList: there are more names after these
+    kRefused,  // `text` is the reason
   };
 
   std::uint64_t number = 0;

@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// The environment with strict numbers. A variable that is empty counts as not set.
+// The environment, with strict numbers. An empty variable counts as not set.
 class Variables {
  public:
   explicit Variables(const GetEnvironment& environment) : environment_(environment) {}
@@ -50,7 +50,7 @@ class Variables {
   const GetEnvironment& environment_;
 };
 
-// Names of the variables in which a launcher tells rank, world, local rank and local world.
+// Names of the variables in which a launcher gives rank, world, local rank and local world.
 struct Names {
   const char* rank;
   const char* world;
@@ -66,7 +66,7 @@ constexpr Names kPmi{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS
 constexpr Names kMvapich{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
                          "MV2_COMM_WORLD_LOCAL_SIZE"};
 
-// All ranks are on this machine where the launcher does not say otherwise.
+// Assumes that all ranks are on this machine, unless the launcher says otherwise.
 void read_ranks(const Variables& variables, const Names& names, RankEnvironment& ranks) {
   ranks.world = variables.required(names.world, 1, INT_MAX, names.rank);
   ranks.rank = variables.required(names.rank, 0, ranks.world - 1, names.world);
@@ -75,15 +75,15 @@ void read_ranks(const Variables& variables, const Names& names, RankEnvironment&
                          .value_or(ranks.local_world == ranks.world ? ranks.rank : 0);
 }
 
-// torchrun's processes of a machine share address and port, and no other run there has that port just now; its own
-// name tells nothing ("none", unless --rdzv-id or --standalone gives one). The restart count keeps a rank that outlived
-// its round from meeting the next one.
+// torchrun's processes on a machine share address and port, and no other run there has that port at the same time. Its
+// own run name distinguishes nothing ("none", unless --rdzv-id or --standalone gives one). The restart count keeps a
+// rank that outlived its round from meeting the next one.
 std::string torchrun_id(const Variables& variables, const RankEnvironment& ranks) {
   return fmt::format("{}-{}-{}-{}", variables.text("TORCHELASTIC_RUN_ID").value_or("torchrun"), ranks.master_addr,
                      ranks.master_port, variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
 }
 
-// Ranks that one daemon started on this machine have it as their parent.
+// Ranks that one daemon started on this machine have the daemon as their parent.
 std::string parent_id(std::string_view launcher) {
   return fmt::format("{}-parent-{}", launcher, getppid());
 }
@@ -116,7 +116,7 @@ void read_slurm(const Variables& variables, RankEnvironment& ranks) {
                      : parent_id("slurm");
 }
 
-// In a batch script outside srun these variables describe the script, which is one process.
+// In a batch script outside srun, these variables describe the script, which is one process.
 bool in_slurm_step(const Variables& variables) {
   if (!variables.has("SLURM_PROCID")) return false;
   return variables.has("SLURM_STEP_ID") || variables.text("ENVIRONMENT") != "BATCH";
@@ -129,7 +129,7 @@ int ranks_per_node(const Variables& variables) {
   return *variables.number("PET_NPROC_PER_NODE", 1, INT_MAX);
 }
 
-// PET_NNODES may be a range, MIN:MAX, for elastic runs; a run of ours has one size.
+// PET_NNODES may be a range, MIN:MAX, for elastic runs; a run of zero.cpp has one size.
 int num_nodes(const Variables& variables) {
   const auto text = variables.text("PET_NNODES");
   if (!text) return 1;
@@ -189,7 +189,7 @@ void read_flags(const RankFlags& flags, RankEnvironment& ranks) {
 RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& environment) {
   const Variables variables(environment);
   RankEnvironment ranks;
-  // Whoever set these two meant them, whatever the launcher.
+  // MASTER_ADDR and MASTER_PORT count whatever the launcher, because somebody has set them on purpose.
   ranks.master_addr =
       variables.text("MASTER_ADDR").value_or(variables.text("PET_MASTER_ADDR").value_or(ranks.master_addr));
   const char* port = variables.has("MASTER_PORT") ? "MASTER_PORT" : "PET_MASTER_PORT";

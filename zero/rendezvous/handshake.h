@@ -3,10 +3,10 @@
 //   client -> server   kHello {name of the run, nonce}        server -> client   kHello {name of the run, nonce}
 //   client -> server   kProof {HMAC of both nonces}           server -> client   kProof {HMAC of both nonces}
 //
-// The proof is HMAC-SHA256 under the run's secret (rendezvous_secret()), over the prover's side and both nonces. Either
-// side has drawn one of the nonces for this connection alone, so an overheard proof is worth nothing later, and a
-// side's own proof sent back is no answer. The client proves first: a client that cannot gets kRefusal and no proof.
-// Later messages are not encrypted: the handshake keeps strangers out, not eavesdroppers. Errors are StoreErrors.
+// The proof is an HMAC-SHA256, keyed with the run's secret (rendezvous_secret()), over the prover's side and both
+// nonces. Each side draws one of the nonces for this connection only. So nobody can reuse an overheard proof, or return
+// a side's own proof as an answer. The client proves first: a client that cannot gets kRefusal and no proof. Later
+// messages are not encrypted: the handshake keeps strangers out, not eavesdroppers. Errors are StoreErrors.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace zero::meeting {
 
 inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
-inline constexpr std::size_t kMostNameBytes = 256;  // of a run's name as it is sent; the rest counts in the secret
+inline constexpr std::size_t kMostNameBytes = 256;  // sent bytes of a run's name; the secret uses the whole name
 
 enum class Side : char { kClient = 'c', kServer = 's' };
 
@@ -27,24 +27,24 @@ struct Nonces {
 };
 
 std::vector<char> draw_nonce();
-// The secret of a run: the job's token, if there is one, and the run's whole name.
+// Returns the secret of a run: the job's token, if there is one, and the run's whole name.
 std::string rendezvous_secret(std::string_view token, std::string_view run_id);
 std::vector<char> prove(const std::string& secret, Side side, const Nonces& nonces);
-// In a time that does not tell where they differ.
+// Compares in a time that does not reveal where the proofs differ.
 bool same_proof(const std::vector<char>& one, const std::vector<char>& other);
 
 struct Greeting {
   enum class End {
     kIn,
-    kAnother,  // another run, as it said itself
-    kRefused,  // it does not have our secret, or we do not have its
-    kGone,     // hung up before it said anything: it may have been busy
-    kNobody,   // something else than a rendezvous
+    kAnother,  // another run, by its own account
+    kRefused,  // the two sides have different secrets
+    kGone,     // hung up before its first message; it may have been busy
+    kNobody,   // no rendezvous
   } end = End::kNobody;
-  std::string name;  // kAnother: which one
+  std::string name;  // kAnother: the name of that run
 };
 
-// The client's part, on a connection that blocks, until `limit` has passed.
+// Performs the client's part on a blocking connection, until `limit` has passed.
 Greeting greet_server(int socket, const std::string& name, const std::string& secret, std::chrono::milliseconds limit);
 
 }  // namespace zero::meeting

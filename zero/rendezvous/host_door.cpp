@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
-constexpr milliseconds kHelloPatience{1000};  // a process says who it is as it comes, on a busy machine a little later
+constexpr milliseconds kHelloPatience{1000};  // time for the hello of a process, which a busy machine may delay
 constexpr milliseconds kTellPatience{1000};
 
 }  // namespace
@@ -29,7 +29,7 @@ HostDoor::~HostDoor() {
   try {
     knocking(0);
   } catch (const Error&) {
-    return;  // nobody hears it, and the end of the connections says the same
+    return;  // nobody can be told, and the end of the connections says the same
   }
   for (auto& [rank, socket] : waiting_) tell_refusal(socket, rank, reason);
 }
@@ -73,7 +73,7 @@ void HostDoor::forget_the_dead() {
   }
 }
 
-// Of a process that has ended meanwhile, the rank's connection says so to whoever looks.
+// If the process has ended meanwhile, the ends of its connections report that to the peers.
 std::vector<UnixSocket> HostDoor::hand_out(int rank, RankSet peers) {
   UnixSocket& process = waiting_.at(rank);
   const auto tell = [&](const HostAnswer& answer, int file) {

@@ -1,5 +1,5 @@
-// HostDoor: rank 0's side of a run on one machine that takes back ranks which were lost: it stays open after the
-// rendezvous, for the new process of such a rank (its replacement).
+// HostDoor: rank 0's side of a run on one machine that takes back lost ranks. It stays open after the rendezvous for
+// the new process of such a rank (its replacement).
 //
 //   if (const std::optional<int> rank = door.knocking(lost)) {
 //     std::vector<UnixSocket> ends = door.hand_out(*rank, only(1));    // ends[1] is for rank 1
@@ -7,7 +7,7 @@
 //     UnixSocket own = door.let_in(*rank);                              // the process begins
 //   }
 //
-// The process has the board and a connection to each peer before it begins. Whoever is of another version, world or
+// The process gets the board and a connection to each peer before it begins. A process of another version, world or
 // generation is refused, and so is a second process of a rank at its first start. A process that ends while it waits is
 // forgotten. Local. Throws IoError.
 #pragma once
@@ -26,19 +26,20 @@ struct HostHello;
 
 class HostDoor {
  public:
-  // `most`: replacements that may come, of all ranks together.
+  // `most`: replacements that the run allows, over all ranks.
   HostDoor(UnixSocket listener, FileDescriptor board, int world, int generation, int most);
   HostDoor(HostDoor&&) = default;
   HostDoor& operator=(HostDoor&&) = default;
-  // The run has ended: whoever waits, or comes just now, is told so.
+  // Tells all waiting and arriving processes that the run has ended.
   ~HostDoor();
 
   int most() const { return most_; }
-  // One of `wanted` whose new process waits. Waits for nobody.
+  // Returns a rank of `wanted` whose new process waits. Never waits.
   std::optional<int> knocking(RankSet wanted);
-  // Gives the waiting process of `rank` the board, and one end of a connection for each of `peers`; the other ends by rank.
+  // Gives the waiting process of `rank` the board, and one end of a connection for each of `peers`. Returns the other
+  // ends, by rank.
   std::vector<UnixSocket> hand_out(int rank, RankSet peers);
-  // Its connection to rank 0; the process begins.
+  // Lets the process begin, and returns its connection to rank 0.
   UnixSocket let_in(int rank);
 
  private:

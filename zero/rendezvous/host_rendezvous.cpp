@@ -39,7 +39,7 @@ class Deadline {
   Clock::time_point end_;
 };
 
-// A rank that keeps these signals for the end of its step would wait here for ranks that they have already ended.
+// A rank that defers these signals to the end of its step would wait here for ranks that the signals have ended.
 bool told_to_end() {
   sigset_t pending;
   sigemptyset(&pending);
@@ -103,7 +103,7 @@ class Host {
 
   void welcome(UnixSocket socket) {
     HostHello hello;
-    // Another user has no business here; a connection that says nothing has none either.
+    // Connections of another user, or without a hello, are ignored.
     if (socket.peer_user() != geteuid()) return;
     if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
     if (hello.version == kHostVersion && hello.generation < generation_) {
@@ -200,8 +200,8 @@ HostRendezvous join(const std::string& name, int rank, int world, int generation
                         .process = getpid(),
                         .generation = generation};
   socket.send(&hello, sizeof hello, -1, timeout);
-  // Rank 0 has the last word about who is late: it began to wait no later than a slice after us, or not at all. In a run
-  // that has begun it looks for us between two pushes, and lives meanwhile.
+  // Rank 0 decides who is late: it began to wait at most a slice after this rank, or not at all. In a run that has
+  // begun, rank 0 looks for new processes between two pushes, and lives meanwhile.
   const Deadline patience(timeout + milliseconds(1000));
   while (true) {
     HostAnswer answer;

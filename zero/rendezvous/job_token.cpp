@@ -25,7 +25,7 @@ std::string value_of(const GetEnvironment& environment, const char* name) {
   return value != nullptr ? value : "";
 }
 
-// The value never goes into a message.
+// Checks a token. Its value is never part of a message.
 std::string require_strong(const char* variable, std::string_view text) {
   const auto is_space = [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; };
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);

@@ -17,12 +17,12 @@ using RankSet = std::uint64_t;
 constexpr RankSet only(int rank) {
   return RankSet{1} << rank;
 }
-// Ranks 0 to world - 1.
+// Returns ranks 0 to world - 1.
 constexpr RankSet first_ranks(int world) {
   return world == 64 ? ~RankSet{0} : only(world) - 1;
 }
 RankSet set_of(const std::vector<int>& ranks);
-std::vector<int> members_of(RankSet ranks);  // in rising order
-std::string format_ranks(RankSet ranks);     // "rank 3", "ranks 1, 3"
+std::vector<int> members_of(RankSet ranks);  // ascending
+std::string format_ranks(RankSet ranks);     // returns "rank 3" or "ranks 1, 3"
 
 }  // namespace zero

@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-// Reads digits off the front of `text`; -1 when there are none.
+// Takes the digits from the front of `text`; returns -1 if there are none.
 int take_number(std::string_view& text) {
   int number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -51,7 +51,7 @@ std::string slurm_first_host(std::string_view list, std::string_view key) {
       throw ConfigError(key, list, "is not a list like n[001-004,7]", "pass --master-addr");
     }
     host += list.substr(end + 1, number_end - end - 1);
-    // What follows the bracket, as in rack[1-2]-node, up to the next host.
+    // The text after the bracket, as in rack[1-2]-node, up to the next host.
     const std::size_t tail_end = list.find_first_of(",[", close);
     host += list.substr(close + 1, tail_end == std::string_view::npos ? tail_end : tail_end - close - 1);
     if (tail_end != std::string_view::npos && list[tail_end] == '[') {

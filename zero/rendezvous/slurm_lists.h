@@ -1,9 +1,9 @@
-// slurm_tasks_on_node(), slurm_first_host(): the two lists that Slurm packs into environment variables.
+// slurm_tasks_on_node(), slurm_first_host(): read the two lists that Slurm packs into environment variables.
 //
 //   slurm_tasks_on_node("2(x3),1", 3) == 1                    // SLURM_STEP_TASKS_PER_NODE: 2, 2, 2, 1
 //   slurm_first_host("gpu[007-009,12],login") == "gpu007"     // SLURM_STEP_NODELIST
 //
-// Local. Both throw ConfigError under `key` for anything else.
+// Local. Both throw ConfigError under `key` for any other text.
 #pragma once
 
 #include <string>

@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 struct Prefix {
   std::uint32_t operation, key_bytes, value_bytes;
 };
-constexpr std::size_t kPiece = std::size_t{64} << 10;  // memory grows with what has come, not with what was announced
+// Memory grows with the received bytes, not with the announced ones.
+constexpr std::size_t kPiece = std::size_t{64} << 10;
 
 bool write_all(int socket, std::span<const char> bytes) {
   while (!bytes.empty()) {

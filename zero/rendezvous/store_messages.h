@@ -1,4 +1,4 @@
-// Message: what RendezvousStore and its clients say, read and written whole on a TCP socket. Knows nothing of Gloo.
+// Message: a message between RendezvousStore and its clients, on a TCP socket. Does not depend on Gloo.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace zero::meeting {
 
-// A client's kGet may name a replacement in its value: it is answered with kRefusal where that one is not there any more.
-// A client that has said its rank (kHere) and hangs up before kMet ends the meeting: whoever waits is answered with kLost.
-// The keys of kHere and kLost are a rank, the value of kLost is the reason.
+// A kGet of a client may name a replacement in its value: it is answered with kRefusal if that replacement is gone. A
+// client that has sent its rank (kHere) and hangs up before kMet ends the meeting: waiting clients are answered with
+// kLost. The keys of kHere and kLost are a rank, the value of kLost is the reason.
 enum class Operation : std::uint32_t { kHello = 0x7a630012, kProof, kRefusal, kSet, kGet, kCome, kHere, kMet, kLost };
 
 struct Message {
@@ -23,7 +23,7 @@ struct Message {
 };
 
 struct StoreError : std::runtime_error {
-  // As in LinkFailure.
+  // `rank` and `configuration`: as in LinkFailure.
   StoreError(const std::string& what, int rank = -1, bool configuration = false)
       : std::runtime_error(what), rank(rank), configuration(configuration) {}
   int rank;
@@ -32,36 +32,37 @@ struct StoreError : std::runtime_error {
 
 enum class Read { kDone, kLate, kClosed };
 
-// A message of more counts as a connection of somebody else: it is not read, and no memory is taken for it.
+// Largest sizes of a message. A larger message is taken for a stranger's: it is not read, and no memory is allocated
+// for it.
 struct Caps {
   std::uint32_t key_bytes, value_bytes;
 };
 inline constexpr Caps kBeforeProof{256, 64};
 inline constexpr Caps kAfterProof{1 << 20, 1 << 20};
 
-// The message that `bytes` begin with.
+// The result of parse_message().
 struct Parsed {
   enum class End {
     kWhole,
     kPart,      // more bytes are needed
-    kTooLarge,  // it announces more than `caps`
+    kTooLarge,  // it announces more bytes than `caps`
   } end = End::kPart;
-  std::size_t bytes = 0;  // kWhole: of the message; kPart: fewest that are needed
+  std::size_t bytes = 0;  // kWhole: size of the message; kPart: least number of bytes that are needed
 };
-// `message` is written when it is whole.
+// Parses the message at the start of `bytes`. `message` is written only when it is whole.
 Parsed parse_message(std::span<const char> bytes, Caps caps, Message& message);
 
-// The bytes of a message as they are sent.
+// Returns the bytes of a message as they are sent.
 std::vector<char> to_bytes(const Message& message);
-// False when the connection is gone.
+// Returns false if the connection is closed.
 bool write_message(int socket, const Message& message);
 // Waits for a whole message until `limit` has passed.
 Read read_message(int socket, Message& message, std::chrono::milliseconds limit, Caps caps = kAfterProof);
 
-// Messages from a connection that is not waited for: what has come of one is kept until the rest is there.
+// Reads messages from a connection without waiting: keeps the received part of a message until the rest arrives.
 class MessageReader {
  public:
-  // kLate: no whole message yet. Takes no byte beyond the message.
+  // Returns kLate if there is no whole message yet. Reads no byte beyond the message.
   Read read(int socket, Message& message, Caps caps);
 
  private:

@@ -1,10 +1,10 @@
 // StoreSession: the server's part of the handshake (handshake.h) with one connection, without sockets.
 //
 //   StoreSession session;
-//   StoreSession::Answer answer = session.take(message, "run", secret);    send answer.bytes; end it unless goes_on
+//   StoreSession::Answer answer = session.take(message, "run", secret);    // send answer.bytes; hang up unless goes_on
 //
-// Invariant: proved() only after a proof over the nonce that this session drew. Throws StoreError when the kernel has
-// no random bytes, or libcrypto no HMAC. Local.
+// Invariant: proved() only after a proof over the nonce that this session drew. Local. Throws StoreError if the kernel
+// has no random bytes, or libcrypto no HMAC.
 #pragma once
 
 #include <string>
@@ -19,15 +19,15 @@ class StoreSession {
  public:
   struct Answer {
     bool goes_on = false;
-    std::vector<char> bytes;  // may be none
-    std::string refusal;      // worth a line; empty: it may be somebody who came by mistake
+    std::vector<char> bytes;  // may be empty
+    std::string refusal;      // a line for the log; empty: the client may have connected by mistake
   };
 
-  // `name` of the run, as it is sent. Not after proved().
+  // Takes the next message, before proved(). `name`: the run's name, as it is sent.
   Answer take(const Message& message, const std::string& name, const std::string& secret);
 
   bool proved() const { return state_ == State::kProved; }
-  // Of the next message.
+  // Returns the largest sizes of the next message.
   Caps caps() const { return proved() ? kAfterProof : kBeforeProof; }
 
  private:

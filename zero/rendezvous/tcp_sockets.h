@@ -1,4 +1,4 @@
-// listen_at(), accept_one(), connect_once(): TCP between machines, for those who meet at a port that was agreed.
+// listen_at(), accept_one(), connect_once(): TCP between machines, for ranks that meet at an agreed port.
 //
 //   const int listener = listen_at(29500, /*one_host=*/false);          // -1: errno says why
 //   std::string address;
@@ -13,14 +13,14 @@
 
 namespace zero::meeting {
 
-// Port 0: any free one. Of one host on 127.0.0.1 alone; else on all addresses, IPv6 and IPv4 where there is IPv6. Accepts
-// without waiting.
+// Listens at `port` (0: any free port): with `one_host` only on 127.0.0.1, else on all addresses, IPv4 and, if the
+// system has it, IPv6. The listener does not block.
 int listen_at(int port, bool one_host);
 
-// A connection that does not wait, and the address it comes from, as digits.
+// Accepts a connection that does not block. `address`: the peer's address, as digits.
 int accept_one(int listener, std::string& address);
 
-// One try on each address that the name has, each for up to `limit`. Reads and writes of the connection wait.
+// Tries each address of the name once, each for at most `limit`. Reads and writes of the connection block.
 int connect_once(const std::string& name, int port, std::chrono::milliseconds limit, std::string& why);
 
 }  // namespace zero::meeting

@@ -70,7 +70,7 @@ void TcpStore::set(std::string_view key, std::string_view value) {
   send(Request(StoreCommand::kSet).key(key).text(value).bytes());
 }
 
-// The server answers get at once, with nothing for a key that nobody has set: hence wait before it.
+// The server answers get at once, with nothing for a key that nobody has set. So wait is sent first.
 std::string TcpStore::get(std::string_view key) {
   check(key);
   const auto deadline = Clock::now() + timeout_;

@@ -4,11 +4,12 @@
 //   store.set("zero/a run/rank 0", "10.0.0.1 41234");
 //   store.get("zero/a run/rank 0");                     // waits until some rank has set it
 //
-// The wire format is that of torch/csrc/distributed/c10d/TCPStore.cpp as of PyTorch 2.11: one byte of operation, then
-// numbers of 8 bytes in the host's order, each string after its length. A key is what a client in Python calls it: both
-// send it with a "/" before. The store is shared with torchrun's agents and with the other programs of the ranks.
+// The wire format is that of torch/csrc/distributed/c10d/TCPStore.cpp in PyTorch 2.11: one byte of operation, then
+// numbers of 8 bytes in the host's order, each string after its length. Keys are the same as those of a client in
+// Python; both clients send them with a "/" in front. The store is shared with torchrun's agents and with other
+// programs of the ranks.
 //
-// Local. Throws CommError when a call outlasts the timeout or the store answers nonsense; no call may follow one that
+// Local. Throws CommError if a call exceeds the timeout or the store's answer is invalid; no call may follow one that
 // threw.
 #pragma once
 
@@ -23,15 +24,16 @@ namespace zero {
 
 class TcpStore {
  public:
-  // `timeout` is also that of each later call.
+  // `timeout` also limits each later call.
   TcpStore(const std::string& host, int port, std::chrono::milliseconds timeout);
 
-  // A key holds at most 4 KiB, a value 1 MiB. There is no answer to wait for: the next get() shows whether it arrived.
+  // Sets a key of at most 4 KiB to a value of at most 1 MiB. The store sends no answer: only the next get() shows
+  // whether the value arrived.
   void set(std::string_view key, std::string_view value);
-  // The latest value; waits for the first.
+  // Returns the latest value; waits for the first.
   std::string get(std::string_view key);
 
-  // This process's own address on the way to the store, as digits.
+  // Returns this process's own address on the way to the store, as digits.
   std::string local_address() const;
 
  private:

@@ -37,7 +37,7 @@ UnixSocket open_socket() {
   return socket;
 }
 
-// True when something happened before `limit`.
+// Returns true if an event occurred before `limit`.
 bool wait_for(int fd, short events, std::chrono::milliseconds limit) {
   pollfd poll{.fd = fd, .events = events, .revents = 0};
   const int result = ::poll(&poll, 1, static_cast<int>(limit.count()));
@@ -103,7 +103,7 @@ UnixSocket::Result UnixSocket::send(const void* record, std::size_t bytes, int f
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (sendmsg(get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (gone(errno)) return Result::kGone;
-    // ETOOMANYREFS: this user has as many descriptors under way as the system allows; receivers will take them.
+    // ETOOMANYREFS: this user has as many descriptors in flight as the system allows, until receivers take some.
     const bool crowded = errno == ETOOMANYREFS;
     if (errno != EAGAIN && errno != EINTR && !crowded) throw IoError("unix socket", "sendmsg", errno);
     const auto left =
@@ -129,7 +129,7 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
   message.msg_control = control;
   message.msg_controllen = CMSG_LEN(sizeof(int));  // the padding of CMSG_SPACE would hold a second descriptor
   ssize_t got = recvmsg(get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  // Said once, ahead of what the peer sent before it went.
+  // Reported once, before records that the peer sent before it ended.
   if (got < 0 && errno == ECONNRESET) got = recvmsg(get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Result::kWouldBlock;
   if (got < 0 && gone(errno)) return Result::kGone;
@@ -141,7 +141,7 @@ UnixSocket::Result UnixSocket::receive(void* record, std::size_t bytes, FileDesc
     FileDescriptor owned(received);
     if (fd != nullptr) *fd = std::move(owned);
   }
-  if (got == 0) return Result::kGone;  // or a record without bytes, which nobody of ours sends
+  if (got == 0) return Result::kGone;  // or a record without bytes, which zero.cpp never sends
   if (got != static_cast<ssize_t>(bytes) || (message.msg_flags & MSG_TRUNC) != 0) {
     throw IoError("unix socket", fmt::format("receive {} bytes", bytes), 0,
                   fmt::format("a record of {} bytes came", got));

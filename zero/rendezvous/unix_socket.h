@@ -1,11 +1,11 @@
-// UnixSocket: records of bytes, each with at most one file descriptor, between processes of one host.
+// UnixSocket: sends records of bytes, each with at most one file descriptor, between processes of one machine.
 //
 //   UnixSocket listener = UnixSocket::listen("run-5f3a");             // an abstract name: it vanishes with the process
 //   std::optional<UnixSocket> peer = UnixSocket::connect("run-5f3a");  // nothing: nobody listens
 //   peer->send(&record, sizeof record, window_fd);
 //
-// SOCK_SEQPACKET: a record arrives whole or not at all, in order. Everything is Local and throws IoError; nothing
-// raises SIGPIPE. A peer that is gone is not an error but an answer.
+// SOCK_SEQPACKET: a record arrives whole or not at all, in order. All functions are Local and throw IoError; none
+// raises SIGPIPE. A closed peer is a result (kGone), not an error.
 #pragma once
 
 #include <chrono>
@@ -27,18 +27,19 @@ class UnixSocket {
   UnixSocket() = default;
   explicit UnixSocket(FileDescriptor fd) : fd_(std::move(fd)) {}
 
-  // Nothing when somebody else holds the name.
+  // Returns nothing if another process has the name.
   static std::optional<UnixSocket> listen(std::string_view name);
-  // Nothing when nobody listens there.
+  // Returns nothing if nobody listens there.
   static std::optional<UnixSocket> connect(std::string_view name);
   static std::pair<UnixSocket, UnixSocket> pair();
 
-  // Waits for a connection; nothing after `limit`.
+  // Waits for a connection; returns nothing after `limit`.
   std::optional<UnixSocket> accept(std::chrono::milliseconds limit);
 
-  // `fd` -1 sends none. Blocks for at most `limit` (kWouldBlock then).
+  // Sends a record; `fd` -1: without a descriptor. Blocks for at most `limit`, and then returns kWouldBlock.
   Result send(const void* record, std::size_t bytes, int fd, std::chrono::milliseconds limit);
-  // A record of exactly `bytes`; a descriptor that came with it goes into *fd (may be null: then none is expected).
+  // Receives a record of exactly `bytes`. Its descriptor, if any, is stored in *fd; `fd` may be null if none is
+  // expected.
   Result receive(void* record, std::size_t bytes, FileDescriptor* fd, std::chrono::milliseconds limit);
 
   int get() const { return fd_.get(); }

@@ -26,14 +26,14 @@ struct LinkPlugin {
   std::string path;
 };
 
-// How it went on one rank. What a rank cannot do, all must know: each says so, and all throw the same.
+// The result on one rank. Each rank sends its own, so all ranks know of a failure and throw the same error.
 struct Outcome {
   enum class Kind : char { kGood = 'g', kRefused = 'r', kFailed = 'f' };
   Kind kind = Kind::kGood;
   std::string reason, remedy;
 };
 
-// The plug-in stays for the life of the process.
+// The plug-in stays loaded for the life of the process.
 LinkPlugin find_link_plugin(Outcome& outcome) {
   using Kind = Outcome::Kind;
   LinkPlugin plugin{.path = plugin_file("libzero_transport_nccl.so")};
@@ -58,7 +58,8 @@ Outcome outcome_of(const DeviceLinkFailure& failure) {
           failure.remedy[0] != '\0' ? failure.remedy : kWayOut};
 }
 
-// Also opens the library, so that each rank tries that. The id is made where `id` is not null: whoever makes one listens.
+// Opens the library, so each rank tries that. Makes an id unless `id` is null: only one rank may, because its maker
+// listens.
 void make_link_id(const LinkPlugin& plugin, DeviceLinkId* id, Outcome& outcome) {
   DeviceLinkFailure failure;
   if (outcome.kind == Outcome::Kind::kGood && !plugin.make_id(kDeviceLinkVersion, id, &failure))
@@ -70,7 +71,7 @@ int name_in_world(Communicator& control, std::size_t rank) {
   return control.groups() == nullptr ? number : control.groups()->world_rank(number);
 }
 
-// Collective: throws on all ranks what the first one in trouble says.
+// Collective: all ranks throw the error of the first rank that failed.
 void agree_on(Communicator& control, const Outcome& own) {
   constexpr char kEnd = '\n';
   std::string reason = own.reason;
@@ -90,7 +91,7 @@ void agree_on(Communicator& control, const Outcome& own) {
   }
 }
 
-// NCCL says so itself, but to these two ranks alone, while the others wait for them.
+// NCCL itself reports this only to the two ranks, while the others wait for them.
 void refuse_shared_gpus(Communicator& control, std::string_view identity) {
   const std::vector<std::string> gpus = all_gather_text(control, identity);
   for (std::size_t second = 0; second < gpus.size(); ++second) {
@@ -104,7 +105,8 @@ void refuse_shared_gpus(Communicator& control, std::string_view identity) {
   }
 }
 
-// Until all ranks have connected. Half the timeout: a rank that fails says why before the others call it late.
+// Waits until all ranks have connected, at most half the timeout: a failing rank then reports why before the others
+// call it late.
 std::unique_ptr<DeviceLink> connect_link(const LinkPlugin& plugin, const DeviceLinkRequest& request, double limit,
                                          Outcome& outcome) {
   DeviceLinkFailure failure;
@@ -140,7 +142,7 @@ std::unique_ptr<DeviceLink> open_device_link(Communicator& control, Device& devi
   agree_on(control, outcome);
   broadcast(control, std::as_writable_bytes(std::span(request.id.bytes)), 0, {.control = true});
 
-  static_cast<void>(device.native_queue(Lane::kGather));  // the thread's device is this one from now on
+  static_cast<void>(device.native_queue(Lane::kGather));  // from here on, this device is the thread's device
   const double limit = std::chrono::duration<double>(control.timeout()).count() / 2;
   std::unique_ptr<DeviceLink> link = connect_link(plugin, request, limit, outcome);
   agree_on(control, outcome);

@@ -1,10 +1,10 @@
-// open_device_link(): the way between the GPUs of ranks, NCCL, which is a plug-in, libzero_transport_nccl.so.
+// open_device_link(): the connection between the GPUs of ranks: NCCL, a plug-in, libzero_transport_nccl.so.
 //
 //   auto link = open_device_link(units, device);                  // for a DeviceCommunicator over `units`
 //   const DeviceLinkHere here = device_link_here();               // without a GPU: is it there, and new enough?
 //
-// The plug-in is opened when asked for, and it opens libnccl.so.2 of version 2.18 or later: the one that libtorch has loaded, else the
-// one that the loader finds. Ranks find each other by an id that rank 0 sends over the transport of the host.
+// The plug-in is opened only on request. It opens libnccl.so.2 of version 2.18 or later: the library that libtorch has
+// loaded, else the one that the loader finds. Ranks find each other by an id that rank 0 sends over the host transport.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,17 @@
 
 namespace zero {
 
-// Collective. All ranks throw if one cannot: ConfigError under "comm.transport", with the rank, the reason and what to do (no plug-in,
-// no library, one that is too old, two ranks on one GPU); CommError where the ranks do not connect in half the timeout of `control`.
+// Collective. All ranks throw if one rank fails. ConfigError under "comm.transport", with the rank, the reason and a
+// remedy: no plug-in, no library, an old library, two ranks on one GPU. CommError: the ranks do not connect within half
+// the timeout of `control`.
 std::unique_ptr<DeviceLink> open_device_link(Communicator& control, Device& device);
 
 struct DeviceLinkHere {
   bool available = false;
-  std::string why;     // the plug-in's path, or what is missing
-  std::string remedy;  // where something is
+  std::string why;     // the plug-in's path, or the missing part
+  std::string remedy;  // set if a part is missing
 };
-// Local.
+// Local. Reports whether open_device_link() can work here.
 DeviceLinkHere device_link_here();
 
 }  // namespace zero

@@ -33,11 +33,11 @@ constexpr bool kSanitizer = false;
 
 struct Plugin {
   std::string_view name;
-  std::string_view remedy;  // when it is not there
+  std::string_view remedy;  // remedy if it is missing
   int flags;                // of dlopen
 };
 
-// gloo binds to its own symbols first: libtorch exports a gloo of another version.
+// gloo binds to its own symbols first, because libtorch exports a gloo of another version.
 constexpr std::array kPlugins{
     Plugin{"mpi", "install libopenmpi-dev and openmpi-bin (or libmpich-dev and mpich), then build again",
            RTLD_NOW | RTLD_LOCAL},
@@ -64,7 +64,8 @@ std::string why_not_there(const Plugin& plugin) {
   throw ConfigError("comm.transport", plugin.name, why_not, "or use another transport; `zero doctor` lists them");
 }
 
-// A plug-in stays loaded for the life of the process: libraries like MPI leave threads and exit handlers behind.
+// The result of opening a plug-in. It stays loaded for the life of the process, because libraries like MPI leave
+// threads and exit handlers behind.
 struct Opened {
   OpenLink open = nullptr;
   std::string path;
@@ -84,7 +85,7 @@ Opened open_plugin(const Plugin& plugin) {
   return opened;
 }
 
-// MPI brings its own.
+// Returns torchrun's store for gloo; MPI has a rendezvous of its own.
 std::unique_ptr<TorchrunRendezvous> rendezvous_point(const Plugin& plugin, const RankEnvironment& ranks,
                                                      std::chrono::milliseconds timeout) {
   if (plugin.name != "gloo" || !ranks.agent_run || ranks.world == 1) return nullptr;

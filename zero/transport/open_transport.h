@@ -1,10 +1,11 @@
-// open_transport(): a communicator by its name in `[comm] transport`; transports that are plug-ins are opened here.
+// open_transport(): opens a communicator by its name in `[comm] transport`, and the plug-in that it needs.
 //
 //   auto comm = open_transport("gloo", detect_ranks({}, getenv), 60s);
 //
-// shared_memory is part of zero_core. mpi and gloo are libraries of their own, libzero_transport_NAME.so, looked for
-// beside zero_core and where it was built, and opened only when asked for, so that one build of zero.cpp runs with and
-// without them. nccl is one, too, but moves bytes of GPUs alone (open_device_link.h). in_process is not opened here: its ranks are threads (zero/comm/in_process.h).
+// shared_memory is part of zero_core. mpi and gloo are libraries of their own, libzero_transport_NAME.so. They are
+// looked for beside zero_core and in the folder in which it was built. They are opened only on request, so one build of
+// zero.cpp runs with and without them. nccl is also such a library, but moves only bytes of GPUs (open_device_link.h).
+// in_process is not opened here, because its ranks are threads (zero/comm/in_process.h).
 #pragma once
 
 #include <chrono>
@@ -18,22 +19,22 @@
 
 namespace zero {
 
-// Collective. "auto" is shared_memory where all ranks are on this machine, else mpi under Open MPI and PMI, else gloo.
-// Throws ConfigError for a name that is not in the table (with the names), or a plug-in that is not there (with the
-// package that gives it); CommError when the ranks do not find each other.
+// Collective. "auto" is shared_memory if all ranks are on this machine, else mpi under Open MPI and PMI, else gloo.
+// Throws ConfigError for an unknown name (with the known names) or a missing plug-in (with the package that provides
+// it); CommError if the ranks do not find each other.
 std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEnvironment& ranks,
                                              std::chrono::milliseconds timeout);
 
-// Local, and opens nothing. Throws as open_transport() does for a plug-in that is not there.
+// Local; opens nothing. Throws as open_transport() does for a missing plug-in.
 void require_transport(std::string_view name);
 
 struct TransportStatus {
   std::string name;
   bool available = false;
-  std::string why;  // "embedded", the plug-in's path, or what is missing
+  std::string why;  // "embedded", the plug-in's path, or the missing part
 };
 
-// Local. All transports of the table, tried out: for `zero doctor`.
+// Local. Tries all transports of the table, for `zero doctor`.
 std::vector<TransportStatus> transport_statuses();
 
 }  // namespace zero

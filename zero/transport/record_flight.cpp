@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kCapacity = "TORCH_NCCL_TRACE_BUFFER_SIZE";
 
-// Nothing for text that is not a whole number from 0 to `most`.
+// Returns nothing for text that is not a whole number from 0 to `most`.
 std::optional<std::size_t> number_in(std::string_view text, std::size_t most) {
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -65,7 +65,7 @@ Allocation flight_memory(std::size_t capacity, int rank, const GetEnvironment& e
   Allocation shared = map_memory_file(file.get(), FlightRing::bytes(capacity), true);
   try {
     memory->put(fmt::format("{}rank-{:05}", kFlightNames, rank), file.get());
-  } catch (const Error& error) {  // no reason not to train
+  } catch (const Error& error) {  // training can go on without it
     ZERO_LOG(warn, "this rank's flight record is not held by the launcher: {}", error.what());
   }
   return shared;

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// Rank 0 reached the store over loopback: it lives where the store does, which others know by another address.
+// If rank 0 reached the store over loopback, it runs on the store's machine, which other ranks know by another address.
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }

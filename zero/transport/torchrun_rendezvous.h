@@ -1,16 +1,16 @@
 // TorchrunRendezvous: the address of rank 0 of a torchrun run, kept in torchrun's own store.
 //
-// torchrun listens at MASTER_PORT itself, so rank 0 takes any free port and puts "ADDRESS PORT NAME" under the run's
-// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only a rank that proves to know it.
-//
-// The store outlives a restart of the ranks, and the restart count is no part of the key: agents of several machines count
-// only the failures of their own ranks, so ranks of one round may have different counts. A rank finds a stale entry
-// out: no process listens there, or one that does not know NAME. The rank then looks again.
-//
 //   TorchrunRendezvous point(detect_ranks({}, getenv), 60s);   // connects to the store
 //   LinkRequest request{.rendezvous_point = &point};
 //
-// Local. The constructor throws CommError, the rest nothing: see RendezvousPoint in message_link.h.
+// torchrun itself listens at MASTER_PORT, so rank 0 takes any free port and stores "ADDRESS PORT NAME" under the run's
+// key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only a rank that proves to know it.
+//
+// The store outlives a restart of the ranks. The key does not have the restart count: agents of several machines count
+// only failures of their own ranks, so ranks of one round may have different counts. A rank detects a stale entry,
+// because no process listens there, or one that does not know NAME. It then looks again.
+//
+// Local. Only the constructor throws (CommError); see RendezvousPoint in message_link.h.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ class TorchrunRendezvous final : public RendezvousPoint {
   bool announce(int port, LinkFailure* failure) override;
   bool look_up(Place* place, LinkFailure* failure) override;
 
-  // Which the ranks prove to each other that they know.
+  // Returns the name that the ranks prove to each other that they know.
   const std::string& name() const { return name_; }
 
  private:

@@ -28,7 +28,8 @@ void World::keep_flight_in(const std::filesystem::path& folder) {
 void World::write_flight(const std::exception& error) noexcept {
   if (recorded_ == nullptr) return;
   const auto* const of_peers = dynamic_cast<const CommError*>(&error);
-  const bool of_all = dynamic_cast<const IoError*>(&error) != nullptr;  // often one rank's, thrown by every rank
+  // Often one rank's error, thrown by every rank.
+  const bool of_all = dynamic_cast<const IoError*>(&error) != nullptr;
   const std::string_view text = error.what();
   recorded_->write({.reason = std::string(text.substr(0, text.find("\nException raised from "))),  // libtorch's trace
                     .blamed = of_peers != nullptr ? of_peers->rank() : (of_all ? -1 : rank())});

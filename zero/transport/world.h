@@ -2,8 +2,8 @@
 //
 //   auto world = zero::World::from_environment();   // torchrun, mpirun, srun, zero launch, or one process
 //
-// Each rank records its last collectives. At the first CommError it writes them as JSON, one file a rank, into the
-// folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
+// Each rank records its last collectives. At the first CommError it writes them as JSON, one file for each rank, into
+// the folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
 //
 // Move-only; must outlive every engine attached to it.
 #pragma once
@@ -26,40 +26,42 @@ class RecordedCommunicator;
 struct WorldOptions {
   std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl: auto, and NCCL between GPUs
   std::chrono::milliseconds timeout{60000};
-  RankFlags ranks;  // values that were given explicitly; they win over the environment
+  RankFlags ranks;  // explicit values, which override the environment
 };
 
 class World {
  public:
-  // Takes a communicator of your own. `local_world`: number of its ranks on this machine.
-  // `run`: the name of the run, the same on all its ranks, for the flight records.
+  // Takes a communicator of your own. `local_world`: number of its ranks on this machine. `run`: name of the run for
+  // the flight records, the same on all its ranks.
   explicit World(std::unique_ptr<Communicator> communicator, int local_world = 1, std::string source = "given",
                  const std::string& run = "");
 
-  // Collective: returns when every rank has arrived. Throws ConfigError (an environment that makes no sense, an unknown
-  // transport) or CommError (ranks that did not come).
+  // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport)
+  // or CommError (missing ranks).
   static World from_environment(const WorldOptions& options = {});
-  // Local. One world a thread, all in this process: for tests.
+  // Local. Makes one world for each thread, all in this process: for tests.
   static std::vector<World> in_process(int world, const WorldOptions& options = {});
 
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->world(); }
   int local_size() const { return local_world_; }
-  // Who started the ranks: "torchrun", "Open MPI", "one process", ...
+  // Returns who started the ranks: "torchrun", "Open MPI", "one process", ...
   const std::string& source() const { return source_; }
   Communicator& communicator() { return *communicator_; }
-  // Units that lie on GPUs are exchanged between these, over NCCL (transport "nccl"); all else over communicator().
+  // Returns true if units on GPUs are exchanged directly between the GPUs, over NCCL (transport "nccl"). Everything
+  // else uses communicator().
   bool links_devices() const { return links_devices_; }
 
-  // Local. The folder for this rank's flight record; ZERO_FLIGHT_DIR wins over it. It is made when a record is written.
+  // Local. Sets the folder for this rank's flight record, unless ZERO_FLIGHT_DIR is set. The folder is made when a
+  // record is written.
   void keep_flight_in(const std::filesystem::path& folder);
-  // Local. Writes the flight record for an error of this rank that ends it. Does nothing without a folder, for one rank
-  // alone, or if the record was written already. Never throws.
+  // Local. Writes the flight record for an error of this rank that ends it. Does nothing without a folder, with a
+  // single rank, or if the record was already written. Never throws.
   void write_flight(const std::exception& error) noexcept;
 
  private:
   std::unique_ptr<Communicator> communicator_;
-  RecordedCommunicator* recorded_ = nullptr;  // the same, where it is one
+  RecordedCommunicator* recorded_ = nullptr;  // the same communicator, if it records
   int local_world_ = 1;
   std::string source_;
   bool links_devices_ = false;

@@ -1,4 +1,4 @@
-// kAnyTime: the limit of a wait that something else ends.
+// kAnyTime: the limit of a wait that is ended by something else.
 #pragma once
 
 #include <chrono>

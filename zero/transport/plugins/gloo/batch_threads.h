@@ -1,5 +1,5 @@
-// BatchThreads: while one of these lives, threads that this thread starts do not take a core from others when they wake
-// (SCHED_BATCH). Where the system refuses, or this thread has a policy of its own, they are started as usual.
+// BatchThreads: threads that are started during its lifetime do not preempt others when they wake (SCHED_BATCH). If the
+// system refuses, or the calling thread has a policy of its own, threads start as usual.
 #pragma once
 
 #include <sched.h>

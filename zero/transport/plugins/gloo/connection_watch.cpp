@@ -14,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 constexpr auto kTimeToBeDone = std::chrono::seconds(1);
-constexpr std::uint64_t kNobodysTag = ~std::uint64_t{0};  // the last channel's last collective's: nobody sends with it
+// Tag of the last channel's last collective, which nobody uses.
+constexpr std::uint64_t kNobodysTag = ~std::uint64_t{0};
 
 }  // namespace
 
@@ -33,7 +34,7 @@ bool Connection::is_to(const std::shared_ptr<gloo::Context>& context, int place)
   return context_ == context && place_ == place;
 }
 
-// A wait that was aborted before it begins returns at once, or throws where the connection has failed.
+// A wait that was aborted before it begins returns at once, or throws if the connection has failed.
 bool Connection::has_failed() {
   if (!reason_.empty()) return true;
   try {

@@ -1,9 +1,9 @@
-// ConnectionWatch: ends waits for a rank whose connection has failed, where Gloo would let them wait until their limit.
+// ConnectionWatch: ends waits for a rank whose connection has failed, which Gloo would let wait until their limit.
 //
-// When a connection fails, Gloo tells the transfers that have not begun, but not the one whose bytes are half sent or half
-// received. So each connection gets one more receive, which no rank ever answers: Gloo tells that one. A thread looks at
-// these receives ten times a second, and aborts waits that have lasted a second over a connection that has failed. Within
-// that second a transfer whose last bytes arrived before the failure is done. Local.
+// When a connection fails, Gloo notifies the transfers that have not begun, but not a transfer whose bytes are half
+// sent or half received. So each connection gets one more receive, which no rank ever answers, and which Gloo notifies.
+// A thread checks these receives ten times a second, and aborts waits that have lasted a second over a failed
+// connection. Within that second, a transfer whose last bytes arrived before the failure completes. Local.
 #pragma once
 
 #include <chrono>
@@ -21,15 +21,15 @@
 
 namespace zero_gloo {
 
-// The state of the connection to `place` of `context`.
+// The state of the connection to rank `place` of `context`.
 class Connection {
  public:
   Connection(std::shared_ptr<gloo::Context> context, int place);
 
   bool is_to(const std::shared_ptr<gloo::Context>& context, int place) const;
-  // Waits for nothing. Not const: it asks Gloo. Called by one thread at a time.
+  // Never waits. Not const, because it calls Gloo. Called by one thread at a time.
   bool has_failed();
-  // What Gloo said; empty until has_failed() was true.
+  // Returns Gloo's error text; empty until has_failed() was true.
   const std::string& reason() const { return reason_; }
 
  private:
@@ -43,16 +43,16 @@ class Connection {
 class ConnectionWatch {
  public:
   ConnectionWatch() = default;
-  // All waits have ended.
+  // All waits must have ended.
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
-  // To `rank`, which is reached by `place` of `context`. Called by the link's thread.
+  // Returns the connection to `rank`, which is rank `place` of `context`. Called by the link's thread.
   std::shared_ptr<Connection> connection(int rank, const std::shared_ptr<gloo::Context>& context, int place);
 
-  // While it lives, a thread waits for a transfer over that connection. `abort` makes that wait return, from another
-  // thread; it is called at most once.
+  // A wait of a thread for a transfer over that connection, during this object's lifetime. `abort` makes the wait
+  // return; it is called at most once, by another thread.
   class Waiting {
    public:
     Waiting(ConnectionWatch& watch, std::shared_ptr<Connection> connection, std::function<void()> abort);
@@ -60,7 +60,7 @@ class ConnectionWatch {
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
-    // What Gloo said of the connection; empty: the wait was not aborted here.
+    // Returns Gloo's error text for the connection; empty: the wait was not aborted here.
     std::string why_aborted();
 
    private:
@@ -76,12 +76,12 @@ class ConnectionWatch {
  private:
   void look();
 
-  std::map<int, std::shared_ptr<Connection>> connections_;  // by rank: the newest
-  std::mutex mutex_;                                        // guards all below, and what connections are asked
+  std::map<int, std::shared_ptr<Connection>> connections_;  // by rank: the newest connection
+  std::mutex mutex_;                                        // guards all members below, and calls of connections
   std::condition_variable over_changed_;
   std::list<Waiting*> waiting_;
   bool over_ = false;
-  std::thread thread_;  // from the first wait on
+  std::thread thread_;  // started by the first wait
 };
 
 }  // namespace zero_gloo

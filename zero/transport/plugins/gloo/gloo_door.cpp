@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMostOfAMeeting{30000};  // of each wait in the store, for a process that is there
-constexpr milliseconds kConnecting{2000};       // see Mesh
+constexpr milliseconds kMostOfAMeeting{30000};  // limit of each wait in the store for a process that has already come
+constexpr milliseconds kConnecting{2000};       // limit of the Mesh
 
 std::vector<char> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
@@ -42,7 +42,7 @@ GlooDoor::KeptRequest::KeptRequest(const zero::LinkRequest& from)
   request.run_id = run_id.c_str();
   request.token = token.c_str();
   request.interface = "";
-  request.rendezvous_point = nullptr;  // it may be gone
+  request.rendezvous_point = nullptr;  // it may be destroyed
 }
 
 GlooDoor::GlooDoor(const zero::LinkRequest& request, std::unique_ptr<StoreServer> server,
@@ -97,7 +97,7 @@ bool GlooDoor::meet(int rank) {
   }
 }
 
-// Each side sets its address under its place.
+// Each side stores its addresses under its place.
 std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const Replacement& replacement, int peer) {
   const int place = peer == kept_.request.rank ? 0 : 1;
   const std::string prefix = replacement.text() + "/" + std::to_string(peer) + "/";
@@ -116,7 +116,7 @@ std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const R
   return pair;
 }
 
-// A connection whose other end is gone while bytes of it are not read keeps a thread of Gloo busy.
+// A closed connection with unread bytes keeps a thread of Gloo busy.
 void GlooDoor::close_way_to(int rank) {
   const Way old = way_to(rank);
   if (old.context != nullptr) old.context->getPair(old.place)->close();

@@ -1,10 +1,10 @@
-// GlooDoor: how the new process of a lost rank is met, over Gloo (MessageLink::Door).
+// GlooDoor: connects ranks with the new process of a lost rank, over Gloo (MessageLink::Door).
 //
-// Ranks meet once in one context of Gloo, the mesh. A new process gets no place there: with each of the ranks that take it
-// back it makes a context of two. They find each other in the store of rank 0, under keys that begin with the rank and the
-// number of the process. In such a context the one that takes back is 0, the new process 1.
+// All ranks meet once in one context of Gloo, the mesh. A new process gets no place there: it makes a context of two
+// with each rank that takes it back. They find each other in the store of rank 0, under keys that begin with the rank
+// and the number of the process. In such a context, the rank that takes back is 0, and the new process 1.
 //
-// Throws nothing but where it says so. Local.
+// Throws only as stated. Local.
 #pragma once
 
 #include <map>
@@ -20,21 +20,22 @@ namespace zero_gloo {
 
 class GlooDoor final : public zero::MessageLink::Door {
  public:
-  // `server`: on rank 0. `mesh`: null in a new process.
+  // `server`: only on rank 0. `mesh`: null in a new process.
   GlooDoor(const zero::LinkRequest& request, std::unique_ptr<StoreServer> server,
            std::shared_ptr<gloo::transport::Device> device, std::shared_ptr<gloo::Context> mesh);
 
-  // In a new process, whose connection to rank 0 `store` is: waits until rank 0 takes it back, and meets its peers. The
-  // connection stays: by its end others see that of the process. Throws StoreError, and what Gloo throws.
+  // In a new process with the connection `store` to rank 0: waits until rank 0 takes it back, and meets its peers. The
+  // connection stays open, because its end shows others the end of the process. Throws StoreError and Gloo's
+  // exceptions.
   void come(std::unique_ptr<RendezvousStore> store);
 
-  // How a rank is reached. The context is null where it is not.
+  // The connection to a rank. The context is null if there is none.
   struct Way {
     std::shared_ptr<gloo::Context> context;
-    int place = 0;  // of that rank in it
+    int place = 0;  // rank of that rank in the context
   };
   Way way_to(int rank) const;
-  // The run has failed.
+  // Ends the door, because the run has failed.
   void abandon();
 
   int most() const override { return kept_.request.most_replacements; }
@@ -46,7 +47,7 @@ class GlooDoor final : public zero::MessageLink::Door {
   bool has_met(int rank) const override { return ways_.contains(rank); }
 
  private:
-  // With the texts that it points to.
+  // The request, with copies of the texts that it points to.
   struct KeptRequest {
     explicit KeptRequest(const zero::LinkRequest& from);
     KeptRequest(const KeptRequest&) = delete;
@@ -62,11 +63,11 @@ class GlooDoor final : public zero::MessageLink::Door {
   KeptRequest kept_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::Context> mesh_;
-  std::map<int, Way> ways_;  // to those that were met here
+  std::map<int, Way> ways_;  // connections to ranks that were met here
   std::unique_ptr<RendezvousStore> store_;
   std::unique_ptr<StoreServer> server_;
-  std::map<int, Replacement> waiting_;  // on rank 0: the newest that was seen, by rank
-  std::map<int, int> introduced_;       // on rank 0: numbers
+  std::map<int, Replacement> waiting_;  // only on rank 0: the newest known replacement, by rank
+  std::map<int, int> introduced_;       // only on rank 0: numbers of introduced replacements, by rank
   std::string why_;
 };
 

@@ -1,9 +1,9 @@
 // libzero_transport_gloo.so: MessageLink over Gloo's unbound buffers on TCP.
 //
-// Gloo moves the bytes on a thread of its own that sleeps in epoll. Ranks find each other through RendezvousStore;
-// each then listens on the address that leads to rank 0, or on the interface that was asked for (ZERO_COMM_INTERFACE).
-// Gloo treats the timeout of a wait as the end of all its connections, and so does MessageLink. The end of a connection
-// reaches all its waits (connection_watch.h). A rank that comes back is reached by a context of its own (gloo_door.h).
+// Gloo moves the bytes on its own thread, which sleeps in epoll. Ranks find each other through RendezvousStore; each
+// then listens on the address that leads to rank 0, or on the requested interface (ZERO_COMM_INTERFACE). In Gloo, a
+// wait that times out ends all connections, and so it does in MessageLink. All waits over a connection learn of its end
+// (connection_watch.h). A rank that comes back is reached by a context of its own (gloo_door.h).
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -99,7 +99,7 @@ class GlooTransfer final : public MessageLink::Transfer {
     return MessageLink::Status::kGone;
   }
 
-  // From any thread: a wait that is under way returns.
+  // Makes a wait in progress return; called from any thread.
   void abort() { direction_ == Direction::kSend ? buffer_->abortWaitSend() : buffer_->abortWaitRecv(); }
 
   ConnectionWatch& watch_;
@@ -108,12 +108,12 @@ class GlooTransfer final : public MessageLink::Transfer {
   std::shared_ptr<Connection> connection_;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   std::string reason_;
-  std::shared_ptr<Waiters::Wait> looking_;  // null: nobody has asked
+  std::shared_ptr<Waiters::Wait> looking_;  // null: test() has not been called
 };
 
 class GlooLink final : public MessageLink {
  public:
-  // `mesh`: null in a replacement. `door`: null where none may come.
+  // `mesh`: null in a replacement. `door`: null if no replacement may come.
   GlooLink(std::shared_ptr<gloo::Context> mesh, std::unique_ptr<GlooDoor> door)
       : mesh_(std::move(mesh)), door_(std::move(door)) {}
 
@@ -141,14 +141,15 @@ class GlooLink final : public MessageLink {
   Waiters waiters_;
 };
 
-// Gloo's thread looks at a connection again and again while another thread sends over it. Where both share a core and the
-// thread took it as it woke, the other one cannot go on until the thread's slice is over: milliseconds for each message.
+// Gloo's thread polls a connection repeatedly while another thread sends over it. If both share a core and Gloo's
+// thread preempts the sender when it wakes, the sender must wait for the end of its time slice: milliseconds for each
+// message.
 std::shared_ptr<gloo::transport::Device> create_device(const gloo::transport::tcp::attr& where) {
   const zero_gloo::BatchThreads guard;
   return gloo::transport::tcp::CreateDevice(where);
 }
 
-// Where this rank listens for the others.
+// Makes the device on which this rank listens for the others.
 std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
                                                      const zero_gloo::RendezvousStore& store) {
   gloo::transport::tcp::attr where;

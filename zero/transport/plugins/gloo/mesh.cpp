@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTimeToBeTold{1000};
 
-// Of a rank among the others of `of`.
+// Returns the position of `rank` among the other ranks of rank `of`.
 int index_among_others(int rank, int of) {
   return rank < of ? rank : rank - 1;
 }
@@ -54,7 +54,7 @@ EndWatch::EndWatch(RendezvousStore& store, std::function<StoreError()> await_end
         }
         changed_.notify_all();
         gone_ = true;
-        // Again and again: connect() may open one that was closed before.
+        // Repeatedly, because connect() may open a connection that was closed before.
         for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(10))) mesh.closeConnections();
       }) {}
 
@@ -85,7 +85,7 @@ std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::share
     try {
       mesh->connect(other, theirs[static_cast<std::size_t>(other)]);
     } catch (const std::exception& error) {
-      // It may have left because of another rank, of which rank 0 tells all.
+      // The rank may have left because of another rank, which rank 0 names to all.
       throw watch.why(kTimeToBeTold).value_or(StoreError(error.what(), other));
     }
   }

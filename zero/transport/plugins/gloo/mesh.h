@@ -1,5 +1,5 @@
-// Mesh: a context of Gloo that is connected step by step, so that it can be given up where a rank ends meanwhile. Gloo's own
-// way waits for five times its timeout for the connection of a process that is gone.
+// Mesh: a context of Gloo that is connected step by step, so it can be given up if a rank ends meanwhile. Gloo's own
+// way waits for five times its timeout for the connection of a dead process.
 #pragma once
 
 #include <atomic>
@@ -22,17 +22,17 @@ namespace zero_gloo {
 
 class Mesh final : public gloo::Context {
  public:
-  // `limit`: a fifth of the longest that a connection may take.
+  // `limit`: a fifth of the longest time that a connection may take.
   Mesh(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds limit);
 
-  // Of the other ranks in order: where this one listens for each.
+  // Returns the addresses at which this rank listens, one for each other rank, in order.
   std::vector<char> addresses() const;
-  // To that rank, whose addresses() these are.
+  // Connects to rank `other`, whose addresses() are `theirs`.
   void connect(int other, const std::vector<char>& theirs);
 };
 
-// While it lives: closes `mesh`, so that its connect() returns, as soon as await_end() returns. await_end() must also return
-// after store.hang_up(), which the destructor calls.
+// Closes `mesh` as soon as await_end() returns, during this object's lifetime, so connect() of the mesh returns.
+// await_end() must also return after store.hang_up(), which the destructor calls.
 class EndWatch {
  public:
   EndWatch(RendezvousStore& store, std::function<StoreError()> await_end, Mesh& mesh);
@@ -41,7 +41,7 @@ class EndWatch {
   EndWatch& operator=(const EndWatch&) = delete;
 
   bool gone() const { return gone_; }
-  // What await_end() returned, within `limit`.
+  // Returns the result of await_end(), if there is one within `limit`.
   std::optional<StoreError> why(std::chrono::milliseconds limit);
 
  private:
@@ -53,7 +53,7 @@ class EndWatch {
   std::thread thread_;
 };
 
-// Collective. Connects all ranks of a run. Hangs up the store. Throws StoreError where one of them dies, or another cannot be
+// Collective. Connects all ranks of a run, and hangs up the store. Throws StoreError if a rank dies or cannot be
 // reached.
 std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::shared_ptr<gloo::transport::Device>& device,
                                         const zero::LinkRequest& request);

@@ -1,5 +1,5 @@
-// NoBrokenPipes: Gloo writes to sockets whose other end may be gone, without MSG_NOSIGNAL. While one of these lives, this
-// thread, and the threads that it starts, get an error for that and no signal.
+// NoBrokenPipes: blocks SIGPIPE, because Gloo writes to sockets without MSG_NOSIGNAL. During its lifetime, this thread
+// and the threads that it starts get an error, and no signal, if the other end of a socket is closed.
 #pragma once
 
 #include <signal.h>

@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGreeting{10000};  // after which somebody else is believed to listen there
-constexpr int kHangUps = 20;              // of a place that was agreed: a busy rank 0 hangs up, too
+constexpr milliseconds kGreeting{10000};  // after this time, the listener is taken for another program
+constexpr int kHangUps = 20;              // tries at an agreed place, because a busy rank 0 also hangs up
 constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
 
 struct Place {
@@ -36,13 +36,13 @@ struct Place {
   std::string text() const { return address + ":" + std::to_string(port); }
 };
 
-// As the server has them: a name that was drawn for the run is never sent.
+// Returns the name that the server also has. A name that was drawn for the run is never sent.
 std::string open_name(const zero::LinkRequest& request) {
   return request.rendezvous_point == nullptr ? request.run_id : "";
 }
 
 Place place_of_rank_0(const zero::LinkRequest& request) {
-  const char* loopback = request.one_host ? "127.0.0.1" : nullptr;  // as rank 0 listens
+  const char* loopback = request.one_host ? "127.0.0.1" : nullptr;  // the address at which rank 0 listens
   if (request.rendezvous_point == nullptr)
     return {loopback != nullptr ? loopback : request.address, request.port, open_name(request),
             rendezvous_secret(request.token, request.run_id)};
@@ -73,7 +73,7 @@ std::string reason_of(const Greeting& greeting, const Place& place) {
   }
 }
 
-// A place that was agreed is rank 0's or the user's mistake; one that was looked up may be out of date.
+// If the place was agreed, an error is rank 0's or the user's mistake; a place that was looked up may be stale.
 int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
   for (int hang_ups = 0;;) {
     const Place place = place_of_rank_0(request);
@@ -130,7 +130,7 @@ RendezvousStore::RendezvousStore(const zero::LinkRequest& request, milliseconds 
     write_message(socket_, {.operation = Operation::kHere, .key = std::to_string(request.rank), .value = {}});
 }
 
-// The client hangs up first: the server of rank 0 waits for all of them.
+// The client hangs up first, because the server of rank 0 waits for all clients.
 RendezvousStore::~RendezvousStore() {
   if (socket_ >= 0) close(socket_);
 }

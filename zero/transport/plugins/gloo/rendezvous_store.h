@@ -1,15 +1,15 @@
 // RendezvousStore: a rank's connection to the key-value store over TCP in which the ranks of gloo find each other.
 //
-// Each rank puts its addresses under its number and waits for the others'. Works between machines; needs a port of rank
-// 0's: the one that was agreed beforehand, or any free one that rank 0 makes known at the run's RendezvousPoint. Rank 0
-// serves the store (open_store) until every other rank has hung up or the timeout is over; where ranks may come back, for
-// as long as the run lasts.
+//   client -> server   {operation, key, value}      server -> client   {value}, once the key is set
 //
-//   client -> server   {operation, key, value}      server -> client   {value}, once the key is there
+// Each rank stores its addresses under its number, and waits for those of the others. It works between machines, and
+// needs a port of rank 0: an agreed one, or any free one that rank 0 announces at the run's RendezvousPoint. Rank 0
+// serves the store (open_store) until every other rank has hung up or the timeout is over; if ranks may come back, as
+// long as the run lasts.
 //
-// A client begins with a handshake (zero/rendezvous/handshake.h), in which both sides prove that they have the job's token and are of
-// one run: strangers, and two runs that meet at one port, stay apart. Ranks of one machine meet on its loopback alone.
-// Errors are StoreErrors.
+// A client begins with a handshake (zero/rendezvous/handshake.h): both sides prove that they have the job's token and
+// belong to the same run. This keeps out strangers, and separates two runs that meet at one port. Ranks of one machine
+// meet only on its loopback. Errors are StoreErrors.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ namespace zero_gloo {
 
 inline constexpr const char* kLeft = "rank 0 left while the ranks met";
 
-// On rank 0: it listens, and has announced itself.
+// Makes the server on rank 0: it listens, and has announced itself.
 std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request);
 
 class RendezvousStore final : public gloo::rendezvous::Store {
@@ -40,7 +40,8 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
   void set(const std::string& key, const std::vector<char>& data) override;
   std::vector<char> get(const std::string& key) override { return get(key, "", limit_); }
-  // `set_by`: the replacement, as text, that sets the key. Throws StoreError at once where that replacement is gone. Empty: anybody.
+  // Waits for the key. `set_by`: the replacement, as text, that sets it; empty: any rank. Throws StoreError at once if
+  // that replacement is gone.
   std::vector<char> get(const std::string& key, const std::string& set_by, std::chrono::milliseconds limit);
   std::vector<char> get(const std::string& key, const std::string& set_by) { return get(key, set_by, limit_); }
   void wait(const std::vector<std::string>& keys) override;
@@ -50,13 +51,13 @@ class RendezvousStore final : public gloo::rendezvous::Store {
   void come(const Replacement& replacement);
   // Tells rank 0 that this rank has met all others.
   void say_met();
-  // Wait until that replacement is gone, the meeting has failed, rank 0 is gone, or hang_up() was called, by another thread.
-  // Return why.
+  // Wait until that replacement is gone, the meeting has failed, rank 0 is gone, or another thread has called
+  // hang_up(). Return the reason.
   StoreError await_end(const Replacement& replacement);
   StoreError await_end();
   void hang_up();
 
-  // This rank's own address on the way to rank 0, as digits.
+  // Returns this rank's own address on the way to rank 0, as digits.
   std::string local_address() const;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::ptrdiff_t kMostUnproved = 256;  // connections at a time: of more, the oldest goes
+constexpr std::ptrdiff_t kMostUnproved = 256;  // clients without a proof at a time; beyond that, the oldest is dropped
 constexpr int kMostWarnings = 10;
 constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
 
@@ -79,7 +79,7 @@ int StoreServer::port() const {
 
 void StoreServer::wake() {
   const std::uint64_t one = 1;
-  if (waker_ >= 0) (void)!write(waker_, &one, sizeof one);  // without it the thread looks ten times a second
+  if (waker_ >= 0) (void)!write(waker_, &one, sizeof one);  // without it, the thread looks ten times a second
 }
 
 void StoreServer::abandon() {
@@ -110,7 +110,7 @@ bool StoreServer::is_here(const std::string& replacement) const {
       clients_, [&](const Client& client) { return client.replacement && client.replacement->text() == replacement; });
 }
 
-// Called by the thread.
+// Called by the server's thread.
 bool StoreServer::goes_on() const {
   if (abandoned_) return false;
   if (lost_) return !closing_;
@@ -144,7 +144,7 @@ void StoreServer::serve() {
   }
 }
 
-// All that are there, and who comes later. It is the answer to what they ask next.
+// Tells all present and later clients that a rank was lost, as the answer to their next question.
 void StoreServer::tell_lost() {
   const auto bytes = to_bytes({.operation = Operation::kLost,
                                .key = std::to_string(lost_->rank),
@@ -187,7 +187,7 @@ void StoreServer::accept_clients() {
   }
 }
 
-// All that has come of it.
+// Serves everything that has arrived from the client.
 bool StoreServer::serve_client(Client& client) try {
   while (true) {
     Message message;
@@ -260,7 +260,7 @@ void StoreServer::answer_waiting() {
                                  .value = in_vain ? std::vector<char>() : value->second});
     client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
     client.waits_for.clear();
-    send_unsent(client);  // a client that is gone is noticed by the next poll
+    send_unsent(client);  // the next poll notices a client that is gone
   }
 }
 

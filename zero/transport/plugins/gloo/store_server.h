@@ -1,16 +1,16 @@
-// StoreServer: rank 0's side of RendezvousStore. See rendezvous_store.h.
+// StoreServer: rank 0's side of RendezvousStore (rendezvous_store.h).
 //
 //   StoreServer server({.port = 29500, .name = "run", .secret = rendezvous_secret(token, "run"), .num_clients = 4});
 //
-// One thread serves all connections and waits for none of them: who is slow, silent or says something else than a rank
-// holds up nobody, and until it has proved that it has the secret (zero/rendezvous/handshake.h) it gets a few hundred bytes of memory
-// and ten seconds.
+// One thread serves all connections and never waits for one, so a slow, silent or foreign client delays nobody. Until a
+// client has proved that it has the secret (zero/rendezvous/handshake.h), it gets a few hundred bytes of memory and ten
+// seconds.
 //
-// A client says who it is (kHere), and when it has met all others (kMet), and hangs up. One that hangs up before has died or
-// failed: all others are told who it was (kLost), and the meeting ends.
+// A client sends its rank (kHere) and, when it has met all others, kMet, and hangs up. A client that hangs up earlier
+// has died or failed: all others are told its rank (kLost), and the meeting ends.
 //
-// A server that stays open goes on for ranks that were lost. A new process of such a rank says who it is (kCome), and is a
-// replacement until it hangs up. One that comes before all have met ends the meeting, as its predecessor is gone.
+// A server that stays open also serves replacements of lost ranks. A new process of such a rank sends kCome, and is a
+// replacement until it hangs up. If it comes before all have met, the meeting ends, because its predecessor has died.
 #pragma once
 
 #include <atomic>
@@ -32,14 +32,15 @@ using namespace zero::meeting;  // messages and their handshake
 
 struct StoreServerOptions {
   int port = 0;           // 0: any free one
-  bool one_host = false;  // listens on this machine's loopback alone, else on all its addresses
-  std::string name;       // of the run, for who meets at the wrong port; no secret
+  bool one_host = false;  // true: listens only on this machine's loopback, else on all its addresses
+  std::string name;       // name of the run, for clients at the wrong port; no secret
   std::string secret;
   int num_clients = 0;
-  bool stays_open = false;  // for replacements, until it is destroyed
+  bool stays_open = false;  // true: serves replacements until it is destroyed
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds handshake_limit{10000};
-  std::function<void(const std::string& line)> warn = {};  // of a connection that was refused; on the server's thread
+  // Reports refused connections; called on the server's thread.
+  std::function<void(const std::string& line)> warn = {};
 };
 
 // A new process of a rank: its k-th after the first.
@@ -47,20 +48,20 @@ struct Replacement {
   int rank = 0;
   int number = 0;
 
-  // "2/1": how it names itself, and how its keys in the store begin.
+  // Returns "2/1": its name in messages, and the start of its keys in the store.
   std::string text() const { return std::to_string(rank) + "/" + std::to_string(number); }
   static std::optional<Replacement> parse(const std::string& text);
 };
 
-// The rank whose own key that is: a number.
+// Returns the rank whose own key `key` is: a number.
 std::optional<int> rank_of_key(const std::string& key);
 
 class StoreServer {
  public:
-  // Throws StoreError when the port is taken.
+  // Throws StoreError if the port is taken.
   explicit StoreServer(StoreServerOptions options);
-  // Waits until as many clients as were to come have hung up, the timeout is over, or abandon() was called. Replacements are
-  // not waited for.
+  // Waits until all expected clients have hung up, the timeout is over, or abandon() was called. Does not wait for
+  // replacements.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -68,24 +69,24 @@ class StoreServer {
   int port() const;
   void abandon();
 
-  // The newest replacement of that rank.
+  // Returns the newest replacement of that rank.
   std::optional<Replacement> replacement(int rank);
-  // As a client's kSet.
+  // Sets a value, as a client's kSet does.
   void set(const std::string& key, std::vector<char> value);
 
  private:
   struct Client {
     int socket = -1;
     std::string address;
-    std::chrono::steady_clock::time_point until;  // it has time to prove itself
+    std::chrono::steady_clock::time_point until;  // end of its time for the handshake
     StoreSession session;
     MessageReader reader;
     std::vector<char> unsent;
-    std::string waits_for;    // a key that is not there yet; empty: none
-    std::string set_by;       // by this replacement, as text; empty: by anybody
-    std::optional<int> rank;  // of those that meet first
+    std::string waits_for;    // the key that it waits for; empty: none
+    std::string set_by;       // replacement, as text, that sets the key; empty: any client
+    std::optional<int> rank;  // only of ranks that meet first
     bool has_met = false;
-    bool told = false;  // that the meeting has ended
+    bool told = false;  // true: it knows that the meeting has ended
     std::optional<Replacement> replacement;
   };
 
@@ -94,7 +95,7 @@ class StoreServer {
   void wake();
   bool is_here(const std::string& replacement) const;
   void accept_clients();
-  // False when the client is to be dropped.
+  // Returns false if the client must be dropped.
   bool serve_client(Client& client);
   bool answer(Client& client, Message message);
   bool greet(Client& client, const Message& message);
@@ -109,9 +110,9 @@ class StoreServer {
   std::chrono::steady_clock::time_point deadline_;
   int listener_ = -1;
   int waker_ = -1;    // an eventfd
-  std::mutex mutex_;  // guards all below that is not atomic; the thread holds it except while it waits
+  std::mutex mutex_;  // guards all non-atomic members below; the thread holds it except while it waits
   std::map<std::string, std::vector<char>> values_;
-  std::vector<Client> clients_;  // in the order of their coming
+  std::vector<Client> clients_;  // in order of arrival
   int num_finished_ = 0;
   int num_warnings_ = 0;
   std::optional<StoreError> lost_;

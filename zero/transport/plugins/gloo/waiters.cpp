@@ -36,7 +36,7 @@ std::shared_ptr<Waiters::Wait> Waiters::begin(std::function<Status()> wait) {
   return begun;
 }
 
-// A thread inherits the signals that it does not take.
+// Blocks signals, because a thread inherits the blocked signals of its creator.
 void Waiters::add_thread() {
   const zero::SignalsBlocked guard;
   threads_.emplace_back([this] { run(); });
@@ -56,7 +56,7 @@ void Waiters::run() {
     {
       const std::scoped_lock done(next->mutex_);
       next->status_ = status;
-      next->changed_.notify_all();  // within: whoever sees the status may destroy what is notified
+      next->changed_.notify_all();  // under the lock, because the reader of the status may destroy the wait
     }
     lock.lock();
   }

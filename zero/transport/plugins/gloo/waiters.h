@@ -1,13 +1,13 @@
-// Waiters: threads that wait in the place of one that only wants to look.
+// Waiters: threads that wait in place of a thread that only wants to poll.
 //
 //   Waiters waiters;
 //   auto wait = waiters.begin([&] { return buffer.waitRecv(...) ? Status::kDone : Status::kGone; });
 //   wait->status()      // kLate until that has returned
 //   wait->status_after(limit)
 //
-// Gloo's transfers can be waited for, and nothing else: they cannot be asked, and a wait that ends too early closes all
-// connections. As many threads as waits are under way at one time; a thread whose wait has ended takes the next one. They
-// sleep, and take no signals. Local. Called by one thread.
+// Gloo's transfers can only be waited for: they cannot be polled, and a wait that ends too early closes all
+// connections. There are as many threads as waits in flight at one time; a thread whose wait has ended takes the next
+// one. The threads sleep and take no signals. Local. Called by one thread.
 #pragma once
 
 #include <chrono>
@@ -30,9 +30,9 @@ class Waiters {
   class Wait {
    public:
     Status status() { return status_after(std::chrono::milliseconds(0)); }
-    // As soon as it is not kLate any more.
+    // Returns as soon as the status is not kLate, or after `limit`.
     Status status_after(std::chrono::milliseconds limit);
-    // Returns when the wait has: whoever destroys what it waits for sees to that first.
+    // Waits until the wait has returned. Whoever destroys the awaited object must first make the wait return.
     void finish();
 
    private:
@@ -44,12 +44,13 @@ class Waiters {
   };
 
   Waiters() = default;
-  // All waits have ended.
+  // All waits must have ended.
   ~Waiters();
   Waiters(const Waiters&) = delete;
   Waiters& operator=(const Waiters&) = delete;
 
-  // `wait` throws nothing and returns anything but kLate. Throws std::system_error where there can be no more threads.
+  // Begins a wait. `wait` throws nothing and returns no kLate. Throws std::system_error if no further thread can be
+  // started.
   std::shared_ptr<Wait> begin(std::function<Status()> wait);
 
  private:
@@ -58,7 +59,7 @@ class Waiters {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Wait>> waiting_;  // for a thread
+  std::deque<std::shared_ptr<Wait>> waiting_;  // not yet taken by a thread
   std::size_t num_idle_ = 0;
   bool over_ = false;
   std::vector<std::thread> threads_;

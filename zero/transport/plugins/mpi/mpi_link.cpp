@@ -1,8 +1,7 @@
 // libzero_transport_mpi.so: MessageLink over MPI-3 (Open MPI, MPICH).
 //
-// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only while it is called, so a wait polls, and
-// sleeps between polls in growing steps, up to 200 us: no spinning where ranks share cores. Errors are returned, not
-// fatal.
+// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only during calls, so a wait polls, and sleeps
+// between polls in growing steps, up to 200 us: ranks that share cores do not spin. Errors are returned, not fatal.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -22,9 +21,9 @@ using zero::MessageLink;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// An MPI count is an int: longer messages go in pieces, which match in order.
+// An MPI count is an int, so longer messages are sent in pieces, which match in order.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
-// Of a channel. Every MPI has at least 32768 tags, which is room for two; Open MPI and MPICH have many more.
+// Tags of a channel. Every MPI has at least 32768 tags, enough for two channels; Open MPI and MPICH have many more.
 constexpr std::uint64_t kNumTags = 16384;
 
 std::string text_of(int error) {
@@ -36,7 +35,7 @@ std::string text_of(int error) {
 
 class MpiTransfer final : public MessageLink::Transfer {
  public:
-  // `tag` -1: this MPI has none for it.
+  // `tag` -1: this MPI has no tag for the channel.
   template <class Begin>
   MpiTransfer(std::byte* data, std::size_t bytes, int tag, Begin begin) {
     if (tag < 0) reason_ = "this MPI has too few tags for another group of ranks";
@@ -51,7 +50,7 @@ class MpiTransfer final : public MessageLink::Transfer {
     }
   }
 
-  // Only after a failure is there something left: it must not be written into memory that is gone.
+  // Only a failure leaves requests. They must not write into freed memory.
   ~MpiTransfer() override {
     for (MPI_Request& request : requests_) {
       if (request == MPI_REQUEST_NULL) continue;
@@ -102,7 +101,7 @@ class MpiLink final : public MessageLink {
     if (known != 0) most_tag_ = static_cast<std::uint64_t>(*static_cast<int*>(most));
   }
 
-  // After a failure MPI_Finalize could wait for ranks that do not come.
+  // After a failure, MPI_Finalize could wait for ranks that never call it.
   ~MpiLink() override {
     if (abandoned_) return;
     MPI_Comm_free(&comm_);
@@ -128,7 +127,7 @@ class MpiLink final : public MessageLink {
   void abandon() override { abandoned_ = true; }
 
  private:
-  // Each channel has its own range.
+  // Each channel has its own range of tags.
   int own_tag(std::uint64_t tag) const {
     const std::uint64_t channel = tag >> zero::kLinkChannelShift;
     const std::uint64_t own = channel * kNumTags + tag % kNumTags;

@@ -58,13 +58,13 @@ const NcclApi* NcclApi::open(WhyNot& why_not) {
     why_not = {dlerror(), kRemedy};
     return nullptr;
   }
-  // Ranks may be threads, which open it at the same time: it is filled once, and only read from then on.
+  // Ranks may be threads that open the library at the same time: `nccl` is filled once, and then only read.
   static std::mutex opening;
   static NcclApi nccl;
   static bool is_filled = false;
   const std::lock_guard lock(opening);
   std::string missing;
-  // The version first: it says more than a function that is missing.
+  // The version first, because it explains more than a missing function.
   if ((is_filled || (find(library, "ncclGetVersion", nccl.get_version, missing) &&
                      find(library, "ncclGetErrorString", nccl.error_string, missing))) &&
       !is_new_enough(nccl, why_not.reason)) {

@@ -1,9 +1,10 @@
-// NcclApi: the functions of libnccl.so.2 that we call, found at run time, so that a build needs neither NCCL nor CUDA.
+// NcclApi: the functions of libnccl.so.2 that we call, found at run time, so a build needs neither NCCL nor CUDA.
 //
 //   const NcclApi* const nccl = NcclApi::open(why_not);     // null: see why_not
 //   nccl->get_version(&version);
 //
-// Names and values are those of nccl.h 2.18 to 2.28. The library is the one that libtorch has loaded, else the loader's.
+// Names and values are those of nccl.h 2.18 to 2.28. The library is the one that libtorch has loaded, else the
+// loader's.
 #pragma once
 
 #include <climits>
@@ -18,7 +19,7 @@ struct ncclComm;
 using Comm = ncclComm*;
 using Result = int;
 constexpr Result kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5, kRemoteError = 6, kInProgress = 7;
-// ncclDataType_t and ncclRedOp_t.
+// Values of ncclDataType_t and ncclRedOp_t.
 constexpr int kUint8 = 1, kFloat16 = 6, kFloat32 = 7, kBFloat16 = 9;
 constexpr int kSum = 0;
 
@@ -26,8 +27,8 @@ struct UniqueId {
   char internal[128];
 };
 
-// The first fields of ncclConfig_t, which each later version begins with. NCCL takes its own values for what a config of this size and
-// version has not.
+// The first fields of ncclConfig_t, with which every later version begins. NCCL uses its own values for fields that a
+// config of this size and version does not have.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -56,7 +57,7 @@ struct NcclApi {
   struct WhyNot {
     std::string reason, remedy;
   };
-  // The library stays for the life of the process.
+  // The library stays loaded for the life of the process.
   static const NcclApi* open(WhyNot& why_not);
 };
 

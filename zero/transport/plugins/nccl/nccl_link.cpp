@@ -1,8 +1,9 @@
 // libzero_transport_nccl.so: DeviceLink over NCCL. It has run on a GPU with one rank (docs/gpu.md).
 //
-// Communicators are non-blocking: a call that NCCL cannot finish at once gives ncclInProgress, and ncclCommGetAsyncError says when it
-// is queued; no call waits for a rank that does not come. One that has failed is aborted, which also ends its kernels. A link that ends
-// is aborted, too: ncclCommDestroy may wait for other ranks, and DeviceCommunicator has seen that all of them are done.
+// Communicators are non-blocking: a call that NCCL cannot finish at once returns ncclInProgress, and
+// ncclCommGetAsyncError tells when it is queued, so no call waits for a missing rank. A failed communicator is aborted,
+// which also ends its kernels. A link that ends is also aborted: ncclCommDestroy may wait for other ranks, and
+// DeviceCommunicator has made sure that all of them are done.
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -28,7 +29,7 @@ void tell(DeviceLinkFailure& failure, bool configuration, std::string_view reaso
   std::snprintf(failure.remedy, sizeof failure.remedy, "%.*s", static_cast<int>(remedy.size()), remedy.data());
 }
 
-// What NCCL says of a result, with the line of its log that explains it.
+// Returns NCCL's text for a result, with the line of its log that explains it.
 std::string text_of(const NcclApi& nccl, Result result, zero_nccl::Comm comm) {
   std::string text = nccl.error_string(result);
   const char* const last = nccl.last_error(comm);
