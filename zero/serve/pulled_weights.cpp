@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kAtOnce = 1024;  // elements, which stay in cache
+constexpr std::int64_t kAtOnce = 1024;  // elements of a block that stays in cache
 
 }  // namespace
 

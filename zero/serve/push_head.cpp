@@ -40,7 +40,7 @@ void PushHead::await_event() {
   const bool waits_for_one = awaits_return();
   const auto has_limit = [&] { return waits_for_one || news_.stands_still() || !order_.late().empty(); };
   while (!shared_.talk.await(something, has_limit() ? shared_.run.timeout() : std::chrono::milliseconds(0))) {
-    if (!has_limit()) continue;  // one that was within its weights has begun to compute meanwhile
+    if (!has_limit()) continue;  // a worker has read its weights meanwhile, and computes
     if (!waits_for_one) news_.name_late();
     gave_up_ = true;
     return;
@@ -135,8 +135,8 @@ void PushHead::dismiss() {
   }
 }
 
-// One that computes comes with its push, and is told then; one that has begun to push, after that. Nobody waits for one that
-// is lost.
+// Returns true if the worker can be dismissed now. A computing worker is told when its next push begins, and a worker
+// within a push after that push. Nobody waits for a lost worker.
 bool PushHead::may_dismiss(int worker) {
   return news_.of(worker) != News::kNone || !order_.computes(worker);
 }

@@ -1,21 +1,19 @@
-// PushHead: what the head of the servers does beside its part as a server: it lets the events of workers count, one after
-// another, so that all servers can do what follows from each before the next one.
+// PushHead: the head's control of workers. It counts their events one by one, and decides the next action of all
+// servers.
 //
 //   PushHead head(shared, num_params, PushOrder(plan, workers), /*replayed=*/std::nullopt);
 //   for (;;) {
-//     while (const auto action = head.next(clock)) ...      // all servers carry it out, this one too
+//     while (const auto action = head.next(clock)) ...      // all servers carry it out, the head also
 //     if (head.is_over()) break;
-//     head.await_event();                                   // a push, a worker that leaves or is lost, one that comes back
+//     head.await_event();                                   // a worker pushes, leaves, is lost or returns
 //   }
 //   head.dismiss();
 //
-// PushOrder says what follows from events; here is how they come about. Workers are heard (WorkerNews) and answered; a push
-// is granted, taken by all servers, and counts when each has all of it. A worker that is lost leaves, where the plan allows
-// that. A new process takes its place (zero/comm/replacements.h). In a replay all of this comes in the recorded order
-// (ReplayedPushes), and whoever comes early waits.
-//
-// Local: the other servers hear of it as orders (ServerTalk). Only the thread that uses the run may call. Throws CommError
-// where the run cannot go on, with the worker at fault; in a replay ConfigError where the two runs part.
+// All servers finish the actions that follow from an event (PushOrder) before the next event counts. A push is granted,
+// then taken by all servers, and counts when each has all of it. A lost worker leaves if the plan allows it, and a new
+// process can replace it. In a replay, events count in the recorded order (ReplayedPushes), and early workers wait.
+// Local: the other servers get orders (ServerTalk). Only the thread that uses the run may call. Throws CommError with
+// the worker at fault if the run cannot continue, and ConfigError if a replay differs from the recorded run.
 #pragma once
 
 #include <cstdint>
@@ -35,36 +33,37 @@ namespace zero {
 
 class PushHead {
  public:
-  // What it shares with its server. All outlive it.
+  // Objects that the head shares with its server. All outlive the head.
   struct Shared {
     Communicator& run;  // workers and servers; it has arrivals()
     const SyncPlan& plan;
     const PushLayout& layout;
     WorkerTransfers& transfers;
     ServerTalk& talk;
-    std::vector<ServedWorker>& workers;                  // where it counts pushes
+    std::vector<ServedWorker>& workers;                  // counts of pushes, by worker
     const std::function<void(const PushEvent&)>& event;  // called with each event before it counts
   };
-  // Listens to all workers. `num_params`: of the model. `order`: no event has come yet. `replayed`: the run repeats these events.
+  // Listens to all workers. `num_params`: parameters of the model. `order`: it has seen no event yet. `replayed`:
+  // events that the run repeats.
   PushHead(const Shared& shared, std::size_t num_params, PushOrder order, std::optional<ReplayedPushes> replayed);
 
-  // As PushOrder has them.
+  // Return the same as the functions of PushOrder.
   std::optional<PushAction> next(std::int64_t clock) { return order_.next(clock); }
   std::int64_t num_clocks() const { return order_.num_clocks(); }
   bool is_over() const { return order_.is_over(); }
-  // Too few workers are there to go on, and one that was lost may come back.
+  // Returns true if too few workers are left to continue, and a lost worker may return.
   bool awaits_return() const;
-  // Where no return is awaited: CommError if too few workers are there to go on.
+  // Throws CommError if too few workers are left to continue. Called if no return is awaited.
   void require_enough() const;
-  // Waits for the next event, and lets it count. It returns, too, when a push begins, which is no event; and when no lost
-  // worker has come back for the run's timeout: from then on none is awaited.
+  // Waits for the next event, and counts it. Also returns when a push begins, which is no event. Also returns if no
+  // lost worker has returned within the run's timeout; from then on, no return is awaited.
   void await_event();
 
-  // Sends it.
+  // Sends `answer` to the worker.
   void answer(int worker, const PushAnswer& answer);
-  // Until every worker that is there has heard that the run is over.
+  // Tells every remaining worker that the run is over, and waits until all have left.
   void dismiss();
-  std::int64_t num_replaced() const { return num_replaced_; }  // workers that came back
+  std::int64_t num_replaced() const { return num_replaced_; }  // workers that returned
 
  private:
   void take(int worker, News news);
@@ -90,9 +89,9 @@ class PushHead {
   PushOrder order_;
   WorkerNews news_;
   std::optional<ReplayedPushes> replayed_;
-  std::vector<bool> has_ended_;  // by worker: it left in good order
+  std::vector<bool> has_ended_;  // by worker: true after it left in good order
   std::int64_t num_replaced_ = 0;
-  bool gave_up_ = false;  // replacements are not waited for any more
+  bool gave_up_ = false;  // true: the head no longer waits for replacements
 };
 
 }  // namespace zero

@@ -1,16 +1,14 @@
-// PushHeader, PushAnswer, ServerOrder, ServerReport: what workers and servers say to each other beside gradients and
-// weights: plain values, sent as control.
+// PushHeader, PushAnswer, ServerOrder, ServerReport: control messages of workers and servers, as plain values.
 //
-// A push: the worker sends a PushHeader, and its mask of parameters, to the head; the head answers "send"; the gradient
-// goes to the servers, a message for each unit and server. Then, at once or later, the head answers "begin", and each
-// server sends its part of the weights, should they be others than the worker has. A worker that is told "over" leaves.
-// One that is told "again" drops its gradient, and begins as if it were new: so a replayed run does what a replacement did.
+//   send_message(run, std::as_bytes(std::span(&answer, 1)), worker_rank);     // a PushAnswer answer
 //
-// Where servers divide units by weights, the head sends these numbers, as doubles, after an answer that brings all weights of
-// the model: ranks may have measured them when a replacement was not there.
-//
-// A worker that has sent a header has read all weights that it was sent. Servers take the messages of a push as they come,
-// beside all that they do for other workers; each tells the head when it has all of its part (ServerReport).
+// A worker begins a push with a PushHeader and its mask of parameters, sent to the head. The head answers kSend. The
+// worker sends the gradient to the servers, one message for each unit and server. At once or later, the head answers
+// kBegin. Each server then sends its part of the weights if the worker has another version. A header shows that its
+// worker has read all weights that it was sent. Servers receive pushes beside their other work, and report complete
+// parts (ServerReport). A worker that receives kOver leaves. After kAgain it drops its gradient and begins as a new
+// worker: a replay repeats a replacement this way. If servers divide units by weights, the head sends these as doubles
+// after an answer with Weights::kAll: a replacement may have missed their measurement.
 #pragma once
 
 #include <cstddef>
@@ -26,48 +24,51 @@ namespace zero {
 struct PushHeader {
   enum class Kind : std::int32_t {
     kPush,
-    kLastPush,  // the worker leaves after it
-    kLeave,     // without a push
+    kLastPush,  // its worker leaves after this push
+    kLeave,     // its worker leaves without a push
   };
   Kind kind = Kind::kPush;
   std::int32_t has_loss = 0;
   std::int64_t clock = 0;
   double loss = 0;
   double lr = 0;
-  double waited_seconds = 0;  // of the worker, for servers and so for other workers, since its push before
+  // seconds that its worker waited since the previous push, for servers and so for other workers
+  double waited_seconds = 0;
 };
 
 struct PushAnswer {
   enum class Kind : std::int32_t { kSend, kBegin, kOver, kAgain };
   enum class Weights : std::int32_t { kNone, kTrained, kAll };
   Kind kind = Kind::kSend;
-  Weights weights = Weights::kNone;  // kBegin: these follow
+  Weights weights = Weights::kNone;  // kBegin: the weights that follow
   std::int64_t clock = 0;
   std::int64_t version = 0;
-  // Of the newest update.
+  // Figures of the newest update.
   std::int64_t updates = 0;
   double grad_norm = 0;
   double loss = 0;
   std::int32_t skipped = 0;
   std::int32_t reason = 0;
-  std::uint64_t configuration = 0;  // its hash, of the servers; 0: not known
+  std::uint64_t configuration = 0;  // hash of the servers' configuration; 0: unknown
 };
 
-// The head's order to the other servers: what to do next, all the same.
+// The head's order to all other servers.
 struct ServerOrder {
   enum class Kind : std::int32_t {
-    kTakePush,    // begin to take it
-    kForgetPush,  // it does not count
-    kMakeRoom,    // for another version of the weights; answered with kDone or kStuck
+    kTakePush,    // begin to receive a push
+    kForgetPush,  // drop a push, which does not count
+    kMakeRoom,    // make room for another version of the weights; answered with kDone or kStuck
+    // carry out an action
     kCarryOut,
-    kTakeBack,  // answered with kDone
+    kTakeBack,  // take a worker back; answered with kDone
+    // return from serve()
     kReturn,
   };
   Kind kind = Kind::kReturn;
-  std::int32_t worker = -1;          // of a push; kTakeBack
-  std::int32_t action = 0;           // kCarryOut, as a PushAction
-  std::int32_t is_over = 0;          // kReturn: all workers have left
-  std::int32_t has_new_process = 0;  // kTakeBack
+  std::int32_t worker = -1;          // kTakePush, kForgetPush, kTakeBack: their worker
+  std::int32_t action = 0;           // kCarryOut: the PushAction::Kind
+  std::int32_t is_over = 0;          // kReturn: 1 if all workers have left
+  std::int32_t has_new_process = 0;  // kTakeBack: 1 if the worker is a new process
   RankSet workers = 0;
   std::int64_t clock = 0;
   std::int64_t version = 0;
@@ -75,20 +76,20 @@ struct ServerOrder {
   PushHeader header;  // kTakePush; the mask of parameters follows
 };
 
-// What another server tells the head, in no answer to an order or in one.
+// A report of another server to the head. Reports of pushes answer no order; the others do.
 struct ServerReport {
   enum class Kind : std::int32_t {
-    kPush,   // all of its part of the worker's push is there, or it never will be
-    kDone,   // what the order said
-    kStuck,  // it has no room for another version: the worker, among others, does not read on
+    kPush,   // the part of a worker's push is complete, or never will be
+    kDone,   // the order was carried out
+    kStuck,  // no room for another version: `worker`, maybe among others, does not read on
   };
   Kind kind = Kind::kDone;
   std::int32_t worker = -1;
-  std::int32_t whole = 0;   // kPush
-  std::int64_t number = 0;  // kPush: of the pushes that were taken of this worker, from 1
+  std::int32_t whole = 0;   // kPush: 1 if the part is complete
+  std::int64_t number = 0;  // kPush: number of the push among those taken from this worker, from 1
 };
 
-// A mask of parameters, eight to a byte.
+// A mask of parameters has a bit for each parameter, eight in a byte.
 inline std::size_t mask_bytes(std::size_t num_params) {
   return (num_params + 7) / 8;
 }

@@ -1,4 +1,4 @@
-// Of PushHead: workers that come back, and runs that are replayed.
+// The part of PushHead for workers that return, and for replays.
 #include <algorithm>
 
 #include "zero/base/log.h"
@@ -9,7 +9,7 @@ namespace zero {
 
 // ---- workers that come back ---------------------------------------------------------------------------------------
 
-// A worker whose new process waits; -1: none.
+// Returns a lost worker whose new process waits; -1: none.
 int PushHead::returning() const {
   Replacements* const replacements = shared_.run.arrivals()->replacements();
   if (replacements == nullptr) return -1;
@@ -20,7 +20,7 @@ int PushHead::returning() const {
   return rank < 0 ? -1 : shared_.plan.worker_of(rank);
 }
 
-// A replayed run knows who does.
+// Returns true if a lost worker may return. A replay knows from its events whether one does.
 bool PushHead::may_return() const {
   if (replayed_) return replayed_->somebody_returns();
   Replacements* const replacements = shared_.run.arrivals()->replacements();
@@ -30,7 +30,7 @@ bool PushHead::may_return() const {
   return false;
 }
 
-// Where one has come to its end the run has, too.
+// If a worker left in good order, it reached the end of the run. Then the run is over, and no return is awaited.
 bool PushHead::awaits_return() const {
   const bool somebody_ended = std::ranges::find(has_ended_, true) != has_ended_.end();
   return ((order_.is_over() && !somebody_ended) || order_.is_stuck()) && may_return();
@@ -66,7 +66,7 @@ void PushHead::replay_event() {
   event.leaves ? replay_leave(event.worker) : replay_push(event.worker);
 }
 
-// It is taken when its turn has come, and no other is meanwhile.
+// Takes the push of the worker whose turn it is. No other push is taken meanwhile.
 void PushHead::replay_push(int worker) {
   grant(worker);
   if (!order_.is_here(worker)) return;  // it left
@@ -74,7 +74,7 @@ void PushHead::replay_push(int worker) {
   take(worker, news_.of(worker));
 }
 
-// One that is to come back stays: it drops what it has computed since.
+// A worker that returns later in the log stays in this run: it only drops the gradient that it has computed since.
 void PushHead::replay_leave(int worker) {
   const bool computes = order_.computes(worker);
   const bool returns = replayed_->returns(worker);

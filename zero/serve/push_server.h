@@ -1,29 +1,18 @@
-// PushServer: a server's side of a run with servers: all servers take the pushes of workers, update, and answer, in one
-// order, which their head (rank 0) names.
+// PushServer: a server's side of a run with servers. It takes pushes of workers, updates the weights, and answers.
 //
-//   Engine engine(servers, specs, units, server_options(options), observer);     // of the servers, each with its part
+//   Engine engine(servers, specs, units, server_options(options), observer);     // over all servers, a shard on each
 //   PushServer server(engine, run, options);
 //   server.begin(0);
 //   while (!server.is_over()) { const ServedClock clock = server.serve(server.num_clocks() + 1, rules); ... }
-//   server.dismiss();                                    // workers that are still there leave
+//   server.dismiss();                                    // remaining workers leave
 //
-// Between two calls of serve() no worker is answered, and nothing changes: that is when servers evaluate and save. An
-// update is a step of the engine: step sync, norm, clipping, skipping and tiers are as ever.
-//
-// Here is what each server does with an action: update, drop, answer. The head alone has a PushHead, which finds the next
-// action as events of workers come; the others hear of it by ServerTalk.
-//
-// Servers wait for no single worker: what is under way between them and one goes on beside all else (WorkerTransfers). A
-// push counts when all servers have all of it. A worker that stops while it reads weights holds the memory of their version,
-// one that stops within a push the room for it, and that is all. When it goes on, its push counts as any that comes late.
-//
-// A worker that is lost is left out where the plan allows that; else the run ends, with its name. So it does where a
-// worker that others wait for has done nothing for the run's timeout, and where more workers stop while they read than there
-// are places for versions (zero/plan/version_places.h): that is the one case in which an update waits for readers. A new
-// process may take a lost worker's place (zero/comm/replacements.h): it gets the newest weights, and goes on as
-// PushOrder::returned() says. Where too few workers are left and one may still come back, the servers wait for it for the
-// run's timeout. Collective over the servers. Only the thread that uses `run` may call. Throws CommError, and what
-// Engine::step() does.
+// All servers carry out the same actions in the order that their head (rank 0) decides. PushHead finds the next action
+// from the events of workers, and ServerTalk sends it to the other servers. An update is a step of the engine, with its
+// step sync, norm, clipping, skipping and tiers. No worker is answered and no state changes between two calls of
+// serve(), so servers evaluate and save then. A push counts when all servers have all of it. A stalled reader pins one
+// version of the weights, and a stalled pusher pins one receive buffer: other workers do not wait (WorkerTransfers).
+// Collective over the servers. Only the thread that uses `run` may call. Throws CommError, and the errors of
+// Engine::step().
 #pragma once
 
 #include <cstdint>
@@ -48,30 +37,39 @@ namespace zero {
 
 class PushServer {
  public:
-  // `run`: workers and servers; it has arrivals(). All outlive it.
+  // `run`: workers and servers; it has arrivals(). All arguments outlive the server.
   PushServer(Engine& engine, Communicator& run, const EngineOptions& options);
 
-  // A replacement with another is refused, by itself.
+  // Sets the hash of this configuration. A replacement with another configuration ends itself with ConfigError.
   void set_configuration(std::uint64_t hash) { configuration_ = hash; }
-  // Workers begin with `clock`, and with the weights that the engine holds. Versions of before may be given first.
+  // Begins: all workers get `clock` and the engine's weights. Earlier versions may be restored before, through
+  // versions().
   void begin(std::int64_t clock);
   WeightVersions& versions() { return versions_; }
 
-  // Until every worker that is there has done all clocks below `clock`.
+  // Serves until every worker in the run has done all clocks below `clock`. A lost worker is left out if the plan
+  // allows it; otherwise the run ends, and the error names the worker. The run also ends in two other cases:
+  // - A worker that others wait for does nothing for the run's timeout.
+  // - More workers stall while they read than there are places for versions (zero/plan/version_places.h). This is the
+  //   only case in which an update waits for readers.
+  //
+  // A stalled worker that continues pushes like any late worker. A new process can replace a lost worker
+  // (zero/comm/replacements.h): it gets the newest weights, and continues as PushOrder::returned() says. If too few
+  // workers are left and a lost one may return, the servers wait for it for the run's timeout.
   ServedClock serve(std::int64_t clock, const UpdateRules& rules);
   std::int64_t num_clocks() const { return num_clocks_; }
   bool is_over() const { return is_over_; }
   void dismiss();
 
-  // Called on the head: with each event before it counts, with each action before it is carried out.
+  // Callbacks on the head: `event` is called before an event counts, `action` before an action is carried out.
   struct Log {
     std::function<void(const PushEvent&)> event = [](const PushEvent&) {};
     std::function<void(const PushAction&)> action = [](const PushAction&) {};
   };
   void set_log(Log log) { log_ = std::move(log); }
-  // On the head, before begin(): events come in this order, as a log has them, and so the run has the same bits. Whoever
-  // comes early is held until its turn. These are all events of the run: serve() throws ConfigError where it needs one more,
-  // and where a worker comes with another clock.
+  // Repeats the events of a log in their order, so the run has the same bits. Called on the head, before begin(). A
+  // worker that is early waits for its turn. `events` are all events of the run: serve() throws ConfigError if it needs
+  // one more, or if a worker pushes another clock.
   void replay(std::deque<PushEvent> events) { replayed_.emplace(std::move(events), num_workers()); }
 
  private:
@@ -96,15 +94,15 @@ class PushServer {
   WeightVersions versions_;
   WorkerTransfers transfers_;
   ServerTalk talk_;
-  std::optional<PulledWeights> pulled_;  // where gradients are compensated
+  std::optional<PulledWeights> pulled_;  // set if gradients are compensated
   std::uint64_t configuration_ = 0;
-  StepReport last_;                    // of the newest update
-  std::vector<ServedWorker> workers_;  // since the last call of serve() returned
+  StepReport last_;                    // report of the newest update
+  std::vector<ServedWorker> workers_;  // counts since serve() last returned
   std::int64_t num_clocks_ = 0;
   bool is_over_ = false;
   Log log_;
-  std::optional<ReplayedPushes> replayed_;  // until begin()
-  std::optional<PushHead> head_;            // the head's, from begin() on; it uses the others
+  std::optional<ReplayedPushes> replayed_;  // for a replay, until begin()
+  std::optional<PushHead> head_;            // on the head, from begin() on; it refers to other members
 };
 
 }  // namespace zero

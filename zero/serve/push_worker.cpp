@@ -41,7 +41,7 @@ void require_served(const EngineOptions& options) {
 
 EngineOptions server_options(EngineOptions options) {
   require_served(options);
-  options.accumulate = 1;  // workers sum their micro-batches
+  options.accumulate = 1;  // workers sum micro-batches
   options.reduce = Reduce::kAuto;
   return options;
 }
@@ -129,7 +129,7 @@ StepReport PushWorker::push(double lr, std::optional<double> loss) {
   if (!is_over_) await_answer();
   if (is_over_) return {.step = pushed + 1, .loss = loss.value_or(std::numeric_limits<double>::quiet_NaN())};
   take_weights();
-  if (clock() >= end_) leave();  // a quorum has come to the end without it
+  if (clock() >= end_) leave();  // a quorum reached the end without this worker
   return {.step = answer_.updates,
           .grad_norm = answer_.grad_norm,
           .skipped = answer_.skipped != 0,
@@ -144,7 +144,7 @@ void PushWorker::leave() {
   is_over_ = true;
 }
 
-// A server that evaluates meanwhile is not late.
+// Waits for servers without a limit: a server may evaluate meanwhile.
 void PushWorker::push_gradients() {
   const auto send = [this](int index, const std::byte* gradient, DType dtype) {
     const Unit& unit = layout_.units()[static_cast<std::size_t>(index)];
@@ -168,7 +168,7 @@ void PushWorker::send_part(const Unit& unit, int server, const std::byte* gradie
   run_.send(bytes, server, {.unit = unit.index}).wait();
 }
 
-// The server has read what the block had.
+// Copies the stretches into the server's block, whose last message the server has read.
 std::span<const std::byte> PushWorker::put_together(const Unit& unit, int server, const std::byte* gradient) {
   std::byte* const block = blocks_[static_cast<std::size_t>(server)].data();
   const auto size = static_cast<std::int64_t>(size_of(layout_.gradient_dtype(unit)));
@@ -182,7 +182,7 @@ void PushWorker::drop_gradients() {
   engine_.served().give_away([](int, const std::byte*, DType) {}, [] {});
 }
 
-// What the answer says that it comes with.
+// Receives the weights that the answer announces.
 void PushWorker::take_weights() {
   if (answer_.weights == PushAnswer::Weights::kNone) return;
   const bool all = answer_.weights == PushAnswer::Weights::kAll;
@@ -193,7 +193,7 @@ void PushWorker::take_weights() {
   }
 }
 
-// As the servers have them: measured, perhaps, when this process was not there.
+// Receives the weights of owners from the servers, which may have measured them before this process began.
 void PushWorker::take_shard_weights() {
   if (layout_.weights().empty()) return;
   options_.shard_weights.resize(static_cast<std::size_t>(layout_.servers()));

@@ -26,7 +26,8 @@ std::byte* PushedGradients::begin(int worker, const PushHeader& header, std::vec
   std::byte* const data = blocks_.acquire(static_cast<std::int64_t>(bytes_), 0);
   for (const Unit& unit : layout_.units()) {
     if (!unit.trainable) continue;
-    const std::span<std::byte> sent = part(data, unit);  // a shard's last elements may be no worker's
+    // No worker sends the padding at a shard's end.
+    const std::span<std::byte> sent = part(data, unit);
     std::memset(sent.data() + sent.size(), 0, shard_bytes(unit) - sent.size());
   }
   pushes_[static_cast<std::size_t>(worker)].push_back({header, std::move(present), data});

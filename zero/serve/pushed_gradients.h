@@ -1,11 +1,11 @@
-// PushedGradients: the gradients that workers have pushed and no update has used: of each its part that this server owns.
+// PushedGradients: this server's parts of the gradients that workers have pushed and no update has used.
 //
 //   std::byte* at = pushed.begin(worker, header, present);     // room for a push
 //   ... receive into pushed.part(at, unit) for each trained unit ...
 //   engine.served().apply(pushed.sum_of({0, 1}, micro_batches), lr);    // the oldest push of each of these workers
 //   pushed.drop_oldest(0); pushed.drop_oldest(1);
 //
-// Memory is charged as staging, and kept for later pushes. Local.
+// Memory is charged as staging, and used again for later pushes. Local.
 #pragma once
 
 #include <deque>
@@ -20,20 +20,22 @@ namespace zero {
 
 class PushedGradients {
  public:
-  // Of server `server`; the layout outlives it.
+  // `server`: the rank that owns these parts. The layout outlives this object.
   PushedGradients(const PushLayout& layout, int server, int workers, Ledger& ledger);
 
+  // Returns memory for a push, which is now the worker's newest.
   std::byte* begin(int worker, const PushHeader& header, std::vector<bool> present);
   std::span<std::byte> part(std::byte* push, const Unit& unit) const;
   void drop_oldest(int worker);
   void drop_newest(int worker);
   const PushHeader& oldest(int worker) const { return pushes_of(worker).front().header; }
-  // The oldest push's part of a trained unit, to be changed in place.
+  // Returns the oldest push's part of a trained unit. The caller may change it in place.
   std::span<std::byte> oldest_part(int worker, const Unit& unit) const {
     return part(pushes_of(worker).front().data, unit);
   }
 
-  // `micro_batches`: gradients that each push is the mean of; 1 where it is their sum. Valid until one of them is dropped.
+  // Returns the sum of the oldest pushes of `workers`, valid until one of them is dropped. `micro_batches`: the
+  // gradients of each push that an update averages; 1: it takes their sum.
   GivenGradients sum_of(const std::vector<int>& workers, int micro_batches) const;
 
  private:

@@ -28,7 +28,7 @@ std::size_t WeightVersions::shard_bytes(const Unit& unit) const {
   return static_cast<std::size_t>(shard_numel(unit, servers_.world())) * size_of(unit.dtype);
 }
 
-// Places are taken in ascending order: the first num_versions() are there.
+// VersionPlaces uses new places in ascending order, and the first num_versions() are allocated from the start.
 std::byte* WeightVersions::memory_for(std::int64_t version) {
   Place& place = memory_[static_cast<std::size_t>(places_.keep(version))];
   if (!place.memory && bytes_ > 0) allocate(place);

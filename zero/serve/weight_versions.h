@@ -1,14 +1,14 @@
-// WeightVersions: versions of a server's part of the weights, in the type in which operators read them: the newest, for
-// workers that are behind, and older ones that workers still read.
+// WeightVersions: versions of a server's part of the weights, in the type that operators read.
 //
 //   WeightVersions versions(engine, plan, workers, servers);
-//   versions.keep(8);                          // what the engine holds now; no place changes that a worker reads
+//   versions.keep(8);                          // copies the engine's weights; no version that a worker reads changes
 //   versions.pin(1, 8);                        // worker 1 is being sent version 8, until unpin(1)
 //   versions.shard(8, unit)
 //
-// Frozen units have one version, the engine's. The places in memory are those of VersionPlaces. One beside the newest
-// versions is allocated, and charged as staging, when a worker first reads for so long that it is needed; then it is kept.
-// Memory lies where peers can read it. Local but for the constructor, which is Collective over the servers.
+// They are the newest versions, for workers that are behind, and older versions that workers still read. Frozen units
+// have one version, the engine's. VersionPlaces assigns places in memory. A place for an older version is allocated
+// when a slow reader first needs it, charged as staging, and kept from then on. Peers can read the memory. Local,
+// except the constructor, which is Collective over the servers.
 #pragma once
 
 #include <cstdint>
@@ -25,24 +25,25 @@ class WeightVersions {
  public:
   WeightVersions(Engine& engine, const SyncPlan& plan, int workers, Communicator& servers);
 
-  // False: all places are being read. Then nothing may be kept before a worker is unpinned.
+  // Returns false if workers read all places. Then keep() must wait until a worker is unpinned.
   bool has_room() const { return places_.has_room(); }
   void keep(std::int64_t version);
-  // The same with bytes of before, as kept() has given them.
+  // Keeps a version whose bytes kept() returned earlier.
   void restore(std::int64_t version, std::span<const std::byte> bytes);
   void pin(int worker, std::int64_t version) { places_.pin(worker, version); }
   void unpin(int worker) { places_.unpin(worker); }
   std::vector<int> readers() const { return places_.readers(); }
 
   bool has(std::int64_t version) const { return places_.place_of(version) >= 0; }
-  // The newest versions, the oldest of them first: those that workers may be answered with. The bytes of a version.
+  // Returns the newest versions, the oldest of them first: the versions that workers may be answered with.
   std::vector<std::int64_t> numbers() const { return places_.newest(); }
+  // Returns the bytes of a version.
   std::span<const std::byte> kept(std::int64_t version) const;
   std::span<const std::byte> shard(std::int64_t version, int unit) const { return part(kept(version), unit); }
-  // A unit's shard within bytes as kept() gives them.
+  // Returns a unit's shard in bytes that kept() returned.
   std::span<const std::byte> part(std::span<const std::byte> kept, int unit) const;
   std::int64_t bytes_each() const { return bytes_; }
-  // That may be kept beside the newest for workers that are behind.
+  // Returns the number of versions kept beside the newest, for workers that are behind.
   int num_older() const { return num_versions_ - 1; }
 
  private:

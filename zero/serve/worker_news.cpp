@@ -34,7 +34,8 @@ News WorkerNews::of(int worker) {
     return here == PushState::kWhole && elsewhere == PushState::kWhole ? News::kWhole : News::kNone;
   }
   const bool lost =
-      run_.arrivals()->lost(plan_.rank_of_worker(worker));  // asked before: what it sent until then counts
+      // Asked before try_complete(): a header that the worker sent before its loss still counts.
+      run_.arrivals()->lost(plan_.rank_of_worker(worker));
   if (at(worker).work.try_complete()) return News::kHeader;
   return lost ? News::kLost : News::kNone;
 }
@@ -67,7 +68,7 @@ std::span<const std::byte> WorkerNews::mask(int worker) const {
   return std::span(inboxes_[static_cast<std::size_t>(worker)].message).subspan(sizeof(PushHeader));
 }
 
-// In the middle of a push, or of weights that it is to read.
+// Returns true if the worker is in the middle of a push, or of reading its weights.
 bool WorkerNews::is_within(int worker) const {
   return order_.computes(worker) && (is_granted(worker) || transfers_.sends_to(worker));
 }

@@ -38,7 +38,7 @@ bool WorkerTransfers::can_advance() {
     const int rank = plan_.rank_of_worker(worker);
     if (transfer.push == PushState::kUnderWay && (transfer.part.try_complete() || arrivals.lost(rank))) return true;
     if (!transfer.sends) continue;
-    if (arrivals.unread(rank) < (has_more(transfer) ? most_unread_ : 1)) return true;  // 0 where it is lost
+    if (arrivals.unread(rank) < (has_more(transfer) ? most_unread_ : 1)) return true;  // 0 if it is lost
   }
   return false;
 }
@@ -70,7 +70,8 @@ void WorkerTransfers::advance_push(int worker) {
   Transfer& transfer = at(worker);
   while (transfer.push == PushState::kUnderWay) {
     const bool lost =
-        run_.arrivals()->lost(plan_.rank_of_worker(worker));  // asked before: what it sent until then counts
+        // Asked before try_complete(): a part that the worker sent before its loss still counts.
+        run_.arrivals()->lost(plan_.rank_of_worker(worker));
     if (!transfer.part.try_complete()) {
       if (lost) transfer.push = PushState::kBroken;
       return;
@@ -117,7 +118,7 @@ void WorkerTransfers::advance_send(int worker) {
   const int rank = plan_.rank_of_worker(worker);
   int unread = arrivals.unread(rank);
   if (arrivals.lost(rank)) return end_send(worker);
-  // Messages are read in their order.
+  // Workers read messages in the order of sending.
   while (!transfer.frozen.empty() && transfer.frozen.front().part < transfer.num_sent - unread)
     transfer.frozen.pop_front();
   for (; unread < most_unread_ && has_more(transfer); ++transfer.next) {

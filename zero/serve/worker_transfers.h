@@ -1,15 +1,14 @@
-// WorkerTransfers: what is under way between a server and each worker: the weights that it is being sent, and the push that
-// it is sending. Each in parts, a message for each unit; none of them makes the server wait.
+// WorkerTransfers: the weights that a server is sending to each worker, and the push that it is receiving from it.
 //
-//   transfers.send(1, 8, false);                         // version 8 to worker 1, which stays pinned until it is read
+//   transfers.send(1, 8, false);                         // version 8 to worker 1, pinned until worker 1 has read it
 //   transfers.take(0, header, mask);                     // a push of worker 0 begins
 //   arrivals.await([&] { return transfers.can_advance(); });
 //   transfers.advance();
-//   if (transfers.push(0) == PushState::kWhole) ...      // all parts are among the pushed gradients, as the newest
+//   if (transfers.push(0) == PushState::kWhole) ...      // all its parts are in PushedGradients, as the newest push
 //
-// A worker that stands still holds up its own parts alone: at most most_unread() messages to it are under way, and one
-// message of it is expected. A frozen unit's part is copied for the worker, and lives until it is read, charged as staging.
-// Local.
+// Each unit is a message of its own, and no message makes the server wait. A stalled worker delays only its own
+// messages: at most most_unread() messages to it are under way, and one message from it is expected. A frozen unit's
+// part is copied for the worker. The copy is charged as staging, and freed after it was read. Local.
 #pragma once
 
 #include <deque>
@@ -33,32 +32,32 @@ enum class PushState : std::uint8_t {
 
 class WorkerTransfers {
  public:
-  // All outlive it. `run` has arrivals().
+  // All arguments outlive this object. `run` has arrivals().
   WorkerTransfers(Engine& engine, Communicator& run, const SyncPlan& plan, const PushLayout& layout,
                   PushedGradients& pushed, WeightVersions& versions);
 
-  // Moves what can be moved without waiting.
+  // Sends and receives all messages that need no waiting.
   void advance();
-  // Whether advance() would change something. To be asked within Arrivals::await().
+  // Returns true if advance() would change something. May be called in Arrivals::await().
   bool can_advance();
 
-  // A worker whose header is here begins to push. So it has read what it was sent.
+  // Begins to take a push of a worker whose header has arrived. The header shows that the worker has read its weights.
   void take(int worker, const PushHeader& header, std::span<const std::byte> mask);
   PushState push(int worker) const { return at(worker).push; }
-  // Of the newest that was begun to be taken; of each worker from 1.
+  // Returns the number of the newest push that take() began. Each worker's pushes are counted from 1.
   std::int64_t push_number(int worker) const { return at(worker).push_number; }
-  // The push is whole, and counts; or it is whole or broken, and is dropped.
+  // count() ends a whole push, which counts. forget() drops a whole or broken push.
   void count(int worker) { at(worker).push = PushState::kNone; }
   void forget(int worker);
 
-  // The worker reads nothing now. `all`: frozen units, too.
+  // Begins to send a version to a worker that reads nothing now. `all`: frozen units also.
   void send(int worker, std::int64_t version, bool all);
   bool sends_to(int worker) const { return at(worker).sends; }
-  // Of what it was sent last; -1: none yet.
+  // Returns the version that the worker was last sent; -1: none yet.
   std::int64_t sent_version(int worker) const { return at(worker).version; }
-  // The worker is lost, or has read all: nobody reads for it any more.
+  // Ends sending: the worker is lost, or has read all.
   void end_send(int worker);
-  // The same, and it begins anew, in another process or in its own: it has none of the weights.
+  // Ends sending to a worker that begins again without weights, in another process or in its own.
   void start_anew(int worker);
 
  private:
@@ -70,14 +69,14 @@ class WorkerTransfers {
   struct Transfer {  // of one worker
     PushState push = PushState::kNone;
     std::int64_t push_number = 0;
-    std::byte* data = nullptr;  // of its push
-    std::size_t num_taken = 0;  // of taken_
-    Work part;                  // the next of them
+    std::byte* data = nullptr;  // memory of its push
+    std::size_t num_taken = 0;  // parts of taken_ that have arrived
+    Work part;                  // the next part
     bool sends = false;
     bool all = false;
     std::int64_t version = -1;
-    std::size_t next = 0;  // of sent_
-    int num_sent = 0;      // messages
+    std::size_t next = 0;  // index in sent_ of the next part
+    int num_sent = 0;      // messages of this version so far
     std::deque<Frozen> frozen;
   };
   Transfer& at(int worker) { return transfers_[static_cast<std::size_t>(worker)]; }
@@ -94,7 +93,7 @@ class WorkerTransfers {
   const PushLayout& layout_;
   PushedGradients& pushed_;
   WeightVersions& versions_;
-  std::vector<Unit> taken_, sent_;  // units of which this server has a part: trained ones, and all
+  std::vector<Unit> taken_, sent_;  // units with elements on this server: trained ones; all
   int most_unread_;
   std::vector<Transfer> transfers_;  // by worker
 };
