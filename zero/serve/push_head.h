@@ -1,5 +1,4 @@
-// PushHead: the head's control of workers. It counts their events one by one, and decides the next action of all
-// servers.
+// PushHead: the head's control of workers. It counts their events one by one, and decides the servers' next action.
 //
 //   PushHead head(shared, num_params, PushOrder(plan, workers), /*replayed=*/std::nullopt);
 //   for (;;) {

@@ -62,7 +62,7 @@ void PushServer::lead(std::int64_t clock, const UpdateRules& rules, ServedClock&
                   .age = action->age});
       carry_out(*action, rules, served);
     }
-    if (!head_->awaits_return()) {  // while nobody is there, the clocks that all have done are not known
+    if (!head_->awaits_return()) {  // while a return is awaited, the number of finished clocks is unknown
       num_clocks_ = head_->num_clocks();
       is_over_ = head_->is_over();
       if (num_clocks_ >= clock || is_over_) break;
@@ -90,7 +90,7 @@ void PushServer::carry_out_order(const ServerOrder& order, const UpdateRules& ru
     case ServerOrder::Kind::kTakePush: {
       std::vector<std::byte> mask(mask_bytes(engine_.specs().size()));
       run_.receive(mask, 0, {.control = true}).wait();
-      transfers_.count(order.worker);  // the one before: the worker was answered since
+      transfers_.count(order.worker);  // the push before: its worker was answered since
       return transfers_.take(order.worker, order.header, mask);
     }
     case ServerOrder::Kind::kForgetPush:
@@ -166,7 +166,8 @@ void PushServer::count_update(const PushAction& action, ServedClock& served) {
   served.most_age = std::max(served.most_age, action.age);
 }
 
-// A push is the mean gradient times its number of micro-batches, and the rule is one of the mean.
+// A push is the mean gradient times micro_batches_, but the formula is for the mean, so lambda is divided by this
+// number.
 void PushServer::compensate(const PushAction& action) {
   if (!pulled_ || action.age == 0) return;
   const auto lambda = static_cast<float>(plan_.compensation / micro_batches_);

@@ -1,17 +1,17 @@
-// PushWorker: a worker's side of a run with servers: it pushes the gradients of each step, and takes the weights of the
-// next.
+// PushWorker: a worker's side of a run with servers. It pushes the gradients of each step, and receives the next
+// weights.
 //
-//   Engine engine(alone, specs, units, worker_options(options), observer);     // of this rank alone, and of no states
+//   Engine engine(alone, specs, units, worker_options(options), observer);     // of this rank only, without states
 //   PushWorker worker(engine, run, options);
-//   worker.begin();                                    // the first weights
+//   worker.begin();                                    // receives the first weights
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }
 //   worker.leave();
 //
-// A server's part of a unit may be several stretches of this worker's range (EngineOptions::shards). It is then put together in
-// a block, of which there is one for each server, which is charged as staging and holds one message at a time.
+// A server's part of a unit may be several stretches of this worker's range (EngineOptions::shards). A block joins
+// these stretches. Each server has one block, which holds one message at a time and is charged as staging.
 //
-// It waits only for the servers, and as long as they live. Collective over the run in the sense that servers serve
-// (push_server.h); no other worker takes part. Throws CommError.
+// A worker waits only for servers, and as long as they live. Collective over this worker and the servers, which serve
+// (push_server.h). Throws CommError.
 #pragma once
 
 #include <limits>
@@ -25,34 +25,35 @@
 
 namespace zero {
 
-// The options of a worker's engine. Throws ConfigError, as server_options(), for what does not go with servers.
+// Returns the options of a worker's engine; server_options() those of a server's. Both throw ConfigError for options
+// that do not work with servers.
 EngineOptions worker_options(EngineOptions options);
 EngineOptions server_options(EngineOptions options);
-// ConfigError for a communicator over which a server cannot wait for whichever worker comes first (a group, or a transport
-// of your own), and for more ranks than a RankSet holds.
+// Throws ConfigError if `run` is a group or uses a transport of your own: a server cannot wait there for any of its
+// workers. Also throws it if `run` has more ranks than a RankSet holds.
 void require_arrivals(Communicator& run);
 
 class PushWorker {
  public:
-  // `run`: workers and servers. All outlive it.
+  // `run`: workers and servers. All arguments outlive the worker.
   PushWorker(Engine& engine, Communicator& run, const EngineOptions& options);
 
-  // The clock with which the run ends: after the push of the one before, the worker leaves. Without it, it goes on until
-  // leave().
+  // Sets the clock with which the run ends. The worker leaves after its push of the previous clock. By default, the run
+  // continues until leave().
   void set_end(std::int64_t clock) { end_ = clock; }
-  // The hash of this rank's configuration, for a replacement, which was not there when the ranks compared theirs.
+  // Sets the hash of this rank's configuration. A replacement needs it, because it missed the comparison among ranks.
   void set_configuration(std::uint64_t hash) { configuration_ = hash; }
 
-  // Throws ConfigError where the servers have another configuration than this rank's.
+  // Receives the first weights. Throws ConfigError if the servers have another configuration than this rank.
   void begin();
-  // After the passes of a step, whose loss (the mean over its micro-batches) the servers average. The report is of the
-  // newest update; without staleness that is the step's own.
+  // Pushes the gradients after the passes of a step. Servers average `loss`, which is the mean over the micro-batches.
+  // Returns the report of the newest update; without staleness it is the report of this step.
   StepReport push(double lr, std::optional<double> loss);
-  // Between steps. Does nothing where it has left.
+  // Leaves the run between steps. Does nothing if the worker has left.
   void leave();
 
-  std::int64_t clock() const { return answer_.clock; }      // that the passes to come are of
-  std::int64_t version() const { return answer_.version; }  // of the weights that they read
+  std::int64_t clock() const { return answer_.clock; }      // clock of the next passes
+  std::int64_t version() const { return answer_.version; }  // version of the weights that they read
   bool has_begun() const { return has_begun_; }
   bool is_over() const { return is_over_; }
 
@@ -76,7 +77,7 @@ class PushWorker {
   PushAnswer answer_;
   std::int64_t end_ = std::numeric_limits<std::int64_t>::max();
   std::uint64_t configuration_ = 0;
-  double waited_ = 0;  // seconds that have been told
+  double waited_ = 0;  // seconds of waiting that headers have reported
   bool has_begun_ = false;
   bool is_over_ = false;
 };

@@ -59,7 +59,7 @@ void ServerTalk::tell(const ServerOrder& order, std::span<const std::byte> mask)
   for (int server = 1; server < plan_.servers; ++server) {
     send_message(run_, std::as_bytes(std::span(&order, 1)), server);
     if (!mask.empty()) run_.send(mask, server, {.control = true}).wait();
-    run_.arrivals()->unread(server);  // over messages: those that are done may go
+    run_.arrivals()->unread(server);  // lets a transport over messages release those that were read
   }
 }
 
@@ -89,7 +89,7 @@ void ServerTalk::hear(int server, const ServerReport& report) {
     case ServerReport::Kind::kStuck:
       throw CommError(plan_.rank_of_worker(report.worker), "weights", kNoRoom);
     case ServerReport::Kind::kPush: {
-      if (report.number != transfers_.push_number(report.worker)) return;  // it is forgotten
+      if (report.number != transfers_.push_number(report.worker)) return;  // a forgotten push
       Elsewhere& elsewhere = elsewhere_[static_cast<std::size_t>(report.worker)];
       (report.whole != 0 ? elsewhere.num_whole : elsewhere.num_broken) += 1;
       return;
@@ -144,20 +144,20 @@ void ServerTalk::report_pushes() {
 
 // ---- each server --------------------------------------------------------------------------------------------------
 
-// While they wait for it all are here, so that a worker that reads gets the parts of each.
+// All servers wait here together, so a reader receives its parts from all of them.
 void ServerTalk::make_room(const WeightVersions& versions) {
   const int workers = static_cast<int>(reported_.size());
-  if (plan_.num_spared(workers) <= plan_.num_older_versions(workers)) return;  // there always is
+  if (plan_.num_spared(workers) <= plan_.num_older_versions(workers)) return;  // there is always room
   if (is_head()) tell({.kind = ServerOrder::Kind::kMakeRoom});
   const bool has_room = await([&] { return versions.has_room(); }, run_.timeout());
   if (!is_head())
     return report(has_room ? ServerReport{.kind = ServerReport::Kind::kDone}
                            : ServerReport{.kind = ServerReport::Kind::kStuck, .worker = versions.readers().front()});
   if (!has_room) throw CommError(plan_.rank_of_worker(versions.readers().front()), "weights", kNoRoom);
-  await_done(2 * run_.timeout());  // the others name the worker
+  await_done(2 * run_.timeout());  // another server first waits its own timeout, and then names the worker
 }
 
-// Of a worker that is lost this server may not have seen it yet.
+// If the worker is lost, this server may learn it later than another server.
 void ServerTalk::forget_push(int worker) {
   if (is_head()) tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
   if (!await([&] { return transfers_.push(worker) != PushState::kUnderWay; }, run_.timeout()))

@@ -1,12 +1,11 @@
-// ServerTalk: messages between the servers of a run. The head (rank 0) sends orders, and the other servers send
-// reports.
+// ServerTalk: messages between the servers of a run. The head (rank 0) sends orders, and the other servers report.
 //
 //   ServerTalk talk(run, plan, transfers);
 //   talk.listen();
 //   talk.tell({.kind = ServerOrder::Kind::kTakeBack, .worker = 1});     // the head gives an order,
-//   talk.await_done(run.timeout());                                     // and waits until the others have carried it out
+//   talk.await_done(run.timeout());                                     // and waits until the others have done it
 //   const ServerOrder order = talk.next_order();                        // another server waits for its next order,
-//   talk.report({.kind = ServerReport::Kind::kDone});                   // and reports that it has carried it out
+//   talk.report({.kind = ServerReport::Kind::kDone});                   // and reports that it is done
 //
 // All waits of a server are in await(). Its transfers with workers continue there, so a waiting server delays no worker
 // and no server. There the head also receives reports, and another server reports each push that is complete or broken.

@@ -1,18 +1,16 @@
-// WorkerNews: what the head of the servers hears of each worker: that it wants to push or to leave, that all servers have its
-// push, or that it is lost.
+// WorkerNews: the head's news of each worker: it asks to push or leave, its push is complete, or it is lost.
 //
 //   WorkerNews news(run, plan, order, transfers, talk, mask_bytes(num_params));
-//   news.listen(1);                                            // a header of worker 1 may come from here on
+//   news.listen(1);                                            // from here on a header of worker 1 can arrive
 //   talk.await([&] { return (worker = news.somebody()) >= 0; });
 //   if (news.of(worker) == News::kHeader) {
-//     const PushHeader header = news.header(worker);           // it asks to push, and is told that it may:
-//     news.grant(worker);                                      // from here on News::kWhole or kBroken is its next news
+//     const PushHeader header = news.header(worker);           // it asks to push
+//     news.grant(worker);                                      // its next news is News::kWhole or kBroken
 //   }
 //
-// News of a worker stays until somebody acts on it. A worker is *within* a push from grant() to end_push(), and within weights
-// while it reads them: there it computes nothing.
-//
-// Local, and of the head alone. Only the thread that uses `run` may call. Throws CommError.
+// News of a worker remains until the head acts on it. A worker is *within* a push from grant() to end_push(), and
+// within weights while it reads them. It computes nothing meanwhile. Local, on the head only. Only the thread that uses
+// `run` may call. Throws CommError.
 #pragma once
 
 #include <cstddef>
@@ -30,42 +28,45 @@ namespace zero {
 
 enum class News : std::uint8_t {
   kNone,
-  kHeader,  // is here: it asks to push, or says that it leaves
+  kHeader,  // its header arrived: it asks to push, or leaves
   kWhole,   // all servers have all of its push
-  kBroken,  // some server never will: the worker is lost
-  kLost,    // outside of a push
+  kBroken,  // the worker is lost within a push, which some server will never have whole
+  kLost,    // the worker is lost outside a push
 };
 
 class WorkerNews {
  public:
-  // `run`: workers and servers; it has arrivals(). `mask_bytes`: of a push's mask of parameters. The others outlive it.
+  // `run`: workers and servers; it has arrivals(). `mask_bytes`: bytes of a push's mask. The other arguments outlive
+  // this.
   WorkerNews(Communicator& run, const SyncPlan& plan, const PushOrder& order, const WorkerTransfers& transfers,
              ServerTalk& talk, std::size_t mask_bytes);
 
-  // Begins to receive the worker's next header, whenever that comes. The one before has come, or never will.
+  // Begins to receive the worker's next header. Its previous header has arrived, or never will.
   void listen(int worker);
-  // Waits for nobody. Of a worker that has left there is no news.
+  // Returns the worker's news without waiting; kNone for a worker that has left.
   News of(int worker);
-  // A worker with news; -1: there is none.
+  // Returns a worker with news; -1: none has any.
   int somebody();
-  // The next somebody() asks this worker last.
+  // Lets the next somebody() ask this worker last.
   void ask_last(int worker) { first_asked_ = (worker + 1) % static_cast<int>(inboxes_.size()); }
 
-  // Until the worker's header is here. CommError where it leaves.
+  // Waits for the worker's header. Throws CommError if the worker leaves.
   void await_header(int worker);
-  // The header that is here, and its mask of parameters, which stays until listen().
+  // Return the header that has arrived, and its mask of parameters. The mask is valid until listen().
   PushHeader header(int worker);
   std::span<const std::byte> mask(int worker) const;
 
-  // The worker is told to send the push of its header. end_push(): that counts now, or is forgotten.
+  // grant() records that the worker may send the push of its header. end_push() records that it counts, or is
+  // forgotten.
   void grant(int worker) { at(worker).granted = true; }
   void end_push(int worker) { at(worker).granted = false; }
   bool is_granted(int worker) const { return inboxes_[static_cast<std::size_t>(worker)].granted; }
 
-  // Some workers are within a push or weights, and no other one computes: nobody else can bring news.
+  // Returns true if some workers are within a push or weights, and no other worker computes. Then no other news can
+  // arrive.
   bool stands_still() const;
-  // CommError with a worker that others wait for, or else that is within a push or weights, and with what it has not done for
-  // the run's timeout.
+  // Throws CommError for a worker that others wait for, or else for a worker within a push or weights. The message says
+  // what it has not done for the run's timeout.
   [[noreturn]] void name_late() const;
 
  private:
@@ -84,7 +85,7 @@ class WorkerNews {
   ServerTalk& talk_;
   std::size_t mask_bytes_;
   std::vector<Inbox> inboxes_;  // by worker
-  int first_asked_ = 0;         // worker, so that none is always asked last
+  int first_asked_ = 0;         // first worker to ask; it changes, so no worker is always last
 };
 
 }  // namespace zero
