@@ -21,7 +21,7 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kRequest = std::size_t{1} << 20;
 constexpr int kDepth = 16;
 
-// Requests under way: no more than the file has, for each has a thread.
+// Returns the number of requests in flight: no more than the file has, because each has a thread.
 int depth_for(std::int64_t file_bytes) {
   constexpr auto kBytes = static_cast<std::int64_t>(kRequest);
   return static_cast<int>(std::clamp<std::int64_t>((file_bytes + kBytes - 1) / kBytes, 1, kDepth));
@@ -77,10 +77,10 @@ BlockFileWriter::BlockFileWriter(const std::string& path, std::int64_t size_byte
       file_(create_file(path, calls)),
       blocks_(path, file_.get(), size_bytes, calls),
       content_{.size_bytes = size_bytes} {
-  // A full disk shows here where the file system can tell.
+  // On a full disk this fails, if the file system can tell.
   if (const int result = calls_.preallocate(file_.get(), size_bytes); result != 0 && result != -EOPNOTSUPP)
     throw IoError(path_, fmt::format("reserve {} bytes", size_bytes), -result);
-  calls_.set_direct(file_.get(), true);  // refused in memory (tmpfs): through the page cache then
+  calls_.set_direct(file_.get(), true);  // refused by tmpfs, which then uses the page cache
 }
 
 void BlockFileWriter::check(int result, const char* operation) const {
@@ -100,14 +100,14 @@ void BlockFileWriter::append(std::span<const std::byte> bytes) {
   }
 }
 
-// Whole pages: what the last one has beyond the file's end is cut off by finish().
+// Writes whole pages. finish() cuts off what the last page has beyond the file's end.
 void BlockFileWriter::write_block() {
   const std::int64_t block = written_ / kSumBlockBytes;
   const auto memory = blocks_.memory(block);
   const std::size_t padded = (filled_ + kPage - 1) / kPage * kPage;
   std::memset(memory.data() + filled_, 0, padded - filled_);
   blocks_.start(IoOperation::kWrite, block, filled_);
-  content_.sums.push_back(block_sum(memory.first(filled_)));  // while it is written
+  content_.sums.push_back(block_sum(memory.first(filled_)));  // meanwhile the block is being written
   written_ += static_cast<std::int64_t>(filled_);
   filled_ = 0;
 }
@@ -123,7 +123,7 @@ BlockSums BlockFileWriter::finish() {
 
 namespace {
 
-// A name in a folder must not lead out of it.
+// Returns the error for a symbolic link, which might lead out of the folder.
 IoError link_refused(const std::string& path) {
   return {path, "open", 0, "is no regular file but a link, and none is followed; copy the folder with `cp -rL`"};
 }
@@ -150,7 +150,7 @@ SourceFolder::File SourceFolder::open(const std::string& name) const {
     if (!S_ISREG(info.st_mode)) throw IoError(path_of(name), "open", 0, "is no regular file");
     return static_cast<std::int64_t>(info.st_size);
   };
-  (void)size_of_file(opened(O_PATH | O_NOFOLLOW));  // a device must not even be opened
+  (void)size_of_file(opened(O_PATH | O_NOFOLLOW));  // a device must not be opened at all
   File file{.descriptor = opened(O_RDONLY | O_NONBLOCK)};
   file.size_bytes = size_of_file(file.descriptor);
   return file;
@@ -192,7 +192,7 @@ FileDescriptor BlockFileReader::open() const {
 
 void BlockFileReader::start() {
   file_ = open();
-  folder_->calls().set_direct(file_.get(), true);  // or through the page cache, where that is refused
+  folder_->calls().set_direct(file_.get(), true);  // if refused, reads use the page cache
   blocks_ = std::make_unique<BlocksInFlight>(path_, file_.get(), content_.size_bytes, folder_->calls(), num_held_);
 }
 
@@ -215,7 +215,7 @@ void BlockFileReader::begin(std::int64_t block) {
   blocks_->start(IoOperation::kRead, block, static_cast<std::size_t>(bytes_of(block)) / kPage * kPage);
 }
 
-// The part of a page at the file's end, which no request for whole pages can bring.
+// Reads the part of a page at the file's end, which requests for whole pages cannot read.
 void BlockFileReader::read_end(std::int64_t block) {
   const auto bytes = static_cast<std::size_t>(bytes_of(block)), whole = bytes / kPage * kPage;
   const std::int64_t offset = block * kSumBlockBytes + static_cast<std::int64_t>(whole);
@@ -246,7 +246,7 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   }
   next_ = block + 1;
   const auto bytes = blocks_->memory(block).first(static_cast<std::size_t>(bytes_of(block)));
-  // One place is what is handed out.
+  // The caller uses one block; the others are for reading ahead.
   const auto ahead = static_cast<std::int64_t>(num_held_) - 1;
   const bool goes_on = runs_.empty() ? in_order : run_of(block) != 0;
   while (goes_on && begun_ < std::min(num_blocks(), next_ + ahead) && run_of(begun_) == run_of(block)) begin(begun_++);

@@ -1,4 +1,4 @@
-// Files of a checkpoint: written front to back past the page cache, read with every byte vouched for.
+// BlockFileWriter, BlockFileReader, SourceFolder: files of a checkpoint, written in order, and verified when read.
 //
 //   BlockFileWriter writer("step-5.tmp/rank-00000.safetensors", size_bytes);
 //   writer.append(bytes);                          // any pieces, in order
@@ -6,15 +6,11 @@
 //
 //   const SourceFolder folder("step-5");
 //   BlockFileReader reader(folder, "rank-00000.safetensors", sums);
-//   reader.read_block(3);                          // bytes 3 * 4 MiB and on, of which the sum was compared
+//   reader.read_block(3);                          // the bytes from 3 * 4 MiB on, after their sum was compared
 //
-// A sum is XXH3 (64 bits) of 4 MiB; the last block is what is left. Both go past the page cache where the file system
-// lets them, with several requests of 1 MiB in flight: blocks that are read in order are read ahead. Local; throws
-// IoError with the path, the operation and the bytes. A damaged file is an IoError with error_number() 0.
-//
-// The names of files to read may come from a stranger. So SourceFolder holds the folder open, and opens only regular
-// files in it, whatever a name says and whatever is renamed meanwhile. A file with several names (hard links, as `cp
-// -al` makes them) is read as any other: every byte is vouched for.
+// A sum is XXH3 (64 bits) of 4 MiB; the last block may be smaller. Writer and reader bypass the page cache if the file
+// system allows it, with several requests of 1 MiB in flight. Blocks that are read in order are read ahead. Local;
+// throws IoError with the path, the operation and the bytes. A damaged file is an IoError with error_number() 0.
 #pragma once
 
 #include <algorithm>
@@ -35,25 +31,25 @@
 
 namespace zero {
 
-// Memory of some blocks, in turn, and the requests that move them.
+// Memory of some blocks, used in turn, and the requests that read or write them.
 class BlocksInFlight {
  public:
-  static constexpr std::size_t kFewest = 2, kMost = 8;  // one that is filled or used, the others on their way
-  // As many as `bytes` hold, of these.
+  static constexpr std::size_t kFewest = 2, kMost = 8;  // one is filled or used, the others are in transfer
+  // Returns how many blocks fit into `bytes`, within these bounds.
   static constexpr std::size_t blocks_in(std::int64_t bytes) {
     return std::clamp(static_cast<std::size_t>(bytes / kSumBlockBytes), kFewest, kMost);
   }
 
-  // Of a file of `file_bytes`: no more blocks than it has.
+  // `file_bytes`: the size of the file. It gets no more blocks than the file has.
   BlocksInFlight(const std::string& path, int file, std::int64_t file_bytes, const FileCalls& calls,
                  std::size_t num_blocks = kMost);
 
   std::size_t size() const { return num_blocks_; }
 
   std::span<std::byte> memory(std::int64_t block) const;
-  // Begins to move the first `bytes` of it, rounded up to whole pages.
+  // Begins to transfer the first `bytes` of a block, rounded up to whole pages.
   void start(IoOperation operation, std::int64_t block, std::size_t bytes);
-  // Until nothing of it is under way. wait() throws what went wrong with it.
+  // Wait until no request of the block is in flight. wait() also throws the error of such a request.
   void settle(std::int64_t block);
   void wait(std::int64_t block);
 
@@ -63,16 +59,16 @@ class BlocksInFlight {
   std::size_t num_blocks_;
   Allocation memory_;
   std::array<DiskRequests::Account, kMost> accounts_;
-  DiskRequests requests_;  // last: it waits for what is under way
+  DiskRequests requests_;  // last: its destructor waits for requests in flight
 };
 
 class BlockFileWriter {
  public:
-  // A new file, for this user alone, with room for all of it.
+  // Creates a file that only this user may read, with all of its space reserved.
   BlockFileWriter(const std::string& path, std::int64_t size_bytes, const FileCalls& calls = FileCalls::kernel());
 
   void append(std::span<const std::byte> bytes);
-  BlockSums finish();  // once, when size_bytes were appended
+  BlockSums finish();  // called once, after size_bytes were appended
 
  private:
   void write_block();
@@ -83,10 +79,13 @@ class BlockFileWriter {
   FileDescriptor file_;
   BlocksInFlight blocks_;
   std::size_t filled_ = 0;    // bytes of the current block
-  std::int64_t written_ = 0;  // bytes whose write was begun
+  std::int64_t written_ = 0;  // bytes whose write has begun
   BlockSums content_;
 };
 
+// The folder from which a checkpoint's files are read. Names of files may come from an untrusted source. So it holds
+// the folder open and opens only regular files in it, whatever a name contains and whatever is renamed meanwhile. A
+// file with several names (hard links, as `cp -al` makes them) is read like any other, because every byte is verified.
 class SourceFolder {
  public:
   explicit SourceFolder(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());
@@ -96,7 +95,7 @@ class SourceFolder {
     std::int64_t size_bytes = 0;
   };
   [[nodiscard]] File open(const std::string& name) const;
-  // All of a file that is not larger than allowed; its size is looked at before memory is taken.
+  // Returns a whole file. Throws if it is larger than `most_bytes`, before memory is allocated.
   [[nodiscard]] std::string read_text(const std::string& name, std::int64_t most_bytes) const;
   std::string path_of(const std::string& name) const { return (path_ / name).string(); }
   const FileCalls& calls() const { return calls_; }
@@ -109,20 +108,21 @@ class SourceFolder {
 
 class BlockFileReader {
  public:
-  // `folder` must outlive it. `num_blocks`: those that are held at a time. Throws IoError where it is no regular file
-  // of that size.
+  // `folder` must outlive the reader. `num_blocks`: blocks in memory at a time. Throws IoError if the name is no
+  // regular file of that size.
   BlockFileReader(const SourceFolder& folder, std::string name, BlockSums content,
                   std::size_t num_blocks = BlocksInFlight::kMost);
 
   std::int64_t num_blocks() const { return num_sum_blocks(content_.size_bytes); }
-  // Valid until the next call.
+  // The bytes are valid until the next call.
   [[nodiscard]] std::span<const std::byte> read_block(std::int64_t block);
-  // Bytes that will be wanted, in the run-th stretch (from 1 on, rising) that is read of this file before another's
-  // turn. Once any are said, nothing else is read ahead, and nothing of the next stretch.
+  // Announces bytes that will be read in stretch `run` of this file. Stretches are numbered from 1 in the order of
+  // reading; between two of them, other files are read. After the first call, only announced blocks of the same stretch
+  // are read ahead.
   void expect(std::int64_t offset, std::int64_t bytes, int run);
-  // Has expect() named a byte of it?
+  // Returns true if expect() has announced a byte of the block.
   bool expects(std::int64_t block) const { return run_of(block) != 0; }
-  // Closes the file until the next call, and gives back the memory that reading takes.
+  // Closes the file until the next call, and frees the memory for reading.
   void rest();
   const std::string& path() const { return path_; }
 
@@ -141,11 +141,11 @@ class BlockFileReader {
   std::string path_;
   BlockSums content_;
   std::size_t num_held_;
-  std::vector<int> runs_;                   // by block, the first that wants it, 0: none; empty: all are of one
-  FileDescriptor file_;                     // none while it rests
+  std::vector<int> runs_;  // by block: the first stretch that needs it; 0: none; empty: all are one stretch
+  FileDescriptor file_;    // closed while it rests
   std::unique_ptr<BlocksInFlight> blocks_;  // null while it rests
-  std::int64_t next_ = 0;                   // block that was asked for last, and one
-  std::int64_t begun_ = 0;                  // blocks from next_ to it are on their way
+  std::int64_t next_ = 0;                   // block after the last one that was asked for
+  std::int64_t begun_ = 0;                  // reads of the blocks from next_ to this one have begun
 };
 
 }  // namespace zero

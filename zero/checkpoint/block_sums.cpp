@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#define XXH_INLINE_ALL  // a header is all that is taken
+#define XXH_INLINE_ALL  // takes the header only
 #include <xxhash.h>
 
 namespace zero {

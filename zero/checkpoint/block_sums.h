@@ -1,7 +1,7 @@
-// BlockSums: the sums that vouch for a checkpoint's file, one of each 4 MiB.
+// BlockSums: the checksums of a checkpoint's file, one for each 4 MiB.
 //
 //   const BlockSums sums = sums_of(file);
-//   block_sum(block) == sums.sums[3]              // XXH3, 64 bits; the last block is what is left
+//   block_sum(block) == sums.sums[3]              // XXH3, 64 bits; the last block may be smaller
 //
 // Local.
 #pragma once
@@ -25,7 +25,7 @@ struct BlockSums {
   bool operator==(const BlockSums&) const = default;
 };
 
-// Of bytes that lie in memory.
+// The sums of bytes in memory.
 std::uint64_t block_sum(std::span<const std::byte> block);
 BlockSums sums_of(std::span<const std::byte> whole);
 

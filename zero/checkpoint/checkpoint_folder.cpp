@@ -45,7 +45,7 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list() const {
 
 void CheckpointFolder::keep(std::int64_t count, std::int64_t newest) const {
   std::exception_ptr first;
-  const auto remove = [&](const fs::path& path) {  // the others go all the same
+  const auto remove = [&](const fs::path& path) {  // an error does not keep the others from being removed
     try {
       remove_checkpoint(path, calls_);
     } catch (const IoError&) {

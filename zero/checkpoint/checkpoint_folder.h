@@ -2,8 +2,8 @@
 //
 //   CheckpointFolder folder("runs/x/checkpoints");
 //   folder.path_of(500)                    // runs/x/checkpoints/step-00000500
-//   for (const auto& [step, path] : folder.list()) ...     // the newest first; what is in them is not looked at
-//   folder.keep(3, 500);                   // when 500 has been saved: all but it and the two before it go
+//   for (const auto& [step, path] : folder.list()) ...     // the newest first; contents are not examined
+//   folder.keep(3, 500);                   // after step 500 was saved: removes all but it and the two before
 //
 // A name ending in .tmp is no checkpoint. Local; throws IoError.
 #pragma once
@@ -31,8 +31,8 @@ class CheckpointFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path path_of(std::int64_t step) const;
   std::vector<Entry> list() const;
-  // Of those up to `newest`; later ones, which the run could not read, are nobody's to remove. What saves left that did
-  // not end goes, too.
+  // Removes all but the newest `count` checkpoints up to the step `newest`, and the remains of unfinished saves. Later
+  // checkpoints stay: the run could not read them, and does not own them.
   void keep(std::int64_t count, std::int64_t newest) const;
   void clear() const { keep(0, std::numeric_limits<std::int64_t>::max()); }
 

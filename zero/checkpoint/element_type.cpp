@@ -12,7 +12,7 @@ struct Row {
   int bits;
 };
 
-// In the order of the enumeration, so that a type is its own index.
+// In the order of the enumeration: a type is its own index.
 constexpr std::array<Row, 22> kRows = {{
     {ElementType::kBool, "BOOL", 8},
     {ElementType::kF4, "F4", 4},

@@ -39,7 +39,7 @@ enum class ElementType : std::uint8_t {
 std::string_view name_of(ElementType type);
 int bits_of(ElementType type);
 std::optional<ElementType> element_type_of(std::string_view name);  // empty: no such type
-// Ours of it; empty: parameters have no such type.
+// Returns zero.cpp's type for an element type; empty: parameters cannot have it.
 constexpr std::optional<DType> dtype_of(ElementType type) {
   if (type == ElementType::kF32) return DType::kFloat32;
   if (type == ElementType::kBF16) return DType::kBFloat16;

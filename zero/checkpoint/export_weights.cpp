@@ -57,7 +57,7 @@ std::vector<Exported> tensors_of(const Manifest& manifest, const std::vector<Ext
   return all;
 }
 
-// As many a file as fit; a tensor that is larger alone has a file to itself.
+// Puts as many tensors into a file as fit. A tensor that is larger has a file to itself.
 std::vector<std::vector<const Exported*>> deal(const std::vector<Exported>& tensors, std::int64_t shard_bytes) {
   std::vector<std::vector<const Exported*>> files(1);
   std::int64_t held = 0;
@@ -99,7 +99,7 @@ bool same_buffers(const std::vector<Extra>& one, const std::vector<Extra>& other
   });
 }
 
-// Further names of one tensor, states of the optimizer, and what a rank keeps for itself.
+// Lists further names of tensors, states of the optimizer, and each rank's own extras.
 std::vector<std::string> left_out_of(CheckpointReader& reader, const std::vector<Extra>& extras) {
   const Manifest& manifest = reader.manifest();
   std::vector<std::string> out;

@@ -1,11 +1,11 @@
-// export_weights(): the parameters and buffers of a checkpoint as safetensors that other programs load.
+// export_weights(): writes the parameters and buffers of a checkpoint as safetensors that other programs load.
 //
 //   export_weights(reader, "model.safetensors", {.dtype = DType::kBFloat16});
 //
-// Names as in the model. Buffers (a BatchNorm's running statistics) are each rank's own: rank 0's are exported, in
-// their own type. Weights of more than `shard_bytes` become NAME-00001-of-00003.safetensors and so on, and
-// NAME.safetensors.index.json, as Hugging Face has it. The folder is made. Holds 40 MiB and the buffers at most.
-// Local. Throws IoError.
+// Names are those of the model. Each rank has its own buffers (a BatchNorm's running statistics): rank 0's are
+// exported, in their own type. If the weights have more than `shard_bytes`, the files are
+// NAME-00001-of-00003.safetensors and so on, with NAME.safetensors.index.json, as Hugging Face names them. Creates the
+// folder. Holds at most 40 MiB and the buffers. Local. Throws IoError.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct ExportedWeights {
   std::vector<std::filesystem::path> files;  // the index last
   std::int64_t num_parameters = 0;
   std::int64_t num_buffers = 0;
-  std::vector<std::string> left_out;  // what the checkpoint has and the files have not, a phrase each
+  std::vector<std::string> left_out;  // a phrase for each thing that only the checkpoint has
 };
 
 ExportedWeights export_weights(CheckpointReader& reader, const std::filesystem::path& path,

@@ -1,4 +1,4 @@
-// Extra: a whole tensor of a rank's own in a checkpoint, such as a buffer or a random generator's state. Values only.
+// Extra: a whole tensor of one rank in a checkpoint, such as a buffer or a random generator's state. Values only.
 #pragma once
 
 #include <cstddef>

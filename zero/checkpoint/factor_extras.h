@@ -1,12 +1,12 @@
-// Factor extras: an engine's states of rows and columns (zero/engine/factor_states.h) in a checkpoint. Every rank holds them
-// whole and writes them all, as extras called "factor/row_var/NAME" and "factor/col_var/NAME" after their parameter: so a rank
-// of any world finds them in the file that it takes its extras from.
+// factor_extras(): an engine's states of rows and columns (zero/engine/factor_states.h), as extras of a checkpoint.
 //
 //   for (Extra& extra : factor_extras(engine)) contents.extras.push_back(std::move(extra));     // between steps
 //   require_factors(file.extras, engine, path);       // before anything has changed
 //   take_factors(loaded.extras, engine);
 //
-// Local.
+// The extras are called "factor/row_var/NAME" and "factor/col_var/NAME", where NAME is the parameter. Every rank holds
+// these states whole, and writes all of them. So a rank of any world finds them in the file from which it takes its
+// extras. Local.
 #pragma once
 
 #include <string>
@@ -20,10 +20,10 @@ namespace zero {
 
 std::vector<Extra> factor_extras(const Engine& engine);
 
-// Throws ConfigError under "checkpoint" where one that the engine has is missing, or of another size.
+// Throws ConfigError under "checkpoint" if a state of the engine is missing, or has another size.
 void require_factors(const std::vector<SavedExtra>& saved, const Engine& engine, const std::string& path);
 
-// Of extras that require_factors() has seen: they become the engine's states.
+// Copies extras into the engine's states. require_factors() has checked them.
 void take_factors(const std::vector<Extra>& extras, const Engine& engine);
 
 }  // namespace zero

@@ -19,7 +19,7 @@
 namespace zero {
 namespace {
 
-// Between two of them all ranks meet: no rank waits longer for the others than these take.
+// Moves between two meetings of all ranks. No rank waits longer for the others than these moves take.
 constexpr std::size_t kMovesInARow = 64;
 
 struct Block {
@@ -28,13 +28,13 @@ struct Block {
 };
 
 struct Machine {
-  std::set<std::int64_t> files;  // that its launcher has
-  std::set<Block> wanted;        // by its ranks, of other files
+  std::set<std::int64_t> files;  // files that its launcher has
+  std::set<Block> wanted;        // blocks of other files that its ranks need
 };
 
 struct BlockMove {
   Block block;
-  int from = 0, to = 0;  // ranks, the first of their launchers
+  int from = 0, to = 0;  // the first ranks of two launchers
 };
 
 std::string name_in(const std::string& folder, const SavedFile& file) {
@@ -58,7 +58,7 @@ std::set<Block> wanted_of(const CheckpointReader& reader, std::int64_t file, int
   return wanted;
 }
 
-// The number of files that are here, these files, and then file and block of all that is wanted.
+// Returns the number of files on this machine, these files, and then file and block of each block that is needed.
 std::vector<std::int64_t> numbers_of(const CheckpointReader& reader, LauncherMemory& memory, const std::string& kept,
                                      int rank) {
   const std::vector<std::string> names = memory.list(kept + "/");
@@ -88,7 +88,7 @@ std::vector<Machine> machines_of(const Launchers& launchers, const std::vector<s
   return machines;
 }
 
-// In one order, so that of two ranks each is at the same move.
+// Lists the moves in an order that is the same on all ranks, so sender and receiver are at the same move.
 std::vector<BlockMove> moves_between(const std::vector<Machine>& machines, const Launchers& launchers,
                                      const Manifest& manifest, const std::string& path) {
   std::vector<BlockMove> moves;
@@ -106,7 +106,7 @@ std::vector<BlockMove> moves_between(const std::vector<Machine>& machines, const
   return moves;
 }
 
-// What a rank that is the first of its launcher sends and receives.
+// Sends and receives blocks for the first rank of a launcher.
 class Mover {
  public:
   Mover(Communicator& comm, LauncherMemory& memory, const FetchFolders& folders, const Manifest& manifest)
@@ -122,7 +122,7 @@ class Mover {
     }
   }
 
-  // The peer waits: what fails here is told afterwards.
+  // Does its part even after a failure, because the peer waits. `failure` reports it afterwards.
   void move(const BlockMove& next, std::string& failure) {
     if (next.from != comm_.rank() && next.to != comm_.rank()) return;
     buffer_.resize(static_cast<std::size_t>(bytes_of(manifest_, next.block)));

@@ -1,14 +1,14 @@
-// fetch_blocks(): what ranks want of a kept checkpoint, and their own launcher has not, comes from the machine that has it.
+// fetch_blocks(): copies blocks of a kept checkpoint to launchers that lack them, from the machine that has them.
 //
 //   const Charge held = fetch_blocks(engine.resources(), launchers, memory, {kept, fetched}, reader);
-//   ...load...                                           // `held` stays; then the launcher lets go of the folder `fetched`
+//   ...load...                                           // `held` stays; then the launcher drops the folder `fetched`
 //
-// The blocks that `reader` expects, and those of this rank's extras, are put under the names of their files into memory
-// that the launcher holds, once for all of its ranks. Only these blocks take memory; a file has its whole size. They are
-// not verified here: whoever reads them does.
+// The blocks are those that `reader` expects, and those of this rank's extras. They are stored under the names of their
+// files in memory that the launcher holds, once for all of its ranks. A file has its whole size, but only these blocks
+// take memory. Readers verify the blocks; fetch_blocks() does not.
 //
-// Collective. Throws IoError, on every rank, where no machine has a file, where one has no memory for what it wants, or
-// where one cannot be read or written.
+// Collective. Throws IoError on every rank if no machine has a file, a machine has no memory for the blocks that it
+// needs, or a file cannot be read or written.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ namespace zero {
 // Prefixes of names, without the last "/".
 struct FetchFolders {
   std::string kept;     // the checkpoint
-  std::string fetched;  // of what comes
+  std::string fetched;  // the copied blocks
 };
 
 Charge fetch_blocks(const EngineResources& engine, const Launchers& launchers, LauncherMemory& memory,

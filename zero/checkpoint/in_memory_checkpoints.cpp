@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kFolder = "kept/", kStep = "step-";
 
-// Grows in whole MiB, so that a few more losses in it are no reason for new memory.
+// Rounds up to whole MiB, so a few more losses in an image need no new memory.
 constexpr std::size_t rounded(std::int64_t bytes) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   return static_cast<std::size_t>((bytes + kMiB - 1) / kMiB * kMiB);
@@ -34,11 +34,11 @@ void resize(const FileDescriptor& file, std::size_t bytes) {
     throw IoError("kept checkpoint", fmt::format("set its size to {} bytes", bytes), errno);
 }
 
-using StepsAndSums = std::map<std::int64_t, std::int64_t>;  // of manifests
+using StepsAndSums = std::map<std::int64_t, std::int64_t>;  // sums of manifests
 
 InMemoryCheckpoints::Agreed agreed_on(const std::vector<StepsAndSums>& of_launchers, const Launchers& launchers) {
   InMemoryCheckpoints::Agreed agreed;
-  std::map<std::int64_t, int> missing;  // by step, a rank whose launcher has another or none
+  std::map<std::int64_t, int> missing;  // by step: a rank whose launcher has another checkpoint or none
   for (const StepsAndSums& sums : of_launchers) {
     for (const auto& [step, sum] : sums) {
       const auto lacks = std::ranges::find_if(of_launchers, [&](const StepsAndSums& other) {
@@ -78,7 +78,7 @@ int InMemoryFiles::open_in(int, const std::string& name, int) const {
   return file ? file->release() : -ENOENT;
 }
 
-// By the manifest; -1: it does not know the file.
+// Returns the size that the manifest gives; -1: the manifest does not list the file.
 std::int64_t InMemoryFiles::size_of_file(const std::string& name) const {
   if (sizes_.empty())
     for (const SavedFile& file : read_manifest(folders_.kept, *this).files) sizes_[file.name] = file.content.size_bytes;
@@ -93,7 +93,8 @@ void InMemoryFiles::fetch(const EngineResources& engine, const CheckpointReader&
 }
 
 InMemoryFiles::~InMemoryFiles() {
-  if (removes_) (void)failure_of([this] { memory_.remove(folders_.fetched + "/"); });  // the next start drops it, too
+  // if this fails, the next start drops the blocks
+  if (removes_) (void)failure_of([this] { memory_.remove(folders_.fetched + "/"); });
 }
 
 // kept/RUN/step-00000040/manifest.json
@@ -137,7 +138,8 @@ void InMemoryCheckpoints::remove(std::int64_t step) {
   memory_.remove(path_of(step).string() + "/");
 }
 
-// Of each step the sum of its manifest follows, which has the sums of all files: equal ones are of the same checkpoint.
+// Each step is followed by the sum of its manifest, which contains the sums of all files. So equal sums are of the same
+// checkpoint.
 std::vector<std::int64_t> InMemoryCheckpoints::steps_and_sums() {
   std::vector<std::int64_t> numbers;
   for (const std::int64_t step : steps()) {
@@ -172,7 +174,7 @@ BlockSums InMemoryCheckpoints::fill(Room& room, Engine& engine, const RankImage&
     room.file = make_memory_file("zero.cpp checkpoint", bytes);
     room.memory = map_memory_file(room.file.get(), bytes, true);
     room.charge = Charge(engine.resources().ledger, Tier::kHost, MemoryTag::kStaging, static_cast<std::int64_t>(bytes));
-    use_huge_pages(room.memory.bytes());  // small ones serve as well, slower
+    use_huge_pages(room.memory.bytes());  // if refused, small pages serve as well, but slower
   }
   resize(room.file, bytes);
   image.copy_to(room.memory.bytes().first(static_cast<std::size_t>(image.size_bytes())));
@@ -212,11 +214,11 @@ void InMemoryCheckpoints::publish(Communicator& comm, std::int64_t step, const R
     require_same_failure(comm, path, [&] {
       if (is_first) name(step, manifest);
     });
-  } catch (const IoError&) {  // the one before is still everywhere
+  } catch (const IoError&) {  // the earlier checkpoint is still everywhere
     if (is_first) (void)failure_of([&] { remove(step); });
     throw;
   }
-  // Nobody is here before every launcher has the new one.
+  // All ranks continue here only after every launcher has the new checkpoint.
   require_same_failure(comm, path, [&] {
     if (is_first) remove_others(step);
   });
@@ -239,7 +241,8 @@ bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents c
   try {
     publish(comm, step, image, texts);
   } catch (const Error&) {
-    room = {};  // the launcher may have published it all the same: it is not written again
+    // The launcher may have published this memory nevertheless, so it is not written again.
+    room = {};
     throw;
   }
   newest_ = 1 - newest_;

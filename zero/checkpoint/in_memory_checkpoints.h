@@ -1,20 +1,17 @@
-// InMemoryCheckpoints: checkpoints in memory that the launcher holds too, from which ranks that are started again go on
-// without a disk.
+// InMemoryCheckpoints: checkpoints in the launcher's memory, from which restarted ranks continue without a disk.
 //
 //   InMemoryCheckpoints kept(*LauncherMemory::of_environment(getenv), "runs/x");      // the run's name: its folder
 //   kept.save(engine, 40, contents);          // every rank's shard, between two steps
-//   ...after a rank was killed, in new ranks:
+//   // ... after a rank was killed, in new ranks:
 //   load_checkpoint(engine, kept.path_of(40), kept.files_of(40));
 //
-// Each rank writes its file of a checkpoint into memory of its own, and gives the launcher the descriptor. When all
-// ranks have, rank 0 adds the manifest, and one rename in the launcher makes the checkpoint true. Then the old
-// checkpoint goes. So whenever ranks are killed, the launcher holds the newest whole checkpoint, and perhaps the one
-// before. The memory of the last but one is used again: it holds all states twice, and goes before the engine.
-// All is gone with the launcher.
-//
-// On several machines each launcher holds the files of its own ranks and the manifest. A new checkpoint gets its name at
-// every launcher before the old one goes at any. So whenever ranks are killed, every launcher has one of the same
-// manifest. Where a launcher is gone, no checkpoint is whole any more: agree() says so, and of which launcher.
+// Each rank writes its file into its own memory, and gives the launcher the descriptor. After all ranks have done so,
+// rank 0 adds the manifest, and one rename in the launcher publishes the checkpoint. Then the old one is removed. So
+// whenever ranks are killed, the launcher holds the newest whole checkpoint. Its memory ends with the launcher. On
+// several machines, each launcher holds the files of its own ranks and the manifest. A new checkpoint is published at
+// every launcher before any removes the old one. So whenever ranks are killed, all launchers have a checkpoint with the
+// same manifest. If a launcher is lost, no checkpoint is whole: agree() then names a rank of that launcher. Memory is
+// used alternately and holds all states twice. Destroy this object before the engine.
 #pragma once
 
 #include <array>
@@ -36,22 +33,22 @@
 
 namespace zero {
 
-// The files of one kept checkpoint, to be read. Of a file of another machine there is what fetch() has brought; all else
-// of it is zeros, and takes no memory.
+// The files of one kept checkpoint, for reading. A file of another machine has only the blocks that fetch() has copied.
+// The rest of it is zeros, and takes no memory.
 class InMemoryFiles final : public FileCalls {
  public:
-  // `launchers`: where there are several; null: one holds all files.
+  // `launchers`: set if there are several; null: one launcher holds all files.
   InMemoryFiles(LauncherMemory& memory, FetchFolders folders, const Launchers* launchers)
       : memory_(memory), folders_(std::move(folders)), launchers_(launchers) {}
   InMemoryFiles(const InMemoryFiles&) = delete;
   InMemoryFiles& operator=(const InMemoryFiles&) = delete;
-  // What was fetched goes. All ranks have read it by then.
+  // Drops the fetched blocks. All ranks have read them by then.
   ~InMemoryFiles() override;
-  // The folder itself is there where its manifest is.
+  // Opens the folder itself, which exists if its manifest does.
   int open(const std::string& path, int flags) const override;
   int open_in(int folder, const std::string& name, int flags) const override;
 
-  // Collective; as LoadCalls::fetch. With one launcher it does nothing.
+  // Collective; see LoadCalls::fetch. Does nothing with one launcher.
   void fetch(const EngineResources& engine, const CheckpointReader& reader);
 
  private:
@@ -62,7 +59,7 @@ class InMemoryFiles final : public FileCalls {
   const Launchers* launchers_;
   bool removes_ = false;
   Charge fetched_;
-  mutable std::map<std::string, std::int64_t> sizes_;  // by name, when the manifest has been read for them
+  mutable std::map<std::string, std::int64_t> sizes_;  // by name, after the manifest was read for them
 };
 
 class InMemoryCheckpoints {
@@ -73,19 +70,19 @@ class InMemoryCheckpoints {
   InMemoryCheckpoints(const InMemoryCheckpoints&) = delete;
   InMemoryCheckpoints& operator=(const InMemoryCheckpoints&) = delete;
 
-  // Collective; between steps. False where a machine has no memory for those of its ranks: nothing has changed
-  // then. Throws IoError, on every rank, where one failed: one that was there, or this one, is there.
+  // Collective; between steps. Returns false, and changes nothing, if a machine lacks memory for the files of its
+  // ranks. Throws IoError on every rank if one failed; an earlier checkpoint, or this one, is then still whole.
   [[nodiscard]] bool save(Engine& engine, std::int64_t step, SaveContents contents);
 
-  // Local. Those that are whole at this rank's launcher, the newest first.
+  // Local. Returns the steps of checkpoints that are whole at this rank's launcher, the newest first.
   std::vector<std::int64_t> steps();
   bool has_several_launchers() const { return launchers_.has_value(); }  // Local
   struct Agreed {
     std::vector<std::int64_t> steps;  // whole at all launchers, the newest first
-    std::int64_t partial = -1;        // the newest that is not; -1: none
-    int missing_rank = -1;            // the lowest rank of a launcher that has not the same
+    std::int64_t partial = -1;        // the newest step that is not whole at all; -1: none
+    int missing_rank = -1;            // the lowest rank of a launcher that does not have the same checkpoint
   };
-  // Collective, where there are several. Throws IoError, on every rank, where a launcher cannot be asked.
+  // Collective, called if there are several launchers. Throws IoError on every rank if a launcher cannot be asked.
   Agreed agree(Communicator& comm);
   void remove(std::int64_t step);
   std::filesystem::path path_of(std::int64_t step) const;
@@ -108,14 +105,14 @@ class InMemoryCheckpoints {
   std::vector<std::int64_t> steps_and_sums();
 
   LauncherMemory memory_;
-  std::string prefix_;                  // of all names: runs that one launcher starts are kept apart
-  std::optional<Launchers> launchers_;  // several
+  std::string prefix_;                  // prefix of all names, which keeps runs of one launcher apart
+  std::optional<Launchers> launchers_;  // set if there are several
   std::array<Room, 2> rooms_;
   std::size_t newest_ = 0;
 };
 
-// Local. The step of a kept file's name; -1: it is no manifest of a kept checkpoint. For who watches the launcher's
-// side.
+// Local. Returns the step in the name of a kept file; -1: not the manifest of a kept checkpoint. For code that observes
+// the launcher's side.
 std::int64_t kept_step(std::string_view name);
 
 }  // namespace zero

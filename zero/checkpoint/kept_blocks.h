@@ -1,8 +1,8 @@
-// KeptBlocks: copies of blocks of a checkpoint's files, where reading goes to and fro between files.
+// KeptBlocks: copies of blocks of a checkpoint's files, for reads that alternate between files.
 //
 //   KeptBlocks kept(most);
 //   if (const auto* bytes = kept.find(file, block)) ...              // valid until the next keep()
-//   else bytes = kept.keep(file, block, reader.read_block(block));   // the one that was not used for longest goes
+//   else bytes = kept.keep(file, block, reader.read_block(block));   // replaces the least recently used block
 //
 // Local.
 #pragma once
@@ -41,7 +41,7 @@ class KeptBlocks {
   struct Block {
     std::size_t file = 0;
     std::int64_t number = -1;
-    std::int64_t used = 0;  // when; 0: never
+    std::int64_t used = 0;  // number of its last use; 0: never
     std::vector<std::byte> bytes;
   };
   std::size_t most_;

@@ -1,9 +1,9 @@
-// Launchers: which ranks of a communicator were started by one launcher, and so see the same kept memory.
+// Launchers: which ranks of a communicator one launcher has started, so they share its kept memory.
 //
 //   const Launchers launchers(comm, memory.launcher());     // ranks 0 and 1 on one machine, 2 and 3 on another
 //   launchers.count()                                       // 2
-//   launchers.of(3)                                         // 1: they are numbered by their lowest ranks
-//   launchers.first_rank(1)                                 // 2: speaks for its launcher
+//   launchers.of(3)                                         // 1: launchers are numbered by their lowest ranks
+//   launchers.first_rank(1)                                 // 2: acts for its launcher
 //
 // Values; the constructor is Collective. Throws CommError.
 #pragma once
@@ -17,7 +17,7 @@ namespace zero {
 
 class Launchers {
  public:
-  // `name`: of this rank's launcher (LauncherMemory::launcher()).
+  // `name`: the name of this rank's launcher (LauncherMemory::launcher()).
   Launchers(Communicator& comm, std::string_view name);
 
   int count() const { return static_cast<int>(first_ranks_.size()); }

@@ -24,7 +24,7 @@ namespace {
   refuse_checkpoint(reader.path(), reason);
 }
 
-// Where the checkpoint has each state of a unit; SavedStates::kZeros: nowhere.
+// Returns the checkpoint's number of a unit's state; SavedStates::kZeros: the checkpoint does not have it.
 int number_of(const std::vector<int>& numbers, const Unit& unit, int state) {
   return unit.trainable ? numbers[static_cast<std::size_t>(state)] : state;
 }
@@ -66,7 +66,7 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
   }
 }
 
-// What this rank holds, and nothing else, is read ahead.
+// Announces the elements that this rank holds, so nothing else is read ahead.
 void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const std::vector<int>& numbers,
                  const Engine& engine) {
   for (const Unit& unit : engine.units()) {
@@ -83,7 +83,7 @@ void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, cons
   }
 }
 
-// As a checkpoint has it: what is held of its files at a time is no more.
+// Returns the size in a checkpoint, in fp32. It bounds the blocks of files that are held at a time.
 std::int64_t largest_unit_bytes(const Engine& engine) {
   std::int64_t numel = 0;
   for (const Unit& unit : engine.units()) numel = std::max(numel, unit.numel);
@@ -118,7 +118,7 @@ LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& fo
   engine.states().pause();
   std::optional<CheckpointReader> reader;
   std::vector<int> tensors, numbers;
-  std::size_t file = 0;  // whose extras this rank takes
+  std::size_t file = 0;  // the file from which this rank takes its extras
   require_same_outcome(comm, folder.string(), [&] {
     reader.emplace(folder, calls, largest_unit_bytes(engine));
     numbers = numbers_in(*reader, engine);

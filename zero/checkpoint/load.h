@@ -1,15 +1,15 @@
-// load_checkpoint(): the states of an engine as they were saved, whatever world, stage, placement or dtype saved them.
+// load_checkpoint(): loads the states of an engine, whatever world, stage, placement or dtype saved them.
 //
 //   const LoadedCheckpoint loaded = load_checkpoint(engine, "runs/x/checkpoints/step-00000500");
 //   loaded.manifest.run.at("step")
 //
-// Each rank reads the slices of its own states, in blocks of 4 MiB. Besides the states it holds some blocks (no more
-// than the largest unit in fp32, but two at least), a tile, the manifest, and the extras that it returns. The next
-// step has the bits that it would have had in the run that saved.
+// Each rank reads the slices of its own states, in blocks of 4 MiB. Beside the states it holds some blocks (at most the
+// largest unit in fp32, but two at least), a tile, the manifest, and the extras that it returns. The next step has the
+// same bits as in the run that saved.
 //
-// Collective; between steps. Throws, on every rank alike: ConfigError for a checkpoint of another model or optimizer,
-// before anything has changed; IoError where a rank finds it missing or damaged: if that was after `begin`, nothing of
-// the engine's states may be used before another checkpoint is loaded whole.
+// Collective; between steps. Throws the same kind of error on every rank. ConfigError: the checkpoint is of another
+// model or optimizer, and nothing has changed. IoError: a rank finds the checkpoint missing or damaged. If that happens
+// after `begin`, the engine's states may not be used before another checkpoint is loaded whole.
 #pragma once
 
 #include <filesystem>
@@ -26,17 +26,17 @@ class CheckpointReader;
 
 using FetchCall = std::function<void(const CheckpointReader&)>;
 
-// Calls of a load to its caller. If `check` throws, every rank throws, and nothing has changed.
+// Callbacks of a load. If `check` throws, every rank throws, and nothing has changed.
 struct LoadCalls {
   std::function<void(const Manifest&)> check = [](const Manifest&) {};
-  // Collective: brings what the reader expects, and the extras of this rank's file, to where `calls` find it. Throws as
-  // `check` does. Empty: all is there.
+  // Collective: copies the blocks that the reader expects, and the extras of this rank's file, to where `calls` finds
+  // them. If it throws, nothing has changed. Empty: all blocks are there.
   FetchCall fetch = {};
-  std::function<void()> begin = [] {};  // all checks have passed on every rank: states change from here on
+  std::function<void()> begin = [] {};  // all checks have passed on every rank; states change after this
 };
 
-// Local. The numbers in a checkpoint in `folder`, with the states `saved`, of those that an engine keeps: see
-// SavedStates::find(). Throws ConfigError for a checkpoint of another optimizer.
+// Local. Returns the numbers of an engine's states in the checkpoint `folder`, whose states are `saved`; see
+// SavedStates::find(). Throws ConfigError if the checkpoint is of another optimizer.
 std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
                                    const std::vector<std::string>& states, const ApartCopies& copies);
 

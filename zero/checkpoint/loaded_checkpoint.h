@@ -1,4 +1,4 @@
-// LoadedCheckpoint: what a load gives back beside the states it fills. Values only.
+// LoadedCheckpoint: what load_checkpoint() returns beside the states that it fills. Values only.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace zero {
 
 struct LoadedCheckpoint {
   Manifest manifest;
-  std::vector<Extra> extras;  // those that rank (this rank % ranks then) saved
+  std::vector<Extra> extras;  // saved by the rank (this rank % number of ranks then)
 };
 
 }  // namespace zero

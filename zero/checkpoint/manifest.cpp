@@ -19,8 +19,9 @@ constexpr std::string_view kFormat = "zero.cpp checkpoint";
 constexpr int kVersion = 2;
 constexpr std::size_t kMostShapeDimensions = 16;
 constexpr std::size_t kMostSavedStates = 1024;
-constexpr std::size_t kMostTensorStates = 20'000'000;  // of all tensors together: a reader has a list for each
-// A manifest is kHead, 64 digits, kMiddle, what they are the SHA-256 of, kTail: all of it is vouched for, and JSON.
+constexpr std::size_t kMostTensorStates = 20'000'000;  // of all tensors together: a reader has a list for each of them
+// A manifest is kHead, 64 digits, kMiddle, the text whose SHA-256 these digits are, kTail. So every byte is verified,
+// and the whole is JSON.
 constexpr std::string_view kHead = "{\"sha256\":\"", kMiddle = "\",\"manifest\":", kTail = "}\n";
 constexpr std::size_t kDigits = 64;
 
@@ -103,7 +104,7 @@ SavedExtra extra_of(const Json& json, std::string_view path) {
   return extra;
 }
 
-// One component of a path, so that a manifest names nothing outside its folder.
+// Returns true for one component of a path: a manifest must not name files outside its folder.
 bool is_file_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
@@ -138,9 +139,8 @@ void require_inside(const SavedFile& file, std::int64_t offset, std::int64_t byt
     refuse_json(path, fmt::format("{} names bytes beyond its end", file.name));
 }
 
-// Every element of every state once, and all of it inside the files. A tensor may lack a state of the optimizer: who loads
-// it wants to know of each whether it is there. A trained one has some of them, or is
-// a matrix with states of rows and columns.
+// Requires that every element of every state occurs once, inside its file. A tensor may lack states of the optimizer,
+// and readers can ask which. A trained tensor has some of them, or is a matrix with states of rows and columns.
 void check_cover(const Manifest& manifest, std::string_view path) {
   struct Part {
     int tensor, state;
@@ -247,7 +247,8 @@ std::string to_text(const Manifest& manifest) {
 
 namespace {
 
-// Of a run with a dynamic one alone, so that others are read by older programs, too.
+// Reads the dynamic loss scale. Only runs that have one write it, so older programs can read the manifests of all
+// others.
 LossScale::State take_loss_scale(Json& json, std::string_view path) {
   const auto found = json.find("loss_scale");
   if (found == json.end()) return {};

@@ -4,9 +4,9 @@
 //   manifest.tensors[0].name == "transformer.wte.weight"
 //   for (const SavedSlice& slice : manifest.files[1].slices) ...     // what rank 1 wrote
 //
-// It speaks of tensors under the user's names, cut into slices of their flattened elements; of ranks only as files.
-// Invariants of a parsed one: names differ; the slices of each state of each tensor cover it once; everything lies in
-// its file; sums are as many as blocks. Values; Local.
+// It names tensors as the user does, and cuts them into slices of their flattened elements. Ranks appear only as files.
+// Invariants after parsing: names differ; the slices of each state of each tensor cover it once; slices and extras are
+// inside their files; a file has as many sums as blocks. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@
 
 namespace zero {
 
-// Names of states of rows and of columns, as extras, are this, the state's name, "/" and the parameter's name
-// (zero/checkpoint/factor_extras.h).
+// The begin of an extra's name that is a state of rows or columns. The state's name, "/" and the parameter's name
+// follow (zero/checkpoint/factor_extras.h).
 inline constexpr std::string_view kFactorPrefix = "factor/";
 
 struct SavedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  DType dtype = DType::kFloat32;  // that its parameter is saved in; moments are fp32
+  DType dtype = DType::kFloat32;  // type in which its parameter is saved; moments are fp32
   bool trainable = true;          // false: no moments
   std::int64_t updates = 0;
   std::vector<std::string> aliases;  // further names of the same tensor
@@ -48,7 +48,7 @@ struct SavedSlice {
   bool operator==(const SavedSlice&) const = default;
 };
 
-// A whole tensor that is one rank's own: a buffer, the state of a random generator, the losses so far.
+// A whole tensor of one rank: a buffer, the state of a random generator, the losses so far.
 struct SavedExtra {
   std::string name;
   ElementType dtype = ElementType::kU8;
@@ -58,7 +58,7 @@ struct SavedExtra {
   bool operator==(const SavedExtra&) const = default;
 };
 
-// What one rank wrote.
+// The contents of the file that one rank wrote.
 struct SavedFile {
   std::string name;
   BlockSums content;
@@ -70,29 +70,29 @@ struct SavedFile {
 struct Manifest {
   std::vector<std::string> states;  // by number: "parameter", "exp_avg", ...
   std::int64_t steps = 0;           // updates
-  std::int64_t skipped = 0;         // steps without one, for a gradient was not finite
+  std::int64_t skipped = 0;         // steps without an update, because a gradient was not finite
   std::int64_t skipped_in_a_row = 0;
-  std::int64_t delayed = 0;                // updates that came a step late
-  LossScale::State loss_scale;             // without a value: there was no dynamic one
-  std::map<std::string, std::string> run;  // what the run says of itself: "step", "samples" ...
-  std::string config;                      // TOML; empty: none. Its SHA-256 stands beside it in the file
+  std::int64_t delayed = 0;                // updates that were applied a step late
+  LossScale::State loss_scale;             // without a value: no dynamic loss scale
+  std::map<std::string, std::string> run;  // the run's own entries: "step", "samples" ...
+  std::string config;                      // TOML; empty: none. The file also has its SHA-256
   std::vector<SavedTensor> tensors;
   std::vector<SavedFile> files;  // by rank
 
-  std::int64_t size_bytes() const;    // of the files
-  std::string config_sha256() const;  // 64 digits: two checkpoints of one configuration have the same
+  std::int64_t size_bytes() const;    // sum of all files
+  std::string config_sha256() const;  // 64 digits, equal for two checkpoints of one configuration
   bool operator==(const Manifest&) const = default;
 };
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::int64_t kMostManifestBytes = std::int64_t{256} << 20;  // a larger one is not read
 
-// The text of a manifest.json; it begins with a SHA-256 of what follows.
+// Returns the text of a manifest.json. It begins with a SHA-256 of the rest.
 std::string to_text(const Manifest& manifest);
-// Throws IoError (error_number() 0) that says what is wrong with it.
+// Throws IoError (error_number() 0) with the reason if the text is no valid manifest.
 Manifest parse_manifest(std::string_view text, std::string_view path);
 
-// One rank's entry alone, for sending.
+// One rank's entry by itself, for sending.
 std::string to_text(const SavedFile& file);
 SavedFile parse_saved_file(std::string_view text, std::string_view path);
 

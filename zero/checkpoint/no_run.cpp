@@ -19,13 +19,13 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "config.toml", ignored) || !CheckpointFolder(folder / "checkpoints").list().empty();
 }
 
-// With a slash behind it or none.
+// Accepts paths with and without a slash at the end.
 fs::path folder_around(const fs::path& path) {
   const fs::path folder = (path.has_filename() ? path : path.parent_path()).parent_path();
   return folder.empty() ? "." : folder;
 }
 
-// The first by name of the runs that lie in a folder.
+// Returns the first run in a folder, by name.
 std::optional<fs::path> run_within(const fs::path& folder) {
   std::vector<fs::path> paths = paths_in(folder);
   std::ranges::sort(paths);

@@ -1,4 +1,4 @@
-// why_no_run(): what a user named in place of the folder of a run, and what to name instead.
+// why_no_run(): explains a path that a user named instead of the folder of a run, and what to name.
 //
 //   why_no_run("runs/x")            // nothing: it has config.toml, or checkpoints
 //   why_no_run("runs")              // "a folder of runs, and no run itself"; "name one of them, such as runs/x"
@@ -18,7 +18,7 @@ struct NoRun {
 };
 std::optional<NoRun> why_no_run(const std::filesystem::path& path);
 
-// Is it a folder of safetensors, one or several with an index, as `zero export` and Hugging Face write it?
+// Returns true for a folder of safetensors, one or several with an index, as `zero export` and Hugging Face write them.
 bool holds_weights_alone(const std::filesystem::path& folder);
 
 }  // namespace zero

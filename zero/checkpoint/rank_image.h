@@ -1,12 +1,11 @@
-// RankImage: one rank's part of a checkpoint, on disk or in memory: its part of the manifest, and the bytes of its
-// file in order.
+// RankImage: one rank's part of a checkpoint: the bytes of its file in order, and its part of the manifest.
 //
 //   engine.states().pause();
 //   const RankImage image(engine, {.run = {{"step", "40"}}});
 //   image.stream([&](std::span<const std::byte> bytes) { writer.append(bytes); });     // image.size_bytes() in all
 //   Manifest manifest = image.manifest_with(all_gather_text(comm, image.file_text(sums)), path);
 //
-// The engine outlives it, and is not used between the constructor and stream(). Local, unless said otherwise.
+// The engine outlives it, and must not be used between the constructor and stream(). Local, except where noted.
 #pragma once
 
 #include <functional>
@@ -21,10 +20,10 @@
 
 namespace zero {
 
-// What goes with the states.
+// Contents of a checkpoint beside the states.
 struct SaveContents {
-  std::map<std::string, std::string> run;  // rank 0's counts
-  std::string config;                      // rank 0's counts
+  std::map<std::string, std::string> run;  // rank 0's are saved
+  std::string config;                      // rank 0's is saved
   std::vector<Extra> extras;               // this rank's own; the image adds factor_extras()
 };
 
@@ -35,13 +34,13 @@ class RankImage {
 
   std::int64_t size_bytes() const { return layout_.size_bytes; }
   std::string file_name() const { return rank_file_name(engine_.resources().comm.rank()); }
-  // Throws what `sink` throws, and IoError of a disk where states lie.
+  // Passes all bytes to `sink` in order. Throws the errors of `sink`, and IoError of a disk tier that holds states.
   void stream(const std::function<void(std::span<const std::byte>)>& sink) const;
 
-  // The same, into `memory`, of size_bytes(), by as many threads as the engine updates with.
+  // Copies the same bytes into `memory`, which has size_bytes(), with as many threads as the engine's updates.
   void copy_to(std::span<std::byte> memory) const;
 
-  // This rank's entry in the manifest, for sending; and the manifest with every rank's.
+  // Return this rank's entry of the manifest, for sending, and the manifest with the entries of all ranks.
   std::string file_text(const BlockSums& content) const;
   Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const;
 

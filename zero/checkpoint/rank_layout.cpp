@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// Places of tensors, one after the other; known before the header's size is.
+// Assigns positions to tensors, one after the other, before the header's size is known.
 class Places {
  public:
   std::int64_t add(std::string name, ElementType dtype, std::vector<std::int64_t> shape, std::int64_t bytes) {

@@ -4,11 +4,11 @@
 //   layout.header;         // the file's first bytes
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
-// Each rank writes its shard of every state of every unit, at any stage: the same bytes whatever the stage and wherever
-// states lie. Where there are copies of the model, each writes a part of the shard (saved_part()), and of states that are a
-// copy's own all of it. The file has fp32 slices, unit by unit, state by state, then bf16 and fp16 slices (of frozen parameters),
-// then extras. Tensors are called STATE/NAME, flattened; those of scattered units, of which a file may have several slices,
-// STATE/NAME@ELEMENT after their first element. Extras have their own names. Values; Local.
+// Each rank writes its shard of every state of every unit. The bytes do not depend on the stage, or on the tiers of
+// states. If there are copies of the model, each writes a part of the shard (saved_part()), and all of the states that
+// belong to one copy. The file has fp32 slices, unit by unit, state by state; then bf16 and fp16 slices (of frozen
+// parameters); then extras. Tensors are flattened and called STATE/NAME. A file may have several slices of a scattered
+// unit: these are called STATE/NAME@ELEMENT, by their first element. Extras have their own names. Values; Local.
 #pragma once
 
 #include <cstddef>
@@ -25,14 +25,14 @@
 
 namespace zero {
 
-// What the name of a module's buffer begins with, as an Extra.
+// The begin of the name of a module's buffer, as an Extra.
 inline constexpr std::string_view kBufferPrefix = "buffer/";
 
 // One state of one unit, in the order of the file.
 struct SavedRange {
   int unit = 0;
-  int state = 0;  // the engine's
-  Shard part;     // of the unit's flat range, that this rank writes
+  int state = 0;  // number in the engine
+  Shard part;     // range within the unit's flat range that this rank writes
 };
 
 struct RankLayout {
@@ -43,7 +43,7 @@ struct RankLayout {
   std::int64_t size_bytes = 0;
 };
 
-// Which of the engine's states a unit keeps; frozen units have their parameters alone.
+// Tells which of the engine's states a unit keeps. A frozen unit keeps only its parameters.
 using KeepsState = std::function<bool(int unit, int state)>;
 inline bool keeps_every_state(int /*unit*/, int /*state*/) {
   return true;
@@ -54,7 +54,7 @@ RankLayout lay_out_rank(const std::vector<ParamSpec>& specs, const std::vector<U
                         const Mesh& mesh, int rank, const std::vector<Extra>& extras,
                         const KeepsState& keeps = keeps_every_state);
 
-// The type in which a unit's parameters are saved: full precision.
+// Returns the type in which a unit's parameters are saved: full precision.
 constexpr DType saved_parameter_dtype(const Unit& unit) {
   return unit.trainable ? DType::kFloat32 : unit.dtype;
 }

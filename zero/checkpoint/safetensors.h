@@ -1,4 +1,4 @@
-// safetensors: the strict reader and the writer of such files, in one include.
+// safetensors: the strict reader and the writer of safetensors files, in one include.
 #pragma once
 
 #include "zero/checkpoint/safetensors_file.h"

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// The length first: memory is taken for a header that is no larger than the file and than what is allowed.
+// Reads the length first: a header that is larger than the file, or than the limit, gets no memory.
 SafetensorsHeader read_header(const InputFile& file) {
   std::vector<std::byte> head(
       static_cast<std::size_t>(std::min<std::int64_t>(file.size_bytes(), sizeof(std::uint64_t))));

@@ -1,12 +1,12 @@
-// A safetensors file, opened and checked: every tensor's name, type and shape; values are read when they are asked for.
+// SafetensorsFile: an opened and checked safetensors file, with every tensor's name, type and shape.
 //
 //   const auto file = SafetensorsFile::open("model.safetensors");
 //   const SafetensorsEntry& weight = file.at("wte.weight");
 //   file.read(weight, 0, bytes);               // its first bytes, as many as fit
 //
-// safetensors_header.h says which files are accepted. The header alone is held in memory. ConfigError for a file that
-// is missing or breaks a rule; IoError where it cannot be read, or has become shorter since it was opened. Local;
-// reading from several threads is safe.
+// safetensors_header.h lists the rules for a file. Only the header is held in memory; read() reads values. Throws
+// ConfigError if the file is missing or breaks a rule. Throws IoError if it cannot be read, or has become shorter since
+// it was opened. Local; reading from several threads is safe.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ namespace zero {
 
 class SafetensorsFile {
  public:
-  // `key` is the option that named the file ("model.init"); errors about the contents name `path` itself.
+  // `key`: the option that named the file ("model.init"). Errors about the contents name `path`.
   static SafetensorsFile open(const std::filesystem::path& path, std::string_view key = "file");
-  // By a name that comes from somebody else; IoError where it is no regular file in the folder.
+  // Opens a file whose name is untrusted. Throws IoError if it is no regular file in the folder.
   static SafetensorsFile open_in(const SourceFolder& folder, const std::string& name);
 
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }  // by offset
@@ -36,7 +36,7 @@ class SafetensorsFile {
   const SafetensorsEntry* find(std::string_view name) const;  // null: no such tensor
   const SafetensorsEntry& at(std::string_view name) const;    // ConfigError: no such tensor
   const std::string& path() const { return file_.path(); }
-  // Bytes of one of its entries, from `offset` on. All of `out` must lie in it.
+  // Reads the bytes of an entry from `offset` on. All of `out` must be inside the entry.
   void read(const SafetensorsEntry& entry, std::int64_t offset, std::span<std::byte> out) const;
 
  private:

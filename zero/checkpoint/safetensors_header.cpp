@@ -42,7 +42,7 @@ std::string in_quotes(std::string_view name) {
   return text + (name.size() > 64 ? "...'" : "'");
 }
 
-// Bytes of a tensor; empty when the product overflows or bits do not fill whole bytes.
+// Returns the bytes of a tensor; empty if the product overflows, or if the bits do not fill whole bytes.
 std::optional<std::int64_t> bytes_of(ElementType dtype, const std::vector<std::int64_t>& shape) {
   std::int64_t bits = 1;
   for (const std::int64_t size : shape)
@@ -53,8 +53,8 @@ std::optional<std::int64_t> bytes_of(ElementType dtype, const std::vector<std::i
 }
 
 // Receives the events of nlohmann's SAX parser. Its DOM would keep the last of two equal keys and turn 2^64 into a
-// float; this machine accepts, at each place, the one thing that may stand there. Nesting needs no limit: the first
-// value too deep is refused.
+// float. This state machine accepts only the one thing that is valid at each position. Nesting needs no limit: the
+// first value that is too deep is refused.
 class HeaderHandler {
  public:
   HeaderHandler(std::string_view path, SafetensorsHeader& header) : path_(path), header_(header) {}
@@ -136,7 +136,7 @@ class HeaderHandler {
   }
 
  private:
-  // What must come next.
+  // The part of the grammar that must follow.
   enum class At {
     kDocument,
     kName,
@@ -224,7 +224,7 @@ class HeaderHandler {
   std::string metadata_key_;
 };
 
-// Entries are sorted by offset: each must begin where the one before ends, and the last end where the file ends.
+// Requires that entries, sorted by offset, follow each other without gaps, and that the last one ends with the file.
 void check_cover(const std::vector<SafetensorsEntry>& entries, std::int64_t buffer_bytes, std::string_view path) {
   std::int64_t covered = 0;
   for (const SafetensorsEntry& entry : entries) {
@@ -269,7 +269,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std:
   ZERO_CHECK(file.size() >= head, "{}: its first {} bytes are wanted", path, head);
   const std::string_view json(reinterpret_cast<const char*>(file.data()) + kLengthBytes, head - kLengthBytes);
   if (!json.starts_with('{')) refuse(path, "the header does not start with '{'");
-  // nlohmann takes a zero byte for the end of the input and would not look at what follows it.
+  // nlohmann takes a zero byte for the end of the input, and would ignore the bytes after it.
   if (json.find('\0') != json.npos) refuse(path, "the header holds a zero byte");
 
   SafetensorsHeader header;

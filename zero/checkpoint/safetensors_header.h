@@ -1,16 +1,15 @@
-// The header of a safetensors file: read strictly, laid out and written in one form.
+// SafetensorsHeader: the header of a safetensors file, read strictly, and written in one form.
 //
 // The file: u64 little-endian N, N bytes of JSON, then the byte buffer. The JSON is one object of
 //   "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}      offsets relative to the byte buffer
-// and may hold "__metadata__": {string: string}. Accepted only if
-//   - N <= 100,000,000 and lies in the file; the JSON starts with '{', is UTF-8 and holds nothing after the object but
-//   space;
+// and may hold "__metadata__": {string: string}. A file is accepted only if
+//   - N <= 100,000,000, inside the file; the JSON starts with '{', is UTF-8, and only space follows the object;
 //   - no key occurs twice, none is unknown, none is missing; every number is an unsigned integer below 2^63;
 //   - product(shape) x bits, checked for overflow, fills exactly data_offsets; whole bytes also for 4- and 6-bit types;
 //   - sorted by offset the tensors cover the buffer from 0 to the end of the file, without hole or overlap;
-//   - (ours) at most 1,000,000 tensors of at most 16 dimensions, with names of at most 512 bytes.
-// Empty tensors and scalars (shape []) are legal. Memory used is bounded by the header's size. A file that breaks a
-// rule is a ConfigError(path) that names the tensor. Local.
+//   - (zero.cpp's own rule) at most 1,000,000 tensors of at most 16 dimensions, with names of at most 512 bytes.
+// Empty tensors and scalars (shape []) are legal. Memory is bounded by the header's size. A file that breaks a rule is
+// a ConfigError(path) that names the tensor. Local.
 #pragma once
 
 #include <cstddef>
@@ -45,23 +44,23 @@ struct SafetensorsHeader {
   std::int64_t buffer_begin = 0;  // bytes from the start of the file: 8 + N
 };
 
-// How many of the file's first bytes the header takes: 8 + N. `file` has at least 8 bytes, where a file of `file_bytes`
-// has them; `path` is what errors call it.
+// Returns the bytes of the header at the begin of the file: 8 + N. `file`: at least 8 bytes, unless the whole file (of
+// `file_bytes`) is shorter. `path`: its name in errors.
 std::size_t safetensors_head_bytes(std::span<const std::byte> file, std::int64_t file_bytes, std::string_view path);
 
-// `file`: that many of the first bytes, or more.
+// `file`: the bytes of the header, or more.
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::int64_t file_bytes,
                                            std::string_view path);
 
-// Orders by element size, largest first, then by name (so every tensor is aligned to its elements), and fills in the
-// offsets. ConfigError(path) when a name occurs twice or a size overflows.
+// Sorts by element size, largest first, then by name, so every tensor is aligned to its elements; and sets the offsets.
+// Throws ConfigError(path) if a name occurs twice or a size overflows.
 void lay_out(std::vector<SafetensorsEntry>& entries, std::string_view path);
 
-// ConfigError(path) when a name occurs twice or cannot be stored.
+// Throws ConfigError(path) if a name occurs twice or cannot be stored.
 void require_storable(const std::vector<SafetensorsEntry>& entries, std::string_view path);
 
-// The first 8 + N bytes of a file, padded with spaces to a multiple of 8. `entries` cover the buffer, as lay_out leaves
-// them.
+// Returns the first 8 + N bytes of a file, padded with spaces to a multiple of 8. `entries` cover the buffer, as after
+// lay_out().
 std::string render_safetensors_header(const std::vector<SafetensorsEntry>& entries, const SafetensorsMetadata& metadata,
                                       std::string_view path);
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFile = "model.safetensors", kIndexSuffix = ".index.json";
 constexpr std::int64_t kMostIndexBytes = std::int64_t{64} << 20;
 
-// What one index says, and how it is refused.
+// An index, and the error for it.
 struct Index {
   std::string_view key;
   fs::path path;
@@ -30,7 +30,7 @@ struct Index {
         key, path.native(), reason,
         "An index and its files are written together, into one folder, by `zero export`: copy all of them");
   }
-  // A file that cannot be had, or JSON that is none: whoever named the index is to know.
+  // Runs `body`, and reports a file that cannot be read, or is no JSON, under the key that named the index.
   template <typename Body>
   auto checked(Body body) const {
     try {
@@ -59,7 +59,7 @@ fs::path file_named_by(const fs::path& path, std::string_view key) {
   return path / (has_file ? name : index);
 }
 
-// Each tensor in the file that the index says, and in no other.
+// Requires that each tensor is in the file that the index names, and in no other.
 void require_agreement(const WeightMap& wanted, const std::map<std::string, const SafetensorsFile*>& files,
                        const Index& index) {
   for (const auto& [tensor, name] : wanted)

@@ -1,16 +1,16 @@
-// SafetensorsSet: the tensors of one safetensors file, or of the several that an index puts together.
+// SafetensorsSet: the tensors of one safetensors file, or of several files that an index lists.
 //
 //   const auto set = SafetensorsSet::open("export/model.safetensors.index.json", "model.init");
-//   const SafetensorsSet::Tensor* weight = set.find("wte.weight");     // null: none of that name
+//   const SafetensorsSet::Tensor* weight = set.find("wte.weight");     // null: no tensor has that name
 //   weight->file->read(*weight->entry, 0, bytes);
 //
-// It opens a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; a folder that
+// It opens a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; or a folder that
 // holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
-//   - it has at most 64 MiB, and weight_index.h takes it;
+//   - it has at most 64 MiB, and weight_index.h accepts it;
 //   - each file that it names is a regular file in its own folder;
-//   - each tensor of each file is in weight_map with that file, and weight_map has no other: each is in one file.
-// Headers alone are held in memory, and every file stays open. A path that is refused is a ConfigError under the key
-// that named it; a file with bad contents is one under the file's path. Local; reading from several threads is safe.
+//   - weight_map has exactly the tensors of these files, each with its file, and each tensor is in one file.
+// Only headers are held in memory, and every file stays open. A refused path is a ConfigError under the key that named
+// it; a file with bad contents is a ConfigError under the file's path. Local; reading from several threads is safe.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ class SafetensorsSet {
     const SafetensorsFile* file;
   };
 
-  // `key` is the option that named `path`.
+  // `key`: the option that named `path`.
   static SafetensorsSet open(const std::filesystem::path& path, std::string_view key);
   SafetensorsSet(SafetensorsSet&&) = default;
 

@@ -1,13 +1,14 @@
-// SafetensorsWriter: writes a safetensors file piece by piece, so that no rank ever holds all of it.
+// SafetensorsWriter: writes a safetensors file piece by piece, without holding all of it.
 //
 //   SafetensorsWriter writer("model.safetensors", {{.name = "w", .dtype = ElementType::kF32, .shape = {2, 3}}});
 //   writer.write("w", 0, first_half);          // any tensor, any order, any size of piece
 //   writer.write("w", 12, second_half);
-//   writer.commit();                           // durable, and only now under its name
+//   writer.commit();                           // durable, and under its name from now on
 //
-// The header goes first, to a temporary file; begin and end of the entries given are ignored and laid out anew. Pieces
-// of a tensor must not overlap; commit() with a byte missing is our bug (InternalError). Destroyed without commit(),
-// nothing is left. ConfigError for names that cannot be stored, IoError from the disk. Local; not thread-safe.
+// The header is written first, into a temporary file. Begin and end of the given entries are ignored and computed anew.
+// Pieces of a tensor must not overlap. commit() with a byte missing throws InternalError. Without commit(), the
+// destructor removes the file. Throws ConfigError for names that cannot be stored, IoError from the disk. Local; not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}});
 
-  // Takes the room of the whole file on the disk: see AtomicFile::reserve().
+  // Reserves the space of the whole file on the disk: see AtomicFile::reserve().
   void reserve() { file_.reserve(size_bytes_); }
   std::int64_t size_bytes() const { return size_bytes_; }
   // `byte_offset` is relative to the tensor.

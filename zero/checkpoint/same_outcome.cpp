@@ -31,7 +31,7 @@ void require_same_outcome(Communicator& comm, const std::string& path, const std
   try {
     body();
   } catch (const CommError&) {
-    throw;  // the others are gone, or will time out alike
+    throw;  // the other ranks are gone, or will also time out
   } catch (const std::exception& error) {
     own = std::current_exception();
     failure = error.what();

@@ -33,7 +33,7 @@ bool is_part_of_checkpoint(const fs::path& file) {
   return name == kManifestName || (name.starts_with("rank-") && name.ends_with(".safetensors"));
 }
 
-// Ends a write that nobody waits for any more.
+// Ends a write that nobody waits for.
 struct GivenUp : std::exception {};
 
 Engine& paused(Engine& engine) {
@@ -41,22 +41,22 @@ Engine& paused(Engine& engine) {
   return engine;
 }
 
-// No rank waits in a collective for as long as the slowest one writes, which may be longer than ranks wait for another.
+// Asks `done` again and again. The slowest rank may write for longer than ranks wait for each other in a collective.
 void ask_until(const std::function<bool()>& done) {
   constexpr std::chrono::microseconds kFirst{100}, kLongest{5000};
   for (auto pause = kFirst; !done(); pause = std::min(2 * pause, kLongest)) std::this_thread::sleep_for(pause);
 }
 
-// The memory of a BlockFileWriter.
+// Charges the memory of a BlockFileWriter.
 Charge charge_blocks(Ledger& ledger) {
   return {ledger, Tier::kHost, MemoryTag::kStaging, std::int64_t{BlocksInFlight::kMost} * kSumBlockBytes};
 }
 
-// What somebody else put there is not ours to replace.
+// Refuses to replace a path that something else has created.
 void require_replaceable(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored))) return;
-  const bool is_folder = fs::is_directory(fs::symlink_status(path, ignored));  // not a link to one
+  const bool is_folder = fs::is_directory(fs::symlink_status(path, ignored));  // a link to a folder is none
   if (!is_folder || !std::ranges::all_of(paths_in(path), is_part_of_checkpoint))
     throw IoError(path.string(), "save", EEXIST, "it is no checkpoint");
 }
@@ -86,7 +86,7 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
                        }));
   if (mode == SaveMode::kSync) memory_->give_back();
   copied_ = mode == SaveMode::kAsync && memory_->has_room(rank_.size_bytes());
-  // A rank that cannot copy says so as one that cannot write does.
+  // A rank that cannot copy reports it like a rank that cannot write.
   const std::string failure = failure_of([&] {
     if (copied_) {
       image_ = memory_->lend(rank_.size_bytes());
@@ -95,7 +95,7 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
     const SignalsBlocked blocked;
     thread_ = std::thread([this] { write(); });
   });
-  if (!thread_.joinable()) {  // which tells of its own
+  if (!thread_.joinable()) {  // a thread reports its own failure
     failure_ = failure;
     ended_ = true;
   }
@@ -127,7 +127,7 @@ void CheckpointSave::make_folder() const {
   } else if (result != -EEXIST) {
     throw IoError(parent.string(), "make the folder", -result);
   }
-  remove_checkpoint(temporary_, calls_);  // of a save that did not end
+  remove_checkpoint(temporary_, calls_);  // left by a save that did not end
   if (const int result = calls_.make_folder(temporary_.string()); result < 0)
     throw IoError(temporary_.string(), "make the folder", -result);
 }
@@ -175,7 +175,7 @@ void CheckpointSave::wait() {
   ask_until([this] { return poll(); });
 }
 
-// The states are read by the thread that writes meanwhile, and by nobody else.
+// Waits for the writing thread, the only reader of the states meanwhile.
 void CheckpointSave::wait_until_written() {
   try {
     ask_until([this] { return all_have_ended(); });
@@ -200,7 +200,7 @@ void CheckpointSave::commit() {
   } catch (const IoError&) {
     try {
       remove_what_is_there();
-    } catch (const IoError&) {  // the first error is the one to tell; the next save removes what is left
+    } catch (const IoError&) {  // the first error is reported; the next save removes the rest
     }
     throw;
   }
@@ -217,16 +217,16 @@ void CheckpointSave::publish(const std::string& text) {
   take_the_name();
 }
 
-// From here to there the folder around is synced, or things are put back as they were.
+// After this call the parent folder is synced, or the names are as they were.
 void CheckpointSave::take_the_name() {
   const std::string from = temporary_.string(), to = path_.string(), old = to + ".old.tmp";
   std::error_code ignored;
   const bool replaces = fs::exists(path_, ignored);
   bool exchanged = replaces;
   int result = replaces ? calls_.exchange(from, to) : calls_.rename(from, to);
-  if (replaces && (result == -EINVAL || result == -ENOSYS)) {  // a file system that cannot
+  if (replaces && (result == -EINVAL || result == -ENOSYS)) {  // the file system cannot exchange names
     exchanged = false;
-    remove_checkpoint(old, calls_);  // of a save that ended here
+    remove_checkpoint(old, calls_);  // left by a save that ended here
     result = calls_.rename(to, old);
     if (result == 0 && (result = calls_.rename(from, to)) < 0) calls_.rename(old, to);
   }
@@ -259,7 +259,7 @@ std::vector<fs::path> paths_in(const fs::path& folder) {
 void remove_checkpoint(const fs::path& folder, const FileCalls& calls) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(folder, error))) return;
-  // Without its manifest it is none: what is left of it after a kill is never taken for one.
+  // Removes the manifest first: without it, the remains after a kill are never taken for a checkpoint.
   std::vector<fs::path> files{folder / kManifestName};
   for (const fs::path& path : paths_in(folder)) {
     if (path != files.front()) files.push_back(path);

@@ -1,23 +1,17 @@
-// CheckpointSave: one checkpoint on its way to the disk.
+// CheckpointSave: one checkpoint while it is being written to disk.
 //
-//   StagingMemory memory(engine.resources());            // what one save after another copies into
+//   StagingMemory memory(engine.resources());            // copies of the states, for one save after another
 //   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync, calls, &memory);
-//   ... train on ...
-//   if (save.poll()) ...                   // now and then: true when the checkpoint is there
-//   save.wait();                           // or so
+//   // ... train ...
+//   if (save.poll()) ...                   // now and then: true after the checkpoint is published
+//   save.wait();                           // or waits for it
 //
-// Every rank writes its shard of every state into a folder beside the path (PATH.tmp), past the page cache, and syncs
-// it; when all have, rank 0 adds the manifest, syncs file and folder, and one rename makes the checkpoint true, or
-// changes places with one that had the path. So at any instant a reader finds the old checkpoint, the new one or none.
-// Asynchronously the states are copied first, where the machine has memory for copies of all its ranks, and written by
-// a thread; else every rank has written them before the constructor returns. However long one rank writes, the others
-// wait for it: the ranks keep asking each other, so a rank that is gone or silent is found as in any collective. The
-// next save copies into the same memory.
-//
-// Collective, except for destruction, which ends a save that is not published and leaves PATH.tmp for the next save to
-// remove. Throws IoError, on every rank, where one failed, or where the path is taken by something that is no
-// checkpoint: the path is as it was, and PATH.tmp is gone. (A file system that cannot exchange names, such as NFS, has
-// an instant without either when a path is used again; the old one is then at PATH.old.tmp.)
+// Every rank writes its shard of every state into the folder PATH.tmp, past the page cache, and syncs it. Then rank 0
+// adds the manifest, syncs file and folder, and renames the folder to PATH, or exchanges it with an older checkpoint
+// there. So a reader always finds the old checkpoint, the new one or none. All ranks wait for the slowest writer,
+// however long it takes. They ask each other repeatedly, so a rank that is gone or silent is found as in any
+// collective. Collective, except the destructor. Throws IoError on every rank if one failed, or if PATH is taken by
+// something that is no checkpoint. Then PATH is unchanged, and PATH.tmp is removed.
 #pragma once
 
 #include <atomic>
@@ -40,11 +34,15 @@ enum class SaveMode : std::uint8_t { kAsync, kSync };
 
 class CheckpointSave {
  public:
-  // `memory` outlives it; none: its own, which goes when the save is over. Where kSync is asked for, it keeps nothing.
+  // With kAsync, if every machine has memory for copies of all its ranks, copies the states first, and a thread writes
+  // the copies. Otherwise every rank has written its states before the constructor returns. `memory`: for the copies;
+  // it outlives the save, and the next save uses it again. Null: memory of this save. With kSync, `memory` keeps
+  // nothing.
   CheckpointSave(Engine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
                  const FileCalls& calls = FileCalls::kernel(), StagingMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
+  // Local. Ends a save that is not published. PATH.tmp remains, and the next save removes it.
   ~CheckpointSave();
 
   bool poll();
@@ -52,10 +50,10 @@ class CheckpointSave {
 
   // Local.
   const std::filesystem::path& path() const { return path_; }
-  bool copied() const { return copied_; }                         // training goes on meanwhile
-  std::int64_t size_bytes() const { return rank_.size_bytes(); }  // this rank's
-  double stalled_seconds() const { return stalled_; }             // that the constructor took
-  double seconds() const { return seconds_; }                     // until the checkpoint was there
+  bool copied() const { return copied_; }                         // true: training continues meanwhile
+  std::int64_t size_bytes() const { return rank_.size_bytes(); }  // of this rank
+  double stalled_seconds() const { return stalled_; }             // seconds that the constructor took
+  double seconds() const { return seconds_; }                     // seconds until the checkpoint was published
 
  private:
   void make_folder() const;
@@ -66,6 +64,8 @@ class CheckpointSave {
   void give_image_back();
   void commit();
   void publish(const std::string& text);
+  // Renames or exchanges. A file system that cannot exchange names, such as NFS, has neither checkpoint at a used path
+  // for an instant. The old one is then at PATH.old.tmp.
   void take_the_name();
 
   Communicator& comm_;
@@ -74,7 +74,7 @@ class CheckpointSave {
   const FileCalls& calls_;
   bool copied_ = false;
   bool committed_ = false;
-  bool put_back_ = true;  // what is at PATH.tmp is ours
+  bool put_back_ = true;  // true: this save owns PATH.tmp
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
@@ -82,16 +82,17 @@ class CheckpointSave {
   StagingMemory* memory_;
   std::span<std::byte> image_;
   BlockSums content_;
-  std::string failure_;  // of this rank's writing; read when ended_
+  std::string failure_;  // of this rank's writing; read after ended_
   std::atomic<bool> ended_{false};
-  std::atomic<bool> given_up_{false};  // nobody will publish it
+  std::atomic<bool> given_up_{false};  // true: nobody will publish it
   std::thread thread_;
 };
 
-// What lies in a folder; nothing in one that is not there. Throws IoError.
+// Returns the paths in a folder; none if it does not exist. Throws IoError.
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
-// Removes a folder and the files in it, which is all that a checkpoint is. Throws IoError. No folder: no-op.
+// Removes a folder and its files, which are all that a checkpoint has. Does nothing if it does not exist. Throws
+// IoError.
 void remove_checkpoint(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
 
 }  // namespace zero

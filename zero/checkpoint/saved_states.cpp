@@ -7,13 +7,13 @@
 namespace zero {
 namespace {
 
-constexpr int kNumShared = 2;  // what copies share: the anchor, called "parameter", and the outer momentum
+constexpr int kNumShared = 2;  // states that copies share: the anchor, called "parameter", and the outer momentum
 
 std::string of_copy(const std::string& name, int copy) {
   return fmt::format("{}@{}", name, copy);
 }
 
-// Of which the checkpoint has states; 0: it is of one model.
+// Returns the number of copies that the checkpoint has states of; 0: it is of one model.
 int num_saved_copies(const std::vector<std::string>& saved) {
   int copies = 0;
   while (std::ranges::find(saved, of_copy("parameter", copies)) != saved.end()) ++copies;
@@ -41,7 +41,7 @@ SavedStates::SavedStates(const std::vector<std::string>& engine_names, const Apa
     for (const std::string& name : own) names_.push_back(of_copy(name, copy));
 }
 
-// The engine has a copy's states first, then the outer momentum, then the anchor.
+// The engine has the states of a copy first, then the outer momentum, then the anchor.
 SavedState SavedStates::of_unit(const Unit& unit, int engine_state) const {
   if (first_own_ == 0) return {engine_state};
   if (!unit.trainable) return {0};

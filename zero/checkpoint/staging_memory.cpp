@@ -12,13 +12,13 @@
 namespace zero {
 namespace {
 
-// A few more losses in it are no reason for new memory.
+// Rounds up to huge pages, so a few more losses in an image need no new memory.
 std::int64_t whole_pages(std::int64_t bytes) {
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// What the memory monitor leaves; the most that it would where nobody can tell.
+// Returns the bytes that the memory monitor leaves free; the most that it could leave if they are unknown.
 std::int64_t reserve_of(const EngineResources& engine) {
   constexpr std::int64_t kMost = std::int64_t{1} << 50;
   const std::int64_t wanted = engine.options.offload.monitor.reserve_bytes;

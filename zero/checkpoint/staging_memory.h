@@ -1,20 +1,16 @@
-// StagingMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next. Memory that
-// is fresh from the system costs a page fault for each of its pages, and those take longer than the copy.
+// StagingMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next.
 //
 //   StagingMemory memory(engine.resources());
-//   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; those of the last save where they suffice
+//   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; memory of the last save if it suffices
 //   ...                                                     // copied and written
 //   memory.take_back(lent);                                 // and kept
 //   memory.yield();                                         // each step
 //
-// Nothing is held before the first save. From then on it stands in the ledger (staging, on the host) until the machine
-// is short of memory. That is so when less than a third of it is free beside it, when less than twice the reserve is
-// free, or when a process waits for memory (MemoryPolicy). The reserve is taken once, as the memory monitor takes its
-// own: where memory gets short from step to step, this is gone before a state moves. (States may go first where memory
-// goes within a step, or where others of them have yet to touch theirs.) Then the next save takes fresh memory, or
-// none.
-//
-// Local, unless said otherwise; goes before the engine.
+// Kept memory avoids the page faults of fresh memory, which take longer than the copy. It is allocated by the first
+// save, and then stays in the ledger (staging, on the host) until the machine is short of memory. The next save then
+// allocates fresh memory, or none. The reserve is computed once, as the memory monitor does it. So if memory shrinks
+// from step to step, this memory is freed before states move. (States may move first if memory shrinks within a step,
+// or if other ranks have not touched their memory yet.) Local, except where noted. Destroy it before the engine.
 #pragma once
 
 #include <limits>
@@ -29,32 +25,35 @@ class StagingMemory {
  public:
   explicit StagingMemory(const EngineResources& engine);
 
-  // Collective. Has every machine room for such an image of each of its ranks? Where one has not, what is kept is given
-  // back.
+  // Collective. Returns true if every machine has memory for such an image of each of its ranks. Otherwise frees the
+  // kept memory.
   [[nodiscard]] bool has_room(std::int64_t bytes);
 
-  // `bytes` whose contents are whatever they were. Throws ConfigError where the system refuses.
+  // Returns `bytes` of memory with undefined contents. Throws ConfigError if the system refuses.
   std::span<std::byte> lend(std::int64_t bytes);
   void take_back(std::span<std::byte> lent);
 
-  // Gives back what is not lent: where the machine is short of memory (it looks ten times a second at most); whatever.
+  // Frees memory that is not lent: yield() if the machine is short of memory (checked at most ten times a second),
+  // give_back() always.
   void yield();
   void give_back() { blocks_.trim(0); }
 
  private:
+  // The machine is short of memory if less than a third of the kept memory or twice the reserve is free, or if a
+  // process waits for memory (MemoryPolicy).
   bool is_short() const;
-  // Of what is not lent: one block, as long as nothing else is lent.
+  // Returns the bytes that are not lent: one block, as long as nothing is lent.
   std::int64_t idle_bytes() const { return num_lent_ == 0 ? blocks_.held_bytes() : 0; }
 
   EngineResources engine_;
-  std::int64_t reserve_;  // of this machine
+  std::int64_t reserve_;  // bytes, of this machine
   BlockPool blocks_;
   int num_lent_ = 0;
   double looked_ = -std::numeric_limits<double>::infinity();
 };
 
-// Collective. Whether every machine has memory for `bytes` more of each of its ranks, and keeps a quarter of its free
-// memory.
+// Collective. Returns true if every machine has memory for `bytes` more on each of its ranks, with a quarter of its
+// free memory to spare.
 bool memory_has_room(const EngineResources& engine, std::int64_t bytes);
 
 }  // namespace zero

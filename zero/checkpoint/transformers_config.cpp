@@ -14,7 +14,7 @@ std::string_view torch_name(DType dtype) {
   return dtype == DType::kFloat32 ? "float32" : dtype == DType::kBFloat16 ? "bfloat16" : "float16";
 }
 
-// There is no tokenizer, and so no token that begins or ends a text.
+// Without a tokenizer, no token begins or ends a text.
 OrderedJson gpt2_config(const TransformersModel& model) {
   return {{"model_type", "gpt2"},        {"architectures", {"GPT2LMHeadModel"}},
           {"n_layer", model.layers},     {"n_embd", model.width},

@@ -1,11 +1,11 @@
-// transformers_config(): the config.json with which Hugging Face's transformers loads a model from the folder of its
-// model.safetensors, or of shards and their index:
+// transformers_config(): the config.json with which Hugging Face's transformers loads a model.
 //
 //   write_file(folder / "config.json", transformers_config({.kind = PublishedKind::kGpt2, .layers = 4, .width = 128,
 //                                                           .heads = 4, .context = 64, .vocab = 256}, dtype));
 //
-// Python: transformers.AutoModelForCausalLM.from_pretrained("folder"), and AutoModelForSequenceClassification of a bert.
-// Values; Local.
+// It is beside model.safetensors, or beside shards and their index. In Python,
+// AutoModelForCausalLM.from_pretrained("folder") then loads the model, or AutoModelForSequenceClassification loads a
+// BERT. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace zero {
 
-// Models whose names and layouts are Hugging Face's: those of zero/models/gpt2.h, llama.h and bert.h.
+// Models with Hugging Face's names and layouts: those of zero/models/gpt2.h, llama.h and bert.h.
 enum class PublishedKind : std::uint8_t { kGpt2, kLlama, kBert };
 
 struct TransformersModel {
@@ -26,23 +26,24 @@ struct TransformersModel {
   std::int64_t layers = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;  // of a llama
-  std::int64_t hidden = 0;    // of the feed-forward part: of a llama and a bert
+  std::int64_t kv_heads = 0;  // Llama only
+  std::int64_t hidden = 0;    // width of the feed-forward part; Llama and BERT only
   std::int64_t context = 0;
   std::int64_t vocab = 0;
-  std::int64_t classes = 0;  // of a bert
-  std::int64_t pad = 0;      // of a bert: the token that fills short texts
+  std::int64_t classes = 0;  // BERT only
+  std::int64_t pad = 0;      // the token that fills short texts; BERT only
   double dropout = 0;
-  double rope_theta = 10000;  // this and the rest: of a llama
+  double rope_theta = 10000;  // this and the following: Llama only
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
 };
 
-// Of a model whose weights in the file are of type `dtype`.
+// `dtype`: the type of the weights in the file.
 std::string transformers_config(const TransformersModel& model, DType dtype);
 
-// Writes it into `folder`, in place of another of a model. Of a model that transformers does not know (absent) nothing is
-// written. A config.json that is none of a model is somebody else's: it stays, and the result is false. Throws IoError.
+// Writes the config into `folder`, and replaces one that is of a model. Writes nothing for a model that transformers
+// does not know (absent). Returns false and changes nothing if the folder has a config.json that is of no model. Throws
+// IoError.
 bool write_transformers_config(const std::filesystem::path& folder, const std::optional<TransformersModel>& model,
                                DType dtype);
 

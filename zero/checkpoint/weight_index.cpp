@@ -9,12 +9,12 @@
 namespace zero {
 namespace {
 
-// A zero byte, which JSON can write as \u0000, ends the name that the system sees.
+// Refuses a zero byte, which JSON can write as \u0000: it ends the name that the system sees.
 bool is_name_in_folder(std::string_view file) {
   return !file.empty() && file != "." && file != ".." && file.find_first_of(std::string_view("/\0", 2)) == file.npos;
 }
 
-// As JSON writes it: a zero byte would end the message, too.
+// Quotes a name as JSON does, because a zero byte would also end the message.
 std::string quoted(const std::string& name) {
   return fmt::format("{:.64}", nlohmann::json(name).dump());
 }

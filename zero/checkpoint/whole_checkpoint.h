@@ -3,8 +3,8 @@
 //   CheckpointReader reader = open_whole_checkpoint("runs/x");                              // the newest whole one
 //   CheckpointReader reader = open_whole_checkpoint("runs/x/checkpoints/step-00000500");    // this one
 //
-// Every byte has been verified. A damaged checkpoint of a run is named in the log and passed over. Local. Throws
-// ConfigError under "RUN" where there is none, IoError where the one that is named is damaged.
+// Verifies every byte. For a run, logs a damaged checkpoint and tries the one before. Local. Throws ConfigError under
+// "RUN" if there is no checkpoint, and IoError if the named checkpoint is damaged.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// Is it a checkpoint's folder, by what is in it?
+// Returns true if the contents of a folder are those of a checkpoint.
 bool is_checkpoint(const std::filesystem::path& path);
 
 CheckpointReader open_whole_checkpoint(const std::filesystem::path& path);
