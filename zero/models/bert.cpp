@@ -19,7 +19,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// A module that only groups others under a name, as published files do.
+// Registers a module that only groups others under a name, as in published files.
 std::shared_ptr<nn::Module> group_in(nn::Module& owner, const std::string& name) {
   return owner.register_module(name, std::make_shared<nn::Module>(name));
 }
@@ -138,7 +138,7 @@ torch::Tensor BertImpl::forward(const torch::Tensor& tokens) {
   const auto seen = tokens.ne(options_.pad).view({tokens.size(0), 1, 1, tokens.size(1)});
   auto x = embeddings_->forward(tokens);
   for (const auto& layer : *layers_) {
-    // All layers share the mask, which needs no gradient: a checkpoint keeps its own input alone.
+    // All layers share the mask, which needs no gradient: a checkpoint keeps only its own input.
     const auto run = [layer, seen](const std::vector<torch::Tensor>& in) {
       return layer->as<BertLayer>()->forward(in[0], seen);
     };

@@ -1,21 +1,12 @@
-// Bert: BERT as a classifier of texts (Devlin et al., arXiv:1810.04805), a plain torch::nn module. Names are those
-// of Hugging Face's BertForSequenceClassification, so that a published checkpoint fits as it is.
-//
-//   bert.embeddings.{word_embeddings.weight [vocab, width], position_embeddings.weight [context, width],
-//                    token_type_embeddings.weight [2, width], LayerNorm.{weight, bias}}
-//   bert.encoder.layer.N.attention.self.{query, key, value}.{weight [width, width], bias}
-//   bert.encoder.layer.N.attention.output.{dense, LayerNorm}.{weight, bias}
-//   bert.encoder.layer.N.intermediate.dense.{weight [hidden, width], bias}
-//   bert.encoder.layer.N.output.{dense, LayerNorm}.{weight, bias}
-//   bert.pooler.dense.{weight, bias}           classifier.{weight [classes, width], bias}
-//
-// Norms come after each addition; gelu in its exact form; LayerNorm eps 1e-12. The first token's last state goes through
-// the pooler (linear, tanh) to the classifier. No token attends to a token `pad`. First weights: normal 0.02, biases 0.
+// Bert: BERT as a text classifier (Devlin et al., arXiv:1810.04805), as a plain torch::nn module.
 //
 //   Bert model(BertOptions{.layers = 2, .width = 128, .heads = 2, .context = 64, .vocab = 4000, .classes = 2});
 //   auto scores = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, classes]
 //
-// It knows nothing of ZeRO. Local.
+// Parameters have the names of Hugging Face's BertForSequenceClassification, so a published checkpoint can be loaded
+// unchanged; BertImpl lists them. Norms follow each addition, gelu is exact, LayerNorm eps is 1e-12. The last state of
+// the first token passes through the pooler (linear, tanh) to the classifier. No token attends to a token `pad`. First
+// weights: normal 0.02, biases 0. The model is independent of ZeRO. Local.
 #pragma once
 
 #include <cstdint>
@@ -35,23 +26,24 @@ struct BertOptions {
   std::int64_t layers = 2;
   std::int64_t width = 128;
   std::int64_t heads = 2;
-  std::int64_t hidden = 0;    // of the feed-forward part; 0: four times the width
+  std::int64_t hidden = 0;    // width of the feed-forward part; 0: four times the width
   std::int64_t context = 64;  // the longest sequence
   std::int64_t vocab = 4000;
   std::int64_t classes = 2;
   std::int64_t pad = 0;     // the token that fills short sequences
-  double dropout = 0;       // after the embeddings, in attention, before each addition and the classifier
+  double dropout = 0;       // after the embeddings, in attention, before each addition and before the classifier
   bool checkpoint = false;  // in training, each layer is an activation checkpoint (zero/torch/checkpoint.h)
   CheckpointOptions checkpoint_options{};
-  bool random_weights = true;  // false: memory is left as it comes, for a model that will be loaded from a file
+  bool random_weights = true;  // false: memory is not initialized, for a model that will be loaded from a file
 
   std::int64_t hidden_width() const { return hidden != 0 ? hidden : 4 * width; }
 };
 
-// Throws ConfigError under "model.layers", "model.heads" ... for values that make no model; "data.classes" for fewer than two.
+// Throws ConfigError under "model.layers", "model.heads" ... for values that make no model. Throws it under
+// "data.classes" for fewer than two classes.
 void check(const BertOptions& options);
 
-// Multiplications and additions of a forward and a backward pass, per sequence of `context` tokens.
+// Returns the multiplications and additions of a forward and a backward pass, per sequence of `context` tokens.
 double flops_per_sequence(const BertOptions& options, std::int64_t context);
 
 class BertEmbeddingsImpl : public torch::nn::Module {
@@ -66,7 +58,7 @@ class BertEmbeddingsImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BertEmbeddings);
 
-// norm(input + dropout(dense(x))): "output" of attention and of the feed-forward part.
+// Computes norm(input + dropout(dense(x))): the "output" of attention and of the feed-forward part.
 class BertOutputImpl : public torch::nn::Module {
  public:
   BertOutputImpl(std::int64_t in, const BertOptions& options);
@@ -105,11 +97,20 @@ class BertLayerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BertLayer);
 
+// Parameters:
+//
+//   bert.embeddings.{word_embeddings.weight [vocab, width], position_embeddings.weight [context, width],
+//                    token_type_embeddings.weight [2, width], LayerNorm.{weight, bias}}
+//   bert.encoder.layer.N.attention.self.{query, key, value}.{weight [width, width], bias}
+//   bert.encoder.layer.N.attention.output.{dense, LayerNorm}.{weight, bias}
+//   bert.encoder.layer.N.intermediate.dense.{weight [hidden, width], bias}
+//   bert.encoder.layer.N.output.{dense, LayerNorm}.{weight, bias}
+//   bert.pooler.dense.{weight, bias}           classifier.{weight [classes, width], bias}
 class BertImpl : public torch::nn::Module {
  public:
   explicit BertImpl(const BertOptions& options);
 
-  // Throws ConfigError when the sequence is longer than the context.
+  // Throws ConfigError if the sequence is longer than the context.
   torch::Tensor forward(const torch::Tensor& tokens);
 
   const BertOptions& options() const { return options_; }

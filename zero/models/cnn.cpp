@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// What is left of a side after the second pooling.
+// Returns the side of the image after the second pooling.
 std::int64_t pooled_side(const CnnOptions& options) {
   return (options.side / 2 - 4) / 2;
 }

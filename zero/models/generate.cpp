@@ -31,7 +31,7 @@ std::int64_t draw(const torch::Tensor& logits, const GenerateOptions& options, a
   return at::multinomial(scaled.softmax(-1), 1, /*replacement=*/false, generator).item<std::int64_t>();
 }
 
-// Back to what it was when the scope ends, also by an exception.
+// Puts a module into evaluation mode, and restores its mode when the scope ends, also by an exception.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module) : module_(module), was_training_(module.is_training()) {

@@ -60,7 +60,7 @@ void check(const Gpt2Options& o) {
 }
 
 double flops_per_token(const Gpt2Options& o, std::int64_t context) {
-  // Every token meets the blocks' matrices and the head; the embeddings are only looked up.
+  // Every token uses the blocks' matrices and the head. The embeddings are only looked up.
   const auto weights = static_cast<double>(12 * o.layers * o.width * o.width + o.vocab * o.width);
   return 6 * weights + 12.0 * static_cast<double>(o.layers * o.width * context);
 }

@@ -1,21 +1,12 @@
-// Gpt2: GPT-2 as a plain torch::nn module. Names and layouts are those of Hugging Face's, so that a published checkpoint
-// fits as it is.
-//
-//   transformer.wte.weight [vocab, width]             transformer.wpe.weight [context, width]
-//   transformer.h.N.ln_1.{weight, bias}               transformer.h.N.attn.c_attn.{weight [width, 3 width], bias}
-//   transformer.h.N.attn.c_proj.{weight, bias}        transformer.h.N.ln_2.{weight, bias}
-//   transformer.h.N.mlp.c_fc.{weight [width, 4 width], bias}      transformer.h.N.mlp.c_proj.{weight, bias}
-//   transformer.ln_f.{weight, bias}
-//   The head is transformer.wte.weight again: tied, not registered twice.
-//
-// Pre-norm blocks, causal attention through scaled_dot_product_attention, gelu in its tanh form, LayerNorm eps 1e-5.
-// First weights as published: normal 0.02, the projections back into the residual stream 0.02 / sqrt(2 layers),
-// biases 0.
+// Gpt2: GPT-2 as a plain torch::nn module.
 //
 //   Gpt2 model(Gpt2Options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257});
 //   auto logits = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, time, vocab]
 //
-// It knows nothing of ZeRO. Local.
+// Parameters have Hugging Face's names and layouts, so a published checkpoint can be loaded unchanged; Gpt2Impl lists
+// them. Pre-norm blocks, causal attention through scaled_dot_product_attention, gelu in its tanh form, LayerNorm eps
+// 1e-5. First weights as published: normal 0.02, for projections back into the residual stream 0.02 / sqrt(2 layers),
+// biases 0. The model is independent of ZeRO. Local.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +28,20 @@ struct Gpt2Options {
   std::int64_t heads = 4;
   std::int64_t context = 64;  // the longest sequence
   std::int64_t vocab = 256;
-  double dropout = 0;  // after the embeddings, in attention, and before each residual addition; 0: no operator at all
+  double dropout = 0;       // after the embeddings, in attention, before each residual addition; 0: no operator
   bool checkpoint = false;  // in training, each block is an activation checkpoint (zero/torch/checkpoint.h)
-  CheckpointOptions checkpoint_options{};  // where the inputs of the checkpoints lie
-  bool random_weights = true;  // false: memory is left as it comes, for a model that will be loaded from a file
+  CheckpointOptions checkpoint_options{};  // where the inputs of the checkpoints are stored
+  bool random_weights = true;  // false: memory is not initialized, for a model that will be loaded from a file
 };
 
 // Throws ConfigError under "model.layers", "model.heads" ... for values that make no model.
 void check(const Gpt2Options& options);
 
-// Multiplications and additions of a forward and a backward pass, per token, at sequences of `context` tokens:
-// 6 for each weight that a token meets, and 12 layers x width x context for attention (PaLM, appendix B).
+// Returns the multiplications and additions of a forward and a backward pass, per token, for sequences of `context`
+// tokens: 6 for each weight that a token uses, and 12 layers x width x context for attention (PaLM, appendix B).
 double flops_per_token(const Gpt2Options& options, std::int64_t context);
 
-// y = x W + b with W [in, out], as GPT-2 stores its linear layers.
+// Computes y = x W + b with W [in, out], as GPT-2 stores its linear layers.
 class Conv1DImpl : public torch::nn::Module {
  public:
   Conv1DImpl(std::int64_t in, std::int64_t out, double deviation, const Gpt2Options& options);
@@ -100,7 +91,7 @@ class Gpt2BlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Gpt2Block);
 
-// Everything but the head: the part that published files prefix with "transformer.".
+// All of the model except the head: the part that published files prefix with "transformer.".
 class Gpt2TransformerImpl : public torch::nn::Module {
  public:
   explicit Gpt2TransformerImpl(const Gpt2Options& options);
@@ -118,11 +109,20 @@ class Gpt2TransformerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Gpt2Transformer);
 
+// Parameters:
+//
+//   transformer.wte.weight [vocab, width]             transformer.wpe.weight [context, width]
+//   transformer.h.N.ln_1.{weight, bias}               transformer.h.N.attn.c_attn.{weight [width, 3 width], bias}
+//   transformer.h.N.attn.c_proj.{weight, bias}        transformer.h.N.ln_2.{weight, bias}
+//   transformer.h.N.mlp.c_fc.{weight [width, 4 width], bias}      transformer.h.N.mlp.c_proj.{weight, bias}
+//   transformer.ln_f.{weight, bias}
+//
+// The head is transformer.wte.weight again: it is tied, and not registered twice.
 class Gpt2Impl : public torch::nn::Module, public LanguageModel {
  public:
   explicit Gpt2Impl(const Gpt2Options& options);
 
-  // Throws ConfigError when the sequence is longer than the context.
+  // Throws ConfigError if the sequence is longer than the context.
   torch::Tensor forward(const torch::Tensor& tokens);
   torch::nn::Module& module() override { return *this; }
   torch::Tensor next_token_logits(const torch::Tensor& tokens) override;

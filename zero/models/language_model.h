@@ -1,9 +1,9 @@
-// LanguageModel: a module that says which token comes next. generate() asks no more of a model.
+// LanguageModel: a module that predicts the next token. generate() needs only this of a model.
 //
 //   torch::Tensor logits = model.next_token_logits(tokens);   // tokens [batch, time] int64, time <= context()
 //   generate(model, prompt, {.tokens = 100});                 // generate.h
 //
-// Gpt2, Llama and RecurrentLm are language models. Collective when the module is attached, like every pass through it.
+// Gpt2, Llama and RecurrentLm are language models. Collective if the module is attached, like every pass through it.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class LanguageModel {
   virtual ~LanguageModel() = default;
 
   virtual torch::nn::Module& module() = 0;
-  // The logits of the token after the last one, [batch, vocab].
+  // Returns the logits of the token after the last one, [batch, vocab].
   virtual torch::Tensor next_token_logits(const torch::Tensor& tokens) = 0;
-  // The most tokens to give it at once.
+  // Returns the largest number of tokens in one call.
   virtual std::int64_t context() const = 0;
-  // How many different tokens it knows, from 0 on.
+  // Returns the number of different tokens that the model knows, from 0 on.
   virtual std::int64_t vocab() const = 0;
 };
 

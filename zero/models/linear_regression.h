@@ -1,10 +1,10 @@
-// Linear regression: y = w x + b with one output. Parameters linear.{weight [1, features], bias [1]}, first all zero:
-// the problem is convex, and a start that needs no seed makes runs comparable.
+// LinearRegression: y = w x + b with one output.
 //
 //   LinearRegression model(13);
 //   auto y = model->forward(rows);             // [batch, 13] -> [batch, 1]
 //
-// Local.
+// Parameters: linear.{weight [1, features], bias [1]}. They begin as zeros: the problem is convex, and a start without
+// a seed makes runs comparable. Local.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace zero {
 
 class LinearRegressionImpl : public torch::nn::Module {
  public:
-  // Throws ConfigError under "data.path" for a table without a column to learn from.
+  // Throws ConfigError under "data.path" for a table without a feature column.
   explicit LinearRegressionImpl(std::int64_t features);
-  // Rows are taken into the parameters' type.
+  // Converts rows to the parameters' type.
   torch::Tensor forward(const torch::Tensor& x);
 
  private:

@@ -26,7 +26,7 @@ torch::Tensor llama_weight(at::IntArrayRef shape, const LlamaOptions& options) {
   return weight;
 }
 
-// Turns each pair (x_i, x_{i + size/2}) of a head by its position's angle.
+// Rotates each pair (x_i, x_{i + size/2}) of a head by its position's angle.
 torch::Tensor turned(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin) {
   const auto halves = x.chunk(2, -1);
   return x * cos + at::cat({-halves[1], halves[0]}, -1) * sin;
@@ -131,7 +131,8 @@ LlamaBodyImpl::LlamaBodyImpl(const LlamaOptions& o)
 
 torch::Tensor LlamaBodyImpl::forward(const torch::Tensor& tokens) {
   auto x = embed_tokens_->forward(tokens);
-  // theta^(-2i / size), twice over: the two halves of a head turn by the same angles. In fp32, whatever the model's type.
+  // The frequencies are theta^(-2i / size), in fp32 for every type of model. They occur twice, because both halves of a
+  // head rotate by the same angles.
   const std::int64_t size = options_.width / options_.heads;
   const auto exact = tokens.options().dtype(at::kFloat);
   const auto frequency = at::pow(options_.rope_theta, at::arange(0, size, 2, exact) / -static_cast<double>(size));
@@ -139,7 +140,7 @@ torch::Tensor LlamaBodyImpl::forward(const torch::Tensor& tokens) {
   const auto angles = at::cat({angle, angle}, 1);
   const auto cos = angles.cos().to(x.scalar_type()), sin = angles.sin().to(x.scalar_type());
   for (const auto& block : *layers_) {
-    // All blocks share the angles, which need no gradient: a checkpoint keeps its own input alone.
+    // All blocks share the angles, which need no gradient: a checkpoint keeps only its own input.
     const auto run = [block, cos, sin](const std::vector<torch::Tensor>& in) {
       return block->as<LlamaBlock>()->forward(in[0], cos, sin);
     };

@@ -1,9 +1,9 @@
-// A multi-layer perceptron: linear layers with ReLU between them. Parameters layers.N.{weight [out, in], bias}.
+// Mlp: a multi-layer perceptron: linear layers with ReLU between them.
 //
 //   Mlp model(MlpOptions{.sizes = {784, 256, 10}});
 //   auto scores = model->forward(images);      // [batch, ...] with 784 numbers a row -> [batch, 10]
 //
-// Local.
+// Parameters: layers.N.{weight [out, in], bias}. Local.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 namespace zero {
 
 struct MlpOptions {
-  std::vector<std::int64_t> sizes;  // inputs, hidden layers, outputs: two or more
+  std::vector<std::int64_t> sizes;  // inputs, hidden layers, outputs: two sizes or more
 };
 
 // Throws ConfigError under "model.sizes".
 void check(const MlpOptions& options);
 
-// Forward and backward, per row: 6 for each weight.
+// Returns the operations of a forward and a backward pass, per row: 6 for each weight.
 double flops_per_row(const MlpOptions& options);
 
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const MlpOptions& options);
-  // Rows are flattened and taken into the parameters' type.
+  // Flattens rows, and converts them to the parameters' type.
   torch::Tensor forward(const torch::Tensor& x);
 
  private:

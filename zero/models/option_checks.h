@@ -1,4 +1,5 @@
-// require_option(), require_positive() and so on: checks of options that several models share. They throw ConfigError. Local.
+// require_option(), require_positive() and others: checks of options that several models share. They throw ConfigError.
+// Local.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ inline void require_positive(std::string_view key, std::int64_t value) {
   require_option(value >= 1, key, static_cast<double>(value), "a model has at least one", "use 1 or more");
 }
 
-// A classifier's.
+// Checks the number of classes of a classifier.
 inline void require_classes(std::int64_t classes) {
   require_option(classes >= 2, "data.classes", static_cast<double>(classes), "nothing to choose from", "use 2 or more");
 }

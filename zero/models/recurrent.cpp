@@ -12,7 +12,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Of every layer, in the order of the cells: how many matrices of hidden columns a gate's input takes.
+// Gates of a layer, in the order of the cells. Each gate has matrices for its input and for the hidden state.
 constexpr std::array kGates{1, 4, 3};
 
 template <typename Options>

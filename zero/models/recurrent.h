@@ -1,16 +1,17 @@
-// Recurrent networks: torch::nn::RNN (tanh), LSTM or GRU as a classifier that reads an image row by row, and as
-// a language model.
-//
-//   rnn.{weight_ih_lN, weight_hh_lN, bias_ih_lN, bias_hh_lN}     as in torch.nn; a layer N of `layers`
-//   head.{weight [classes or vocab, hidden], bias}
-//   embed.weight [vocab, hidden]                                 of the language model
+// RowClassifier, RecurrentLm: torch::nn::RNN (tanh), LSTM or GRU as an image classifier, and as a language model.
 //
 //   RowClassifier reader(RecurrentOptions{.cell = Cell::kLstm, .hidden = 128}, /*row=*/28, /*classes=*/10);
 //   auto scores = reader->forward(images);      // [batch, 28 * 28] -> [batch, 10]
 //   RecurrentLm model(RecurrentOptions{.cell = Cell::kGru, .hidden = 256}, /*vocab=*/256);
 //   auto logits = model->forward(tokens);       // [batch, time] int64 -> [batch, time, vocab]
 //
-// Each sequence begins with a state of zeros. They know nothing of ZeRO. Local.
+// RowClassifier reads an image row by row. Each sequence begins with a state of zeros. Parameters:
+//
+//   rnn.{weight_ih_lN, weight_hh_lN, bias_ih_lN, bias_hh_lN}     as in torch.nn; a layer N of `layers`
+//   head.{weight [classes or vocab, hidden], bias}
+//   embed.weight [vocab, hidden]                                 of the language model
+//
+// The models are independent of ZeRO. Local.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +35,18 @@ struct RecurrentOptions {
   std::int64_t hidden = 128;
   std::int64_t layers = 1;
   double dropout = 0;         // between layers
-  std::int64_t context = 64;  // of a language model: the most tokens that generate() lets it read again
+  std::int64_t context = 64;  // RecurrentLm only: most tokens that it reads again in generate()
 };
 
 // Throws ConfigError under "model.hidden", "model.layers", "model.dropout".
 void check(const RecurrentOptions& options);
 
-// Forward and backward: 6 for each weight, at each step of a sequence; `inputs` and `outputs` of a step.
+// Returns the operations of a forward and a backward pass: 6 for each weight, at each step of a sequence. `inputs` and
+// `outputs`: numbers in and out of a step.
 double flops_per_step(const RecurrentOptions& options, std::int64_t inputs, std::int64_t outputs);
 
-// The layers themselves: [batch, time, inputs] -> [batch, time, hidden]. One of the three is there, registered as "rnn" in
-// the module that owns it.
+// The layers: [batch, time, inputs] -> [batch, time, hidden]. One of the three members is set, and registered as "rnn"
+// in the module that owns it.
 class RecurrentLayers {
  public:
   RecurrentLayers(torch::nn::Module& owner, const RecurrentOptions& options, std::int64_t inputs);
@@ -58,9 +60,9 @@ class RecurrentLayers {
 
 class RowClassifierImpl : public torch::nn::Module {
  public:
-  // Throws ConfigError under "model.row" for a row without numbers, "data.classes" for fewer than two.
+  // Throws ConfigError under "model.row" for a row without numbers, under "data.classes" for fewer than two classes.
   RowClassifierImpl(const RecurrentOptions& options, std::int64_t row, std::int64_t classes);
-  // Numbers are taken into the parameters' type; each row of `row` numbers is a step.
+  // Converts numbers to the parameters' type. Each row of `row` numbers is a step.
   torch::Tensor forward(const torch::Tensor& images);
 
  private:
