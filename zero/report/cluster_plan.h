@@ -1,24 +1,16 @@
-// ClusterPlan: what a step of a planned training takes on a described cluster, held in several ways, and which to take.
+// ClusterPlan: the seconds of a planned step on a described cluster, in several ways, and the way to choose.
 //
-//   const ClusterPlan found = plan_on(plan, cluster);
+//   const ClusterPlan found = plan_on(plan, cluster, computation);
 //   found.ways[found.best]
 //   text += cluster_table(found);
 //
-// A way is a stage and a group of ranks that hold the model once, with gradients summed in each step, or with copies that
-// train apart (local); at stage 3 over several machines also with secondary groups of a machine's ranks, where weights do not
-// stay gathered; or servers and workers (zero/plan/served_clock.h). The time of a step is that of the slowest rank's
-// computation and of the exchange, as if neither hid behind the other; with servers it is that of as many samples as all
-// ranks take in a step of the others. The best is the fastest way that fits, among those with the mathematics of one model;
-// of ways that are as fast, to 3 %, the one that holds least. Others are named where they take far less time, with their cost.
-//
-// Ways with servers are computed on any number of ranks, with equal ranges; on more ranks than servers can have they are marked, and
-// no line recommends them. Where the plan has no codecs of its own, the best way and the one with local steps are tried with codecs, too (WireCodecs): of what crosses between copies, or else of all that
-// crosses. Bytes are counted, and not what coding takes a processor.
-//
-// Units are cut as planned (zero.shards), for each group anew: weighted shards have weights for the planned group alone, and a
-// hash needs stage 3.
-//
-// Local; computed from shapes.
+// A way is a stage and a group of ranks that hold the model once. Gradients are summed in each step, or copies train
+// apart (local). Stage 3 over several machines may have secondary groups of a machine's ranks, if weights do not stay
+// gathered. Other ways have servers and workers (zero/plan/served_clock.h). A step takes the seconds of the slowest
+// rank's computation and of the exchange, without overlap. With servers, it is the time for the samples of a step of
+// the other ways. The best way is the fastest that fits and has the mathematics of one model. Of ways within 3 % of it,
+// the one that holds least is the best. Other ways are named, with their cost, if they take far less time. Local;
+// computed from shapes.
 #pragma once
 
 #include <cstdint>
@@ -36,20 +28,22 @@ struct ClusterWay {
   int stage = 0;
   Mesh mesh;
   bool local = false;
-  SyncPlan sync;      // servers, if it has any: then stage and mesh are 3 and the servers
-  WireCodecs wire{};  // of a way that is tried with them, beside the one without
-  int secondary = 0;  // ranks of a secondary group (zero/plan/secondary.h); 0: there are none
-  // Bytes of a rank, at least: states, gathered units, reductions, activations. With servers, of a server or a worker, whichever
-  // holds more.
+  SyncPlan sync;      // servers, if any; then stage is 3, and mesh is that of the servers
+  WireCodecs wire{};  // codecs of a way that is tried with and without them
+  int secondary = 0;  // ranks of a secondary group (zero/plan/secondary.h); 0: no such groups
+  // Bytes of a rank, at least: states, gathered units, reductions, activations. With servers: of a server or a worker,
+  // whichever holds more.
   std::int64_t held = 0;
   bool fits = true;
-  bool can_run = true;  // false: with servers, on more ranks than such a run has at most (kMaxBoardRanks)
-  Exchange exchange;    // of a step; with local steps the outer step's part of it, too
+  bool can_run = true;  // false: servers, and more ranks than such a run may have (kMaxBoardRanks)
+  Exchange exchange;    // of a step; with local steps also the step's part of an outer step
   double exchange_seconds = 0;
   double seconds = 0;        // of a step
-  double clock_seconds = 0;  // of a clock of servers; 0: there are none
+  double clock_seconds = 0;  // of a clock of servers; 0: no servers
   double waiting_seconds =
-      0;  // of a step: for ranks that vary, and for the slowest; servers' ways wait within the clock
+      // In a step, because ranks vary, and for the slowest rank. Ways with servers count their waiting in
+      // clock_seconds.
+      0;
 };
 
 struct ClusterPlan {
@@ -57,14 +51,21 @@ struct ClusterPlan {
   double computation = 0;  // seconds of a rank of speed 1, in a step
   std::int64_t local_steps = 0;
   std::vector<ClusterWay> ways;
-  int planned = -1;  // of the ways, the one that the configuration asks for; -1: none of them
-  int best = -1;     // -1: none fits
+  int planned = -1;  // the index of the configured way; -1: none of them
+  int best = -1;     // index; -1: no way fits
 };
 
-// `computation`: seconds of a step's passes and update on a rank of speed 1.
+// Returns the ways on `cluster`. `computation`: seconds of a step's passes and update on a rank of speed 1.
+// - More ranks than servers may have: ways with servers are computed for equal ranges only, marked, and never
+//   recommended.
+// - A plan without codecs: the best way, and ways with local steps, are also tried with codecs (WireCodecs). Codecs
+//   apply to bytes between copies, if there are copies, or else to all bytes. The processor's time for coding is not
+//   counted.
+// - Units are cut as planned (zero.shards), again for each group. Weighted shards have weights only for the planned
+//   group, and hash shards need stage 3.
 ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double computation);
 
-// Of the exchange in a step of this plan alone, as if nothing hid it.
+// Returns the seconds of the exchange in a step of this plan only, without overlap.
 double exchange_seconds(const TrainingPlan& plan, const Cluster& cluster);
 
 std::string cluster_table(const ClusterPlan& plan);

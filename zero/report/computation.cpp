@@ -42,7 +42,7 @@ std::vector<double> shares_of(const nlohmann::json& profile, const std::string& 
   return shares;
 }
 
-// How often each unit is accessed, in all forward and in all backward passes.
+// Counts the accesses of each unit, in all forward and in all backward passes.
 std::array<std::vector<int>, 2> count_accesses(const Trace& trace, std::size_t num_units) {
   std::array<std::vector<int>, 2> accesses{std::vector<int>(num_units), std::vector<int>(num_units)};
   bool in_backward = false;
@@ -61,7 +61,7 @@ std::string_view name_of(ComputationFrom from) {
   return kNames[static_cast<std::size_t>(from)];
 }
 
-// Of a report without them: zeros.
+// Returns the rates of a report; zeros if it has none.
 TierRates rates_of(const nlohmann::json& report) {
   const auto rates = report.is_object() && report.contains("rates") ? report["rates"] : nlohmann::json::object();
   return {.link_up = number_or_zero(rates, "link_up"),

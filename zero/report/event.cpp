@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kMaskDelta = 0xA282EAD8U;
 
-// The fields that are used, by message. protobuf's numbers.
+// The fields in use, by message, with protobuf's numbers.
 enum class EventField : std::uint32_t { kTime = 1, kStep = 2, kVersion = 3, kSummary = 5, kSession = 7 };
 enum class SummaryField : std::uint32_t { kValue = 1 };
 enum class ValueField : std::uint32_t { kTag = 1, kScalar = 2, kTensor = 8, kMetadata = 9 };
@@ -94,7 +94,7 @@ std::string text_event(const EventTime& at, std::string_view tag, std::string_vi
   plugin.bytes(PluginField::kName, "text");
   Message<MetadataField> metadata;
   metadata.bytes(MetadataField::kPlugin, plugin.text());
-  Message<TensorField> tensor;  // one string: a shape without dimensions
+  Message<TensorField> tensor;  // one string, so a shape without dimensions
   tensor.varint(TensorField::kType, kStringType).bytes(TensorField::kShape, "").bytes(TensorField::kString, markdown);
   Message<ValueField> value;
   value.bytes(ValueField::kTag, tag)

@@ -31,7 +31,7 @@ std::vector<fs::path> event_files(const fs::path& folder) {
   return found;
 }
 
-// The seconds in its name; 0: it has none.
+// Returns the seconds in the file's name; 0: none.
 std::int64_t time_of(const fs::path& file) {
   const std::string name = file.filename().string();
   std::int64_t time = 0;
@@ -67,13 +67,13 @@ void EventFile::add(std::string_view event) {
 void EventFile::flush() {
   if (pending_.empty()) return;
   if (!file_) file_.emplace(path_);
-  std::error_code error;  // half a record that an earlier failure left behind
+  std::error_code error;  // cuts off a partial record of an earlier failure
   if (fs::file_size(path_, error) > written_ && !error) fs::resize_file(path_, written_, error);
   if (error) throw IoError(path_.string(), "set the size", error.value());
   try {
     file_->append(pending_);
   } catch (const IoError&) {
-    std::error_code ignored;  // half a record, and all behind it, would be lost to readers
+    std::error_code ignored;  // readers would lose a partial record and all records after it
     fs::resize_file(path_, written_, ignored);
     throw;
   }
@@ -87,7 +87,7 @@ void remove_event_files(const fs::path& folder) {
     fs::remove(file, error);
     if (error) throw IoError(file.string(), "remove", error.value());
   }
-  fs::remove(folder, error);  // where something else is in it, it stays
+  fs::remove(folder, error);  // does nothing if the folder has other files
 }
 
 }  // namespace zero

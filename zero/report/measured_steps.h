@@ -1,11 +1,11 @@
-// MeasuredSteps: where the seconds of a rank's steps went, and what crossed between its tiers.
+// MeasuredSteps: how a rank's steps spent their seconds, and the bytes that moved between its tiers.
 //
 //   MeasuredSteps steps;
-//   steps.add(metrics, waited_for_transfers);        // after each
+//   steps.add(metrics, waited_for_transfers);        // after each step
 //   const MeasuredStep typical = steps.median();
 //   steps.transfers().disk.read_bytes                // of a step
 //
-// Of the steps after the warm-up, or of all where there are no more. Local; values only.
+// It counts the steps after the warm-up, or all steps if there are no more. Local; values only.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace zero {
 
-// Seconds. Gathering and reducing between ranks are part of forward and backward, and so is an update that was put off
-// until its unit was wanted.
+// Seconds of a step. Gathers and reductions between ranks are part of forward and backward. So is an overlapped update,
+// which runs before its unit is used.
 struct MeasuredStep {
   double forward = 0;
   double backward = 0;
-  double update = 0;   // wherever it happened
+  double update = 0;   // in every phase
   double exposed = 0;  // waits for disk and link
   double total = 0;
 };
@@ -31,14 +31,14 @@ class MeasuredSteps {
 
   void add(const StepMetrics& metrics, double exposed);
   bool past_warmup() const;
-  // Each number's own median.
+  // Returns the median of each number by itself.
   MeasuredStep median() const;
-  // The same, of the last kMostTransfers steps; a step without any counts as 0.
+  // Returns medians of the last kMostTransfers steps. A step without transfers counts as 0.
   StepTransfers transfers() const;
 
  private:
   std::vector<double> forward_, backward_, update_, exposed_, total_;
-  std::vector<StepTransfers> transfers_;  // the warm-up first, then a ring
+  std::vector<StepTransfers> transfers_;  // the warm-up first, then a ring of the newest
 };
 
 }  // namespace zero

@@ -23,7 +23,7 @@ constexpr StateFractions kOptimizerOnDisk{.optimizer = {.disk = 1}};
 constexpr StateFractions kGradientsToo{.gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 
-// What is changed of a plan.
+// The changes of a plan.
 struct Variation {
   int stage = 0;
   int machines = 1;
@@ -36,7 +36,7 @@ std::int64_t bytes_on(const TrainingPlan& plan, int world, const Placement& plac
   return state_bytes(plan.units, world, placement, optimizer_spec(plan), tier).total();
 }
 
-// Where the machine has all ranks of a copy, and more; else any rank may be as the largest.
+// Returns 0 unless the machine holds whole copies of the model. Otherwise any of its ranks may be the largest.
 std::int64_t others_less(const TrainingPlan& plan, int world, const Placement& placement) {
   if (plan.options.shards != Cut::kWeighted || !placement.tiers.empty() || plan.machine->sharers() % world != 0)
     return 0;
@@ -51,9 +51,9 @@ std::int64_t others_less(const TrainingPlan& plan, int world, const Placement& p
 }
 
 MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placement, std::int64_t activations) {
-  std::int64_t largest = 0;  // what autograd makes of it before it is reduced
+  std::int64_t largest = 0;  // memory in which autograd makes a gradient before the reduction
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
-  // A GPU's memory has nothing of the host's.
+  // A GPU's memory does not include the host's.
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
   const std::int64_t host_states = bytes_on(plan, world, placement, Tier::kHost);
   const std::int64_t tiles = tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1);
@@ -65,13 +65,13 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
           .others_less = others_less(plan, world, placement)};
 }
 
-// Files are of whole stripes.
+// Rounds up to whole stripes, as files do.
 std::int64_t in_files(std::int64_t bytes) {
   constexpr std::int64_t kStripe = DiskTier::kStripeBytes;
   return (bytes + kStripe - 1) / kStripe * kStripe;
 }
 
-// `movable_disk`: of a rank, where states may move.
+// `movable_disk`: bytes of a rank, if states may move.
 MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int64_t movable_disk = 0) {
   MemoryFit fit{.rank = rank,
                 .needed = machine.sharers() * rank.total() - rank.others_less,
@@ -113,7 +113,7 @@ class Search {
   }
 
   int lower_stage() const {
-    if (plan_.options.shards == Cut::kHash) return -1;  // which stage 3 alone has
+    if (plan_.options.shards == Cut::kHash) return -1;  // which needs stage 3
     for (int stage = 0; stage < plan_.options.stage; ++stage) {
       Variation lower = now_;
       lower.stage = stage;
@@ -123,7 +123,7 @@ class Search {
   }
 
  private:
-  // Nothing: such a plan cannot be.
+  // Returns nothing if such a plan is impossible.
   std::optional<MemoryFit> fit(const Variation& variation) const {
     try {
       EngineOptions options = plan_.options;
@@ -175,7 +175,7 @@ class Search {
     away.fractions = kAllOnDisk;
     return add("--zero.disk FOLDER with optimizer, gradient and parameter on {disk=1}", away);
   }
-  // Activations are in proportion to it.
+  // Activations are proportional to the batch.
   std::int64_t activations_of(std::int64_t batch) const {
     return plan_.machine->activation_bytes / plan_.machine->batch * batch;
   }

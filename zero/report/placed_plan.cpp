@@ -16,8 +16,8 @@ bool has_known_gpu(const TrainingPlan& plan) {
   return plan.machine && plan.machine->has_known_gpu();
 }
 
-// What an engine asks of host and disk before it takes anything of them; of the device schedule_of() does. `host_bytes`:
-// what "auto" may use of the host. Returns how many tiles are worked on ahead.
+// Requires what an engine requires of host and disk before it allocates; schedule_of() does so for the device.
+// `host_bytes`: what "auto" may use of the host. Returns the number of tiles that are worked on ahead.
 int require_room(const TrainingPlan& plan, const Placement& placement, const Placement& later,
                  std::int64_t host_bytes) {
   const int shard = mesh_of(plan).shard;
@@ -27,7 +27,7 @@ int require_room(const TrainingPlan& plan, const Placement& placement, const Pla
   return tiles_ahead(offload.host_memory, plan.units, shard, placement, later, spec, host_bytes);
 }
 
-// What a rank holds beside its states when it follows the schedule. `later`: where states may lie by then.
+// Returns what a rank holds beside its states when it follows the schedule. `later`: where states may be by then.
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
   const int shard = mesh_of(plan).shard;
@@ -83,7 +83,8 @@ void place_as_run(TrainingPlan& plan, EngineSeams known, const Trace& trace, Pla
   const Mesh mesh = mesh_of(plan);
   const EngineOptions& options = plan.options;
   const auto rule = rule_of(options);
-  // How often units are gathered depends on where they lie, and is part of what it costs to have them there.
+  // The placement determines how often units are gathered, and these gathers are part of its cost. So it is computed
+  // twice.
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, mesh, options, plan.units, *rule, known);
     const int depth = require_room(plan, placer.placement(), placer.may_lie(),
@@ -97,7 +98,7 @@ void place_as_run(TrainingPlan& plan, EngineSeams known, const Trace& trace, Pla
       count_gathers(schedule, plan.units.size(), computation.step);
       plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
     }
-    // Where states may move while a model trains, a run learns what it computes.
+    // If states may move while a model trains, a run measures its computation.
     if (computation.from_run || placer.movable()) known.profile = computation.step;
     plan.predicted = placer.predicted(placer.placement(), computation.step);
   }

@@ -1,9 +1,9 @@
-// The plan as programs read it: units, bytes a rank holds by tag and sends, by stage and by tier, next to the formulas of
-// the papers; whether it fits its machine, and what a step is predicted to take, where the plan says.
+// plan_json(): the plan for programs: units, and bytes that a rank holds by tag and sends, by stage and by tier.
 //
 //   std::cout << plan_json(plan, {0, 1, 2, 3});     // one object
 //
-// Local; values only.
+// It has the formulas of the papers beside these bytes. If the plan has them, also whether it fits its machine, and the
+// prediction of a step. Local; values only.
 #pragma once
 
 #include <span>

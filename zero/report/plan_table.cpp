@@ -24,7 +24,7 @@ std::string bytes_text(double bytes) {
   return format_bytes(std::llround(bytes));
 }
 
-// "transformer.h.3 (matrices)" -> "transformer.h.", 3 and " (matrices)"; no number before that: the whole name, and -1.
+// "transformer.h.3 (matrices)" -> "transformer.h.", 3 and " (matrices)". Without such a number: the whole name, and -1.
 struct NumberedName {
   std::string_view prefix, suffix;
   int number = -1;
@@ -43,7 +43,7 @@ bool follows(const Unit& last, const Unit& next) {
          last.numel == next.numel && last.dtype == next.dtype && last.trainable == next.trainable;
 }
 
-// "  memory     a rank needs ...": the name in a column of its own, and what is said of it beside that.
+// "  memory     a rank needs ...": the name in a column of its own, and its text in another.
 std::string named_row(std::string_view name, std::string_view text) {
   return wrapped(fmt::format("  {:<10} {}", name, text), 13);
 }
@@ -61,7 +61,7 @@ std::string unit_row(const TrainingPlan& plan, const Unit& first, const Unit& la
                      format_bytes(whole), format_bytes(shard_bytes), first.trainable ? "" : "  frozen");
 }
 
-// Blocks that are alike are one row, also where a block is several units.
+// Equal blocks share a row, even if a block is several units.
 std::string unit_rows(const TrainingPlan& plan) {
   std::string rows;
   std::vector<bool> shown(plan.units.size(), false);
@@ -79,7 +79,7 @@ std::string unit_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-// Stages 0 and 1 hold the whole gradient: to sum micro-batches there first costs them no memory.
+// Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory.
 std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   const EngineOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
@@ -106,7 +106,7 @@ std::string stage_row(const StageCost& cost, bool marked) {
                      bytes_text(cost.state_formula), format_bytes(cost.sent), bytes_text(cost.sent_formula));
 }
 
-// Where the planned stage's states lie, when not all of them on the device.
+// The tiers of the planned stage's states, if not all are on the device.
 std::string tier_rows(const TrainingPlan& plan) {
   std::string rows;
   if (plan.tiers.empty()) return rows;
@@ -125,20 +125,20 @@ std::string beside_row(const TrainingPlan& plan) {
   return wrapped(row, 4);
 }
 
-// An error's text: its remedy begins a line.
+// Joins an error's text and its remedy, which begins a line.
 std::string in_one_line(std::string text) {
   for (std::size_t at = text.find("\n  "); at != std::string::npos; at = text.find("\n  ")) text.replace(at, 3, "; ");
   return text;
 }
 
-// A GPU that is not here has its host with it.
+// If the GPU is not here, neither is its host.
 std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
   if (!fit.is_known) return "; what that has free is not known here";
   return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
                      fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
 }
 
-// "  memory     a rank needs at least 23.4 MiB: ...", whether that is there, and what would fit where it is not.
+// "  memory     a rank needs at least 23.4 MiB: ...", whether the machine has it, and changes that would fit.
 std::string memory_rows(const TrainingPlan& plan) {
   if (!plan.machine) return "";
   const MemoryFit fit = fit_of(plan);
@@ -195,7 +195,7 @@ std::string memory_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-// Every stage sends as much between copies.
+// Bytes between copies, which are the same at every stage.
 std::string copies_rows(const TrainingPlan& plan) {
   const Mesh mesh = mesh_of(plan);
   if (mesh.copies == 1) return "";
@@ -222,7 +222,7 @@ std::string copies_rows(const TrainingPlan& plan) {
                   plan.options.wire.outer == WireCodec::kNone ? "fp32" : name_of(plan.options.wire.outer)));
 }
 
-// What secondary groups keep, and what stays within them.
+// The bytes that secondary groups keep, and those that stay within them.
 std::string secondary_row(const TrainingPlan& plan) {
   const auto cost = secondary_cost(plan);
   if (!cost) return "";
@@ -235,7 +235,7 @@ std::string secondary_row(const TrainingPlan& plan) {
           bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
 }
 
-// What crosses in fewer bytes than it has.
+// The exchanges that a codec shortens.
 std::string wire_row(const TrainingPlan& plan) {
   const WireCodecs& wire = plan.options.wire;
   std::string coded;
@@ -267,7 +267,7 @@ std::string flop_text(double flops) {
   return fmt::format("{:.1f} MFLOP", flops / 1e6);
 }
 
-// What a rule of matrices (muon) computes of whole ones.
+// The work of a rule of matrices (muon) on whole matrices.
 std::string matrices_row(const TrainingPlan& plan) {
   const auto rule = rule_of(plan.options);
   if (rule->matrices() == nullptr) return "";
@@ -317,7 +317,7 @@ std::string computation_text(const Computation& computation, int world) {
 }
 
 // "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
-// and where the computation is from.
+// and the source of the computation.
 std::string predicted_rows(const TrainingPlan& plan) {
   if (!plan.predicted) return plan.why_not_predicted.empty() ? "" : named_row("time", plan.why_not_predicted);
   const PredictedStep& predicted = *plan.predicted;

@@ -1,5 +1,8 @@
-// predicted_json(): a predicted step for report.json and `zero plan --json`: seconds and the busiest resource, in all
-// and by phase, and by phase the seconds that each resource is busy. Values only.
+// predicted_json(): a predicted step for report.json and `zero plan --json`. Values only.
+//
+//   json["predicted"] = predicted_json(*plan.predicted);
+//
+// It has seconds and the busiest resource, in all and by phase, and by phase the busy seconds of each resource.
 #pragma once
 
 #include <string>

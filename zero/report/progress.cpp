@@ -17,10 +17,10 @@ namespace zero {
 namespace {
 
 constexpr int kUsualColumns = 80;
-// Carriage return and "erase to the end of the line": every terminal since the VT100 knows both.
+// Carriage return and "erase to the end of the line": every terminal since the VT100 understands both.
 constexpr std::string_view kClear = "\r\x1b[K";
 
-// What says the encoding of a terminal: the first of them that is there counts.
+// Returns the terminal's encoding: the first of these variables that is set counts.
 template <typename Variable>
 std::string_view locale_of(Variable variable) {
   for (const char* const name : {"LC_ALL", "LC_CTYPE"}) {
@@ -48,7 +48,7 @@ ProgressStyle ProgressStyle::of_terminal() {
     const char* const value = std::getenv(name);  // NOLINT: read once, at the start
     return std::string_view(value == nullptr ? "" : value);
   };
-  // mpirun reads a rank's output from a terminal of its own, and hands it on to wherever its own goes.
+  // mpirun reads a rank's output through its own terminal, and forwards it to its own output.
   const bool is_mpiruns = !variable("OMPI_COMM_WORLD_SIZE").empty() || !variable("PMI_SIZE").empty();
   if (is_mpiruns || variable("TERM") == "dumb") return {};
   return {.terminal = true,
@@ -100,7 +100,7 @@ void Progress::step(const ProgressValues& values) {
   losses_.push_back(values.loss);
   logged_steps_.push_back(values.step);
   clear_live();
-  // In the last column some terminals begin the next line.
+  // Some terminals begin a new line after the last column, so that column stays free.
   out_ << progress_line(values, steps_, rate_unit_, columns() - 1) << '\n';
   live(values);
 }

@@ -1,14 +1,13 @@
-// Progress: the lines of a run on standard output while it goes on.
+// Progress: the lines that a run prints to standard output.
 //
 //   Progress progress(std::cout, {.terminal = isatty(1)}, steps, "tok/s");
 //   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038});
 //   progress.line("step 250  val_loss 2.51");
 //
-// A line for each call of step(). On a terminal, beneath them, one live line (live_line.h): it is never wider than the
-// terminal, is redrawn in place, and is gone when the run ends, or this. live() redraws it for a step that has no line
-// of its own. Lines of steps, too, leave out there what does not fit. Colour only on a terminal, and not where NO_COLOR
-// asks for none; blocks of Unicode only where the locale is of UTF-8. A silent one (ranks other than 0) prints nothing.
-// Local.
+// It prints a line for each call of step(). On a terminal, a live line (live_line.h) follows; it is redrawn in place,
+// never wider than the terminal, and removed at the end. live() redraws it for a step without a line of its own. Lines
+// of steps leave out figures that do not fit a terminal. Colour only on a terminal, unless NO_COLOR forbids it; Unicode
+// blocks only in a UTF-8 locale. A silent Progress (ranks other than 0) prints nothing. Local.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +26,10 @@ struct ProgressStyle {
   bool color = false;
   bool silent = false;
   Glyphs glyphs = Glyphs::kAscii;
-  int columns = 0;  // of the terminal; 0: as many as standard output has, asked anew for every line
-  // NO_COLOR, the locale's variables, and what standard output is.
+  int columns = 0;  // of the terminal; 0: asks standard output for every line
+  // Returns the style for standard output, by NO_COLOR, the locale's variables, and whether it is a terminal.
   static ProgressStyle of_standard_output();
-  // Of output that is a terminal; TERM=dumb, or mpirun behind it, takes lines alone.
+  // Returns the style for a terminal. With TERM=dumb, or if mpirun reads the output, it prints lines only.
   static ProgressStyle of_terminal();
 };
 
@@ -39,16 +38,16 @@ struct ProgressValues {
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
-  std::optional<double> loss_scale;  // where losses have one
+  std::optional<double> loss_scale;  // set if losses have a scale
   double rate = 0;                   // tokens or samples a second, over all ranks
-  double seconds = 0;                // a step
-  double seconds_left = 0;           // of the run
+  double seconds = 0;                // of a step
+  double seconds_left = 0;           // until the end of the run
   std::int64_t memory_bytes = 0;
 };
 
-// "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB"; after the norm "scale 65536"
-// where losses have one. What makes it wider than
-// `columns` is left out, the memory first, then norm, lr and time; step, loss and rate stay. 0: all of it.
+// "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB". A loss scale follows the norm,
+// as "scale 65536". Figures beyond `columns` are left out: first memory, then norm, lr and time. Step, loss and rate
+// always stay. 0 columns: no limit.
 std::string progress_line(const ProgressValues& values, std::int64_t steps, std::string_view rate_unit,
                           int columns = 0);
 
@@ -62,13 +61,13 @@ class Progress {
 
   void step(const ProgressValues& values);
   void live(const ProgressValues& values);
-  // Losses of later steps leave the live line's curve.
+  // Removes losses of later steps from the live line's curve.
   void take_back(std::int64_t step);
-  // A line of its own, above the live one where there is one.
+  // Prints a line of its own, above the live line if there is one.
   void line(std::string_view text);
-  // Text as it comes, without a line break: a generated sample. The live line goes until the next step.
+  // Prints text unchanged, without a line break: a generated sample. Removes the live line until the next step.
   void text(std::string_view text);
-  // Of the terminal now; 80 where there is none.
+  // Returns the terminal's columns now; 80 without a terminal.
   int columns() const;
 
  private:
@@ -79,9 +78,9 @@ class Progress {
   ProgressStyle style_;
   std::int64_t steps_;
   std::string rate_unit_;
-  std::vector<std::int64_t> logged_steps_;  // of losses_; the newest last
+  std::vector<std::int64_t> logged_steps_;  // steps of losses_; the newest is last
   std::vector<double> losses_;
-  std::string live_;  // as it stands on the terminal now; empty: there is none
+  std::string live_;  // as the terminal shows it; empty: no live line
 };
 
 }  // namespace zero

@@ -12,9 +12,9 @@
 namespace zero {
 namespace {
 
-using Value = std::function<double(const RankFigures&)>;  // NaN: there is none
+using Value = std::function<double(const RankFigures&)>;  // NaN: no figure
 
-// A few digits: a run may have many ranks, and a line for many of its steps.
+// Writes few digits, because a run may have many ranks and many such lines.
 std::string array_of(std::span<const RankFigures> ranks, const Value& value) {
   std::string json;
   for (const RankFigures& rank : ranks) {
@@ -35,7 +35,7 @@ double in_a_step(double sum, const RankFigures& rank) {
   return rank.steps > 0 ? sum / rank.steps : std::nan("");
 }
 
-// {"none": [...], "int8": [...]}; empty where nothing was sent.
+// {"none": [...], "int8": [...]}; empty if nothing was sent.
 std::string sent_json(std::span<const RankFigures> ranks, RankFigures::BytesByCodec RankFigures::*sent) {
   std::string json;
   for (std::size_t codec = 0; codec < kSentCodecs.size(); ++codec) {

@@ -1,9 +1,9 @@
-// gather_ranks(): brings plain values of all ranks together, on every rank.
+// gather_ranks(): gathers plain values of all ranks, on every rank.
 //
 //   std::vector<std::vector<double>> seconds = gather_ranks<double>(comm, my_seconds);      // seconds[rank][step]
 //
-// Collective: every rank gives equally many values, which may be gone once the call returns. Counted as control
-// traffic: it is no part of training.
+// Collective: every rank gives equally many values, which are not used after the call returns. The bytes count as
+// control traffic, because they are no part of training.
 #pragma once
 
 #include <span>

@@ -35,7 +35,7 @@ constexpr std::string_view kUtilization =
     "flops_per_step of the model / step_s_median / peak_flops: what the ranks reached together in a matrix product, "
     "probed at the end";
 
-// By section; a value that is no JSON (an inline table) is its text.
+// The configuration by section. A value that is not JSON (an inline table) is written as text.
 Json configuration_json(std::string_view toml) {
   Json json = Json::object();
   for (const auto& [key, text] : keys_of_configuration(toml)) {
@@ -46,7 +46,7 @@ Json configuration_json(std::string_view toml) {
   return json;
 }
 
-// Of all ranks that compute, together.
+// The sum over all ranks that compute.
 double peak_flops(const RunReport& r) {
   // Workers compute, on cores as fast as those of a server.
   if (!r.served.mode.empty() && !r.ranks.empty()) return r.served.workers * r.ranks.front().peak_flops;
@@ -60,7 +60,7 @@ double utilization(const RunReport& r) {
   return median > 0 && peak > 0 ? r.flops_per_step / median / peak : 0;
 }
 
-// The rank that has most of it, as text.
+// The largest value of all ranks, as text.
 template <typename Value>
 std::string most_bytes(const std::vector<RankReport>& ranks, Value value) {
   std::int64_t most = 0;
@@ -89,7 +89,7 @@ bool uses_link(const RunReport& r) {
   return std::ranges::any_of(r.ranks, [](const RankReport& rank) { return rank.transfers.link.busy_seconds > 0; });
 }
 
-// The fraction of transfers that nobody waited for.
+// The fraction of transfer time that no rank waited for.
 double hidden_fraction(double busy_seconds, double waited_seconds) {
   return busy_seconds > 0 ? hidden_seconds(busy_seconds, waited_seconds) / busy_seconds : 1;
 }
@@ -103,7 +103,7 @@ void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
   json["exposed_seconds"] = waited_seconds;
 }
 
-// Of states, between tiers, in a step; over the link also activations.
+// Transfers of states between tiers, in a step; over the link also those of activations.
 Json transfers_json(const RankReport& rank, bool with_link) {
   const DiskTraffic& disk = rank.transfers.disk;
   const LinkTraffic& link = rank.transfers.link;
@@ -142,8 +142,8 @@ Json served_json(const ServedReport& served) {
           {"gradients_of_workers", served.run.of_workers}};
 }
 
-// Copies of the model, and what a step sends between them: a part of sent_bytes. Of copies that train apart also what an
-// outer step sends there.
+// Copies of the model, and what a step sends between them, which is a part of sent_bytes. If copies train apart, also
+// what an outer step sends between them.
 Json copies_json(const RunReport& r) {
   const OuterReport& outer = r.engine.outer;
   Json json{{"number", r.engine.copies.number},
@@ -163,7 +163,7 @@ Json copies_json(const RunReport& r) {
   return json;
 }
 
-// Secondary groups: of sent_bytes, what gathers of parts send within them, and what leaves them.
+// Secondary groups: the parts of sent_bytes that gathers of parts send within them, and that leave them.
 Json secondary_json(const RunReport& r) {
   const SecondaryReport& secondary = r.engine.secondary;
   return {{"ranks_of_each", secondary.group},
@@ -175,7 +175,7 @@ Json secondary_json(const RunReport& r) {
           {"planned_sent_between_groups", secondary.planned_sent_between_groups}};
 }
 
-// Stage 3 with room for units that stay from forward to backward.
+// Returns true for stage 3 with memory for units that stay gathered from forward to backward.
 bool sends_less(const RunReport& r) {
   return r.engine.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
            return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.engine.sent_formula_bytes;
@@ -204,7 +204,7 @@ std::string float_bits(float value) {
 
 namespace {
 
-// What was trained, and how fast.
+// The results of training, and its speed.
 Json results_json(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   double startup = 0;
@@ -276,7 +276,7 @@ void add_activations(Json& json, const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.waited_seconds; });
 }
 
-// Of a rank: bytes and elements a second. 0: there is no such way, or it was not probed.
+// Rates of a rank, in bytes and elements a second. 0: no such resource, or not probed.
 Json rates_json(const TierRates& rates) {
   return {{"link_up", rates.link_up},
           {"link_down", rates.link_down},
@@ -287,7 +287,7 @@ Json rates_json(const TierRates& rates) {
           {"device_updates", rates.device_update_numel}};
 }
 
-// Between ranks, and what the formulas say.
+// Bytes between ranks, and the values of the formulas.
 void add_exchange(Json& json, const RunReport& r) {
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
@@ -345,13 +345,13 @@ namespace {
 
 constexpr std::size_t kIndent = 4;
 
-// Lines of the summary, wrapped.
+// Collects wrapped lines of the summary.
 struct SummaryLines {
   std::string text;
   void operator()(std::string_view line) { text += wrapped(line, kIndent); }
 };
 
-// Loss, speed and utilization.
+// Lines about loss, speed and utilization.
 std::string results_text(const RunReport& r) {
   const double median = median_step_seconds(r.step_seconds);
   SummaryLines add;
@@ -369,7 +369,7 @@ std::string results_text(const RunReport& r) {
   return text;
 }
 
-// What a rank holds and sends, or a server.
+// Lines about what a rank or a server holds and sends.
 std::string ranks_text(const RunReport& r) {
   SummaryLines add;
   const bool has_servers = !r.served.mode.empty();
@@ -424,7 +424,7 @@ std::string copies_text(const RunReport& r) {
   return add.text;
 }
 
-// What lies below the device, and what crosses to it.
+// Lines about bytes on host and disk, and transfers to and from them.
 std::string tiers_text(const RunReport& r) {
   SummaryLines add;
   if (places_states(r))
@@ -455,7 +455,7 @@ std::string tiers_text(const RunReport& r) {
   return add.text;
 }
 
-// Steps that were not as the others.
+// Lines about unusual steps.
 std::string events_text(const RunReport& r) {
   SummaryLines add;
   if (r.engine.delayed_steps > 0)

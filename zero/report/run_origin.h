@@ -1,9 +1,9 @@
-// RunOrigin: when, where and by what a run came about, for whoever finds its report later.
+// RunOrigin: when, where and by which command a run was made, for later readers of its report.
 //
 //   RunOrigin origin = origin_of_process(job.config_text, TORCH_VERSION);
-//   origin.command      // "zero train c.toml --train.steps 50": of rank 0, as this process was started
+//   origin.command      // "zero train c.toml --train.steps 50": the command of rank 0's process
 //
-// Values; Local. What the system does not tell is empty.
+// Values; Local. A string is empty if the system does not tell it.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@
 namespace zero {
 
 struct RunOrigin {
-  std::string date;  // ISO 8601, UTC: when it was asked
+  std::string date;  // ISO 8601, UTC: when origin_of_process() was called
   std::string host;
-  std::string command;   // words that need it in quotes
+  std::string command;   // words are quoted if necessary
   std::string libtorch;  // version
   std::string processor;
-  int cores = 0;              // that this process may run on
+  int cores = 0;              // cores that this process may use
   std::string configuration;  // resolved, as TOML
 };
 
 // `libtorch`: its version.
 RunOrigin origin_of_process(std::string_view configuration, std::string_view libtorch);
 
-// Words as a shell reads them: those that need it in single quotes.
+// Formats words for a shell, in single quotes if necessary.
 std::string shell_words(std::string_view zero_terminated);
 
 }  // namespace zero

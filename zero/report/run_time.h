@@ -1,12 +1,12 @@
-// RunTime: roughly how long a whole run takes, before it begins: its steps as predicted, and its evaluations.
+// RunTime: roughly how long a whole run will take: its predicted steps, and its evaluations.
 //
 //   const RunTime time = run_time({.steps = 2000, .step_seconds = 0.033, .batch_seconds = 0.004, .eval_every = 250,
 //                                  .eval_batches = 20, .split_batches = 60});
-//   time.evaluations          // 8: one each 250 steps, and the last
+//   time.evaluations          // 8: one every 250 steps, and the last
 //   run_time_text(...)        // "about 70 s: 2,000 steps of 33 ms, and 8 evaluations of 4.00 s together"
 //
-// An evaluation takes the forward passes of its batches; the last one goes over the whole validation split. Start, first
-// steps, checkpoints and the gathers of an evaluation are not counted. Values only; Local.
+// An evaluation takes the forward passes of its batches; the last one uses the whole validation split. The start, the
+// first steps, checkpoints and the gathers of an evaluation are not counted. Values only; Local.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace zero {
 struct RunTimeNeed {
   std::int64_t steps = 0;
   double step_seconds = 0;
-  double batch_seconds = 0;        // a forward pass over a micro-batch
-  std::int64_t eval_every = 0;     // steps between two evaluations; 0: one at the end alone
+  double batch_seconds = 0;        // of a forward pass over a micro-batch
+  std::int64_t eval_every = 0;     // steps between two evaluations; 0: only one, at the end
   std::int64_t eval_batches = 0;   // of a rank, in an evaluation; 0: the whole split
-  std::int64_t split_batches = 0;  // of a rank, in the whole validation split; 0: nothing is held out
+  std::int64_t split_batches = 0;  // of a rank, in the whole validation split; 0: no validation split
 };
 
 struct RunTime {
   std::int64_t evaluations = 0;
-  double evaluation_seconds = 0;  // of all of them
+  double evaluation_seconds = 0;  // of all evaluations
   double total_seconds = 0;
 };
 

@@ -14,7 +14,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kMostOnOneLine = 4;
-constexpr std::string_view kNone = "(none)";  // the value of a key that is not there
+constexpr std::string_view kNone = "(none)";  // the value of a missing key
 
 using Keys = ConfigurationKeys;
 
@@ -23,7 +23,7 @@ std::string value_of(const Keys& keys, const std::string& key) {
   return found == keys.end() ? std::string(kNone) : found->second;
 }
 
-// `format` makes text of a key and its two values.
+// `format` writes a key and its two values.
 template <typename Format>
 std::string differences(std::string_view one, std::string_view other, Format format) {
   const Keys ours = keys_of_configuration(one), theirs = keys_of_configuration(other);

@@ -14,7 +14,7 @@ namespace zero {
 
 namespace {
 
-// The units as a worker has them.
+// Returns the units as a worker has them.
 std::vector<Unit> whole_units(const TrainingPlan& plan) {
   return plan.options.shards == Cut::kRange ? plan.units : units_of(plan.specs, 1, uncut(plan.options));
 }

@@ -1,4 +1,4 @@
-// ServedReport: what servers did with the gradients of their workers, in a run or in a step. Values only.
+// ServedReport: how servers used the gradients of their workers, in a run or in a step. Values only.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@ namespace zero {
 
 struct ServedSteps {
   std::int64_t updates = 0;
-  std::int64_t dropped = 0;  // gradients that came too late for their update
+  std::int64_t dropped = 0;  // gradients that were too late for their update
   double mean_age = 0;       // updates between the weights of a gradient and its use
   std::int64_t most_age = 0;
-  std::int64_t pushed_bytes = 0;           // gradients that came to this rank
-  std::int64_t pulled_bytes = 0;           // weights that left it
-  double waited_seconds = 0;               // of this rank, for gradients to come
-  std::int64_t replaced = 0;               // workers that came back in a new process
-  std::vector<std::int64_t> of_workers{};  // gradients that were applied, by worker
+  std::int64_t pushed_bytes = 0;           // gradients that this rank received
+  std::int64_t pulled_bytes = 0;           // weights that it sent
+  double waited_seconds = 0;               // by this rank, for gradients
+  std::int64_t replaced = 0;               // workers that returned in a new process
+  std::vector<std::int64_t> of_workers{};  // applied gradients, by worker
 
   void add(const ServedSteps& more) {
     if (updates + more.updates > 0)
@@ -37,7 +37,7 @@ struct ServedSteps {
 };
 
 struct ServedReport {
-  std::string mode;  // "sync", "stale", "async"; empty: there are no servers
+  std::string mode;  // "sync", "stale", "async"; empty: no servers
   int servers = 0, workers = 0;
   int staleness = 0, quorum = 0;
   ServedSteps run;

@@ -1,8 +1,9 @@
-// shards_plan(): what a plan's cut (zero/plan/cut.h) gives each rank, and how much moves when a rank joins or leaves.
+// shards_plan(): what each rank owns under a plan's cut (zero/plan/cut.h), and how much moves if a rank joins or
+// leaves.
 //
 //   const ShardsPlan shards = shards_plan(plan);
-//   shards.largest.numel                                // parameters that the rank with the most owns
-//   shards.moved_by_joining                             // 0.25: of all parameters; a fourth rank takes that from three
+//   shards.largest.numel                                // elements of the rank that owns most
+//   shards.moved_by_joining                             // 0.25: a fourth rank takes a quarter of all parameters from three
 //
 // Values only.
 #pragma once
@@ -19,20 +20,20 @@ namespace zero {
 struct ShardsPlan {
   struct Owned {
     std::int64_t numel = 0;
-    double bytes = 0;  // of their states, where a stage splits all of them
+    double bytes = 0;  // of their states, at a stage that splits all states
   };
   Owned smallest, largest;  // of the ranks that hold the model once
-  std::int64_t room = 0;    // elements of a rank's shards, padding included; of the largest, where they differ
-  // With zero.shards weighted: what each rank owns, in their order. A rank that joins has the mean weight of the others.
+  std::int64_t room = 0;    // elements of a rank's shards, with padding; of the largest rank if they differ
+  // With zero.shards weighted: what each rank owns, in their order. A joining rank has the mean weight of the others.
   std::vector<Owned> by_rank;
-  // Share of the parameters with another owner when one rank more, or less, holds the model; nothing where it can't be:
-  // groups of ranks (zero.group) keep their size, and a single rank cannot leave.
+  // Share of the parameters that change owners if one rank more, or less, holds the model. Absent if that is
+  // impossible: groups of ranks (zero.group) keep their size, and a single rank cannot leave.
   std::optional<double> moved_by_joining, moved_by_leaving;
-  std::optional<double> moved_in_ranges_by_joining, moved_in_ranges_by_leaving;  // with zero.shards range
+  std::optional<double> moved_in_ranges_by_joining, moved_in_ranges_by_leaving;  // the same with zero.shards range
 };
 ShardsPlan shards_plan(const TrainingPlan& plan);
 
-// Rows of the plan's table; none for equal ranges, of which plan_json() alone tells what moves.
+// Returns rows of the plan's table; none for equal ranges. Only plan_json() shows what moves in these.
 std::string shards_rows(const TrainingPlan& plan);
 
 }  // namespace zero

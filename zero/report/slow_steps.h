@@ -1,10 +1,10 @@
-// SlowSteps: says once that steps take far longer than was predicted, and why that may be.
+// SlowSteps: notes once that steps take far longer than predicted, and possible reasons.
 //
 //   SlowSteps slow;
-//   slow.expect(0.036);                            // seconds: the prediction, when there is one
-//   if (slow.count(seconds)) say(slow.note(step, machine_load(), threads));      // after each step; true but once
+//   slow.expect(0.036);                            // seconds: the prediction, if there is one
+//   if (slow.count(seconds)) say(slow.note(step, machine_load(), threads));      // after each step; true only once
 //
-// Far above: eight steps in a row of more than three times the prediction each. Local.
+// Far longer means: eight steps in a row that each take more than three times the prediction. Local.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace zero {
 
-// What else the machine does: how many processes wanted to run in the last minute, and cores for them. 0: not known.
+// The machine's load: processes that wanted to run in the last minute, and cores for them. 0: unknown.
 struct MachineLoad {
   double running = 0;
   int cores = 0;
@@ -25,15 +25,15 @@ class SlowSteps {
   static constexpr double kFarAbove = 3;
 
   void expect(double seconds) { expected_ = seconds; }
-  // Is this step the one after which it is to be said?
+  // Counts a step. Returns true if the note is due after it.
   bool count(double seconds);
-  // Of the steps that were counted last.
+  // Returns the note about the last counted steps.
   std::string note(std::int64_t step, const MachineLoad& load, int threads) const;
 
  private:
-  double expected_ = 0;  // 0: nothing is
+  double expected_ = 0;  // 0: no prediction
   int in_a_row_ = 0;
-  double sum_ = 0;  // of their seconds
+  double sum_ = 0;  // of the seconds of these steps
   bool said_ = false;
 };
 

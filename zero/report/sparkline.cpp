@@ -27,7 +27,7 @@ std::string sparkline(std::span<const double> values, std::size_t columns, Glyph
   const Levels& levels = glyphs == Glyphs::kUnicode ? kBlocks : kCharacters;
   std::string line;
   for (const double value : values) {
-    // Halves first: the whole range may be more than a double holds.
+    // Halves first, because the whole range may exceed a double.
     const double height = most > least ? (value / 2 - least / 2) / (most / 2 - least / 2) : 0;
     line += std::isfinite(value) ? levels[static_cast<std::size_t>(std::lround(height * (kLevels - 1)))] : "!";
   }

@@ -1,10 +1,10 @@
-// sparkline(): values as a row of blocks, one column each, the least the lowest.
+// sparkline(): values as a row of blocks, one column each, whose heights show the values.
 //
 //   sparkline(std::array{4.0, 3.0, 2.0, 1.0}, 8, Glyphs::kUnicode)    // "█▆▃▁"
 //   sparkline(std::array{4.0, 3.0, 2.0, 1.0}, 8, Glyphs::kAscii)      // "#+-_"
 //
-// The last `columns` values are shown. One that is not finite is '!', and does not count for the others' heights; where
-// all are the same, all are the lowest. Local.
+// The last `columns` values are shown. A value that is not finite is '!', and does not affect the other heights. If all
+// values are equal, all are lowest. Local.
 #pragma once
 
 #include <cstddef>

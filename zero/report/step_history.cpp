@@ -12,7 +12,7 @@ namespace {
 constexpr double kHearWithinSeconds = 0.25;
 constexpr std::int64_t kLongestInterval = 1000;
 
-// What a rank tells: its signal, its figures, then loss and seconds of each step.
+// A rank's values: its signal, its figures, then loss and seconds of each step.
 constexpr std::size_t kFigures = 1, kSteps = kFigures + kNumRankFigures;
 
 RankFigures sum_of_mine(const std::vector<StepMetrics>& steps) {

@@ -1,14 +1,12 @@
-// StepHistory: what each step gave, and when the ranks tell each other.
-//
-// A rank measures alone; losses and times are exchanged for many steps at once, so that bookkeeping never makes a fast
-// step wait.
+// StepHistory: the metrics of each step, and the times at which ranks exchange them.
 //
 //   StepHistory history(log_every, steps);
 //   history.add(metrics);                                  // after each step, Local
 //   if (history.exchange_due()) { Exchanged news = history.exchange(comm, stop.pending()); ... }
 //
-// exchange_due() is the same on every rank: at every logged step, and at least some four times a second, as the step
-// times of the last exchange tell, so that a request to stop is heard soon. It is heard by all ranks at the same step.
+// Each rank measures by itself. Losses and times of many steps are exchanged at once, so bookkeeping does not slow down
+// fast steps. exchange_due() is the same on every rank: true at every logged step, and at least about four times a
+// second, by the step times of the last exchange. So a request to stop arrives soon, and at the same step on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +18,33 @@
 namespace zero {
 
 struct Exchanged {
-  // Since the last exchange; losses are means over ranks, seconds the slowest rank's. The newest has `ranks`, should there
-  // be several.
+  // The steps since the last exchange. Losses are means over ranks, seconds those of the slowest rank. If there are
+  // several ranks, the newest step has `ranks`.
   std::vector<StepMetrics> steps;
-  int stop_signal = 0;  // of any rank: the largest number
+  int stop_signal = 0;  // the largest number that a rank has
 };
 
 class StepHistory {
  public:
-  // `log_every` 0: only the last step is logged.
+  // `log_every` 0: only the first and the last step are logged.
   StepHistory(std::int64_t log_every, std::int64_t steps) : log_every_(log_every), steps_(steps) {}
 
   void add(const StepMetrics& mine) { pending_.push_back(mine); }
   bool exchange_due() const;
-  // Is this step one to print? The first, the last and every log_every-th.
+  // Returns true if this step should be printed: the first, the last and every log_every-th.
   bool is_logged(std::int64_t step) const;
 
   // Collective.
   Exchanged exchange(Communicator& comm, int stop_signal);
 
-  // Local. The steps before those of this process.
+  // Local. Sets the steps before those of this process.
   void restore(std::vector<float> losses, std::vector<double> grad_norms, std::vector<double> seconds) {
     losses_ = std::move(losses);
     grad_norms_ = std::move(grad_norms);
     seconds_ = std::move(seconds);
   }
 
-  // Of all steps exchanged so far.
+  // These have all steps exchanged so far.
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<double>& grad_norms() const { return grad_norms_; }
   const std::vector<double>& seconds() const { return seconds_; }

@@ -20,7 +20,7 @@ struct RankRecord {
   std::int64_t num_lost = 0;
 };
 
-// Collective. The trace of all ranks, on rank 0.
+// Collective. Returns the trace of all ranks, on rank 0.
 std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_clock) {
   const RankRecord record{mine.origin(), static_cast<std::int64_t>(mine.spans().size()), mine.num_lost()};
   const auto records = gather_ranks<RankRecord>(comm, std::span(&record, 1));
@@ -65,7 +65,7 @@ void StepTimeline::remove_old() const {
 
 void StepTimeline::begin_step(std::int64_t step) {
   if (timeline_ == nullptr || step != first_) return;
-  all_reduce_min(world_.communicator(), 0);  // everybody is here
+  all_reduce_min(world_.communicator(), 0);  // all ranks are here after this
   timeline_->start();
 }
 
@@ -82,7 +82,7 @@ bool StepTimeline::end_step(std::int64_t step) {
   } else {
     ZERO_LOG(info, "a step has too many spans for a timeline that nobody asked for; run.timeline keeps them");
   }
-  *timeline_ = Timeline();  // records no more, and its memory goes back
+  *timeline_ = Timeline();  // ends recording, and frees its memory
   return keeps;
 }
 

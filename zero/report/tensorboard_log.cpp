@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// Four spaces before each line: Markdown shows it as it is.
+// Indents each line by four spaces, which Markdown shows unchanged.
 std::string as_code(std::string_view text) {
   std::string code = "    ";
   for (const char c : text) {
@@ -22,7 +22,8 @@ std::string as_code(std::string_view text) {
 
 TensorboardLog::TensorboardLog(const std::filesystem::path& folder, const TensorboardStart& start)
     : file_(folder, unix_seconds()) {
-  // Of a new run, too: readers take the first start that they see for no restart, and purge nothing.
+  // Needed for a new run also: readers do not take the first start that they see for a restart, and would purge
+  // nothing.
   take_back(start.after_step);
   if (!start.config.empty())
     file_.add(text_event({.time = unix_seconds(), .step = start.after_step}, "configuration", as_code(start.config)));

@@ -1,13 +1,13 @@
-// TensorboardLog: the metrics of a run as scalars that TensorBoard draws.
+// TensorboardLog: the metrics of a run, as scalars that TensorBoard draws.
 //
 //   TensorboardLog log(files.tensorboard, {.after_step = 500, .config = config_toml});
 //   log.add(step_metrics);              // kept
 //   log.flush();                        // written
-//   log.take_back(40);                  // readers drop what they have of step 41 and later ones
+//   log.take_back(40);                  // readers drop step 41 and later ones
 //
 // Tags: train/{loss,lr,grad_norm,loss_scale}, speed/{tokens_per_second,rows_per_second,step_seconds},
-// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy,val_perplexity}: the second words are those of
-// metrics.jsonl. The configuration is a text. Local; not thread-safe. Throws IoError as EventFile does.
+// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy,val_perplexity}. Their second words
+// are keys of metrics.jsonl. The configuration is a text. Local; not thread-safe. Throws IoError as EventFile does.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,14 @@
 namespace zero {
 
 struct TensorboardStart {
-  std::int64_t after_step = 0;  // the first step to come is the next one; 0: a new run
-  std::string_view config;      // TOML; empty: none is shown
+  std::int64_t after_step = 0;  // the next step comes after this one; 0: a new run
+  std::string_view config;      // TOML; empty: not shown
 };
 
 class TensorboardLog {
  public:
-  // A new file in the folder, of a session that starts behind `after_step`: later steps are gone for readers.
+  // Creates a file in the folder, for a session that begins after `after_step`. Readers drop later steps of earlier
+  // sessions.
   TensorboardLog(const std::filesystem::path& folder, const TensorboardStart& start);
 
   void add(const StepMetrics& step);

@@ -27,7 +27,7 @@ void TimeLeft::step(double seconds) {
 
 double TimeLeft::seconds(std::int64_t step) const {
   step = std::min(step, steps_);
-  // Those of the steps behind `step` and before the last.
+  // Evaluations after `step` and before the last step.
   const std::int64_t between = pace_.every > 0 && step < steps_ ? (steps_ - 1) / pace_.every - step / pace_.every : 0;
   const std::int64_t evaluations = between + (pace_.last_alike ? 1 : 0);
   return median(recent_) * static_cast<double>(steps_ - step) + evaluation_seconds_ * static_cast<double>(evaluations);

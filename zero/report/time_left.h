@@ -1,13 +1,13 @@
-// TimeLeft: the seconds that a run still takes, from the steps and evaluations of this process.
+// TimeLeft: the remaining seconds of a run, from the steps and evaluations of this process.
 //
 //   TimeLeft left(2000, {.every = 250});
 //   left.step(0.038);                      // after each step
 //   left.evaluation(1.2);                  // after each evaluation
 //   left.seconds(500);                     // after step 500: 1500 steps, and evaluations at 750, 1000, ... 1750
 //
-// A step counts as long as the median of the last 64; an evaluation as long as the last one. Before the first
-// evaluation none is counted. The last one, over the whole split, counts where the others are over it, too. Checkpoints
-// are not counted. Local.
+// A step takes the median of the last 64 steps, and an evaluation takes as long as the last one. Before the first
+// evaluation, none is counted. The final evaluation uses the whole split; it is counted only if the others do so also.
+// Checkpoints are not counted. Local.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace zero {
 
 struct EvaluationPace {
-  std::int64_t every = 0;   // steps between two; 0: one at the end alone
-  bool last_alike = false;  // the last one takes as long as the others
+  std::int64_t every = 0;   // steps between two evaluations; 0: only one, at the end
+  bool last_alike = false;  // true: the final evaluation takes as long as the others
 };
 
 class TimeLeft {
@@ -27,14 +27,14 @@ class TimeLeft {
 
   void step(double seconds);
   void evaluation(double seconds) { evaluation_seconds_ = seconds; }
-  // Seconds that are left after step `step` of the run; 0 before any call of step().
+  // Returns the seconds that remain after step `step` of the run; 0 before any call of step().
   double seconds(std::int64_t step) const;
 
  private:
   std::int64_t steps_;
   EvaluationPace pace_;
   std::vector<double> recent_;  // in any order
-  std::size_t next_ = 0;        // the oldest of them, once they are all there
+  std::size_t next_ = 0;        // index of the oldest, after all are there
   double evaluation_seconds_ = 0;
 };
 

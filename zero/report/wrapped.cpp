@@ -5,8 +5,8 @@
 namespace zero {
 namespace {
 
-// Where a line that is too long is broken: the last space before its end that does not part a number from its unit.
-// npos: nowhere.
+// Returns the place to break a line that is too long: the last space before its end that does not part a number from
+// its unit. npos: none.
 std::size_t break_of(const std::string& line, std::size_t first_word) {
   for (std::size_t space = line.rfind(' ', kColumns); space != std::string::npos && space > first_word;
        space = line.rfind(' ', space - 1)) {
