@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kFewestKept = 2, kMostKept = 64;
 constexpr std::size_t kWidenedNumel = std::size_t{1} << 18;  // bf16 values that are converted to fp32 at a time
 
-// Returns true if a file has several slices of one state of a tensor, so that reading alternates between files.
+// Returns true if a file has several slices of one state of a tensor. Reading then alternates between files.
 bool is_scattered(const Manifest& manifest) {
   return std::ranges::any_of(manifest.files, [](const SavedFile& file) {
     std::set<std::pair<int, int>> seen;

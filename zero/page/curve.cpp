@@ -19,7 +19,7 @@ void CurveThinner::add(double step, double value) {
   const Stretch one{last_, last_, 1};
   if (!stretches_.empty() && stretches_.back().num_points < points_of_stretch_) {
     Stretch& open = stretches_.back();
-    // Two points are both kept: of equal ones, too, the later is the most.
+    // A stretch keeps both of two points. If they are equal, the later one is the most.
     if (open.num_points == 1 && value == open.most.value) open.most = last_;
     open.take(one);
     return;

@@ -1,11 +1,11 @@
-// CurveThinner: a curve of any length in a few thousand points, in memory that does not grow with it.
+// CurveThinner: a curve of any length in a few thousand points, in memory that does not grow with its length.
 //
 //   CurveThinner curve(2000);
 //   for (...) curve.add(step, loss);
-//   curve.points();      // at most 2002: the first, the last, and of each stretch between them the least and the most
+//   curve.points();      // at most 2002: the first, the last, and the least and the most of each stretch between them
 //
-// A curve of no more than 2000 points stays as it is. So a spike of one step in a million is still there to be seen.
-// Points come in the order of their steps. Values only; Local.
+// A curve of at most 2000 points stays unchanged. A spike of one step in a million remains visible. Points are added in
+// the order of their steps. Values only; Local.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct CurvePoint {
 
 class CurveThinner {
  public:
-  // `most`: points, at least 2.
+  // `most`: number of points, at least 2.
   explicit CurveThinner(std::size_t most) : most_stretches_(most / 2) {}
 
-  // A value that is not finite is left out.
+  // Leaves out a value that is not finite.
   void add(double step, double value);
   std::vector<CurvePoint> points() const;
 
@@ -37,7 +37,7 @@ class CurveThinner {
   void halve();
 
   std::size_t most_stretches_;
-  std::size_t points_of_stretch_ = 2;  // doubles when there is no room for another stretch
+  std::size_t points_of_stretch_ = 2;  // doubles if there is no room for another stretch
   bool has_points_ = false;
   CurvePoint first_, last_;
   std::vector<Stretch> stretches_;

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr double kLeastPauseSeconds = 2;
 
-// NaN where it is missing or no number.
+// Returns NaN if the key is missing or no number.
 double number_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_number() ? found->get<double>() : std::nan("");
@@ -29,7 +29,7 @@ std::string word_of(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>().substr(0, 200) : "";
 }
 
-// {"step": 500, "event": "rewound", "reason": "loss spike", "from": 512, "loss": 93.1, "limit": 3.2, ...}
+// Reads {"step": 500, "event": "rewound", "reason": "loss spike", "from": 512, "loss": 93.1, "limit": 3.2, ...}
 RunEvent event_of_line(const Json& line, double step) {
   RunEvent event{step, word_of(line, "event"), word_of(line, "reason")};
   if (const std::string detail = word_of(line, "detail"); !detail.empty()) event.text += fmt::format(", {}", detail);
@@ -103,7 +103,7 @@ class Reader {
     }
   }
 
-  // A line is written when its step is over, so the time since the line before is the step's own, or someone else's.
+  // A line is written when its step is over. So the time since the line before belongs to the step, or is a pause.
   void look_for_pause(const Json& json, double step) {
     const double now = number_of(json, "t");
     if (!std::isfinite(now)) return;
@@ -138,9 +138,9 @@ MetricsFile read_metrics(const std::filesystem::path& path) {
   if (!file) throw IoError(path.string(), "open", errno);
   std::vector<char> line(MetricsFile::kMostLineBytes + 1);
   while (file.getline(line.data(), static_cast<std::streamsize>(line.size())) || file.gcount() > 0) {
-    if (file.eof()) return std::move(reader).take(/*half_a_line=*/true);  // no line break behind it
+    if (file.eof()) return std::move(reader).take(/*half_a_line=*/true);  // no line break follows
     if (file.bad()) break;
-    const std::streamsize bytes = file.gcount();  // the line break too
+    const std::streamsize bytes = file.gcount();  // with the line break
     const bool too_long = file.fail();
     if (too_long) {
       file.clear();

@@ -1,14 +1,14 @@
-// MetricsFile: metrics.jsonl of a run, of any length, as curves that fit a page.
+// MetricsFile: the metrics.jsonl of a run, of any length, as curves that fit a page.
 //
 //   const MetricsFile metrics = read_metrics("runs/a/metrics.jsonl");
-//   metrics.curve("loss")                        // nullptr where the run has none
-//   metrics.curve("memory_bytes.gathered")       // a value of an object has the names of both
-//   metrics.curve("ranks.wait_seconds.1")         // of one rank, where there are at most kMostRankCurves
-//   metrics.num_damaged                          // lines that are no JSON or of no step: counted, and left out
+//   metrics.curve("loss")                        // nullptr if the run has none
+//   metrics.curve("memory_bytes.gathered")       // a value within an object: both names
+//   metrics.curve("ranks.wait_seconds.1")        // of one rank, if there are at most kMostRankCurves
+//   metrics.num_damaged                          // lines left out: they are not JSON, or have no step
 //
-// Every number of a line becomes a curve over steps, so that what is logged in the future is shown, too. The file is
-// read line by line; lines are untrusted. A run may be writing it: half a line at its end is no damage.
-// Local. IoError where the file cannot be read; one that is not there is empty.
+// Every number of a line becomes a curve over steps, so keys of the future are shown also. The file is read line by
+// line, and lines are untrusted. A run may be writing the file: half a line at its end is no damage. Local. IoError if
+// the file cannot be read; a missing file is empty.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@
 
 namespace zero::page {
 
-// What happened at a step beside training: "skipped", "rewound", "stopped" (zero/train/health_event.h), "checkpoint",
-// or "pause": seconds between two lines that neither step nor evaluation accounts for, as a restart leaves them.
+// An event of a step beside training: "skipped", "rewound", "stopped" (zero/train/health_event.h), "checkpoint" or
+// "pause". A pause is the seconds between two lines that neither step nor evaluation accounts for, as after a restart.
 struct RunEvent {
   double step = 0;
   std::string kind;
@@ -34,7 +34,7 @@ struct RunEvent {
 };
 
 struct MetricsFile {
-  static constexpr std::size_t kMostPoints = 2000;  // a curve
+  static constexpr std::size_t kMostPoints = 2000;  // points of a curve
   static constexpr std::size_t kMostCurves = 100;
   static constexpr std::size_t kMostEvents = 1000;
   static constexpr std::size_t kMostLineBytes = 1 << 18;
@@ -42,10 +42,10 @@ struct MetricsFile {
 
   std::map<std::string, std::vector<CurvePoint>, std::less<>> curves;
   RankTable ranks;
-  std::vector<RunEvent> events;        // the first ones
-  std::vector<double> step_seconds;    // of every step: a median wants them all
-  std::int64_t num_lines = 0;          // whole ones
-  std::int64_t num_damaged = 0;        // of them
+  std::vector<RunEvent> events;        // the first kMostEvents
+  std::vector<double> step_seconds;    // of every step, which a median needs
+  std::int64_t num_lines = 0;          // whole lines
+  std::int64_t num_damaged = 0;        // of these lines
   std::int64_t num_events_beyond = 0;  // beyond kMostEvents
   bool ends_in_half_a_line = false;
 

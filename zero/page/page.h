@@ -1,7 +1,9 @@
 // run_report(), run_compare(): the verbs `zero report RUN ... -o report.html` and `zero compare RUN ...`.
 //
-// Both read run folders and change nothing in them. A run that is going on, or died, is shown as far as it came; a
-// folder that holds no run is a ConfigError.
+//   return run_report(std::move(arguments));     // `arguments`: those after the verb
+//
+// Both read run folders and change nothing in them. An unfinished run is shown as far as it has come. Throws
+// ConfigError for a folder that holds no run.
 #pragma once
 
 #include "zero/command/verb.h"

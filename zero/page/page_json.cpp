@@ -13,7 +13,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Six digits are more than a screen shows, and half as long as all of them.
+// Six digits are more than a screen shows, and half as long as all digits.
 double rounded(double value) {
   const std::string text = fmt::format("{:.6g}", value);
   double out = value;
@@ -31,7 +31,7 @@ OrderedJson curve_json(const std::vector<CurvePoint>& points) {
   return OrderedJson::array({std::move(steps), std::move(values)});
 }
 
-// Curves that are 0 throughout say nothing.
+// Leaves out curves that are always 0.
 OrderedJson curves_json(const MetricsFile& metrics) {
   OrderedJson json = OrderedJson::object();
   for (const auto& [name, points] : metrics.curves)
@@ -57,7 +57,7 @@ OrderedJson times_json(const std::optional<PhaseTimes>& times) {
           {"exposed", times->exposed}, {"total", times->total},       {"bound", times->bound}};
 }
 
-// States by tier as planned and as measured, each a row: label, parameter, gradient, master, moment, total.
+// Returns planned and measured states by tier. A row has a label, parameter, gradient, master, moment and total.
 OrderedJson states_json(const RecordedRun& run) {
   constexpr std::size_t kNumStates = 4;  // the first tags of the ledger
   OrderedJson rows = OrderedJson::array();
@@ -83,7 +83,7 @@ OrderedJson states_json(const RecordedRun& run) {
   return rows;
 }
 
-// Rows of label, planned, measured, and the second through the first.
+// Returns rows of a label, the planned value, the measured value, and measured / planned.
 OrderedJson balance_json(const RecordedRun& run) {
   OrderedJson rows = OrderedJson::array();
   const auto add = [&](std::string label, Unit unit, RunFigures::Figure planned, RunFigures::Figure measured) {
@@ -149,7 +149,7 @@ OrderedJson run_json(const RecordedRun& run) {
           {"ranks", ranks_json(run.metrics.ranks)}};
 }
 
-// 1: better than the first run's, -1: worse, 0: alike, or neither.
+// Returns 1 if the run is better than the first run, -1 if it is worse, 0 if neither.
 int verdict(const ComparedFigure& figure, std::size_t run) {
   const std::string change = format_change(figure, run);
   if (change.empty() || change == "=") return 0;

@@ -1,7 +1,7 @@
-// page_json(): the data from which the scripts of the page draw, and the keys under which they read it.
+// page_json(): the data that the scripts of the page draw, and the keys under which they read it.
 //
-//   runs[i]: name, done, notes, facts, curves {name: [[steps], [values]]}, events [[step, kind, text]], memory, planned,
-//            predicted, measured, balance (plan beside measurement), plan, timeline,
+//   runs[i]: name, done, notes, facts, curves {name: [[steps], [values]]}, events [[step, kind, text]], memory,
+//            planned, predicted, measured, balance (plan beside measurement), plan, timeline,
 //            ranks (columns [{label, unit, values by rank}])
 //   figures[i]: label, texts by run, changes by run, verdicts by run (1 better than the first run, -1 worse)
 //   keys[i]: key, values by run, differs

@@ -6,7 +6,7 @@
 namespace zero::page {
 namespace {
 
-// "1.59 MiB", or empty where the next two words are no such thing.
+// Returns "1.59 MiB"; empty if the next two words are no such size.
 std::string next_bytes(std::istringstream& words) {
   std::string number, unit;
   if (!(words >> number >> unit) || number.find_first_not_of("0123456789.,") != std::string::npos) return "";
@@ -24,7 +24,7 @@ std::vector<PlannedTier> planned_tiers(std::string_view plan) {
     PlannedTier tier;
     words >> tier.tier;
     const bool is_stage = tier.tier == "stage";
-    if (is_stage) words >> tier.tier;  // its number
+    if (is_stage) words >> tier.tier;  // reads the stage's number
     if (!is_stage && tier.tier != "device" && tier.tier != "host" && tier.tier != "disk") continue;
     for (std::string& bytes : tier.bytes) bytes = next_bytes(words);
     if (std::ranges::any_of(tier.bytes, &std::string::empty)) continue;

@@ -1,8 +1,9 @@
-// planned_tiers(): the bytes in plan.txt, which a run writes for people before it begins (zero/report/plan_table.h).
+// planned_tiers(): reads the bytes in plan.txt, which a run writes for people before it begins
+// (zero/report/plan_table.h).
 //
 //   for (const PlannedTier& tier : planned_tiers(text)) ...      // "device": 1.59 MiB, 1.59 MiB, 0 B, 3.18 MiB
 //
-// One tier where everything lies on the device. Text of another form has none. Values only; Local.
+// Returns one tier if everything is on the device, and none for text of another form. Values only; Local.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
-// RankTable: the figures of a run rank by rank, from the "ranks" of metrics.jsonl (zero/report/rank_figures.h).
+// RankTable: the figures of a run, rank by rank, from the "ranks" of metrics.jsonl (zero/report/rank_figures.h).
 //
 //   RankTable table;
-//   table.add(line["ranks"]);                 // of each line that has them, in their order
+//   table.add(line["ranks"]);                 // of each line that has them, in order
 //   table.columns()[0]                        // {"waits for others, a step", "seconds", {0.02, 0.31}}
 //
-// Seconds and bytes are means over the steps of the lines, ages means over gradients. Input is untrusted: a value of
-// another form is left out, and ranks from kMostRanks on are. Values only; Local.
+// Seconds and bytes are means over the steps of the lines; ages are means over gradients. Input is untrusted: values of
+// another form are left out, and so are ranks from kMostRanks on. Values only; Local.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace zero::page {
 struct RankColumn {
   std::string label;
   std::string unit;            // "seconds", "bytes", or empty
-  std::vector<double> values;  // by rank; NaN: it has none
+  std::vector<double> values;  // by rank; NaN: no value
 };
 
 class RankTable {
@@ -28,13 +28,13 @@ class RankTable {
   static constexpr std::size_t kMostRanks = 1024;
 
   void add(const nlohmann::json& ranks);
-  // In a fixed order; empty where no line had any.
+  // Returns the columns in a fixed order; none if no line had any.
   std::vector<RankColumn> columns() const;
   std::size_t num_ranks() const { return num_ranks_; }
 
  private:
   struct Cell {
-    double sum = 0, weight = 0;  // of the mean; the sum is weighted
+    double sum = 0, weight = 0;  // of the mean; `sum` is weighted
     double total = 0, last = 0, most = 0;
     bool is_there = false;
   };

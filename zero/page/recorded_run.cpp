@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMostPlanBytes = 1 << 20;
-constexpr const char* kUnaskedTimeline = "timeline.json";  // where run.timeline is empty
+constexpr const char* kUnaskedTimeline = "timeline.json";  // used if run.timeline is empty
 
 std::string text_if_there(const fs::path& path) {
   std::error_code missing;
@@ -28,7 +28,7 @@ std::string text_if_there(const fs::path& path) {
   return missing || bytes > kMostPlanBytes ? "" : read_file(path);
 }
 
-// "timeline.json" of a TOML value in quotes.
+// Returns "timeline.json" for a TOML value in quotes.
 std::string unquoted(const ConfigurationKeys& keys, std::string_view key) {
   const auto found = keys.find(key);
   if (found == keys.end()) return "";
@@ -46,7 +46,7 @@ RunFigures::Figure chosen_of(const MetricsFile& metrics, std::string_view name, 
   return curve ? RunFigures::Figure(choose(*curve, {}, &CurvePoint::value)->value) : std::nullopt;
 }
 
-// What the report does not tell.
+// Adds the figures that the report does not have.
 void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   const auto otherwise = [](RunFigures::Figure& figure, const RunFigures::Figure& value) {
     if (!figure) figure = value;
@@ -70,13 +70,13 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   if (!metrics.step_seconds.empty()) otherwise(figures.step_seconds, median_step_seconds(metrics.step_seconds));
   figures.counts_tokens = metrics.curve("rows_per_second") == nullptr;
   const char* const rate = figures.counts_tokens ? "tokens_per_second" : "rows_per_second";
-  // Every step has as many: the last rate times its seconds.
+  // Every step has the same number of units: the last rate times the seconds of its step.
   const auto units = last_of(metrics, rate), seconds = last_of(metrics, "step_seconds");
   if (units && seconds && figures.step_seconds.value_or(0) > 0)
     otherwise(figures.units_per_second, *units * *seconds / *figures.step_seconds);
 }
 
-// Of a run without a report: where it holds what, as its last line says it.
+// For a run without a report: adds the memory of its last line.
 void add_memory(RecordedRun& run) {
   if (!run.memory.empty() || !run.metrics.curve("memory_bytes.total")) return;
   RecordedMemory device{.tier = "device"};

@@ -1,11 +1,11 @@
-// RecordedRun: what a run folder tells of its run, however far it came.
+// RecordedRun: the contents of a run folder, however far its run came.
 //
 //   const std::vector<RecordedRun> runs = read_runs({"runs/a", "runs/b"});
-//   runs[0].name                  // "a"; the whole path where two folders have one name
-//   runs[0].figures.step_seconds  // nothing where neither report nor metrics tell it
+//   runs[0].name                  // "a"; the whole path if two folders have the same name
+//   runs[0].figures.step_seconds  // empty if neither report nor metrics have it
 //   runs[0].notes                 // "2 damaged lines of metrics.jsonl are left out", for people
 //
-// Files that are missing or damaged are noted and left out. Values only; Local. ConfigError for a folder that holds no
+// Missing or damaged files are noted and left out. Values only; Local. Throws ConfigError for a folder that holds no
 // run, IoError for a file that cannot be read.
 #pragma once
 
@@ -24,36 +24,37 @@
 
 namespace zero::page {
 
-// Bytes on a tier of the rank that holds most there, just before the first update of the last step.
+// Bytes on a tier, of the rank that holds most there, just before the first update of the last step.
 struct RecordedMemory {
   std::string tier;                                  // "device", "host", "disk"
   std::vector<std::pair<std::string, double>> tags;  // "parameter", ..., in the order of the ledger
   double total = 0;
-  double peak = 0;  // the most at any time, where that is known
+  double peak = 0;  // the most at any time; 0 if unknown
 };
 
 // Seconds of a step, by phase.
 struct PhaseTimes {
   double forward = 0, backward = 0, update = 0;
-  double exposed = 0;  // of them: waits for disk and link; not predicted
+  double exposed = 0;  // part of them: waits for disk and link; not predicted
   double total = 0;
-  std::string bound;  // of a prediction: the busiest resource
+  std::string bound;  // the busiest resource of a prediction
 };
 
-// From report.json, or where there is none yet, as far as metrics.jsonl tells.
+// Figures from report.json; if there is none yet, from metrics.jsonl as far as it has them.
 struct RunFigures {
   using Figure = std::optional<double>;
   Figure steps, loss, val_loss, best_val_loss, accuracy, perplexity;
   Figure val_loss_ema, accuracy_ema, perplexity_ema;  // of the average of the weights (train.ema)
   Figure units_per_second;                            // tokens, or rows
-  Figure step_seconds;                                // the median
-  Figure utilization;                                 // against the run's own peak_flops
-  Figure peak_flops;                          // of all ranks that compute, together, probed at the end of the run
-  double num_computing = 0;                   // those ranks, where peak_flops is known
-  std::string probed_on;                      // there, too: what a probe depends on (machine, device, threads)
+  Figure step_seconds;                                // median
+  Figure utilization;                                 // relative to the run's own peak_flops
+  Figure peak_flops;                                  // sum over all ranks that compute, probed at the end of the run
+  double num_computing = 0;                           // number of these ranks, if peak_flops is known
+  std::string probed_on;  // if peak_flops is known: machine, device and threads, on which a probe depends
   Figure device_peak, host_peak, disk_bytes;  // of the rank that holds most
-  Figure sent_bytes, disk_moved, link_moved;  // a step, of the rank that moves most; disk and link both ways
-  Figure exposed_seconds;                     // a step
+  // in a step, of the rank that moves most; disk and link in both directions
+  Figure sent_bytes, disk_moved, link_moved;
+  Figure exposed_seconds;  // of a step
   Figure skipped_steps, rewinds, total_seconds;
   Figure state_formula, sent_planned, sent_formula;
   bool counts_tokens = true;

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using Figure = RunFigures::Figure;
 
-// Null where it is missing.
+// Returns null if the key is missing.
 const Json& part(const Json& json, std::string_view key) {
   static const Json nothing;
   const auto found = json.is_object() ? json.find(key) : json.end();
@@ -31,7 +31,7 @@ std::string words(const Json& json) {
   return json.is_number() ? json.dump() : "";
 }
 
-// Of an array with an entry a rank: the rank that has most, as `value` says it.
+// Returns the rank whose `value` is largest, from an array with an entry for each rank.
 template <typename Value>
 const Json* rank_with_most(const Json& ranks, Value value) {
   const Json* most = nullptr;
@@ -51,7 +51,7 @@ Figure most_of(const Json& report, const char* key) {
   const Json* rank = rank_with_most(part(report, key), figure);
   return rank ? figure(*rank) : std::nullopt;
 }
-// Both ways, where there is one of them.
+// Returns the sum of both directions, if at least one is known.
 Figure sum_of(const Figure& a, const Figure& b) {
   return a || b ? Figure(a.value_or(0) + b.value_or(0)) : std::nullopt;
 }
@@ -106,13 +106,14 @@ void add_figures_of(const Json& report, RunFigures& figures) {
   figures.sent_planned = figure(part(report, "planned_sent_bytes"));
 }
 
-// The ranks that compute: report.json's world is of those that hold states, of a run with servers these alone.
+// Returns the number of ranks that compute. report.json's world counts ranks that hold states: with servers, only
+// these.
 Figure computing_ranks(const Json& report) {
   const Figure workers = figure(part(part(report, "served"), "workers"));
   return workers ? workers : figure(part(report, "world"));
 }
 
-// What a rank's probe of matrix products depends on; empty where the report does not tell.
+// Returns the conditions on which a rank's probe of matrix products depends; empty if the report lacks them.
 std::string probed_on(const Json& report, const ConfigurationKeys& keys) {
   const auto key = [&](std::string_view name) {
     const auto found = keys.find(name);
@@ -122,7 +123,7 @@ std::string probed_on(const Json& report, const ConfigurationKeys& keys) {
   if (host.empty() || threads.empty()) return "";
   std::string text = fmt::format("{}, {}, threads: {}", host, words(part(report, "processor")), threads);
   const std::string device = key("run.device");
-  if (!device.empty() && device != "\"cpu\"")  // a GPU's products are in the model's type
+  if (!device.empty() && device != "\"cpu\"")  // a GPU multiplies matrices in the model's type
     text += fmt::format(", {} {} {}", device, key("train.dtype"), key("train.matmul"));
   return text;
 }
@@ -141,7 +142,7 @@ std::string count_in_words(const Json& json) {
   return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count)) : "";
 }
 
-// "2 ranks", or "1 server and 3 workers": report.json's world is of those that hold states, the servers alone.
+// Returns "2 ranks", or "1 server and 3 workers". report.json's world counts ranks that hold states: here the servers.
 std::string ranks_in_words(const Json& report) {
   const auto counted = [](const Json& json, std::string_view noun) {
     const Figure count = figure(json);

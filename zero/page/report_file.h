@@ -1,10 +1,10 @@
-// read_report(): report.json of a run that ended (zero/report/report.h), read for a page.
+// read_report(): reads report.json of a run that ended (zero/report/report.h), for a page.
 //
 //   RecordedRun run;
-//   read_report("runs/a/report.json", run);     // figures, memory, predicted and measured phases, facts; done
+//   read_report("runs/a/report.json", run);     // sets figures, memory, predicted and measured phases, facts, done
 //
-// The file is untrusted: what has another form than report.h writes counts as missing, and one that is no JSON object
-// leaves the run not done, with a note. Local; IoError where it cannot be read.
+// The file is untrusted. Values of another form than report.h writes count as missing. If the file is no JSON object,
+// the run is not done, and has a note. Local; IoError if the file cannot be read.
 #pragma once
 
 #include <filesystem>

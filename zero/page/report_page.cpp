@@ -40,7 +40,7 @@ std::string html_text(std::string_view text) {
 
 std::string json_for_script(const nlohmann::ordered_json& json) {
   std::string out;
-  // A `<` can only stand inside a string. Bytes that are no UTF-8 are replaced.
+  // A `<` occurs only inside strings. Bytes that are not UTF-8 are replaced.
   for (const char c : json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))
     c == '<' ? out += "\\u003c" : out += c;
   return out;
@@ -52,7 +52,7 @@ std::string report_page(std::span<const RecordedRun> runs, std::string_view made
        {"@STYLE@", std::string(assets::kPageCss)},
        {"@RUNS@", json_for_script(page_json(runs, made))},
        {"@SCRIPT@", std::string(assets::kScripts)}}};
-  // From mark to mark of the page itself, so that a mark in a run's name is only text.
+  // Searches for the marks of the page only, so a mark in a run's name remains text.
   std::string html;
   std::string_view rest = assets::kPageHtml;
   for (const auto& [mark, text] : parts) {

@@ -1,9 +1,10 @@
-// The page of one run, or of several: HTML that needs no network and no other file.
+// report_page(): the page of one run or several, as HTML that needs no network and no other file.
 //
 //   write_file("report.html", report_page(read_runs({"runs/a", "runs/b"}), "2026-03-01 12:00 UTC"));
 //
-// The runs are in it as JSON, once, and the scripts draw from that. Whatever a run's name, command or configuration
-// holds, `</script>` too, stays text. A page refuses by its own policy to load anything. Values only; Local.
+// The page contains the runs once, as JSON, and its scripts draw from this. A run's name, command and configuration
+// always remain text, even if they contain `</script>`. The page's own policy forbids it to load anything. Values only;
+// Local.
 #pragma once
 
 #include <span>
@@ -16,12 +17,12 @@
 
 namespace zero::page {
 
-// `made`: when, as people read it.
+// `made`: the time of writing, for people.
 std::string report_page(std::span<const RecordedRun> runs, std::string_view made);
 
-// JSON that stays JSON inside <script>: no `<` is left in it.
+// Returns JSON that stays JSON inside <script>: it has no `<`.
 std::string json_for_script(const nlohmann::ordered_json& json);
-// Text that stays text inside HTML.
+// Returns text that stays text inside HTML.
 std::string html_text(std::string_view text);
 
 }  // namespace zero::page

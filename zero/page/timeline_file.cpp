@@ -22,7 +22,7 @@ double number_at(const Json& event, const char* key) {
   const auto found = event.find(key);
   return found != event.end() && found->is_number() ? found->get<double>() : 0;
 }
-// A rank or a row; -1: none.
+// Returns a rank or a row; -1: none.
 int whole_at(const Json& event, const char* key) {
   const double number = number_at(event, key);
   return number >= 0 && number < 1e9 ? static_cast<int>(number) : -1;
@@ -32,7 +32,7 @@ std::string name_at(const Json& object) {
   return found != object.end() && found->is_string() ? found->get<std::string>().substr(0, 200) : "";
 }
 
-// The events of a trace, by what they are.
+// The events of a trace, by kind.
 struct Trace {
   std::map<std::pair<int, int>, std::string> threads;  // (pid, tid): rank and row
   std::vector<const Json*> spans;
@@ -49,8 +49,8 @@ Trace events_of(const Json& events) {
   return trace;
 }
 
-// Microseconds: where the last step begins that has an end, and that end. A forward pass begins it; of several
-// micro-batches the first one behind a "step".
+// Returns begin and end, in microseconds, of the last step that has an end. A step begins with a forward pass. With
+// several micro-batches, that is the first forward pass after a "step".
 std::pair<double, double> last_step(const Trace& trace) {
   std::vector<std::pair<double, const Json*>> of_first;
   for (const Json* span : trace.spans) {

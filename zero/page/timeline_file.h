@@ -1,12 +1,12 @@
-// StepTimelineFile: one step of each rank, from the file that `[run] timeline` names (zero/base/chrome_trace.h).
+// StepTimelineFile: one step of all ranks, from the file that `[run] timeline` names (zero/base/chrome_trace.h).
 //
-//   const auto timeline = read_timeline("runs/a/timeline.json");      // nothing where there is no such file
+//   const auto timeline = read_timeline("runs/a/timeline.json");      // nothing if there is no such file
 //   timeline->rows[0].name        // "compute", of rank 0
 //   timeline->spans[0]            // {.row = 0, .begin = 0.0518, .seconds = 0.0439, .name = 3, .bytes = 0}
 //
-// The last whole step of the file is taken: from the forward pass of rank 0 to its end. Of more than kMostSpans spans
-// the longest are kept. The file is untrusted; a file that is no timeline has no rows. Local; IoError if it cannot be
-// read.
+// It is the last whole step of the file, from the forward pass of rank 0 to the step's end. If it has more than
+// kMostSpans spans, the longest are kept. The file is untrusted; a file that is no timeline has no rows. Local; IoError
+// if it cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct StepTimelineFile {
     std::size_t row = 0;
     double begin = 0;  // seconds since the step began
     double seconds = 0;
-    std::size_t name = 0;  // of `names`
+    std::size_t name = 0;  // index into `names`
     double bytes = 0;
   };
 
@@ -38,7 +38,7 @@ struct StepTimelineFile {
   std::vector<std::string> names;
   std::vector<Span> spans;
   double seconds = 0;            // of the step
-  std::size_t num_left_out = 0;  // short spans
+  std::size_t num_left_out = 0;  // number of short spans
   std::string problem;           // why there are no rows
 };
 

@@ -25,9 +25,9 @@ namespace zero {
 namespace {
 
 constexpr double kAsFast = 1.03;
-constexpr double kWorthwhile = 0.7;  // of the best way's time, for one that costs accuracy
+constexpr double kWorthwhile = 0.7;  // of the best way's time, for a way that costs accuracy
 
-// A way as options say it.
+// A way, as options express it.
 struct PlanChoice {
   int stage;
   int group;
@@ -40,13 +40,13 @@ struct PlanChoice {
   auto operator<=>(const PlanChoice&) const = default;
 };
 
-constexpr double kTopkShare = 0.01;  // of the ways that are tried
+constexpr double kTopkShare = 0.01;  // share of elements in the ways that are tried
 
 bool is_coded(const ClusterWay& way) {
   return way.wire != WireCodecs{};
 }
 
-// Groups of whole machines: one, two, four ..., and all of them.
+// Returns groups of whole machines: one, two, four ..., and all of them.
 std::vector<int> groups_of(const Cluster& cluster) {
   std::vector<int> groups;
   for (int hosts = 1; hosts < cluster.hosts; hosts *= 2)
@@ -63,7 +63,7 @@ PlanChoice planned_choice(const TrainingPlan& plan) {
   return choice;
 }
 
-// Stage 3 over several machines, of which each keeps weights of its own within a step.
+// Adds stage 3 over several machines, each of which keeps weights of its own within a step.
 void add_secondary(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   if (cluster.ranks == 1 || plan.options.shards == Cut::kWeighted) return;
   for (const int group : groups_of(cluster)) {
@@ -74,11 +74,12 @@ void add_secondary(std::set<PlanChoice>& choices, const TrainingPlan& plan, cons
 }
 
 constexpr int kOldGradients = 4;      // staleness of the ways that are tried
-constexpr int kRanksAServer = 8;      // of the same
-constexpr double kLeftOut = 1.0 / 8;  // of workers, by a quorum that is tried
+constexpr int kRanksAServer = 8;      // of the ways that are tried
+constexpr double kLeftOut = 1.0 / 8;  // share of the workers that a tried quorum leaves out
 
-// Ways with servers, beside a plan that can be trained so. On more ranks than a RankSet holds they cannot run, which the table says.
-// There only equal ranges are tried: what thousands of servers own of other cuts takes long to compute.
+// Adds ways with servers, if the plan can be trained with them. With more ranks than a RankSet holds they cannot run,
+// and the table says so. Only equal ranges are then tried, because the parts of thousands of servers take long to
+// compute for other cuts.
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
   const EngineOptions& options = plan.options;
@@ -92,19 +93,19 @@ void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const C
   if (workers > 1) choices.insert({3, servers, false, SyncMode::kSync, servers, 0, workers - late});
 }
 
-// Every rank with the whole model, then stages 2 and 3 in groups, servers, and what is planned.
+// Returns these ways: every rank with the whole model, stages 2 and 3 in groups, servers, and the planned way.
 std::set<PlanChoice> choices_of(const TrainingPlan& plan, const Cluster& cluster) {
   std::set<PlanChoice> choices{{0, 1, false}, planned_choice(plan)};
   for (const int group : groups_of(cluster))
     for (const int stage : {2, 3}) choices.insert({stage, group, false});
-  const int copy = cluster.ranks;  // a machine trains apart from the others
+  const int copy = cluster.ranks;  // each machine trains apart
   if (cluster.hosts > 1) choices.insert({copy == 1 ? 0 : plan.options.stage, copy, true});
   add_secondary(choices, plan, cluster);
   add_served(choices, plan, cluster);
   return choices;
 }
 
-// Nothing: such a plan cannot be.
+// Returns the plan with the choice applied; nothing if such a plan is impossible.
 std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice, const Cluster& cluster) {
   if (choice == planned_choice(plan)) return plan;
   EngineOptions& options = plan.options;
@@ -131,13 +132,13 @@ std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice,
   return plan;
 }
 
-// What a codec would shorten: between copies of the model, where there are some.
+// Applies the codec between copies of the model, or else within the copy.
 WireCodecs wire_with(WireCodec codec, const ClusterWay& way) {
   if (way.mesh.copies > 1) return {.outer = codec};
   return {.gather = way.stage == 3 ? codec : WireCodec::kNone, .reduce = codec};
 }
 
-// The best way, and the one with local steps, with codecs.
+// Returns the best way, and ways with local steps, with codecs.
 std::vector<TrainingPlan> coded_plans(const TrainingPlan& plan, const ClusterPlan& found) {
   std::vector<TrainingPlan> coded;
   if (plan.options.wire != WireCodecs{} || found.cluster.hosts == 1) return coded;
@@ -150,7 +151,7 @@ std::vector<TrainingPlan> coded_plans(const TrainingPlan& plan, const ClusterPla
     try {
       require_wire(variant->options, variant->world);
       variant->units = units_of(variant->specs, variant->world, variant->options);
-    } catch (const ConfigError&) {  // such blocks cannot be coded
+    } catch (const ConfigError&) {  // blocks that cannot be coded
       return;
     }
     coded.push_back(std::move(*variant));
@@ -170,8 +171,9 @@ void add(Exchange& exchange, const Exchange& other, double times) {
   exchange.delay += times * other.delay;
 }
 
-// Of a fragment's exchange of `seconds`, those that the steps on its way do not cover. Differences cross in the first half of them, and
-// sums in the second; the largest elements alone have no sums, and take all of them (zero/engine/outer_flight.h).
+// Returns the seconds of a fragment's exchange that the steps of its flight do not cover. Differences are sent in the
+// first half of these steps, and sums in the second. With outer_topk there are no sums, and the largest elements are
+// sent in all steps (zero/engine/outer_flight.h).
 double uncovered(double seconds, const TrainingPlan& plan, double step) {
   const int overlap = plan.options.local->overlap;
   if (plan.options.wire.outer_topk > 0) return std::max(0.0, seconds - overlap * step);
@@ -179,7 +181,7 @@ double uncovered(double seconds, const TrainingPlan& plan, double step) {
   return std::max(0.0, seconds / 2 - out * step) + std::max(0.0, seconds / 2 - back * step);
 }
 
-// Copies wait for each other once in a round: what their ranks' times add up to by then varies less.
+// Copies wait for each other once in a round. The sums of their ranks' times until then vary less than the times do.
 double outer_waiting(const LocalSteps& local, const Mesh& mesh, const Cluster& cluster, double computation) {
   return (seconds_of_all(computation, mesh.copies, cluster) - seconds_of_all(computation, 1, cluster)) /
          std::sqrt(static_cast<double>(local.steps));
@@ -207,20 +209,20 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   return way;
 }
 
-// Weights stay gathered from one use to the next (zero/plan/schedule.h): there is memory for all of them.
+// Returns true if weights stay gathered from one use to the next (zero/plan/schedule.h): memory holds all of them.
 bool stay_gathered(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held, const Cluster& cluster) {
   const MemoryBudget& budget = plan.options.device_memory;
   if (budget.kind == MemoryBudget::Kind::kMin) return false;
   const std::int64_t memory = budget.kind == MemoryBudget::Kind::kBytes ? budget.bytes : cluster.memory;
-  held -= secondary_bytes(plan.units, mesh.shard, placement_of(plan));  // which nobody keeps then
+  held -= secondary_bytes(plan.units, mesh.shard, placement_of(plan));  // which no rank keeps in this case
   for (const Unit& unit : plan.units) held += gathered_bytes(unit, mesh.shard);
   return memory == 0 || held <= memory;
 }
 
-// What a step sends. Weights that stay gathered are gathered once, as at stage 2.
+// Returns the placement whose bytes a step sends. Weights that stay gathered are gathered once, as at stage 2.
 Placement sent_as(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held, const Cluster& cluster) {
   Placement placement = placement_of(plan);
-  const bool trains_all = std::ranges::all_of(plan.units, &Unit::trainable);  // a frozen unit is gathered all the same
+  const bool trains_all = std::ranges::all_of(plan.units, &Unit::trainable);  // a frozen unit is always gathered
   if (placement.parameter_sharded && trains_all && stay_gathered(plan, mesh, held, cluster))
     placement.parameter_sharded = false;
   return placement;
@@ -311,7 +313,7 @@ std::string flags_of(const ClusterWay& way, const Cluster& cluster) {
   return flags;
 }
 
-// What a way costs beside time, that is none of one model's with all gradients.
+// Describes what a way costs beside time, compared with one model and all gradients.
 std::string cost_of(const ClusterWay& way, const ClusterPlan& plan) {
   const int workers = way.sync.num_workers(plan.cluster.world());
   const char* const coded = way.wire.outer_topk > 0 ? ", and 99 of 100 elements of their differences cross later"
@@ -331,7 +333,7 @@ std::string cost_of(const ClusterWay& way, const ClusterPlan& plan) {
   return "gradients are of older weights, which costs accuracy";
 }
 
-// As a file says it: powers of 1000.
+// Formats a rate as in a cluster file: in powers of 1000.
 std::string rate(double bytes) {
   for (const auto& [unit, size] : {std::pair{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}})
     if (bytes >= size) return fmt::format("{:.3g} {}/s", bytes / size, unit);
@@ -360,8 +362,8 @@ std::string best_rows(const ClusterPlan& plan) {
   if (best.waiting_seconds > 0.005 * best.seconds)
     reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
   std::string rows = wrapped(reasons, 4);
-  bool has_servers = false, servers_fit = false, servers_gain = false;  // of those that can run
-  // A codec must gain as much over the way without it, and one that rounds more over one that rounds less.
+  bool has_servers = false, servers_fit = false, servers_gain = false;  // of the ways that can run
+  // A codec must gain as much over the way without it, and a codec that rounds more over a codec that rounds less.
   double least = best.seconds, least_local = best.seconds;
   for (const ClusterWay& way : plan.ways) {
     if (!way.can_run) continue;
@@ -423,7 +425,7 @@ ClusterPlan plan_on(const TrainingPlan& plan, const Cluster& cluster, double com
     if (choice == planned) {
       found.planned = static_cast<int>(found.ways.size());
     } else if (tried.secondary > 0 && stay_gathered(*way, tried.mesh, tried.held, cluster)) {
-      continue;  // nothing is gathered twice
+      continue;  // no unit is gathered twice
     }
     found.ways.push_back(std::move(tried));
   }

@@ -40,10 +40,9 @@ struct ClusterWay {
   double exchange_seconds = 0;
   double seconds = 0;        // of a step
   double clock_seconds = 0;  // of a clock of servers; 0: no servers
-  double waiting_seconds =
-      // In a step, because ranks vary, and for the slowest rank. Ways with servers count their waiting in
-      // clock_seconds.
-      0;
+  // Seconds of a step in which ranks wait, because they vary, and for the slowest rank. Ways with servers wait within
+  // the clock.
+  double waiting_seconds = 0;
 };
 
 struct ClusterPlan {

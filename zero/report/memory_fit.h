@@ -48,9 +48,8 @@ struct MemoryNeed {
   std::int64_t working = 0;  // gathered units, reductions, a gradient before its reduction, tiles of states on disk
   std::int64_t activations = 0;
   std::int64_t disk = 0;  // bytes of states; no memory
-  std::int64_t host =
-      // If the model computes on a GPU: states in main memory, tiles for the disk, and activations.
-      0;
+  // If the model computes on a GPU: states in main memory, tiles for the disk, and activations.
+  std::int64_t host = 0;
   // With weighted shards, this is the rank with the largest weight. The other ranks together hold so many bytes of
   // states less.
   std::int64_t others_less = 0;

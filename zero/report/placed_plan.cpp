@@ -27,7 +27,7 @@ int require_room(const TrainingPlan& plan, const Placement& placement, const Pla
   return tiles_ahead(offload.host_memory, plan.units, shard, placement, later, spec, host_bytes);
 }
 
-// Returns what a rank holds beside its states when it follows the schedule. `later`: where states may be by then.
+// Returns the bytes of a rank beside its states, when it follows the schedule. `later`: the placement by then.
 TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
                                    int depth) {
   const int shard = mesh_of(plan).shard;

@@ -100,7 +100,7 @@ void Progress::step(const ProgressValues& values) {
   losses_.push_back(values.loss);
   logged_steps_.push_back(values.step);
   clear_live();
-  // Some terminals begin a new line after the last column, so that column stays free.
+  // The last column stays free, because some terminals begin a new line after it.
   out_ << progress_line(values, steps_, rate_unit_, columns() - 1) << '\n';
   live(values);
 }

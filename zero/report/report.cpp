@@ -369,7 +369,7 @@ std::string results_text(const RunReport& r) {
   return text;
 }
 
-// Lines about what a rank or a server holds and sends.
+// Lines about the bytes that a rank or a server holds and sends.
 std::string ranks_text(const RunReport& r) {
   SummaryLines add;
   const bool has_servers = !r.served.mode.empty();
