@@ -6,9 +6,9 @@
 //   reader.expect(0, 0, 128, 4096);                                    // before reads: only this is read ahead
 //
 // Each byte is compared with its sum before it is returned. The reader holds 2 to 8 blocks of 4 MiB of one file. A read
-// that continues where the last one ended reads each block once, and finds it read ahead. If the tensors are scattered
-// over the files (zero/plan/cut.h), it also keeps 2 to 64 blocks, as `memory_bytes` allows, so each block is read once.
-// Local; not thread-safe. Throws IoError, with error_number() 0 if the checkpoint is damaged.
+// that continues where the last one ended reads each block once, and finds it read ahead. If tensors are scattered over
+// the files (zero/plan/cut.h), each block is still read once: the reader keeps 2 to 64 blocks, as `memory_bytes`
+// allows. Local; not thread-safe. Throws IoError, with error_number() 0 if the checkpoint is damaged.
 #pragma once
 
 #include <filesystem>

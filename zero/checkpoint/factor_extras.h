@@ -4,9 +4,9 @@
 //   require_factors(file.extras, engine, path);       // before anything has changed
 //   take_factors(loaded.extras, engine);
 //
-// The extras are called "factor/row_var/NAME" and "factor/col_var/NAME", where NAME is the parameter. Every rank holds
-// these states whole, and writes all of them. So a rank of any world finds them in the file from which it takes its
-// extras. Local.
+// The extras of a parameter NAME are called "factor/row_var/NAME" and "factor/col_var/NAME". Every rank holds these
+// states whole, and writes all of them. So a rank of any world finds them in the file from which it takes its extras.
+// Local.
 #pragma once
 
 #include <string>

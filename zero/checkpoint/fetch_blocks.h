@@ -3,12 +3,12 @@
 //   const Charge held = fetch_blocks(engine.resources(), launchers, memory, {kept, fetched}, reader);
 //   ...load...                                           // `held` stays; then the launcher drops the folder `fetched`
 //
-// The blocks are those that `reader` expects, and those of this rank's extras. They are stored under the names of their
-// files in memory that the launcher holds, once for all of its ranks. A file has its whole size, but only these blocks
-// take memory. Readers verify the blocks; fetch_blocks() does not.
+// The blocks are those that `reader` expects, and the blocks of this rank's extras. They are stored under the names of
+// their files in memory that the launcher holds, once for all of its ranks. A file has its whole size, but only these
+// blocks take memory. Readers verify the blocks; fetch_blocks() does not.
 //
-// Collective. Throws IoError on every rank if no machine has a file, a machine has no memory for the blocks that it
-// needs, or a file cannot be read or written.
+// Collective. Throws IoError on every rank if no machine has a file, or a file cannot be read or written. Also throws
+// it if a machine lacks memory for its blocks.
 #pragma once
 
 #include <string>

@@ -7,11 +7,11 @@
 //
 // Each rank writes its file into its own memory, and gives the launcher the descriptor. After all ranks have done so,
 // rank 0 adds the manifest, and one rename in the launcher publishes the checkpoint. Then the old one is removed. So
-// whenever ranks are killed, the launcher holds the newest whole checkpoint. Its memory ends with the launcher. On
-// several machines, each launcher holds the files of its own ranks and the manifest. A new checkpoint is published at
-// every launcher before any removes the old one. So whenever ranks are killed, all launchers have a checkpoint with the
-// same manifest. If a launcher is lost, no checkpoint is whole: agree() then names a rank of that launcher. Memory is
-// used alternately and holds all states twice. Destroy this object before the engine.
+// whenever ranks are killed, the launcher holds the newest whole checkpoint, and perhaps the one before. Its memory
+// ends with the launcher. On several machines, each launcher holds the files of its own ranks and the manifest. A new
+// checkpoint is published at every launcher before any removes the old one. So whenever ranks are killed, all launchers
+// have a checkpoint with the same manifest. If a launcher is lost, no checkpoint is whole: agree() then names a rank of
+// that launcher. Memory is used alternately and holds all states twice. Destroy this object before the engine.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ class InMemoryCheckpoints {
   bool has_several_launchers() const { return launchers_.has_value(); }  // Local
   struct Agreed {
     std::vector<std::int64_t> steps;  // whole at all launchers, the newest first
-    std::int64_t partial = -1;        // the newest step that is not whole at all; -1: none
+    std::int64_t partial = -1;        // newest step that some launcher lacks; -1: none
     int missing_rank = -1;            // the lowest rank of a launcher that does not have the same checkpoint
   };
   // Collective, called if there are several launchers. Throws IoError on every rank if a launcher cannot be asked.

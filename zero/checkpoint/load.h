@@ -3,13 +3,13 @@
 //   const LoadedCheckpoint loaded = load_checkpoint(engine, "runs/x/checkpoints/step-00000500");
 //   loaded.manifest.run.at("step")
 //
-// Each rank reads the slices of its own states, in blocks of 4 MiB. Beside the states it holds some blocks (at most the
-// largest unit in fp32, but two at least), a tile, the manifest, and the extras that it returns. The next step has the
+// Each rank reads the slices of its own states, in blocks of 4 MiB. Beside the states it holds a tile, the manifest,
+// the extras that it returns, and some blocks: at least two, at most the largest unit in fp32. The next step has the
 // same bits as in the run that saved.
 //
-// Collective; between steps. Throws the same kind of error on every rank. ConfigError: the checkpoint is of another
-// model or optimizer, and nothing has changed. IoError: a rank finds the checkpoint missing or damaged. If that happens
-// after `begin`, the engine's states may not be used before another checkpoint is loaded whole.
+// Collective; between steps. Throws on every rank. ConfigError: the checkpoint is of another model or optimizer, and
+// nothing has changed. IoError: a rank finds the checkpoint missing or damaged. If that happens after `begin`, the
+// engine's states may not be used before another checkpoint is loaded whole.
 #pragma once
 
 #include <filesystem>

@@ -5,8 +5,8 @@
 //   for (const SavedSlice& slice : manifest.files[1].slices) ...     // what rank 1 wrote
 //
 // It names tensors as the user does, and cuts them into slices of their flattened elements. Ranks appear only as files.
-// Invariants after parsing: names differ; the slices of each state of each tensor cover it once; slices and extras are
-// inside their files; a file has as many sums as blocks. Values; Local.
+// Invariants after parsing: names differ. The slices of each state of each tensor cover it once. Slices and extras are
+// inside their files. A file has as many sums as blocks. Values; Local.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,11 @@
 //   layout.slices[0]       // {tensor, state, begin, numel, offset}
 //
 // Each rank writes its shard of every state of every unit. The bytes do not depend on the stage, or on the tiers of
-// states. If there are copies of the model, each writes a part of the shard (saved_part()), and all of the states that
-// belong to one copy. The file has fp32 slices, unit by unit, state by state; then bf16 and fp16 slices (of frozen
-// parameters); then extras. Tensors are flattened and called STATE/NAME. A file may have several slices of a scattered
-// unit: these are called STATE/NAME@ELEMENT, by their first element. Extras have their own names. Values; Local.
+// states. If there are copies of the model, each writes a part of the shard (saved_part()). It writes the whole shard
+// of a state that belongs to its copy only. The file has fp32 slices, unit by unit, state by state; then bf16 and fp16
+// slices (of frozen parameters); then extras. Tensors are flattened and called STATE/NAME. A file may have several
+// slices of a scattered unit: these are called STATE/NAME@ELEMENT, by their first element. Extras have their own names.
+// Values; Local.
 #pragma once
 
 #include <cstddef>

@@ -131,7 +131,7 @@ class HeaderHandler {
   bool number_float(double, const std::string& text) { return unexpected("the number " + in_quotes(text)); }
   bool binary(nlohmann::json::binary_t&) { return unexpected("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) {
-    // what() quotes the token it stopped at, which may be as long as the header.
+    // what() quotes the token at which it stopped, which may be as long as the header.
     refuse(path_, fmt::format("the header is not JSON, at byte {}: {:.160}", kLengthBytes + position, error.what()));
   }
 

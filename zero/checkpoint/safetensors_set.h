@@ -4,8 +4,8 @@
 //   const SafetensorsSet::Tensor* weight = set.find("wte.weight");     // null: no tensor has that name
 //   weight->file->read(*weight->entry, 0, bytes);
 //
-// It opens a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; or a folder that
-// holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
+// open() accepts a safetensors file; an index, NAME.index.json, as `zero export` and Hugging Face write it; or a folder
+// that holds either model.safetensors or model.safetensors.index.json. An index is accepted only if
 //   - it has at most 64 MiB, and weight_index.h accepts it;
 //   - each file that it names is a regular file in its own folder;
 //   - weight_map has exactly the tensors of these files, each with its file, and each tensor is in one file.

@@ -6,9 +6,9 @@
 //   SavedStates::find(manifest.states, engine_names, copies)         // the checkpoint's number of each engine state
 //
 // If all ranks train one model, these are the engine's states. If copies train apart, "parameter" is their shared
-// anchor; then follow the outer momentum, and the states of each copy, which only its own ranks write: "parameter@0",
-// "exp_avg@0", ..., "parameter@1", ... So a reader that knows nothing of copies reads the shared weights. Frozen
-// parameters are the same in all copies. Values; Local.
+// anchor, and the outer momentum follows. Then the states of each copy follow, which only its own ranks write:
+// "parameter@0", "exp_avg@0", ..., "parameter@1", ... So a reader that knows nothing of copies reads the shared
+// weights. Frozen parameters are the same in all copies. Values; Local.
 #pragma once
 
 #include <optional>

@@ -39,8 +39,8 @@ class StagingMemory {
   void give_back() { blocks_.trim(0); }
 
  private:
-  // Returns true if a process waits for memory (MemoryPolicy), or if too little is free: less than a third of the memory
-  // kept by this machine's ranks, or less than twice the reserve.
+  // Returns true if a process waits for memory (MemoryPolicy), or if too little memory is free. That is less than twice
+  // the reserve, or less than a third of the memory that this machine's ranks keep.
   bool is_short() const;
   // Returns the bytes that are not lent: one block, as long as nothing is lent.
   std::int64_t idle_bytes() const { return num_lent_ == 0 ? blocks_.held_bytes() : 0; }

@@ -30,7 +30,7 @@ struct Gpt2Options {
   std::int64_t vocab = 256;
   double dropout = 0;       // after the embeddings, in attention, before each residual addition; 0: no operator
   bool checkpoint = false;  // in training, each block is an activation checkpoint (zero/torch/checkpoint.h)
-  CheckpointOptions checkpoint_options{};  // where the inputs of the checkpoints are stored
+  CheckpointOptions checkpoint_options{};  // location of the stored inputs
   bool random_weights = true;  // false: memory is not initialized, for a model that will be loaded from a file
 };
 
@@ -38,7 +38,7 @@ struct Gpt2Options {
 void check(const Gpt2Options& options);
 
 // Returns the multiplications and additions of a forward and a backward pass, per token, for sequences of `context`
-// tokens: 6 for each weight that a token uses, and 12 layers x width x context for attention (PaLM, appendix B).
+// tokens. Counts 6 for each weight that a token uses, and 12 layers x width x context for attention (PaLM, appendix B).
 double flops_per_token(const Gpt2Options& options, std::int64_t context);
 
 // Computes y = x W + b with W [in, out], as GPT-2 stores its linear layers.

@@ -126,7 +126,7 @@ TORCH_MODULE(LlamaBody);
 //   model.layers.N.input_layernorm.weight [width]             model.layers.N.post_attention_layernorm.weight [width]
 //   model.layers.N.self_attn.q_proj.weight [width, width]     model.layers.N.self_attn.o_proj.weight [width, width]
 //   model.layers.N.self_attn.{k_proj, v_proj}.weight [kv_heads * width / heads, width]
-//   model.layers.N.mlp.{gate_proj, up_proj}.weight [hidden, width]   model.layers.N.mlp.down_proj.weight [width, hidden]
+//   model.layers.N.mlp.{gate_proj, up_proj}.weight [hidden, width]  model.layers.N.mlp.down_proj.weight [width, hidden]
 //   model.norm.weight [width]                                 lm_head.weight [vocab, width]
 //
 // With tie_embeddings the head is model.embed_tokens.weight again, and there is no lm_head.weight.

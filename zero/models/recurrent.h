@@ -45,8 +45,8 @@ void check(const RecurrentOptions& options);
 // `outputs`: numbers in and out of a step.
 double flops_per_step(const RecurrentOptions& options, std::int64_t inputs, std::int64_t outputs);
 
-// The layers: [batch, time, inputs] -> [batch, time, hidden]. One of the three members is set, and registered as "rnn"
-// in the module that owns it.
+// The layers: [batch, time, inputs] -> [batch, time, hidden]. Only the member of the chosen cell is set, and registered
+// as "rnn" in the module that owns it.
 class RecurrentLayers {
  public:
   RecurrentLayers(torch::nn::Module& owner, const RecurrentOptions& options, std::int64_t inputs);

@@ -4,8 +4,8 @@
 //   tell_device(plan, known);                                  // for a GPU that is here: its free memory counts
 //   place_as_run(plan, known, trace, {.step = profile});       // plan.tiers, plan.beside, plan.predicted
 //
-// It also computes what a rank holds beside its states. Local; from shapes, and from free memory if the plan is for a
-// GPU of this machine. Bytes are those of a rank.
+// It also computes the bytes that a rank holds beside its states. Local; from shapes, and from free memory if the plan
+// is for a GPU of this machine. Bytes are those of a rank.
 #pragma once
 
 #include "zero/engine/engine_seams.h"
@@ -16,8 +16,8 @@
 
 namespace zero {
 
-// Returns the step that a run would carry out. If `device_memory` is "auto", the budget is what is free on the plan's
-// GPU. On an unknown machine nothing is refused. Throws ConfigError under "zero.device_memory", as a run does.
+// Returns the step that a run would carry out. If `device_memory` is "auto", the budget is the free memory of the
+// plan's GPU. On an unknown machine nothing is refused. Throws ConfigError under "zero.device_memory", as a run does.
 Schedule schedule_of(const TrainingPlan& plan, const Trace& trace);
 
 // Returns true if states may leave the device: options ask for it, or the plan is for a GPU whose free memory is known.

@@ -4,7 +4,7 @@
 //   progress.step({.step = 120, .loss = 2.4123, .lr = 9.8e-4, .grad_norm = 1.21, .rate = 41200, .seconds = 0.038});
 //   progress.line("step 250  val_loss 2.51");
 //
-// It prints a line for each call of step(). On a terminal, a live line (live_line.h) follows; it is redrawn in place,
+// It prints a line for each call of step(). On a terminal, a live line (live_line.h) follows. It is redrawn in place,
 // never wider than the terminal, and removed at the end. live() redraws it for a step without a line of its own. Lines
 // of steps leave out figures that do not fit a terminal. Colour only on a terminal, unless NO_COLOR forbids it; Unicode
 // blocks only in a UTF-8 locale. A silent Progress (ranks other than 0) prints nothing. Local.

@@ -2,7 +2,7 @@
 //
 //   metrics.mine = {.steps = 1, .waited_seconds = 0.02};          // each rank, of each step
 //   to_values(sum_of_my_steps)                                    // for a gather of doubles (StepHistory)
-//   ranks_json(ranks);       // {"steps": 10, "wait_seconds": [0.02, 0.31], "sent_bytes": {"group": {"int8": [812, 812]}}}
+//   ranks_json(ranks);    // {"steps": 10, "wait_seconds": [0.02, 0.31], "sent_bytes": {"group": {"int8": [812, 812]}}}
 //
 // The figures are sums over steps, and show a run rank by rank. Values only; Local.
 #pragma once

@@ -3,7 +3,7 @@
 //
 //   const ShardsPlan shards = shards_plan(plan);
 //   shards.largest.numel                                // elements of the rank that owns most
-//   shards.moved_by_joining                             // 0.25: a fourth rank takes a quarter of all parameters from three
+//   shards.moved_by_joining                             // 0.25: a fourth rank takes a quarter of all parameters
 //
 // Values only.
 #pragma once

@@ -5,8 +5,9 @@
 //   if (history.exchange_due()) { Exchanged news = history.exchange(comm, stop.pending()); ... }
 //
 // Each rank measures by itself. Losses and times of many steps are exchanged at once, so bookkeeping does not slow down
-// fast steps. exchange_due() is the same on every rank: true at every logged step, and at least about four times a
-// second, by the step times of the last exchange. So a request to stop arrives soon, and at the same step on all ranks.
+// fast steps. exchange_due() is the same on every rank. It is true at every logged step, and at least about four times
+// a second, by the step times of the last exchange. So a request to stop arrives soon, and at the same step on all
+// ranks.
 #pragma once
 
 #include <cstdint>

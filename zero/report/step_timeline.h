@@ -5,7 +5,7 @@
 //   timeline.begin_step(step);  ...  timeline.end_step(step);       // every step, counted from 0
 //
 // If there are several steps, the first is left out: it records the trace that the others replay. Rank 0 writes the
-// file after the last recorded step, so it can be viewed while the run continues; a run that stops earlier has no file.
+// file after the last recorded step, so it can be viewed while the run continues. A run that stops earlier has no file.
 // Ranks of one machine share a clock. Clocks of several machines begin at 0 after all ranks have reached the first
 // recorded step, and differ by the time that this takes. A timeline that the user did not ask for has one step: the
 // first after the warm-up, or the last of a shorter run. If that step has more than kMostUnasked spans, there is no

@@ -87,8 +87,8 @@ struct StageCost {
   OuterBytes outer;
   double outer_formula = 0;
 };
-// The cost of secondary groups for a rank at stage 3, in the min budget: the parts that it keeps, the bytes of a step's
-// gathers of parts within its group, and all bytes that leave the group.
+// The cost of secondary groups for a rank at stage 3, in the min budget. It has the parts that the rank keeps, the
+// bytes of a step's gathers of parts within the group, and all bytes that leave the group.
 struct SecondaryCost {
   std::int64_t kept = 0;
   std::int64_t sent_within = 0;

@@ -5,8 +5,8 @@
 namespace zero {
 namespace {
 
-// Returns the place to break a line that is too long: the last space before its end that does not part a number from
-// its unit. npos: none.
+// Returns where to break a line that is too long: at the last space in reach that does not separate a number from its
+// unit. npos: nowhere.
 std::size_t break_of(const std::string& line, std::size_t first_word) {
   for (std::size_t space = line.rfind(' ', kColumns); space != std::string::npos && space > first_word;
        space = line.rfind(' ', space - 1)) {

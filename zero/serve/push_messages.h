@@ -7,8 +7,8 @@
 // kBegin. Each server then sends its part of the weights if the worker has another version. A header shows that its
 // worker has read all weights that it was sent. Servers receive pushes beside their other work, and report complete
 // parts (ServerReport). A worker that receives kOver leaves. After kAgain it drops its gradient and begins as a new
-// worker: a replay repeats a replacement this way. If servers divide units by weights, the head sends these as doubles
-// after an answer with Weights::kAll: a replacement may have missed their measurement.
+// worker: a replay repeats a replacement this way. If servers divide units by shard weights, the head sends the shard
+// weights as doubles after an answer with Weights::kAll: a replacement may have missed their measurement.
 #pragma once
 
 #include <cstddef>

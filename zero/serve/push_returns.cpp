@@ -7,7 +7,7 @@
 
 namespace zero {
 
-// ---- workers that come back ---------------------------------------------------------------------------------------
+// ---- workers that return -------------------------------------------------------------------------------------------
 
 // Returns a lost worker whose new process waits; -1: none.
 int PushHead::returning() const {

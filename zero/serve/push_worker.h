@@ -1,7 +1,7 @@
 // PushWorker: a worker's side of a run with servers. It pushes the gradients of each step, and receives the next
 // weights.
 //
-//   Engine engine(alone, specs, units, worker_options(options), observer);     // of this rank only, without states
+//   Engine engine(self, specs, units, worker_options(options), observer);     // of this rank only, without states
 //   PushWorker worker(engine, run, options);
 //   worker.begin();                                    // receives the first weights
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }

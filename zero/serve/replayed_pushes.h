@@ -9,8 +9,8 @@
 //   order.pushed(event.worker, event.clock);
 //
 // The order of events determines the bits of a run, so the repeated run has the same bits. The events are all events of
-// the recorded run, from its first step to its last. It has no clock and receives no messages: values in, values out.
-// Local. Throws ConfigError under "--replay".
+// the recorded run, from its first step to its last. The class has no clock and receives no messages: values in, values
+// out. Local. Throws ConfigError under "--replay".
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ void ServerTalk::tell(const ServerOrder& order, std::span<const std::byte> mask)
   for (int server = 1; server < plan_.servers; ++server) {
     send_message(run_, std::as_bytes(std::span(&order, 1)), server);
     if (!mask.empty()) run_.send(mask, server, {.control = true}).wait();
-    run_.arrivals()->unread(server);  // lets a transport over messages release those that were read
+    run_.arrivals()->unread(server);  // lets a message transport release the messages that were read
   }
 }
 

@@ -46,7 +46,7 @@ class ServerTalk {
   // CommError with the server if nothing arrives for `limit`.
   void await_done(std::chrono::milliseconds limit);
   // On the head: returns the state of this worker's newest push on the other servers, as of the newest await(). kWhole:
-  // each has all of its part. kBroken: one of them never will. Otherwise kUnderWay.
+  // all have their parts. kBroken: a part will never be complete. Otherwise kUnderWay.
   PushState push_elsewhere(int worker) const;
 
   // On another server: waits for the head's next order, without a limit. Throws CommError if the head leaves.

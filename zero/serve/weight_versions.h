@@ -5,10 +5,10 @@
 //   versions.pin(1, 8);                        // worker 1 is being sent version 8, until unpin(1)
 //   versions.shard(8, unit)
 //
-// They are the newest versions, for workers that are behind, and older versions that workers still read. Frozen units
-// have one version, the engine's. VersionPlaces assigns places in memory. A place for an older version is allocated
-// when a slow reader first needs it, charged as staging, and kept from then on. Peers can read the memory. Local,
-// except the constructor, which is Collective over the servers.
+// Holds the newest versions, for workers that are behind, and older versions that workers still read. Frozen units have
+// one version, the engine's. VersionPlaces assigns places in memory. A place for an older version is allocated when a
+// slow reader first needs it, charged as staging, and kept from then on. Peers can read the memory. Local, except the
+// constructor, which is Collective over the servers.
 #pragma once
 
 #include <cstdint>
