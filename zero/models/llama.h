@@ -1,4 +1,4 @@
-// Llama: a language model like Llama, as a plain torch::nn module.
+// Llama: a language model with Llama's architecture, as a plain torch::nn module.
 //
 //   Llama model(LlamaOptions{.layers = 4, .width = 128, .heads = 4, .kv_heads = 2, .context = 64, .vocab = 256});
 //   auto logits = model->forward(tokens);      // tokens [batch, time] int64, time <= context -> [batch, time, vocab]

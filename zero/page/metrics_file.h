@@ -6,9 +6,9 @@
 //   metrics.curve("ranks.wait_seconds.1")        // of one rank, if there are at most kMostRankCurves
 //   metrics.num_damaged                          // lines left out: they are not JSON, or have no step
 //
-// Every number of a line becomes a curve over steps, so keys of the future are shown also. The file is read line by
-// line, and lines are untrusted. A run may be writing the file: half a line at its end is no damage. Local. IoError if
-// the file cannot be read; a missing file is empty.
+// Every number of a line becomes a curve over steps, so new keys need no change here. The file is read line by line,
+// and lines are untrusted. A run may be writing the file: half a line at its end is no damage. Local. IoError if the
+// file cannot be read; a missing file is empty.
 #pragma once
 
 #include <cstddef>

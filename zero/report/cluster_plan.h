@@ -1,4 +1,4 @@
-// ClusterPlan: the seconds of a planned step on a described cluster, in several ways, and the way to choose.
+// ClusterPlan: the seconds of a planned step on a described cluster, in several ways, and the best way.
 //
 //   const ClusterPlan found = plan_on(plan, cluster, computation);
 //   found.ways[found.best]

@@ -5,7 +5,7 @@
 //   file += framed(scalars_event({.time = seconds, .step = 7}, values));
 //
 // The bytes are those of protobuf's `tensorflow.Event`, of which this file writes a few fields by hand. A time is in
-// seconds since 1970; a step counts from 1. Values are rounded to fp32, also infinities and NaN. Local.
+// seconds since 1970; a step counts from 1. Values are rounded to fp32; infinities and NaN are kept. Local.
 #pragma once
 
 #include <cstdint>

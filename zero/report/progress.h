@@ -6,8 +6,8 @@
 //
 // It prints a line for each call of step(). On a terminal, a live line (live_line.h) follows. It is redrawn in place,
 // never wider than the terminal, and removed at the end. live() redraws it for a step without a line of its own. Lines
-// of steps leave out figures that do not fit a terminal. Colour only on a terminal, unless NO_COLOR forbids it; Unicode
-// blocks only in a UTF-8 locale. A silent Progress (ranks other than 0) prints nothing. Local.
+// of steps leave out figures that do not fit a terminal. Colour is used only on a terminal, unless NO_COLOR forbids it.
+// Unicode blocks are used only in a UTF-8 locale. A silent Progress (ranks other than 0) prints nothing. Local.
 #pragma once
 
 #include <cstdint>

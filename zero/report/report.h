@@ -1,4 +1,5 @@
-// RunReport: the contents of report.json about a finished run. Its keys and their meaning are a contract.
+// RunReport: the contents of report.json about a finished run. Its keys and their meaning are a contract with readers
+// of run folders.
 //
 //   RunReport report = ...;                    // filled by the trainer
 //   write_file(files.report, to_json(report));

@@ -3,7 +3,7 @@
 //   RunOrigin origin = origin_of_process(job.config_text, TORCH_VERSION);
 //   origin.command      // "zero train c.toml --train.steps 50": the command of rank 0's process
 //
-// Values; Local. A string is empty if the system does not tell it.
+// Values; Local. A string is empty if the system does not provide it.
 #pragma once
 
 #include <string>

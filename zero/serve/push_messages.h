@@ -6,9 +6,11 @@
 // worker sends the gradient to the servers, one message for each unit and server. At once or later, the head answers
 // kBegin. Each server then sends its part of the weights if the worker has another version. A header shows that its
 // worker has read all weights that it was sent. Servers receive pushes beside their other work, and report complete
-// parts (ServerReport). A worker that receives kOver leaves. After kAgain it drops its gradient and begins as a new
-// worker: a replay repeats a replacement this way. If servers divide units by shard weights, the head sends the shard
-// weights as doubles after an answer with Weights::kAll: a replacement may have missed their measurement.
+// parts (ServerReport).
+//
+// A worker that receives kOver leaves. After kAgain it drops its gradient and begins as a new worker: a replay repeats
+// a replacement this way. If servers divide units by shard weights, the head sends the shard weights as doubles after
+// an answer with Weights::kAll: a replacement may have missed their measurement.
 #pragma once
 
 #include <cstddef>
@@ -58,11 +60,9 @@ struct ServerOrder {
     kTakePush,    // begin to receive a push
     kForgetPush,  // drop a push, which does not count
     kMakeRoom,    // make room for another version of the weights; answered with kDone or kStuck
-    // carry out an action
-    kCarryOut,
-    kTakeBack,  // take a worker back; answered with kDone
-    // return from serve()
-    kReturn,
+    kCarryOut,    // carry out an action
+    kTakeBack,    // take a worker back; answered with kDone
+    kReturn,      // return from serve()
   };
   Kind kind = Kind::kReturn;
   std::int32_t worker = -1;          // kTakePush, kForgetPush, kTakeBack: their worker

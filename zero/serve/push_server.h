@@ -42,8 +42,8 @@ class PushServer {
 
   // Sets the hash of this configuration. A replacement with another configuration ends itself with ConfigError.
   void set_configuration(std::uint64_t hash) { configuration_ = hash; }
-  // Begins: all workers get `clock` and the engine's weights. Earlier versions may be restored before, through
-  // versions().
+  // Begins the run: all workers start at `clock`, with the engine's weights. Earlier versions may be restored before,
+  // through versions().
   void begin(std::int64_t clock);
   WeightVersions& versions() { return versions_; }
 

@@ -67,10 +67,9 @@ class ServerTalk {
     Work work;
     bool done = false;
   };
-  struct Elsewhere {    // state of a worker's newest push, on the head
-    int num_whole = 0;  // other servers that have all of it
-    // other servers that will never have all of it
-    int num_broken = 0;
+  struct Elsewhere {     // state of a worker's newest push, on the head
+    int num_whole = 0;   // other servers that have all of it
+    int num_broken = 0;  // other servers that will never have all of it
   };
 
   bool is_head() const { return run_.rank() == 0; }

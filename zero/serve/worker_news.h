@@ -65,8 +65,8 @@ class WorkerNews {
   // Returns true if some workers are within a push or weights, and no other worker computes. Then no other news can
   // arrive.
   bool stands_still() const;
-  // Throws CommError for a worker that others wait for, or else for a worker within a push or weights. The message
-  // names the operation that is late by the run's timeout.
+  // Throws CommError for a worker that others wait for, or else for a worker within a push or weights. The message says
+  // which operation has not happened within the run's timeout.
   [[noreturn]] void name_late() const;
 
  private:
