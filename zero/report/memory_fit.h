@@ -44,7 +44,7 @@ struct PlannedMachine {
 
 // The need of one rank.
 struct MemoryNeed {
-  std::int64_t states = 0;   // on device and host; if the model computes on a GPU, only there
+  std::int64_t states = 0;   // on device and host; if the model computes on a GPU, only on the device
   std::int64_t working = 0;  // gathered units, reductions, a gradient before its reduction, tiles of states on disk
   std::int64_t activations = 0;
   std::int64_t disk = 0;  // bytes of states; no memory
@@ -61,7 +61,7 @@ struct MemoryFit {
   std::int64_t needed = 0;  // of a machine
   std::int64_t free = 0;
   std::int64_t lacks = 0;  // 0: it fits
-  bool is_known = true;    // false: the plan is not for this machine
+  bool is_known = true;    // false: the free memory of the planned machine is unknown here
   bool refused = false;    // true: an engine would refuse it, even if nothing lacks
   bool fits() const { return lacks == 0 && host_lacks == 0 && !refused; }
   std::int64_t host = 0;        // of a machine's main memory, beside GPUs
