@@ -78,9 +78,9 @@ struct WayToFit {
   std::int64_t needed = 0;  // of a machine, after the change
   std::int64_t disk = 0;    // of a machine's disks
 };
-// Returns the changes that suffice by themselves: another stage, states on a disk, activation checkpoints, a smaller
-// batch, more machines. If none does, returns all of them together except more machines, if that suffices. Empty:
-// nothing does.
+// Returns the changes that suffice by themselves: another stage, a larger group, states on a disk, activation
+// checkpoints, a smaller batch, more machines. If none does, returns all of them together except more machines, if that
+// suffices. Empty: nothing does.
 std::vector<WayToFit> ways_to_fit(const TrainingPlan& plan);
 
 // Returns the lowest stage below the planned one that fits with all states in memory; -1: none. It never sends more.
