@@ -76,15 +76,17 @@ struct StepModel {
   StepProfile profile;
 };
 
-// The ends of a pass overlap less: nothing computes before the first unit's parameters have arrived, or after the last
-// unit's gradient is complete. If the profile says when a pass uses its units, a phase takes at least as long as the
-// transfers at its ends plus the computation that cannot hide them. Under the min budget a backward pass hides no
-// fetch.
 // Seconds that each resource is busy in each phase.
 using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases>;
 
-// Transfers of one resource that overlap only with the rest of the phase's computation. For kUpdate: its work in an
-// update that continues into the forward pass plus its work in that pass, which overlap with that pass's computation.
+// Transfers at an end of a phase. The ends overlap less: nothing computes before the first unit's parameters have
+// arrived, or after the last unit's gradient is complete. If the profile says when a pass uses its units, a phase takes
+// at least as long as the transfers at its ends plus the computation that cannot hide them. Under the min budget a
+// backward pass hides no fetch.
+//
+// An EndTransfers is the work of one resource that overlaps only with the rest of the phase's computation. For kUpdate:
+// its work in an update that continues into the forward pass plus its work in that pass, which overlap with that pass's
+// computation.
 struct EndTransfers {
   StepPhase phase = StepPhase::kForward;
   Resource resource = Resource::kDisk;
