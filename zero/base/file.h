@@ -46,8 +46,8 @@ class FileDescriptor {
 // Throws ConfigError(key, path) unless `path` is a regular file that this process may read.
 void require_input_file(std::string_view key, const std::filesystem::path& path);
 
-// Throws ConfigError(key, path) unless a file can get the name `path`: in a folder that is there, where nothing is called
-// so but a regular file, which is replaced. A device or a pipe would be replaced, too, and be gone.
+// Throws ConfigError(key, path) unless a file can be created at `path`. The folder must exist. An existing regular file
+// is allowed, and will be replaced. A device or a pipe is refused, because replacing would remove it.
 void require_output_file(std::string_view key, const std::filesystem::path& path);
 // Also refuses an existing file of another kind, which a slip would destroy: it must be empty or start with one of
 // `beginnings`. `kind`: "a page of zero report".
