@@ -7,7 +7,7 @@
 //   sum.value()                  // rounded once
 //
 // The sum is one long fixed-point number (Kulisch's accumulator), wide enough for 2^40 squares of any floats. Bits of a
-// term below 2^-298, the square of the smallest float, are cut off. value() is NaN if a term is negative, NaN, or
+// term below 2^-298, the square of the smallest float, are dropped. value() is NaN if a term is negative, NaN, or
 // finite and beyond 2^300; otherwise it is infinite if a term is. Plain bytes: another process of the same program may
 // receive it. Local.
 #pragma once
@@ -85,7 +85,7 @@ class alignas(64) ExactSum {
 
 // Number of floats whose squares make one term, by a fixed tree in double that is the same on every machine. Sums over
 // a parameter are sums of these blocks. Blocks begin at multiples of kSumBlock in the unit's flat range, as do all
-// slices, shards and tiles, so the partition does not change a bit.
+// slices, shards and tiles. So the partition does not change a bit.
 constexpr std::int64_t kSumBlock = 16;
 
 inline double block_sum_of_squares(const float* block) {

@@ -19,9 +19,9 @@ std::int64_t available_memory(const std::string& root = "");
 // Returns only the lowest of those limits; the largest number if there is none.
 std::int64_t memory_limit(const std::string& root = "");
 
-// Returns the percentage of the last ten seconds in which some task waited for memory: the kernel's pressure stall
-// information, the higher of the machine's and of this process's control group's (version 2). 0 if the kernel does not
-// report it.
+// Returns the percentage of the last ten seconds in which some task waited for memory (the kernel's pressure stall
+// information). It is the higher value of the machine and of this process's control group (version 2). 0 if the kernel
+// does not report it.
 double memory_pressure(const std::string& root = "");
 
 // Returns the processor's name from /proc/cpuinfo; "unknown" if it has none.

@@ -25,8 +25,8 @@ bool make_writable(std::span<std::byte> reserved);
 Allocation map_shared(int file, std::size_t bytes, bool writable);
 
 // Moves a shared mapping whose file is still empty to huge pages, and allocates the memory at once. It uses
-// MADV_COLLAPSE (Linux 6.1), because the kernel's setting of huge pages for shared memory is "never" on most systems
-// and does not apply to it. Returns false and changes nothing if the kernel refuses.
+// MADV_COLLAPSE (Linux 6.1). The kernel's setting of huge pages for shared memory, "never" on most systems, does not
+// apply to that call. Returns false and changes nothing if the kernel refuses.
 bool use_huge_pages(std::span<std::byte> shared);
 
 // Returns the whole pages within a part of a mapping to the system. They then read as zeros in every process that

@@ -5,7 +5,7 @@
 //                  [&](std::int64_t begin, std::int64_t end) { rule.update(piece(begin, end), scalars); });
 //
 // The range is cut into blocks [begin + i * grain, begin + (i + 1) * grain); the last one may be shorter. The cuts
-// depend only on the range and the grain, not on the number of threads, so a sum over a block has the same bits
+// depend only on the range and the grain, not on the number of threads. So a sum over a block has the same bits
 // everywhere. Any thread may take any block. Idle workers sleep in the kernel, because ranks may outnumber cores.
 // Workers of a team of four or more first look for another loop, for less time than waking takes, and yield meanwhile.
 // Workers take no signals, which go to the program's own threads. Local.

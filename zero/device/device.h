@@ -67,9 +67,9 @@ class Device {
 
   // Returns a mark for seconds_between(). On a GPU it costs a little more than mark().
   [[nodiscard]] virtual Mark timed_mark(Lane lane) { return mark(lane); }
-  // Returns the seconds, by the device's clock, between two timed marks, from the moment a lane passed the earlier one
-  // to the moment a lane passed the later one. Nothing if a mark is not done. It orders nothing: results may be used
-  // only after done() or join(). 0 if the host can read the device, because its lanes have no effect.
+  // Returns the seconds between the moments in which lanes passed two timed marks, by the device's clock. Nothing if a
+  // mark is not done. It orders nothing: results may be used only after done() or join(). 0 if the host can read the
+  // device, because its lanes have no effect.
   virtual std::optional<double> seconds_between(const Mark& /*earlier*/, const Mark& /*later*/) { return 0; }
 
   // Copies between device memory and pinned memory, in any combination. Sizes are equal; ranges must not overlap.

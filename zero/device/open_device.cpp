@@ -55,8 +55,8 @@ Function find_entry(const std::string& plugin, const char* function, WhyNot& why
   return entry;
 }
 
-// The driver starts threads at its first call. They must take no signals, like our workers: a signal that reached them
-// would end the process, whoever waits for that signal.
+// The driver starts threads at its first call. They must take no signals, like our workers: a signal that one of them
+// took would end the process, even if another thread waits for it.
 std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& why_not) {
   const SignalsBlocked blocked;
   const auto open = find_entry<OpenDevice>(plugin, "zero_open_device", why_not);

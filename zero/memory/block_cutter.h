@@ -4,7 +4,7 @@
 //   BlockPool pool(cut, ledger, MemoryTag::kStaging);
 //
 // For a disk, a block on one huge page is a single segment. On small pages it is a list of 256 pages per MiB, more than
-// many devices accept at once, and reading and writing are half as fast (docs/decisions/0013).
+// many devices accept at once. Reading and writing then take half as long again (docs/decisions/0013).
 //
 // A block that does not fit into the rest of the last huge page gets a new page, and that rest is lost. A huge page is
 // freed with its last block. Blocks of at least a huge page go to the allocator directly. Copies of a BlockCutter share

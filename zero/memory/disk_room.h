@@ -15,7 +15,7 @@
 namespace zero {
 
 // `folders`: at least one; folders on one file system share its free space. Throws ConfigError under "zero.disk" for a
-// folder that is missing or that this user may not access, and IoError if the system reports no free space.
+// folder that is missing or not accessible to this user. Throws IoError if the system does not report the free space.
 std::int64_t room_on(std::span<const std::string> folders, const FileCalls& calls = FileCalls::kernel());
 
 // For plans, which may be for another machine. Other faults of an existing folder show when it is used.

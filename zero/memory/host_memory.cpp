@@ -15,8 +15,8 @@ bool keep_heap() {
   // thread's freed memory would also not serve another, and autograd's threads free the caller's memory. Small blocks
   // use a per-thread cache, so the heap's lock is rarely contended.
   const bool one_heap = mallopt(M_ARENA_MAX, 1) == 1;
-  // No block gets its own mapping: a mapping is returned to the kernel when freed, and is faulted in and zeroed again
-  // in the next step. (A higher threshold is not enough: glibc accepts none above 32 MiB, and logits are larger.)
+  // No block gets its own mapping. A freed mapping returns to the kernel, and the next step would fault in and zero new
+  // pages. (A higher threshold is not enough: glibc accepts none above 32 MiB, and logits are larger.)
   const bool no_mappings = mallopt(M_MMAP_MAX, 0) == 1;
   // The heap's end is never returned; -1 means never, any number would stop at 2 GiB.
   const bool no_trim = mallopt(M_TRIM_THRESHOLD, -1) == 1;

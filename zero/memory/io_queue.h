@@ -9,7 +9,7 @@
 // (uring_queue.h), threads (thread_queue.h), and those of tests. A queue has fixed open files, which requests name by
 // index, and a depth: the most requests under way. Its destructor does not wait for requests that hang; no others may
 // be under way. The kernel keeps their files and, with O_DIRECT, their memory's pages until it answers: unmapped pages
-// are given to nobody else. Memory that is reused instead may still be overwritten by a late read. Local; one thread at
+// are not reused elsewhere. Memory that is reused instead may still be overwritten by a late read. Local; one thread at
 // a time. Errors are errno values, not exceptions.
 #pragma once
 

@@ -53,8 +53,8 @@ struct ScaledGradients {
   }
 };
 
-// Computes directions from scaled gradients. Its loops capture copies of their inputs: the compiler must assume that a
-// vector store changes all other memory, and would reload the inputs for each vector.
+// Computes directions from scaled gradients. Its loops capture copies of their inputs. Otherwise the compiler must
+// assume that a vector store changes the inputs, and reloads them for each vector.
 template <class G>
 class Directions {
  public:

@@ -1,5 +1,5 @@
 // adam_update(): the inner loop of Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter,
-// arXiv:1711.05101), with the arithmetic of torch.optim.Adam and torch.optim.AdamW. For each element, in fp32:
+// arXiv:1711.05101). The arithmetic is that of torch.optim. For each element, in fp32:
 //
 //   g  = gradient * gradient_scale
 //   g  = g + coupled_decay * p                     Adam's weight decay, if any

@@ -1,10 +1,10 @@
 // adamw8bit_update(): the inner loop of AdamW with moments in 8 bits (Dettmers et al., "8-bit Optimizers via Block-wise
 // Quantization", arXiv:2110.02861). States take 2 bytes per element instead of 8, and 1/32 byte for scales.
 //
-// For each block of kCodeBlock elements, counted from the parameter's first, it decodes both moments, updates as AdamW
-// in fp32 (zero/optim/adam_kernel.h) with one division less, and encodes the new moments with the block's new scales
-// (zero/optim/eight_bit_code.h). The parameter's update uses the new moments before they are encoded; it is AdamW's
-// step times bias / bias:
+// Blocks of kCodeBlock elements are counted from the parameter's first. For each block it decodes both moments, and
+// updates as AdamW in fp32 (zero/optim/adam_kernel.h) with one division less. Then it encodes the new moments with the
+// block's new scales (zero/optim/eight_bit_code.h). The parameter's update uses the new moments before they are
+// encoded; it is AdamW's step times bias / bias:
 //
 //   p = p + (-step_size * bias * m) / (sqrt(v) + eps * bias)     bias = sqrt(1 - beta2^step)
 //

@@ -3,10 +3,9 @@
 //   add_factor_sums(span, gradient_scale, rows, columns, lock);      // spans of one matrix, by any number of threads
 //
 // It is Adafactor's first pass, and reads only gradients. For each element x = g * g, in fp32 as in torch, with g =
-// gradient * gradient_scale. A column's terms are the x of its elements. A row's terms are sums of the x that are in
-// this row and in one block of kSumBlock elements of the parameter, with the tree of block_sum_of_squares() and zeros
-// for elements of other rows. Sums of terms are exact, so neither cuts, threads nor the instruction set change a bit.
-// Local.
+// gradient * gradient_scale. A column's terms are the x of its elements. A row's terms are sums of its x in one block
+// of kSumBlock elements of the parameter. They use the tree of block_sum_of_squares(), with zeros for elements of other
+// rows. Sums of terms are exact, so neither cuts, threads nor the instruction set change a bit. Local.
 #pragma once
 
 #include <mutex>

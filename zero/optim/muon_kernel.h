@@ -1,6 +1,6 @@
 // muon_direct(), muon_step(): the inner loops of Muon (Jordan et al., 2024), with the arithmetic of torch.optim.Muon.
 // muon_direct() runs before the Newton-Schulz iterations (newton_schulz.h), muon_step() after them. For each element of
-// a matrix, in fp32, with every operation rounded by itself:
+// a matrix, in fp32, with each operation rounded by itself:
 //
 //   g  = gradient * gradient_scale
 //   m  = lerp(m, g, 1 - momentum)

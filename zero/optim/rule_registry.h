@@ -66,8 +66,8 @@ inline std::string rule_names(std::optional<RuleNeeds> needs = {}) {
   return names_where(kRuleTable, [&](const RuleRow& row) { return !needs || row.needs == *needs; });
 }
 
-// Makes a rule. Throws ConfigError under "optimizer.lr", "optimizer.betas" ... for values out of range or not finite,
-// and under "optimizer.rule" for a user's rule that make_rule(OwnRuleOptions) refuses.
+// Makes a rule. Throws ConfigError under "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
+// Throws it under "optimizer.rule" for a user's rule that make_rule(OwnRuleOptions) refuses.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 
 // Makes the options of the rule with this name. Throws ConfigError under "optimizer.name" if there is none.

@@ -79,7 +79,8 @@ class FactorRule {
 };
 
 // An optimizer's rule. In a rule that a user writes, update() computes each element only from that element and the
-// sums, if any, and independently of the spans' cuts. Several threads call it at once, each with a separate span.
+// sums, if any. The result must not depend on the spans' cuts. Several threads call it at once, each with a separate
+// span.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;

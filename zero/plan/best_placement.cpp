@@ -50,8 +50,8 @@ TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers
   return {bytes(Tier::kDevice), bytes(Tier::kHost), bytes(Tier::kDisk)};
 }
 
-// Returns the most by which rounding can exceed the programme's bytes on a tier: a block of each state of each class,
-// the floating-point error of the fractions, and on disk the last page of every array.
+// Returns the most by which rounding can exceed the programme's bytes on a tier. It is a block of each state of each
+// class, the floating-point error of the fractions, and on disk each array's last page.
 TierBudgets rounding_loss(const StepModel& model, const PlacementProgramme& programme) {
   const std::int64_t total = programme.bytes().total;
   const std::int64_t imprecision = total / 50'000'000 + 1;

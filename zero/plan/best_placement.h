@@ -11,7 +11,6 @@
 //
 // Deterministic: the same problem gives the same placement in every process of one build. Other processors may round
 // differently, so ranks of different machines should agree on one placement. Values only; Local.
-// otherwise: ranks of different machines should agree on one). Values only; Local.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ namespace zero {
 // kWhole keeps parameters whole. The parameters of a unit are assigned in descending size, each to the owner with the
 // least of this unit; of equal owners, to the one with the least of the model. So no owner has more of a unit than an
 // equal share plus the largest parameter. If matrices are updated as wholes (Unit::whole_matrices()), units of other
-// parameters keep equal ranges: no update needs those whole, and a unit of one embedding would be padded to its full
+// parameters keep equal ranges. No update needs those whole, and a unit of one embedding would be padded to its full
 // size for every owner.
 //
 // kHash is consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350) of blocks of 64 to

@@ -7,9 +7,10 @@
 // If the number of samples changes by a fourth or more, the two measurements separate the fixed part from the part per
 // sample. The fixed part is stored in samples, so it stays valid if the rank slows down.
 //
-// kMostFixed bounds the fixed part, and so the error, for example if a rank slowed down between two measurements. If
-// the true fixed part is at most half of the time, shares that follow the fit move at least halfway to the balanced
-// shares, and overshoot by at most half. So they converge, whatever was measured before. Values only; Local.
+// kMostFixed bounds the fixed part, and so the error, for example if a rank slowed down between two measurements.
+// Suppose that the true fixed part is at most half of the time. Then shares that follow the fit move at least halfway
+// to the balanced shares, and overshoot by at most half. So they converge, whatever was measured before. Values only;
+// Local.
 #pragma once
 
 #include <cstdint>

@@ -102,8 +102,8 @@ inline bool has_whole_slices(const Unit& unit, int world) {
   });
 }
 
-// Calls use(offset, whole, numel) for each stretch of `range` that is contiguous in both orders: at `offset` in the
-// flat range, and at `whole` in the order of parameters. Padding is left out.
+// Calls use(offset, whole, numel) for each stretch of `range` that is contiguous in both orders. It is at `offset` in
+// the flat range, and at `whole` in the order of parameters. Padding is left out.
 template <typename Use>
 void for_each_stretch(const Unit& unit, const Shard& range, Use use) {
   if (!unit.scattered) {

@@ -5,12 +5,12 @@
 //
 // Variables: for each class of units and each state, the fractions on host and disk (the rest is on the device); the
 // fractions whose gradient or parameter is above or below its update; the seconds of each phase. The sum of the seconds
-// is minimised. Constraints: a phase takes at least as long as each resource is busy in it, and at least as long as the
-// transfers at its ends plus the computation that cannot overlap with them. Fractions sum to one, and each tier's bytes
-// stay within its budget.
+// is minimised. Constraints: a phase takes at least as long as each resource is busy in it. It also takes at least as
+// long as the transfers at its ends plus the computation that cannot overlap with them. Fractions sum to one, and each
+// tier's bytes stay within its budget.
 //
 // A class is all units whose elements cost the same at the same ends. Costs are linear in elements, so all units of a
-// class have the same best fractions, whatever their sizes: 10,000 units make a programme as small as 10 do. Values
+// class have the same best fractions, whatever their sizes. 10,000 units make a programme as small as 10 do. Values
 // only; Local.
 #pragma once
 

@@ -28,7 +28,7 @@ bool is_updated_from_below(const Placement& placement, const Unit& unit, int wor
 // Fills the entries' gathers and releases: Belady's rule over the known future, with one unit gathered ahead. A unit
 // whose shard is on a lower tier is prefetched instead of gathered ahead, unless the gather uses secondary parts. A
 // unit's first gather of a step is also not ahead if its update reads a lower tier and updates overlap the forward
-// pass: the current unit would wait for that update.
+// pass. The current unit would wait for that update.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
@@ -76,8 +76,9 @@ class GatherPlanner {
     if (!schedule_.budget.is_min()) gather_ahead(at, event);
   }
 
-  // Begins the gather for the next access, which hides the wait for late peers. It must cost nothing: it releases only
-  // units that Belady's rule would also release at that access, so no unit that is needed earlier than one in use now.
+  // Begins the gather for the next access, which hides the wait for late peers. It must cost nothing, so it releases
+  // only units that Belady's rule would also release at that access. None of these is needed earlier than a unit in use
+  // now.
   void gather_ahead(std::size_t at, const Event& event) {
     const auto next = std::find_if(
         schedule_.entries.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.entries.end(),
@@ -177,9 +178,9 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
 }
 
 // Adds a prefetch for each gather of parameters off the device. The prefetch begins after the gather of an earlier
-// unit: the one right before, or a still earlier one if the budget allows more prefetches at once. Without an earlier
-// unit, and under the min budget, it begins right before its own gather. A gather of secondary parts needs no prefetch,
-// because parts are always on the device.
+// unit: the previous unit, or an earlier one if the budget allows more prefetches at once. Without an earlier unit, and
+// under the min budget, it begins right before its own gather. A gather of secondary parts needs no prefetch, because
+// parts are always on the device.
 void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int world) {
   struct Gathered {
     std::size_t entry;

@@ -6,10 +6,9 @@
 //
 // An entry is an event of the trace, and the actions to issue, in order, when the event occurs and before it is served.
 // Releases follow Belady's rule: the unit whose next use is farthest is released first. A unit in use stays, even if
-// that exceeds the budget. States on a lower tier have their own actions: a prefetch for each gather of such a shard,
-// an offload after each reduction of such a gradient. Only build_schedule() decides when an action is issued; without a
-// schedule, Demand (demand.h) does. build_schedule() knows no stages: it reads the placement.
-// is no schedule, Demand (demand.h) does. build_schedule() knows no stages: it reads the placement.
+// that exceeds the budget. States on a lower tier have their own actions: a prefetch for each gather, an offload after
+// each reduction of a gradient. Only build_schedule() decides when an action is issued; without a schedule, Demand
+// (demand.h) does. build_schedule() knows no stages: it reads the placement.
 #pragma once
 
 #include <array>

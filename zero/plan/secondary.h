@@ -20,8 +20,8 @@
 
 namespace zero {
 
-// Throws ConfigError under `key` unless `group` divides the `shard` ranks that hold the model once, is at least 2, and
-// leaves two or more groups. 0: no groups.
+// Throws ConfigError under `key` for an impossible group. `group` must divide `shard`, the number of ranks that hold
+// the model once; it must be at least 2 and leave two or more groups. 0: no groups.
 void require_secondary_group(int shard, int group, std::string_view key = "zero.secondary_group");
 
 inline Shard secondary_part(const Unit& unit, int rank, int world, int group) {

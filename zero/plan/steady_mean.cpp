@@ -42,8 +42,8 @@ double SteadyMean::value() const {
   return Middle(seconds_).mean();
 }
 
-// The standard error of a trimmed mean (Tukey, McLaughlin 1963): the deviation of the steps, with trimmed steps
-// replaced by the nearest remaining ones, divided by the remaining share.
+// Returns the standard error of a trimmed mean (Tukey, McLaughlin 1963). Trimmed steps are replaced by the nearest
+// remaining ones. The error is the standard error of that sample over the remaining share.
 double SteadyMean::error() const {
   const Middle middle(seconds_);
   const auto half = middle.half();

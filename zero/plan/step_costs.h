@@ -22,9 +22,9 @@ enum class Amount : std::uint8_t {
   kGradientDisk,
   kOptimizerHost,
   kOptimizerDisk,
-  // An element's update runs where its moments are: on the device, or on the host for host and disk. Gradient and
-  // parameter are above their update (they on the device, the update on the host) or below it (they off the device, the
-  // update on it).
+  // An element's update runs where its moments are: on the device, or on the host for host and disk. A gradient or
+  // parameter can be above its update (it is on the device, the update on the host) or below it (it is off the device,
+  // the update on it).
   kGradientAbove,
   kGradientBelow,
   kParameterAbove,

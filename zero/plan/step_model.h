@@ -80,9 +80,9 @@ struct StepModel {
 using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases>;
 
 // Transfers at an end of a phase. The ends overlap less: nothing computes before the first unit's parameters have
-// arrived, or after the last unit's gradient is complete. If the profile says when a pass uses its units, a phase takes
-// at least as long as the transfers at its ends plus the computation that cannot hide them. Under the min budget a
-// backward pass hides no fetch.
+// arrived, or after the last unit's gradient is complete. If the profile says when a pass uses its units, a phase also
+// takes at least as long as the transfers at its ends plus the computation that cannot hide them. Under the min budget
+// a backward pass hides no fetch.
 //
 // An EndTransfers is the work of one resource that overlaps only with the rest of the phase's computation. For kUpdate:
 // its work in an update that continues into the forward pass plus its work in that pass, which overlap with that pass's

@@ -51,8 +51,8 @@ struct SyncPlan {
   int num_spared(int workers) const {
     return mode == SyncMode::kAsync ? workers - 1 : quorum > 0 ? workers - quorum : 0;
   }
-  // Returns the most older versions that a server holds in addition, while workers still read them
-  // (zero/plan/version_places.h): one per worker that an update can do without, up to four.
+  // Returns how many older versions a server holds at most, in addition, while workers still read them
+  // (zero/plan/version_places.h). It is one per worker that an update can do without, up to four.
   int num_older_versions(int workers) const { return num_spared(workers) < 4 ? num_spared(workers) : 4; }
   // Returns the most gradients of one worker that servers hold at a time.
   int num_held_pushes() const { return mode == SyncMode::kStale ? staleness + 1 : 1; }
