@@ -54,13 +54,13 @@ class ExactLanes {
   // Adds the lanes to `sum`. Returns false, and adds nothing, if a bit was lost.
   HWY_INLINE bool add_to(ExactSum& sum) const {
     if (!hn::AllTrue(D(), hn::Eq(cut_, hn::Zero(D())))) return false;
-    std::array<std::int64_t, kLevels> units{};  // of each level, summed over lanes
+    std::array<std::int64_t, kLevels> units{};  // units of each level, summed over lanes
     for (int level = 0; level < kLevels; ++level) {
       alignas(64) std::array<double, kLanes> lanes;
       hn::Store(levels_[level], D(), lanes.data());
       for (const double lane : lanes) {
         const std::int64_t grown = bits_of(lane) - bits_of(first(level));
-        // Only the first level only rises, and it must not leave its binade; the other levels cannot.
+        // The first level only rises, and must not leave its binade; the other levels cannot leave theirs.
         if (level == 0 && (grown < 0 || grown >= std::int64_t{1} << kMantissaBits)) return false;
         units[static_cast<std::size_t>(level)] += grown;
       }
@@ -89,7 +89,8 @@ class ExactLanes {
  private:
   static constexpr std::size_t kLanes = hn::MaxLanes(D());
   static constexpr int kMantissaBits = 52;
-  // A level loses at most half a unit of the level above it. So 256 terms change it by at most half of its start value.
+  // Each term gives a level at most half a unit of the level above it. So 256 terms change it by at most half of the
+  // power of two that it starts from.
   static constexpr int kLevelBits = 44;
 
   static std::int64_t bits_of(double value) { return std::bit_cast<std::int64_t>(value); }

@@ -57,7 +57,7 @@ class alignas(64) ExactSum {
 
  private:
   __extension__ typedef unsigned __int128 Wide;
-  static constexpr int kLowestExponent = SumLimbs::kLowestExponent;  // of bit 0
+  static constexpr int kLowestExponent = SumLimbs::kLowestExponent;  // exponent of bit 0
   static constexpr std::size_t kNumDigits = SumLimbs::kNumDigits;
   static constexpr int kMantissaBits = 52;
   static constexpr int kBias = 1075;  // a double is mantissa * 2^(exponent - kBias)

@@ -31,7 +31,7 @@ class InputFile {
   InputFile(std::string path, FileDescriptor file, Pread pread = ::pread);
 
   const std::string& path() const { return path_; }
-  std::int64_t size_bytes() const { return size_bytes_; }  // at the time of opening
+  std::int64_t size_bytes() const { return size_bytes_; }  // size when the file was opened
 
   // Reads bytes [offset, offset + out.size()), which must be within size_bytes().
   void read_at(std::int64_t offset, std::span<std::byte> out) const;

@@ -16,7 +16,7 @@ namespace zero {
 struct MemoryBudget {
   enum class Kind : std::uint8_t { kAuto, kMin, kBytes };
   Kind kind = Kind::kAuto;
-  std::int64_t bytes = 0;  // of kBytes
+  std::int64_t bytes = 0;  // size, only for kBytes
   // Parses "auto", "min", or a size such as "64MiB". Throws ConfigError under `key`.
   static MemoryBudget parse(std::string_view text, std::string_view key = "zero.device_memory");
   bool operator==(const MemoryBudget&) const = default;

@@ -62,8 +62,8 @@ inline std::vector<StateSpec> states_of_factors(std::vector<StateSpec> states) {
 }
 
 struct OptimizerSpec {
-  std::vector<StateSpec> states = {{"exp_avg"}, {"exp_avg_sq"}};  // of elements; default: Adam's
-  std::vector<StateSpec> factors{};                               // of rows and columns of a matrix
+  std::vector<StateSpec> states = {{"exp_avg"}, {"exp_avg_sq"}};  // states of elements; default: Adam's
+  std::vector<StateSpec> factors{};                               // states of rows and columns of a matrix
   // Passes of a step over parameter, gradient and states: two if a rule first needs sums over a whole parameter.
   int num_reads = 1;
 

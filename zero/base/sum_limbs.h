@@ -14,7 +14,7 @@
 namespace zero {
 
 struct SumLimbs {
-  static constexpr int kLowestExponent = -298;  // of bit 0: the square of the smallest float
+  static constexpr int kLowestExponent = -298;  // exponent of bit 0: the square of the smallest float
   static constexpr std::size_t kNumDigits = 20;
   std::array<std::uint64_t, kNumDigits> digits{};
   // Terms that make the sum infinite or NaN (defined in zero/base/exact_sum.h).

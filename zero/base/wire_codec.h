@@ -32,9 +32,9 @@ constexpr std::optional<WireCodec> wire_codec_named(std::string_view name) {
 
 // The codec of each kind of message that an engine sends.
 struct WireCodecs {
-  WireCodec gather = WireCodec::kNone;  // of parameters whose owner keeps the exact values: stage 3
-  WireCodec reduce = WireCodec::kNone;  // of a rank's contribution to a sum of gradients
-  WireCodec outer = WireCodec::kNone;   // between copies: of gradients, or of outer steps if copies train apart
+  WireCodec gather = WireCodec::kNone;  // codec of parameters whose owner keeps the exact values: stage 3
+  WireCodec reduce = WireCodec::kNone;  // codec of a rank's contribution to a sum of gradients
+  WireCodec outer = WireCodec::kNone;   // codec between copies: of gradients, or of outer steps if copies train apart
   // Share of a difference that outer steps send, its largest elements. The rest is kept in a state, and added to the
   // next difference (top-k with error feedback; zero/base/topk_blocks.h). 0: all elements. Excludes `outer`.
   double outer_topk = 0;

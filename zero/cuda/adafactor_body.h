@@ -40,7 +40,7 @@ ZERO_BODY float at_least(float x, float bound) {
 
 struct AdafactorBody {
   FactoredConstants c;
-  float row_mean = 0;  // of a matrix: *c.row_mean
+  float row_mean = 0;  // *c.row_mean; only for a matrix
 
   ZERO_BODY bool is_factored() const { return c.row_var != nullptr; }
   ZERO_BODY float direction(Element& e, std::int64_t row, std::uint32_t column) const {

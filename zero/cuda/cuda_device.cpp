@@ -95,7 +95,7 @@ void* CudaDevice::native_queue(Lane lane) {
 cudaError_t CudaDevice::make_streams() {
   int processors = 1;
   cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, request_.index);
-  constexpr int kBlocksOfAProcessor = 8;  // of 256 threads: a processor's capacity
+  constexpr int kBlocksOfAProcessor = 8;  // blocks of 256 threads: a processor's capacity
   most_blocks_ = std::max(1, processors) * kBlocksOfAProcessor;
   char place[32] = {};
   if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(place, sizeof place, request_.index);

@@ -34,7 +34,7 @@ template <typename Constants>
 struct SliceTable {
   static constexpr std::size_t kMost = UpdateSlices<Constants>::kMost;
   std::int64_t num_tiles = 0;
-  std::array<std::int64_t, kMost> first_tile{};  // by slice; unused entries are larger than any tile
+  std::array<std::int64_t, kMost> first_tile{};  // first tile of each slice; unused entries are larger than any tile
   std::array<Slice, kMost> slices{};
   std::array<Constants, kMost> constants{};
 };

@@ -41,7 +41,7 @@ class AccessMap {
     const std::byte* end = nullptr;
     Last writers, readers;
   };
-  using Segments = std::map<const std::byte*, Segment>;  // by begin, without overlap
+  using Segments = std::map<const std::byte*, Segment>;  // segments without overlap, by their begin
 
   // Returns the segments of [begin, end): cuts segments at both ends, and fills holes.
   Segments::iterator cover(const std::byte* begin, const std::byte* end);

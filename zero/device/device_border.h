@@ -22,7 +22,7 @@ constexpr int kDeviceVersion = 6;
 
 struct DeviceRequest {
   int version = kDeviceVersion;
-  int index = 0;  // of the GPU
+  int index = 0;  // number of the GPU
   // Throws DeviceError: the device failed, now or in earlier queued work.
   void (*fail)(const char* what) = nullptr;
   // Throws ConfigError under "memory": the device's memory is short.

@@ -2,7 +2,7 @@
 //
 //   LateQueue queue(seed);
 //   queue.add(operation, [=] { ... });
-//   queue.run_until(clock);  // runs the work before that point, and in every second call also some other work
+//   queue.run_until(clock);  // runs the work before that point; about every second call also runs other work
 //
 // So work without an order runs in another order than it was queued in, and changes bits. Local; one thread.
 #pragma once

@@ -14,7 +14,7 @@ namespace zero {
 class RecordedBlocks {
  public:
   struct Block {
-    std::size_t number;  // from 1, in order of allocation
+    std::size_t number;  // number from 1, in order of allocation
     std::span<std::byte> bytes;
     std::unique_ptr<SealedMemory> device;  // null: `pinned` is its memory
     Allocation pinned;

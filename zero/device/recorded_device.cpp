@@ -29,7 +29,7 @@ struct RecordedDevice::Point {
   const RecordedDevice* device;
   Actor lane;
   VectorClock clock;
-  std::uint64_t num_done;  // at its creation
+  std::uint64_t num_done;  // finished operations when the point was made
 };
 
 RecordedDevice::RecordedDevice(const Options& options)

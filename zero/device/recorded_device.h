@@ -120,7 +120,7 @@ class RecordedDevice final : public Device {
 
   std::vector<Race> races_;
   mutable std::size_t num_seen_ = 0;  // number of races_ that were thrown or listed
-  bool in_destructor_ = false;        // of an allocation
+  bool in_destructor_ = false;        // whether an allocation's destructor is running
   int num_exceptions_;
 };
 

@@ -15,7 +15,7 @@ struct ActivationOffloadOptions {
   Tier tier = Tier::kHost;           // kHost or kDisk
   std::vector<std::string> disk;     // folders for kDisk, one per disk
   bool checksums = false;            // verify bytes that are read from disk
-  double link_bytes_per_second = 0;  // of a simulated link (`zero.link_bandwidth`); 0: no link
+  double link_bytes_per_second = 0;  // bandwidth of a simulated link (`zero.link_bandwidth`); 0: no link
   bool from_device = false;     // activations are on a device that the host cannot read; see activation_offload_need()
   std::int64_t most_bytes = 0;  // limit of offloaded bytes on their tier; 0: no limit
   std::int64_t expected_bytes = 0;  // expected bytes there, if known: open() reserves them on disk

@@ -51,7 +51,7 @@ class BlockPool {
   struct Block {
     Buffer buffer;
     bool idle = false;
-    LastUse last{};  // of an idle block
+    LastUse last{};  // last use of an idle block
     std::int64_t bytes() const { return static_cast<std::int64_t>(buffer.size()); }
   };
   void give_back(std::int64_t limit_bytes);

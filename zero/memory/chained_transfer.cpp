@@ -34,7 +34,7 @@ class Chain final : public Transfer::Pending {
  private:
   Transfer leg_;
   std::function<Transfer()> second_;  // null after it has begun
-  std::exception_ptr error_;          // of the first transfer, for finish()
+  std::exception_ptr error_;          // error of the first transfer, for finish()
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ class DiskPlaces {
   void give_back(const DiskPlace& place);
 
   std::int64_t capacity_bytes() const;
-  DiskTraffic traffic() const;   // of all slabs
+  DiskTraffic traffic() const;   // traffic of all slabs
   std::string describe() const;  // as DiskTier's; empty without a slab
 
  private:
@@ -65,7 +65,7 @@ class DiskPlaces {
   DiskSeam seam_;
   std::int64_t most_bytes_;
   std::vector<Slab> slabs_;
-  std::multimap<std::int64_t, DiskPlace> free_;  // by size
+  std::multimap<std::int64_t, DiskPlace> free_;  // free places by size
 };
 
 }  // namespace zero

@@ -30,9 +30,9 @@ namespace zero {
 struct DiskRequest {
   IoOperation operation = IoOperation::kRead;
   int file = 0;
-  std::int64_t offset = 0;      // in the file
+  std::int64_t offset = 0;      // offset in the file
   std::span<std::byte> memory;  // whole pages
-  std::int64_t place = 0;       // in the tier; for the caller
+  std::int64_t place = 0;       // offset in the tier; for the caller
   int unit = -1;                // the unit of the bytes, for the timeline and for errors
 };
 
@@ -44,7 +44,7 @@ class DiskRequests {
   };
 
   struct Options {
-    std::vector<std::string> folders{};  // of the files, for messages
+    std::vector<std::string> folders{};  // folders of the files, for messages
     int depth = 32;
     std::chrono::milliseconds timeout{60000};
     // Inspects a completed request; an error makes it fail.
@@ -85,7 +85,7 @@ class DiskRequests {
     std::size_t moved = 0;  // bytes, whole pages
     int num_idle = 0;       // consecutive answers without progress
     Clock::time_point deadline{};
-    bool answered = false;  // at least once
+    bool answered = false;  // whether it was answered at least once
     TimedSpan span{};
   };
 

@@ -39,9 +39,9 @@ class FileCalls {
   virtual int lies_in_memory(int fd) const;  // 1: a file system without a disk (tmpfs)
   virtual int preallocate(int fd, std::int64_t bytes) const;
   virtual int resize(int fd, std::int64_t bytes) const;
-  virtual int set_direct(int fd, bool direct) const;         // true: bypass the page cache (O_DIRECT)
-  virtual int duplicate(int fd) const;                       // another descriptor of the same file
-  virtual int sync(int fd) const;                            // of a file or a folder: written data survives a power cut
+  virtual int set_direct(int fd, bool direct) const;  // true: bypass the page cache (O_DIRECT)
+  virtual int duplicate(int fd) const;                // another descriptor of the same file
+  virtual int sync(int fd) const;  // makes a file or folder durable: written data survives a power cut
   virtual int make_folder(const std::string& path) const;    // only this user may access it
   virtual int remove_folder(const std::string& path) const;  // must be empty
   virtual int rename(const std::string& from, const std::string& to) const;

@@ -8,7 +8,7 @@ namespace zero {
 struct DiskTraffic {
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
-  double waited_seconds = 0;  // in Transfer::wait(), and for room in the queue
+  double waited_seconds = 0;  // time in Transfer::wait(), and waiting for room in the queue
   // While at least one request was under way: from its submission until its answer was taken, which may be later than
   // the disk's answer.
   double busy_seconds = 0;

@@ -223,7 +223,7 @@ void update_factor(std::span<float> factor, std::span<const double> sums, std::i
 }
 
 float row_mean(std::span<const float> row_var, const AdafactorConstants& constants) {
-  double sum = 0;  // in ascending order
+  double sum = 0;  // sum in ascending order
   for (const float value : row_var) sum += value;
   return std::max(static_cast<float>(sum / static_cast<double>(row_var.size())), constants.eps1);
 }

@@ -220,7 +220,7 @@ class BlockUpdate {
   std::size_t numel_;
   // of the block that the first stage decodes
   float half_first_ = 0, half_second_ = 0;
-  BlockScales scales_;  // of the block that the first stage finished last
+  BlockScales scales_;  // scales of the block that the first stage finished last
   MomentRing& ring_;
 };
 

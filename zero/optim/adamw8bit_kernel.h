@@ -24,6 +24,6 @@ AdamConstants adamw8bit_constants(const AdamWOptions& options, const UpdateScala
 void adamw8bit_update(const UpdateSpan& span, const AdamConstants& constants);
 
 // Runs adamw8bit_update() for each slice.
-extern const Kernel kAdamW8bit;  // of AdamArguments
+extern const Kernel kAdamW8bit;  // takes AdamArguments
 
 }  // namespace zero

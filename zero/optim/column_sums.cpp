@@ -62,7 +62,7 @@ void ColumnSums::flush() {
   for (std::size_t begin = 0; begin < columns_.size(); begin += kColumns) {
     const std::size_t count = std::min(kColumns, columns_.size() - begin);
     for (std::size_t i = 0; i < count; ++i) {
-      std::int64_t high = 0, low = 0;  // in units of their grids; below 2^52 per lane
+      std::int64_t high = 0, low = 0;  // multiples of their grids' units; below 2^52 per lane
       for (std::size_t lane = (begin + i) * lanes_; lane < (begin + i + 1) * lanes_; ++lane) {
         high += static_cast<std::int64_t>((high_[lane] - grid_.high_start) * grid_.over_high);
         low += static_cast<std::int64_t>((low_[lane] - grid_.low_start) * grid_.over_low);

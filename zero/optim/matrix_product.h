@@ -26,7 +26,7 @@ struct MatrixProduct {
   float* out = nullptr;    // rows x columns, row-major
   std::int64_t rows = 0, columns = 0, inner = 0;
   float scale = 1;
-  const float* addend = nullptr;  // in the layout of `out`; null: none
+  const float* addend = nullptr;  // summand in the layout of `out`; null: none
   float addend_scale = 0;
   // The product and the addend are symmetric, to the last bit because both halves multiply the same terms in the same
   // order. One half is computed, and copied to the other.

@@ -32,7 +32,7 @@ struct MuonOptions {
   bool nesterov = true;
   MuonScale scale = MuonScale::kOriginal;
   int steps = 5;                   // Newton-Schulz iterations
-  double weight_decay = 0.1;       // of all parameters with two or more dimensions
+  double weight_decay = 0.1;       // for all parameters with two or more dimensions
   AdamWOptions adamw = {.lr = 0};  // lr 0: the same as matrices; its weight_decay is ignored
 
   static constexpr std::array kKeys{RuleKey{"optimizer.betas", "those of its adamw"},

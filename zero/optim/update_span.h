@@ -18,14 +18,14 @@
 
 namespace zero {
 
-constexpr std::size_t kMostOwnStates = 4;                // of a rule
+constexpr std::size_t kMostOwnStates = 4;                // most states of a rule
 constexpr std::size_t kMostStates = kMostOwnStates + 3;  // plus those of its wrapper: an average, or an outer step
 
 // The memory of one update: numel elements of each array, with the alignment of their type; no two overlap. States that
 // the rule does not have are null; its own states start as zeros.
 struct UpdateSpan {
   float* parameter = nullptr;           // fp32: the parameter itself, or the master
-  const std::byte* gradient = nullptr;  // of type gradient_dtype
+  const std::byte* gradient = nullptr;  // elements of type gradient_dtype
   DType gradient_dtype = DType::kFloat32;
   std::array<float*, kMostStates> states{};      // in the order of states_of_elements(); null for states in 8 bits
   std::array<CodedState, kMostStates> coded{};   // states in 8 bits; the span begins at a block
@@ -74,7 +74,7 @@ struct Factors {
 };
 
 struct UpdateScalars {
-  std::int64_t step = 1;  // from 1, for bias correction
+  std::int64_t step = 1;  // number of the step from 1, for bias correction
   double lr = 0;
   double gradient_scale = 1;  // factor of the gradient, applied first
   double weight_decay = 0;
@@ -83,8 +83,8 @@ struct UpdateScalars {
   // Shape of a matrix that is updated as a whole (update() receives its completed directions as gradient; MatrixRule)
   // or that has states of rows and columns (FactorRule). Without rows for other parameters.
   MatrixShape matrix{};
-  Factors factors{};       // of a FactorRule's matrix: the states after the step
-  std::int64_t numel = 0;  // of the whole parameter
+  Factors factors{};       // states after the step, of a FactorRule's matrix
+  std::int64_t numel = 0;  // elements of the whole parameter
 };
 
 }  // namespace zero

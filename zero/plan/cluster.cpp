@@ -39,8 +39,8 @@ class Senders {
   static double most(const std::vector<double>& bytes) { return *std::ranges::max_element(bytes); }
 
   const Cluster& cluster_;
-  std::vector<double> within_;   // by rank
-  std::vector<double> leaving_;  // by machine
+  std::vector<double> within_;   // bytes of each rank
+  std::vector<double> leaving_;  // bytes of each machine
 };
 
 // Counts the ranks in [first, first + count) that are on the machine of `rank`.

@@ -21,14 +21,14 @@ namespace zero {
 
 class PaceFit {
  public:
-  static constexpr double kMostFixed = 1.0 / 3;  // of the seconds of a measurement
+  static constexpr double kMostFixed = 1.0 / 3;  // fraction of a measurement's seconds
 
   // Adds a measurement. `seconds`: of a step with `samples` > 0 in a micro-batch. It counts as at least a nanosecond,
   // because a clock may not advance.
   RankPace learn(std::int64_t samples, double seconds);
 
  private:
-  std::int64_t samples_ = 0;  // of the last measurement; 0: no measurement yet
+  std::int64_t samples_ = 0;  // samples of the last measurement; 0: no measurement yet
   double seconds_ = 0;
   double fixed_ = 0;
 };

@@ -45,7 +45,7 @@ struct Placement {
   bool reduce_each = false;        // reduce after each micro-batch; no difference with one micro-batch
   int accumulate = 1;
   bool delayed_update = false;   // each gradient is held for one more step, and applied in that step
-  std::vector<UnitTiers> tiers;  // by unit; empty: everything is on the device
+  std::vector<UnitTiers> tiers;  // tiers of each unit; empty: everything is on the device
   bool fp32_sums = false;        // sums of bf16 gradients stay in fp32, and are applied in fp32
   int copies = 1;                // copies of the model (mesh.h) over which each gradient is summed
   int merged_copies = 1;         // copies that train apart, and that outer steps merge; 1: none

@@ -28,7 +28,7 @@ struct UnitClass {
   bool trainable = true;
   ElementBytes bytes;
   StepCosts costs{};
-  std::vector<bool> ends;  // by end of a phase: whether it counts these units' transfers
+  std::vector<bool> ends;  // for each end of a phase: whether it counts these units' transfers
   // Elements of one state that this rank may move, over all units of the class.
   double numel = 0;
 };
@@ -44,8 +44,8 @@ class PlacementProgramme {
   explicit PlacementProgramme(const StepModel& model);
 
   struct Solution {
-    std::vector<StateFractions> fractions;  // by class
-    double seconds = 0;                     // of the step: a lower bound for all placements within the budgets
+    std::vector<StateFractions> fractions;  // fractions of each class
+    double seconds = 0;                     // seconds of the step: a lower bound for all placements within the budgets
   };
   // Returns, among all shortest steps, one with the fewest bytes off the device; bytes on disk count twice. Nothing if
   // the budgets cannot hold the states.

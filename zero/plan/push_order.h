@@ -33,8 +33,8 @@ struct PushAction {
   Kind kind = Kind::kUpdate;
   std::vector<int> workers;
   std::int64_t clock = 0;
-  std::int64_t version = 0;  // of kUpdate: the version that the update is applied to
-  std::int64_t age = 0;      // of kUpdate: updates since the oldest version that these gradients were computed with
+  std::int64_t version = 0;  // kUpdate: the version that the update is applied to
+  std::int64_t age = 0;      // kUpdate: updates since the oldest version that these gradients were computed with
   bool operator==(const PushAction&) const = default;
 };
 

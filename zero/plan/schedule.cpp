@@ -148,10 +148,10 @@ class GatherPlanner {
   Schedule& schedule_;
   const std::vector<Unit>& units_;
   int world_;
-  std::vector<std::size_t> access_after_;                   // by entry: the next access of the same unit
-  std::vector<std::size_t> next_access_;                    // by unit: the next access after the current entry
-  std::vector<bool> gathered_;                              // by unit: gathered already in this step
-  std::vector<std::pair<std::size_t, std::size_t>> first_;  // by unit: entry and index of that gather
+  std::vector<std::size_t> access_after_;                   // for each entry: the next access of the same unit
+  std::vector<std::size_t> next_access_;                    // for each unit: the next access after the current entry
+  std::vector<bool> gathered_;                              // for each unit: whether this step has gathered it
+  std::vector<std::pair<std::size_t, std::size_t>> first_;  // for each unit: entry and index of that gather
   Residency resident_;
 };
 

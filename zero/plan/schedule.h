@@ -45,7 +45,7 @@ enum class GatherWay : std::uint8_t {
 struct Action {
   ActionKind kind = ActionKind::kGather;
   int unit = 0;
-  GatherWay way = GatherWay::kAll;  // of kGather
+  GatherWay way = GatherWay::kAll;  // sources of a kGather
   bool operator==(const Action&) const = default;
 };
 
@@ -77,7 +77,7 @@ struct UpdateTiming {
   // free_from[unit] on. No later entry accesses the unit or gets a gradient of it, and neither that entry nor a later
   // one gathers or prefetches it. The other units are updated in step().
   bool delayed = false;
-  std::vector<std::size_t> free_from;  // by unit; empty without delayed updates
+  std::vector<std::size_t> free_from;  // first entry of each unit; empty without delayed updates
 };
 
 struct Schedule {

@@ -81,7 +81,7 @@ class LowerTiers {
   int world_;
   const OptimizerSpec& spec_;
   ScheduleCost& cost_;
-  std::vector<int> num_sums_;  // by unit, in this step
+  std::vector<int> num_sums_;  // sums of each unit in this step
 };
 
 }  // namespace
@@ -89,7 +89,7 @@ class LowerTiers {
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, const OptimizerSpec& spec) {
   ScheduleCost cost;
   Residency resident(units, world);
-  std::vector<bool> kept(units.size(), false);  // by unit: its secondary part is current
+  std::vector<bool> kept(units.size(), false);  // for each unit: whether its secondary part is current
   LowerTiers lower(schedule.placement, units, world, spec, cost);
   const auto size = [&](int unit) {
     return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));

@@ -62,8 +62,8 @@ struct PhaseEnd {
   StepPhase phase = StepPhase::kForward;
   Resource resource = Resource::kDisk;
   double apart = 0;         // see EndTransfers
-  std::vector<bool> units;  // by unit
-  bool fetches = false;  // of a backward pass: counts the fetches for its gathers, instead of the gradients that leave
+  std::vector<bool> units;  // the units at this end
+  bool fetches = false;     // backward pass: counts the fetches for its gathers, instead of the gradients that leave
 };
 std::vector<PhaseEnd> phase_ends(const StepModel& model);
 // Returns the seconds per element that count at the end.

@@ -70,7 +70,7 @@ struct StepProfile {
 struct StepModel {
   std::vector<Unit> units;
   int world = 1;
-  Placement placement;  // of the stage; its tiers are ignored
+  Placement placement;  // placement of the stage; its tiers are ignored
   OptimizerSpec optimizer;
   TierRates rates;
   StepProfile profile;

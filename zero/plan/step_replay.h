@@ -30,7 +30,7 @@ class StepReplay {
   // all.
   void end_step(bool same_everywhere);
 
-  const Trace& trace() const { return trace_; }           // of the running step
+  const Trace& trace() const { return trace_; }           // trace of the running step
   const Schedule& schedule() const { return schedule_; }  // the current schedule
   // Returns whether an event of the running step differs from the recorded trace.
   bool mismatched() const { return mismatched_; }

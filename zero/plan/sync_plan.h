@@ -27,9 +27,9 @@ std::string_view name_of(SyncMode mode);  // "sync", "stale", "async"
 struct SyncPlan {
   SyncMode mode = SyncMode::kSync;
   int servers = 0;      // 0: every rank computes, and holds a part of the states
-  int staleness = 0;    // in clocks; of kStale and kAsync
+  int staleness = 0;    // bound in clocks, for kStale and kAsync
   int quorum = 0;       // gradients that an update of kSync waits for; 0: all
-  double stale_lr = 1;  // of kAsync: the learning rate of a gradient of age a is lr / (1 + a)^stale_lr
+  double stale_lr = 1;  // kAsync: the learning rate of a gradient of age a is lr / (1 + a)^stale_lr
   // For kAsync: strength of the correction of a gradient for the updates since its weights
   // (zero/serve/pulled_weights.h); 0: off.
   double compensation = 0;

@@ -25,8 +25,8 @@ enum class EventKind : std::uint8_t {
 
 struct Event {
   EventKind kind = EventKind::kAccess;
-  int unit = -1;            // of kAccess and kGradient
-  std::vector<int> pinned;  // of kAccess: units that running operators use, and that must not be released
+  int unit = -1;            // unit of kAccess and kGradient
+  std::vector<int> pinned;  // kAccess: units that running operators use, and that must not be released
   int micro_batch = 0;      // number within the step, from 0; of kStep: 0
   bool operator==(const Event&) const = default;
 };

@@ -57,7 +57,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                         "name a module as it appears in parameter names");
   }
   std::vector<Unit> units;
-  std::map<std::string, int> blocks;  // by block: its first unit
+  std::map<std::string, int> blocks;  // first unit of each block
   std::map<std::tuple<std::string, DType, bool, bool>, int> known;
   for (std::size_t index = 0; index < specs.size(); ++index) {
     const ParamSpec& spec = specs[index];

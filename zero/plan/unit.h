@@ -25,8 +25,8 @@ struct Slice {
   int param = 0;
   std::int64_t offset = 0;
   std::int64_t numel = 0;
-  std::int64_t rows = 0;   // of a matrix of Unit::matrices(); 0: updated element by element
-  std::int64_t begin = 0;  // of a part: index of its first element in the parameter
+  std::int64_t rows = 0;   // rows of a matrix of Unit::matrices(); 0: updated element by element
+  std::int64_t begin = 0;  // index of a part's first element in the parameter
   std::int64_t shift = 0;  // offset + shift: its position in the order of parameters
   std::int64_t columns() const { return rows == 0 ? 0 : numel / rows; }
   bool operator==(const Slice&) const = default;

@@ -46,8 +46,8 @@ class VersionPlaces {
   bool is_pinned(std::int64_t version) const;
 
   int num_versions_;
-  std::vector<std::int64_t> versions_;  // by place; -1: never used
-  std::vector<std::int64_t> pins_;      // by worker; -1: reads no version
+  std::vector<std::int64_t> versions_;  // version in each place; -1: never used
+  std::vector<std::int64_t> pins_;      // version that each worker reads; -1: none
 };
 
 }  // namespace zero
