@@ -8,7 +8,7 @@
 // depend only on the range and the grain, not on the number of threads. So a sum over a block has the same bits
 // everywhere. Any thread may take any block. Idle workers sleep in the kernel, because ranks may outnumber cores.
 // Workers of a team of four or more first look for another loop, for less time than waking takes, and yield meanwhile.
-// Workers take no signals, which go to the program's own threads. Local.
+// Workers block all signals, so the program's own threads receive them. Local.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// SignalsBlocked: threads started during its lifetime take no signals, which go to the program's own threads.
+// SignalsBlocked: threads started during its lifetime block all signals, so the program's own threads receive them.
 //
 //   const SignalsBlocked blocked;
 //   workers.emplace_back(work);      // inherits the mask; the calling thread's own mask is restored at the scope's end

@@ -64,7 +64,7 @@ double part_formula_bytes(std::int64_t numel, const Placement& placement, DType 
 double state_formula_bytes(std::int64_t numel, int world, int stage, DType dtype, const OptimizerSpec& spec,
                            bool matrices = false);
 
-// Returns the bytes that a rank sends per step for `numel` parameters, in a number of elements:
+// Returns the bytes that a rank sends per step for `numel` parameters. The numbers of elements are:
 // - stages 0 to 2: 2P(N-1)/N; with K micro-batches, (K+1)P(N-1)/N if each is reduced, else 2P(N-1)/N
 // - stage 3: 3P(N-1)/N; with K micro-batches, 3KP(N-1)/N if each is reduced, else (2K+1)P(N-1)/N
 // - secondary groups of M ranks: P(N-1)/N elements are gathered over all ranks, and (2K-1)P(M-1)/M within a group

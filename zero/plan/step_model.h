@@ -10,7 +10,8 @@
 //             the link the gradients and parameters that are on another tier than their update
 //
 // Phases follow each other. Within a phase everything overlaps, so it takes as long as its busiest resource.
-// Exceptions: the ends of a pass (PhaseEnd), and updates of sharded parameters (PredictedStep). Values only; Local.
+// Exceptions: the ends of a pass (EndTransfers), and updates of sharded parameters (PredictedStep). best_placement()
+// minimises this model. Values only; Local.
 #pragma once
 
 #include <array>
