@@ -28,7 +28,7 @@ class RangeBody {
  public:
   template <typename F>
   requires(!std::same_as<std::remove_cvref_t<F>, RangeBody> && std::invocable<F&, std::int64_t, std::int64_t>)
-      RangeBody(F&& body)  // constructed from a lambda at the call
+      RangeBody(F&& body)  // NOLINT: implicit, because callers pass a lambda
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
         call_([](void* object, std::int64_t begin, std::int64_t end) {
           (*static_cast<std::remove_reference_t<F>*>(object))(begin, end);

@@ -3,9 +3,9 @@
 //   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to the
 //                                                                  unit's alignment and grain
 //
-// Every rank's shard has the same size, so collectives move equal blocks. The flat range is padded at its end to world
-// * n elements, so the last ranks hold the padding. Padding is zero and is never updated; padding_numel() returns its
-// size.
+// Every rank's shard has the same size, so collectives move equal blocks. The flat range is padded at its end to a
+// total of world * n elements, so the last ranks hold the padding. Padding is zero and is never updated;
+// padding_numel() returns its size.
 //
 // Shards of a unit that is cut by weights (zero/plan/weighted_cut.h) differ in size: Unit::bounds separates them.
 #pragma once
