@@ -1,7 +1,7 @@
-// Allocation: memory with its owner, who gives it back. Move-only, 64-byte aligned or better.
+// Allocation: memory with an owner, which frees it. Move-only, at least 64-byte aligned.
 //
-// It carries memory between parts that must not know each other. A transport hands out windows as Allocations, the
-// host tier hands out huge pages, and a Buffer (zero/memory) charges either to the ledger.
+// It passes memory between parts that must not know each other: transports make windows, the host tier makes huge
+// pages, and a Buffer (zero/memory) charges either to the ledger.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace zero {
 
-// Whether all of it will be written: then its pages may be taken ahead, and huge. A part alone costs that part's.
+// Whether all of the memory will be written: then its pages may be taken ahead, and may be huge. Memory that is written
+// in part costs only that part.
 enum class Written : std::uint8_t { kWhole, kPart };
 
 class Allocation {

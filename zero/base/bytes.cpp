@@ -37,7 +37,7 @@ std::int64_t parse_scaled(std::string_view text, std::string_view key, const std
   while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
   if (error == std::errc{} && std::isfinite(number) && number >= 0) {
     for (const auto& suffix : suffixes) {
-      // Rounded, not cut: 1.001 * 1000 is a little less than 1001.
+      // Rounds instead of truncating: 1.001 * 1000 is a little less than 1001.
       if (rest == suffix.name && number * suffix.factor < 9.2e18) return std::llround(number * suffix.factor);
     }
   }
@@ -59,7 +59,7 @@ std::string format_bytes(std::int64_t bytes) {
   if (bytes > -1024 && bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   std::size_t index = 0;
-  // The limits are those of what is printed: 1023.7 KiB would read "1024 KiB".
+  // The limits allow for rounding in print: 1023.7 KiB would read "1024 KiB".
   while (std::fabs(value) >= 1023.5 && index + 1 < kNames.size()) {
     value /= 1024;
     ++index;

@@ -1,10 +1,10 @@
-// Byte sizes and durations as people write them: "64MiB", "1.5GB", "500ms", "60s".
+// parse_bytes(), parse_duration(): read byte sizes and durations: "64MiB", "1.5GB", "500ms", "60s".
 //
 //   parse_bytes("1.5GiB") == 1610612736      format_bytes(1610612736) == "1.50 GiB"
 //
 // Units: B, kB/MB/GB/TB (powers of 1000), KiB/MiB/GiB/TiB (powers of 1024); ms, s, min, h. Spaces between number and
-// unit are allowed. Case matters ("MB" is not "mb"), but KB is read as kB. A fraction of a byte or of a millisecond is
-// rounded. Both parsers throw ConfigError under the key they are given.
+// unit are allowed. Case matters ("MB" is not "mb"), except that KB is read as kB. Fractions of a byte or millisecond
+// are rounded. Both parsers throw ConfigError under the given key.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// ZERO_CHECK: an invariant of ours. Always on, in every build; a failure is a bug in zero.cpp, never in what a user
-// wrote (that is a ConfigError).
+// ZERO_CHECK: checks an invariant, in every build. A failure is a bug in zero.cpp, never a user's mistake, which throws
+// ConfigError.
 //
 //   ZERO_CHECK(shard.numel > 0, "unit {} has an empty shard", unit.name);
 #pragma once

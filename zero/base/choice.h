@@ -1,5 +1,4 @@
-// Choice: a word that a key takes, and the value that it stands for. A table of choices says which words are allowed, and what
-// each of them means.
+// Choice: a word that a key accepts, and its value. A table of choices lists all words.
 //
 //   kWordsOf<kDTypes>                                // "fp32", "bf16", "fp16"
 //   value_of(kDTypes, "train.dtype", "bf16")         // DType::kBFloat16
@@ -30,7 +29,7 @@ inline constexpr auto kWordsOf = [] {
   return words;
 }();
 
-// Throws ConfigError under `key` where the table has no such word.
+// Returns the value of a word. Throws ConfigError under `key` if the table does not have the word.
 template <typename T, std::size_t kSize>
 T value_of(const std::array<Choice<T>, kSize>& table, std::string_view key, std::string_view word) {
   std::string words;

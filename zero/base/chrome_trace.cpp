@@ -11,18 +11,18 @@ namespace zero {
 namespace {
 
 using Nanoseconds = std::int64_t;
-constexpr int kLanesOfRow = 1000;  // thread numbers that a row has
+constexpr int kLanesOfRow = 1000;  // thread numbers per row
 
 Nanoseconds since(double origin, double time) {
   return std::max<Nanoseconds>(0, std::llround((time - origin) * 1e9));
 }
 
-// Whole nanoseconds, so that rounding never lets a span stick out of the one around it.
+// Whole nanoseconds, because rounding must never let a span end after the span that contains it.
 std::string microseconds(Nanoseconds time) {
   return fmt::format("{}.{:03}", time / 1000, time % 1000);
 }
 
-// With its quotes. Names come from the user's model: what is no UTF-8 is replaced.
+// Quotes a text. Names come from the user's model, so invalid UTF-8 is replaced.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
@@ -54,7 +54,7 @@ class Writer {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Values>(values)...);
   }
 
-  // What a process or thread is called, and where it stands.
+  // Names a process or thread, and sets its position.
   void describe(int pid, int tid, std::string_view what, const std::string& name, int position) {
     event(R"({{"name": "{}_name", "ph": "M", "pid": {}, "tid": {}, "args": {{"name": {}}}}})", what, pid, tid,
           quoted(name));
@@ -63,7 +63,7 @@ class Writer {
   }
 
   void add_row(int rank, TimelineRow row, double origin, std::vector<TimelineSpan>& spans) {
-    // Of two that begin together the one around the other comes first.
+    // If two spans begin together, the containing one is first.
     std::ranges::stable_sort(spans, [](const TimelineSpan& a, const TimelineSpan& b) {
       return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
     });
@@ -83,13 +83,13 @@ class Writer {
     }
   }
 
-  // One thread computes: its spans lie in each other and share a lane.
+  // One thread computes: its spans are nested and share a lane.
   static int nested_lane(std::vector<Nanoseconds>& free_at) {
     free_at.resize(1);
     return 0;
   }
 
-  // The first lane that is free by then; the last one takes what no lane has room for.
+  // Returns the first lane that is free by then; the last lane takes all spans that find no free lane.
   static int free_lane(Nanoseconds begin, Nanoseconds end, std::vector<Nanoseconds>& free_at) {
     auto lane = std::ranges::find_if(free_at, [begin](Nanoseconds free) { return free <= begin; });
     if (lane == free_at.end()) {

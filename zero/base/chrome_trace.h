@@ -1,13 +1,11 @@
-// to_chrome_trace(): the timelines of ranks as JSON that chrome://tracing and https://ui.perfetto.dev open.
+// to_chrome_trace(): converts ranks' timelines to JSON for chrome://tracing and https://ui.perfetto.dev.
 //
 //   const std::array ranks{RankTimeline{.spans = timeline.spans(), .origin = timeline.origin()}};
 //   write_file("timeline.json", to_chrome_trace(ranks, timeline.unit_names()));
 //
-// A rank is a process (pid), a row a thread of it (tid). In a viewer the spans of a thread must be nested or follow
-// each other. So transfers in flight together are spread over several lanes: "disk read", "disk read 2". Rows that
-// stayed empty are left out. Times are microseconds since the rank's origin.
-//
-// Local.
+// A rank is a process (pid), and a row is one of its threads (tid). Viewers need a thread's spans to be nested or to
+// follow each other. So concurrent transfers are spread over several lanes: "disk read", "disk read 2". Empty rows are
+// left out. Times are microseconds since the rank's origin. Local.
 #pragma once
 
 #include <span>
@@ -19,7 +17,7 @@ namespace zero {
 
 struct RankTimeline {
   std::span<const TimelineSpan> spans;
-  double origin = 0;  // the instant that is shown as 0
+  double origin = 0;  // time that is shown as 0
   std::int64_t num_lost = 0;
 };
 

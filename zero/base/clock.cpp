@@ -33,8 +33,8 @@ double boot_seconds() {
 double process_start_seconds(pid_t process) {
   const std::string path = process == 0 ? "/proc/self/stat" : fmt::format("/proc/{}/stat", process);
   const std::string text = read_proc_file(path);
-  // "PID (NAME) STATE PPID ...": NAME may hold spaces and parentheses, so fields are counted from its last one. The
-  // start is field 22 and the state field 3 (proc(5)).
+  // "PID (NAME) STATE PPID ...": NAME may contain spaces and parentheses, so fields are counted from the last
+  // parenthesis. The start is field 22 and the state field 3 (proc(5)).
   std::size_t at = text.rfind(')');
   for (int field = 3; field <= 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) throw IoError(path, "parse", 0, "fewer than 22 fields");

@@ -1,8 +1,8 @@
-// crc32c(): the sum of Castagnoli over bytes, as iSCSI, ext4 and TFRecord have it.
+// crc32c(): the CRC with Castagnoli's polynomial, as in iSCSI, ext4 and TFRecord.
 //
 //   crc32c("123456789")       // 0xE3069283
 //
-// From a table, a byte at a time: for small records. Local.
+// It uses a table, one byte at a time, so it is for small records. Local.
 #pragma once
 
 #include <cstdint>

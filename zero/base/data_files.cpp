@@ -14,7 +14,7 @@ std::vector<std::string> files_that_match(const std::string& pattern) {
   if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
-  std::ranges::sort(paths);  // glob()'s own order is the language's: it would differ between machines
+  std::ranges::sort(paths);  // glob()'s own order depends on the language, and would differ between machines
   return paths;
 }
 

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Elements that do not fill a vector go one by one, with the same operations.
+// Elements that do not fill a vector are converted one by one with the same operations.
 template <class In, class Out>
 void convert_lanes(const In* in, Out* out, std::int64_t numel) {
   const hn::ScalableTag<float> d;

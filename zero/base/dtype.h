@@ -1,11 +1,11 @@
 // DType: the element type of a parameter or gradient; with the conversions between float, bf16 and fp16.
 //
-// bf16 and fp16 are stored as their 16 bits, each as a type of its own, so that the one is never read as the other.
-// Rounding is to nearest, ties to even. fp16 is IEEE's binary16, with subnormals and infinities: the bits of torch's
-// at::Half. A NaN stays a quiet NaN of its sign; in fp16 it is 0x7e00 or 0xfe00.
-//
 //   to_float(to_float16(70000.0F))                    // infinity: the largest fp16 is 65504
 //   with_type_of(dtype, [&]<typename T>(std::type_identity<T>) { ... reinterpret_cast<const T*>(bytes) ... });
+//
+// bf16 and fp16 are stored as 16 bits, in two separate types, so one is never read as the other. Rounding is to
+// nearest, ties to even. fp16 is IEEE's binary16 with subnormals and infinities, the bits of torch's at::Half. A NaN
+// becomes a quiet NaN of the same sign; in fp16 it is 0x7e00 or 0xfe00.
 #pragma once
 
 #include <bit>
@@ -37,7 +37,7 @@ constexpr float to_float(BFloat16Bits bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// An exponent is moved by a multiplication, which makes a signalling NaN a quiet one, too; a subnormal by a subtraction.
+// Multiplication changes the exponent, and makes a signalling NaN quiet; subtraction converts a subnormal.
 constexpr float to_float(Float16Bits bits) {
   const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16, twice = word + word;
   const float normal = std::bit_cast<float>((twice >> 4) + 0x70000000U) * 0x1p-112F;
@@ -52,8 +52,8 @@ constexpr BFloat16Bits to_bfloat16(float value) {
   return static_cast<BFloat16Bits>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// The addition of a power of two rounds: its last bit is worth what the last bit of the result is. What is too large
-// becomes infinite by the first multiplication.
+// Adding a power of two rounds: the last bit of that sum has the value of the result's last bit. The first
+// multiplication turns values that are too large into infinity.
 constexpr Float16Bits to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits & 0x80000000U, twice = bits + bits;
@@ -65,7 +65,7 @@ constexpr Float16Bits to_float16(float value) {
   return static_cast<Float16Bits>((sign >> 16) | (twice > 0xff000000U ? 0x7e00U : finite));
 }
 
-// `value` as an element of type T.
+// Returns `value` as an element of type T.
 template <typename T>
 constexpr T rounded_to(float value) {
   if constexpr (std::is_same_v<T, BFloat16Bits>) {
@@ -78,7 +78,7 @@ constexpr T rounded_to(float value) {
   }
 }
 
-// Calls use(std::type_identity<T>{}), where T is what elements of `dtype` are stored as.
+// Calls use(std::type_identity<T>{}), where T is the storage type of `dtype`.
 template <typename Use>
 constexpr decltype(auto) with_type_of(DType dtype, Use&& use) {
   switch (dtype) {
@@ -92,8 +92,8 @@ constexpr decltype(auto) with_type_of(DType dtype, Use&& use) {
   return use(std::type_identity<float>{});
 }
 
-// out[i] = in[i] for `numel` elements, rounded where `out` has fewer bits: the bits of rounded_to(), by vectors. Arrays are
-// aligned as their type asks and no further, and do not overlap. Local. For a single element call rounded_to().
+// Sets out[i] = in[i] for `numel` elements, rounded if `out` has fewer bits, with the bits of rounded_to(). Arrays need
+// only the alignment of their type, and must not overlap. Local. For a single element call rounded_to().
 void convert_elements(const std::byte* in, DType in_dtype, std::byte* out, DType out_dtype, std::int64_t numel);
 
 }  // namespace zero

@@ -1,11 +1,11 @@
-// load_lanes(), store_lanes(): vectors of floats from and to fp32, bf16 or fp16 memory, for kernels of Highway.
+// load_lanes(), store_lanes(): convert vectors of floats from and to fp32, bf16 or fp16 memory, in Highway kernels.
 //
-//   const auto g = load_lanes(d, gradient + i);        // of float, BFloat16Bits or Float16Bits: always floats
+//   const auto g = load_lanes(d, gradient + i);        // from float, BFloat16Bits or Float16Bits; always floats
 //   const auto kept = store_lanes(d, p, low + i);      // the bits of rounded_to<T>() in zero/base/dtype.h
 //
-// store_lanes() returns what was stored, as floats. The bits are the same on every target: the processor's conversion of
-// fp16 is taken where it has one (x86 with AVX2), the arithmetic of dtype.h elsewhere.
-// Included once a target by a kernel's .cpp, hence no #pragma once. Pointers need the alignment of their element only.
+// store_lanes() returns the stored values as floats. The bits are the same on every target. It uses the processor's
+// fp16 conversion if there is one (x86 with AVX2), otherwise the arithmetic of dtype.h. Pointers need only the
+// alignment of their element. A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_BASE_ELEMENT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_BASE_ELEMENT_LANES_INL_H_
 #undef ZERO_BASE_ELEMENT_LANES_INL_H_
@@ -23,7 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether Highway converts fp16 by an instruction here.
+// Whether Highway converts fp16 by an instruction on this target.
 #ifdef HWY_DISABLE_F16C
 constexpr bool kConvertsFloat16 = false;
 #else
@@ -43,7 +43,7 @@ HWY_INLINE hn::Vec<D> load_lanes(D d, const BFloat16Bits* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
 
-// The floats of fp16 in the low halves of 32-bit words.
+// Converts fp16 in the low halves of 32-bit words to floats.
 template <class D, class W>
 HWY_INLINE hn::Vec<D> float16_to_lanes(D d, W halves) {
   const hn::Rebind<std::uint32_t, D> d32;
@@ -53,7 +53,7 @@ HWY_INLINE hn::Vec<D> float16_to_lanes(D d, W halves) {
       hn::Mul(hn::BitCast(d, hn::Add(hn::ShiftRight<4>(twice), hn::Set(d32, 0x70000000U))), hn::Set(d, 0x1p-112F));
   const auto subnormal =
       hn::Sub(hn::BitCast(d, hn::Or(hn::ShiftRight<17>(twice), hn::Set(d32, 0x3f000000U))), hn::Set(d, 0.5F));
-  // Halves have 16 bits, so that `twice` shifted by one is no negative number.
+  // Halves have 16 bits, so `twice` shifted by one is not negative as a signed number.
   const hn::Rebind<std::int32_t, D> di32;
   const auto is_subnormal =
       hn::RebindMask(d, hn::Lt(hn::BitCast(di32, hn::ShiftRight<1>(twice)), hn::Set(di32, 0x04000000)));
@@ -61,14 +61,14 @@ HWY_INLINE hn::Vec<D> float16_to_lanes(D d, W halves) {
   return hn::BitCast(d, hn::Or(hn::And(word, hn::Set(d32, 0x80000000U)), magnitude));
 }
 
-// fp16 in the low halves of 32-bit words.
+// Converts floats to fp16 in the low halves of 32-bit words.
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, D>> lanes_to_float16(D d, hn::Vec<D> value) {
   const hn::Rebind<std::uint32_t, D> d32;
   const hn::Rebind<std::int32_t, D> di32;
   const auto bits = hn::BitCast(d32, value);
   const auto magnitude = hn::Mul(hn::Mul(hn::Abs(value), hn::Set(d, 0x1p112F)), hn::Set(d, 0x1p-110F));
-  // Half of what dtype.h calls so: no negative number.
+  // Half of `exponent` in dtype.h, so it is not negative.
   const auto exponent = hn::BitCast(di32, hn::And(bits, hn::Set(d32, 0x7f800000U)));
   const auto bias = hn::BitCast(d32, hn::Max(exponent, hn::Set(di32, 0x38800000)));
   const auto sum = hn::Add(hn::BitCast(d, hn::Add(bias, hn::Set(d32, 0x07800000U))), magnitude);
@@ -91,7 +91,7 @@ HWY_INLINE hn::Vec<D> load_lanes(D d, const Float16Bits* from) {
   }
 }
 
-// The low halves of 32-bit words. The demotion saturates, and has nothing to saturate: all are below 2^16.
+// Stores the low halves of 32-bit words. The demotion saturates, but no word reaches 2^16.
 template <class D, class W>
 HWY_INLINE void store_low_halves(D, W words, std::uint16_t* to) {
   const hn::Rebind<std::uint16_t, D> d16;
@@ -121,7 +121,7 @@ HWY_INLINE hn::Vec<D> store_lanes(D d, hn::Vec<D> value, BFloat16Bits* to) {
 template <class D>
 HWY_INLINE hn::Vec<D> store_lanes(D d, hn::Vec<D> value, Float16Bits* to) {
   if constexpr (kConvertsFloat16) {
-    // The processor would keep some of a NaN's payload. The NaN of dtype.h is the quiet one with an empty one.
+    // The processor would keep a part of a NaN's payload. dtype.h uses the quiet NaN with an empty payload.
     const hn::Rebind<std::uint32_t, D> d32;
     const auto sign = hn::And(hn::BitCast(d32, value), hn::Set(d32, 0x80000000U));
     const auto nan = hn::BitCast(d, hn::Or(sign, hn::Set(d32, 0x7fc00000U)));

@@ -1,15 +1,15 @@
-// Error: the base of all errors that zero.cpp throws. Each kind says who can put it right.
+// Error: the base of all errors that zero.cpp throws. The kind of error says who can fix it:
 //
-//   ConfigError   the user: an option or a use of the library that is not possible (exit 2). Options are checked before
+//   ConfigError   the user: an impossible option or use of the library (exit 2); options are checked before
 //                 anything is allocated or written
-//   CommError     whoever runs the ranks: a rank died, is late or calls another collective (exit 3)
-//   IoError       whoever runs the machine: a read or write failed, or a file is damaged (exit 4)
-//   DeviceError   whoever runs the machine: a GPU or its driver failed (exit 4)
+//   CommError     the operator of the ranks: a rank died, is late or calls another collective (exit 3)
+//   IoError       the operator of the machine: a read or write failed, or a file is damaged (exit 4)
+//   DeviceError   the operator of the machine: a GPU or its driver failed (exit 4)
 //   InternalError zero.cpp: thrown by ZERO_CHECK
 //
-// Every message fits one screen; a ConfigError ends with what to do next. Code catches an error to go on only if there
-// is another way (an older checkpoint, another try at the next save, a plan without a solver), and tells the user if
-// that changes the run.
+// Every message fits one screen, and a ConfigError ends with a remedy. Code may catch an error and continue only if
+// there is another way (an older checkpoint, another attempt at the next save, a plan without a solver). It tells the
+// user if that changes the run.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// what() reads "KEY = VALUE: REASON\n  REMEDY". `key` names an option ("zero.stage"), a parameter or a file.
+// what() is "KEY = VALUE: REASON\n  REMEDY". `key` names an option ("zero.stage"), a parameter or a file.
 class ConfigError : public Error {
  public:
   ConfigError(std::string_view key, std::string_view value, std::string_view reason, std::string_view remedy);
@@ -34,7 +34,7 @@ class ConfigError : public Error {
   std::string key_;
 };
 
-// what() names the rank at fault when it is known (`rank` is -1 when it is not).
+// what() names the rank at fault if it is known; otherwise `rank` is -1.
 class CommError : public Error {
  public:
   CommError(int rank, std::string_view operation, std::string_view reason);
@@ -44,13 +44,13 @@ class CommError : public Error {
   int rank_;
 };
 
-// `error_number` is an errno value, or 0 when the failure is not the system's (a damaged file). `unit`: the unit whose
-// states were read or written; -1: none.
+// `error_number`: an errno value, or 0 if the system did not fail (a damaged file). `unit`: the unit whose states were
+// read or written; -1: none.
 class IoError : public Error {
  public:
   IoError(std::string_view path, std::string_view operation, int error_number, std::string_view detail = "",
           int unit = -1);
-  // The same error with `context` before its text: "rank 1: unit h.0: PATH: ...".
+  // Returns the same error with `context` before its text: "rank 1: unit h.0: PATH: ...".
   IoError within(std::string_view context) const;
   int error_number() const { return error_number_; }
   int unit() const { return unit_; }

@@ -1,15 +1,14 @@
-// ExactLanes: the exact sum of vectors of doubles >= 0, as long as they lie in a window of exponents, for kernels of Highway.
+// ExactLanes: the exact sum of vectors of doubles >= 0 within a window of exponents, in Highway kernels.
 //
 //   ExactLanes<D, 2> lanes(exponent);
 //   lanes.add(terms);                                   // at most 256 times
-//   if (!lanes.add_to(sum)) ...                         // a term was outside of the window: `sum` is as it was
+//   if (!lanes.add_to(sum)) ...                         // a term was outside of the window: `sum` is unchanged
 //
-// Each lane adds to a number that begins as 2^exponent: so the bits that the addition keeps are the same whatever came before,
-// and the difference to the term, which is exact, is what it has cut. That goes to the next level in the same way
-// (Rump, Ogita and Oishi's extraction of high-order parts; Demmel and Nguyen's bins, with nothing left over). What the
-// last level cuts must be 0. With two levels a lane's sum is below 2^exponent, and terms are multiples of 2^(exponent - 96);
-// each level more adds 44 bits below.
-// Included once a target by a kernel's .cpp, hence no #pragma once.
+// Each lane adds to a number that starts as 2^exponent. So an addition always keeps the same bits, and the lost part of
+// the term is exact. The next level adds the lost part in the same way (Rump, Ogita and Oishi's extraction of
+// high-order parts; Demmel and Nguyen's bins, but without a remainder). The last level must lose nothing. With two
+// levels a lane's sum is below 2^exponent, and terms are multiples of 2^(exponent - 96); each further level adds 44
+// bits below. A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_BASE_EXACT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_BASE_EXACT_LANES_INL_H_
 #undef ZERO_BASE_EXACT_LANES_INL_H_
@@ -52,16 +51,16 @@ class ExactLanes {
     cut_ = hn::Or(cut_, term);
   }
 
-  // Whether no bit was lost.
+  // Adds the lanes to `sum`. Returns false, and adds nothing, if a bit was lost.
   HWY_INLINE bool add_to(ExactSum& sum) const {
     if (!hn::AllTrue(D(), hn::Eq(cut_, hn::Zero(D())))) return false;
-    std::array<std::int64_t, kLevels> units{};  // of each level, over lanes
+    std::array<std::int64_t, kLevels> units{};  // units of each level, summed over lanes
     for (int level = 0; level < kLevels; ++level) {
       alignas(64) std::array<double, kLanes> lanes;
       hn::Store(levels_[level], D(), lanes.data());
       for (const double lane : lanes) {
         const std::int64_t grown = bits_of(lane) - bits_of(first(level));
-        // The first level rises alone, and must not leave its binade; the others cannot.
+        // The first level only rises, and must not leave its binade; the other levels cannot leave theirs.
         if (level == 0 && (grown < 0 || grown >= std::int64_t{1} << kMantissaBits)) return false;
         units[static_cast<std::size_t>(level)] += grown;
       }
@@ -76,7 +75,7 @@ class ExactLanes {
     return true;
   }
 
-  // About the sum over lanes, whether or not it was in the window; not finite where a term is not.
+  // Returns roughly the sum over lanes, even if it left the window; not finite if a term is not.
   HWY_INLINE double estimate() const {
     double sum = 0;
     for (int level = 0; level < kLevels; ++level) {
@@ -90,7 +89,8 @@ class ExactLanes {
  private:
   static constexpr std::size_t kLanes = hn::MaxLanes(D());
   static constexpr int kMantissaBits = 52;
-  // A level is cut by at most half a unit of the level above it: of 256 terms by half of where this one begins.
+  // Each term gives a level at most half a unit of the level above it. So 256 terms change it by at most half of the
+  // power of two that it starts from.
   static constexpr int kLevelBits = 44;
 
   static std::int64_t bits_of(double value) { return std::bit_cast<std::int64_t>(value); }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kLow = 0xffffffffU;
 
-// 2^(32 i - 298).
+// Element i is 2^(32 i - 298).
 constexpr auto kDigitScales = [] {
   std::array<double, SumLimbs::kNumDigits> scales{};
   double scale = 0x1p-298;
@@ -25,7 +25,8 @@ static_assert(SumLimbs::kLowestExponent == -298);
 
 void ExactSum::add_unusual(double term) {
   const auto bits = std::bit_cast<std::uint64_t>(term);
-  const auto exponent = static_cast<int>(bits >> kMantissaBits);  // of a negative number: beyond all that is taken
+  // a negative number's exponent is above all accepted ones
+  const auto exponent = static_cast<int>(bits >> kMantissaBits);
   constexpr int kBeyond = 300 + kBias - kMantissaBits;
   if (exponent >= kBeyond) {
     if (bits == std::bit_cast<std::uint64_t>(-0.0)) return;
@@ -44,7 +45,7 @@ void ExactSum::add_digits(std::uint64_t integer, int exponent) {
   add_at(0, position > -64 ? integer >> -position : 0);
 }
 
-// `bits` below 2^64, from bit `position` on.
+// Adds `bits`, below 2^64, from bit `position` on.
 void ExactSum::add_at(int position, std::uint64_t bits) {
   const auto digit = static_cast<std::size_t>(position / 32);
   const int shift = position % 32;
@@ -69,7 +70,7 @@ void ExactSum::carry() {
 }
 
 void ExactSum::add(const ExactSum& other) {
-  // What a carry leaves counts as one term.
+  // The rest of a carry counts as one term.
   if (num_uncarried_ + other.num_uncarried_ + 1 >= kMostUncarried) carry();
   if (num_uncarried_ + other.num_uncarried_ + 1 >= kMostUncarried) {
     ExactSum carried = other;
@@ -107,7 +108,7 @@ double ExactSum::value() const {
   if (kind_ == Kind::kInfinite) return std::numeric_limits<double>::infinity();
   double sum = 0;
   if (!has_digits_) {
-    // The digits that carry() would make of usual terms.
+    // Computes the digits that carry() would make of usual terms.
     constexpr int kFirst = (kUsualLowest - kLowestExponent) / 32, kBits = (kUsualLowest - kLowestExponent) % 32;
     sum = static_cast<double>(static_cast<std::uint64_t>(usual_ << kBits) & kLow) * kDigitScales[kFirst];
     Wide rest = usual_ >> (32 - kBits);

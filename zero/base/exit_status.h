@@ -1,11 +1,12 @@
-// Exit statuses: those of the command (docs/errors.md), and what they tell a launcher whose rank has ended.
+// kBadInputStatus, kRankFailedStatus, kIoFailedStatus: the command's exit statuses (docs/errors.md), also for a
+// launcher.
 #pragma once
 
 namespace zero {
 
-// ConfigError: command line, configuration, an input file; nothing was begun, unless a GPU's memory was short in a step
+// ConfigError: command line, configuration, an input file; nothing was begun, unless a GPU ran out of memory in a step
 inline constexpr int kBadInputStatus = 2;
-inline constexpr int kRankFailedStatus = 3;  // CommError and what is none of these; of a rank also: a peer failed
+inline constexpr int kRankFailedStatus = 3;  // CommError and all other errors; of a rank also: a peer failed
 inline constexpr int kIoFailedStatus = 4;    // IoError, DeviceError
 
 }  // namespace zero

@@ -1,11 +1,10 @@
-// FatalIo: a read or write that failed leaves no state to go on from, so its IoError is thrown by every later call, too.
+// FatalIo: throws the IoError of a failed read or write again in every later call, because no valid state is left.
 //
-//   FatalIo io([](const IoError& error) { return error.within("rank 3"); });    // who met it; nothing: as it is
+//   FatalIo io([](const IoError& error) { return error.within("rank 3"); });    // adds context; empty: unchanged
 //   io.run([&] { disk.write(bytes); });          // throws the IoError, and from then on nothing else
-//   io.run_noexcept([&] { disk.write(more); });  // where nothing may be thrown: the next run() does
+//   io.run_noexcept([&] { disk.write(more); });  // throws nothing: the next run() throws
 //
-// Of several IoErrors the first counts. Any other error that run_noexcept() meets is thrown once. Local; one thread at
-// a time.
+// The first of several IoErrors counts. Any other error in run_noexcept() is thrown once. Local; one thread at a time.
 #pragma once
 
 #include <exception>
@@ -59,7 +58,7 @@ class FatalIo {
 
   Tell tell_;
   std::exception_ptr failed_;     // an IoError
-  std::exception_ptr postponed_;  // anything else
+  std::exception_ptr postponed_;  // any other error
 };
 
 }  // namespace zero

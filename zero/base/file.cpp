@@ -18,7 +18,7 @@
 namespace zero {
 namespace {
 
-// One attempt of `call` gives the bytes written or -1; repeated until all are.
+// Writes all bytes. Each attempt of `call` returns the bytes written, or -1.
 template <typename Call>
 void write_all(const std::filesystem::path& path, const char* data, std::size_t bytes, Call call) {
   std::size_t done = 0;
@@ -159,7 +159,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, const AtomicFileOptions& opti
     temporary_ += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
     file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, options.mode));
     if (file_.get() >= 0) return;
-    // EEXIST: another writer of the same file, or what a killed one with our process number left behind.
+    // EEXIST: another writer of the same file, or the file of a killed writer that had this process number.
     const int error = errno;
     if (error != EEXIST || attempt == 1000) throw IoError(temporary_.native(), "create", error);
   }

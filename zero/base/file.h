@@ -1,14 +1,14 @@
-// Files: reading and writing through POSIX, with errors that name the path, the operation and the bytes.
+// FileDescriptor, AtomicFile, AppendFile: files through POSIX, with errors that name path, operation and bytes.
 //
-//   write_file("run/config.toml", text);               // all of it or nothing, and it survives a power cut
+//   write_file("run/config.toml", text);               // all or nothing, and it survives a power cut
 //   AppendFile metrics("run/metrics.jsonl");
 //   metrics.append(line);                              // one write(2): lines of several writers never mix
 //   AtomicFile model("run/model.safetensors");         // a reader never sees a half-written file under the final name
 //   model.write_at(0, bytes);
 //   model.commit();
 //
-// Everything here is Local and throws IoError, except require_input_file and require_output_file, which judge what a user
-// asked for and throw ConfigError, and make_private_folder, which returns what is wrong. None of the classes is thread-safe.
+// Everything here is Local and throws IoError, with two exceptions: require_input_file and require_output_file check
+// the user's paths and throw ConfigError; make_private_folder returns an error code. No class is thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class FileDescriptor {
   FileDescriptor& operator=(FileDescriptor&& other) noexcept;
   ~FileDescriptor();
 
-  // `flags` as in open(2); O_CLOEXEC is added, a new file gets 0666 minus the umask.
+  // Opens a file. `flags`: as in open(2); O_CLOEXEC is added. A new file gets mode 0666 minus the umask.
   static FileDescriptor open(const std::filesystem::path& path, int flags);
 
   int get() const { return fd_; }
@@ -46,34 +46,33 @@ class FileDescriptor {
 // Throws ConfigError(key, path) unless `path` is a regular file that this process may read.
 void require_input_file(std::string_view key, const std::filesystem::path& path);
 
-// Throws ConfigError(key, path) unless a file can get the name `path`: in a folder that is there, where nothing is called
-// so but a regular file, which is replaced. A device or a pipe would be replaced, too, and be gone.
+// Throws ConfigError(key, path) unless a file can be created at `path`. The folder must exist. An existing regular file
+// is allowed, and will be replaced. A device or a pipe is refused, because replacing would remove it.
 void require_output_file(std::string_view key, const std::filesystem::path& path);
-// The same of one kind of file: what is there already begins as such a file does, or is empty. Another is not replaced, as
-// a slip would else cost. `kind`: "a page of zero report".
+// Also refuses an existing file of another kind, which a slip would destroy: it must be empty or start with one of
+// `beginnings`. `kind`: "a page of zero report".
 void require_output_file(std::string_view key, const std::filesystem::path& path, std::string_view kind,
                          std::initializer_list<std::string_view> beginnings);
 
-// The whole file, also one that reports no size (/proc).
+// Returns the whole file, also if it reports no size (/proc).
 std::string read_file(const std::filesystem::path& path);
 
-// The first `bytes` of an open file, or fewer where it has no more. `name` is for messages.
+// Returns the first `bytes` of an open file, or fewer if it is shorter. `name`: for messages.
 std::string read_at_most(int file, std::size_t bytes, std::string_view name);
 
-// Makes a folder for this user alone; one that is there stays as its owner wants it. The folder around it must be
-// there.
+// Makes a folder that only this user may access. An existing folder keeps its mode. The parent folder must exist.
 [[nodiscard]] std::error_code make_private_folder(const std::filesystem::path& path);
 
 struct AtomicFileOptions {
-  bool durable = true;  // survives a power cut; else it is only there whole or not at all
+  bool durable = true;  // survives a power cut; false: only atomic
   mode_t mode = 0666;   // minus the umask
 };
 
-// AtomicFile in one call: replaces `path`, or leaves it as it was.
+// Writes an AtomicFile in one call: replaces `path`, or leaves it unchanged.
 void write_file(const std::filesystem::path& path, std::string_view text, const AtomicFileOptions& options = {});
 
-// A new file under a temporary name beside `path`. commit() makes it durable and gives it its name: data, rename,
-// folder, each synced in that order. Without commit() the destructor removes it and an old `path` is untouched.
+// A new file under a temporary name beside `path`. commit() makes it durable and renames it: data, rename, folder, each
+// synced in that order. Without commit() the destructor removes it, and an old `path` is unchanged.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, const AtomicFileOptions& options = {});
@@ -81,12 +80,12 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  // Takes the room of the first `bytes` on the disk, so that writing them cannot find it full. On a file system that
-  // cannot (EOPNOTSUPP) nothing is taken; IoError where there is no room.
+  // Reserves disk space for the first `bytes`, so writing them cannot fail for lack of space. If the file system cannot
+  // (EOPNOTSUPP), it reserves nothing. Throws IoError if there is too little space.
   void reserve(std::int64_t bytes);
-  // Any order; a gap that nobody writes reads as zeros.
+  // Writes in any order; gaps read as zeros.
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-  // Once; nothing may be written afterwards.
+  // May be called once, and no write may follow.
   void commit();
 
  private:
@@ -97,7 +96,7 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Grows a file at its end; created when absent.
+// Appends to a file, which is created if absent.
 class AppendFile {
  public:
   explicit AppendFile(std::filesystem::path path);

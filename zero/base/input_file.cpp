@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// O_NONBLOCK: a pipe that has taken the file's name must not hold us up.
+// O_NONBLOCK: opening must not block if a pipe has replaced the file.
 InputFile::InputFile(const std::filesystem::path& path, Pread pread)
     : InputFile(path.native(), FileDescriptor::open(path, O_RDONLY | O_NONBLOCK), pread) {}
 

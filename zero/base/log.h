@@ -1,8 +1,8 @@
-// ZERO_LOG: one line to standard error, prefixed with the rank. The second of the project's two macros.
+// ZERO_LOG: writes one line to standard error, prefixed with the rank. It is the second of the project's two macros.
 //
 //   ZERO_LOG(warn, "io_uring refused ({}); using a thread pool", reason);
 //
-// Levels: debug, info, warn, error. The threshold is the environment variable ZERO_LOG_LEVEL (default: warn).
+// Levels: debug, info, warn, error. The environment variable ZERO_LOG_LEVEL sets the threshold (default: warn).
 #pragma once
 
 #include <string_view>

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-// The names that versions 1 and 2 of control groups give the same numbers. Above `high` a group is made to wait.
+// The files of versions 1 and 2 of control groups with the same numbers. The kernel throttles a group above `high`.
 struct GroupFiles {
   const char* limit;
   const char* high;
@@ -30,7 +30,7 @@ struct GroupFiles {
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes", "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.high", "memory.current", "inactive_file"};
 
-// "max", and a number too large for us, are no number.
+// Parses a number; nothing for "max" and for numbers that are too large.
 std::optional<std::int64_t> parse_number(std::string_view text) {
   std::int64_t number = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc{}) return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return text ? parse_number(*text) : std::nullopt;
 }
 
-// The number after "NAME " in a file of such lines; 0 without one.
+// Returns the number after "NAME " in a file of such lines; 0 without that line.
 std::int64_t read_statistic(const std::string& path, std::string_view name) {
   std::istringstream lines(try_read_proc_file(path).value_or(""));
   for (std::string line; std::getline(lines, line);) {
@@ -67,8 +67,9 @@ std::int64_t room_in_group(const std::string& folder, const GroupFiles& files) {
   return std::max<std::int64_t>(0, limit - std::max<std::int64_t>(0, *usage - droppable));
 }
 
-// A limit holds for all groups below it, so look from the process's group up to where the hierarchy is mounted. A group
-// whose folder is not to be seen (a container shows its own part only, as the root) has no files and no say here.
+// A limit holds for all groups below it, so visit the process's group and all its parents up to the mount point. A
+// group whose folder is not visible is skipped, because it has no files (a container sees only its own part, as the
+// root).
 template <typename Visit>
 void for_each_group_above(const std::string& mount, std::string group, const GroupFiles& files, Visit visit) {
   while (true) {
@@ -79,7 +80,7 @@ void for_each_group_above(const std::string& mount, std::string group, const Gro
   }
 }
 
-// Lines of /proc/self/cgroup: "ID:CONTROLLERS:GROUP"; ID 0 and no controllers for version 2.
+// Lines of /proc/self/cgroup are "ID:CONTROLLERS:GROUP"; version 2 has ID 0 and no controllers.
 template <typename Visit>
 void for_each_group(const std::string& root, Visit visit) {
   std::istringstream lines(try_read_proc_file(root + "/proc/self/cgroup").value_or(""));
@@ -98,7 +99,7 @@ void for_each_group(const std::string& root, Visit visit) {
   }
 }
 
-// "some avg10=1.53 avg60=...": percent.
+// Parses "some avg10=1.53 avg60=...", in percent.
 double average_stall(const std::string& path) {
   const std::string text = try_read_proc_file(path).value_or("");
   constexpr std::string_view kBegin = "some avg10=";
@@ -145,7 +146,7 @@ std::string processor_name(const std::string& root) {
 }
 
 int num_usable_cores() {
-  // The kernel refuses (EINVAL) a set smaller than its own; machines with more than 1,024 cores exist.
+  // The kernel refuses (EINVAL) a set that is smaller than its own; machines with more than 1,024 cores exist.
   for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(capacity), [](cpu_set_t* s) { CPU_FREE(s); });
     const std::size_t bytes = CPU_ALLOC_SIZE(capacity);

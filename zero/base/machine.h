@@ -1,8 +1,8 @@
-// The machine: memory and cores that this process may use, within the limits of its container.
+// available_memory(), num_usable_cores(): the memory and cores that this process may use within its container's limits.
 //
 //   const auto budget = available_memory() / ranks_on_this_host;
 //
-// Local. `root` stands for "/" in tests.
+// Local. `root` replaces "/" in tests.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@
 
 namespace zero {
 
-// Bytes that may still be taken: the least of MemAvailable and, for this process's control group (v1 or v2) and each
-// above it, its memory limit (in version 2 also memory.high, above which it is made to wait) less what it uses and
-// could not drop (the page cache it last touched long ago is not counted as used). Never negative. Throws IoError where
-// there is no /proc.
+// Returns the bytes that can still be allocated: the minimum of MemAvailable and of the free part of each limit. The
+// limits are those of this process's control group (v1 or v2) and of each group above it; in version 2 also
+// memory.high, above which the group is throttled. A group's used memory does not include inactive page cache, which
+// the kernel can drop. Never negative. Throws IoError without /proc.
 std::int64_t available_memory(const std::string& root = "");
 
-// The least of those limits alone; the largest number there is where none is set.
+// Returns only the lowest of those limits; the largest number if there is none.
 std::int64_t memory_limit(const std::string& root = "");
 
-// How much of the last ten seconds somebody waited for memory, in percent: the kernel's pressure stall information, the
-// worse of the whole machine's and this process's control group's (version 2). 0 where the kernel does not tell.
+// Returns the percentage of the last ten seconds in which some task waited for memory (the kernel's pressure stall
+// information). It is the higher value of the machine and of this process's control group (version 2). 0 if the kernel
+// does not report it.
 double memory_pressure(const std::string& root = "");
 
-// What the processor calls itself, as /proc/cpuinfo has it; "unknown" where it does not say.
+// Returns the processor's name from /proc/cpuinfo; "unknown" if it has none.
 std::string processor_name(const std::string& root = "");
 
-// Cores this process may run on (its affinity), at least 1.
+// Returns the number of cores on which this process may run (its affinity), at least 1.
 int num_usable_cores();
 
 }  // namespace zero

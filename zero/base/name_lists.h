@@ -1,4 +1,4 @@
-// one_of(), all_of(), names_where(): names, joined as in a sentence: for refusals and help texts.
+// one_of(), all_of(), names_where(): join names as in a sentence, for errors and help texts.
 //
 //   one_of(std::array<std::string_view, 3>{"a", "b", "c"})      // "a, b or c"
 //   names_where(kModelTable, &ModelRow::has_blocks)             // "gpt2, llama or bert"
@@ -22,7 +22,7 @@ inline std::string joined_names(std::span<const std::string_view> names, std::st
   return text;
 }
 
-// "a, b or c", "a, b and c"
+// Join names: "a, b or c" and "a, b and c".
 inline std::string one_of(std::span<const std::string_view> names) {
   return joined_names(names, " or ");
 }
@@ -30,7 +30,7 @@ inline std::string all_of(std::span<const std::string_view> names) {
   return joined_names(names, " and ");
 }
 
-// "a, b or c": the rows of a table for which that holds, in their order. A row has a `name`.
+// Joins the names of a table's rows for which `holds` is true, in their order: "a, b or c". A row has a `name`.
 template <typename Rows, typename Holds>
 std::string names_where(const Rows& rows, Holds holds) {
   std::vector<std::string_view> names;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // of a kernel newer than the C library's headers
+#define MADV_COLLAPSE 25  // the kernel may be newer than the C library's headers
 #endif
 
 namespace zero {
@@ -17,8 +17,8 @@ std::size_t round_up(std::size_t bytes, std::size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-// Maps `bytes` (whole pages) on a huge page's boundary: addresses for a huge page more are taken, and both ends given
-// back. nullptr when refused.
+// Maps `bytes` (whole pages) at a huge page's boundary: it reserves addresses for one more huge page, and unmaps both
+// ends. Returns nullptr if refused.
 std::byte* map(std::size_t bytes, int protection, int flags, int file) {
   if (bytes > SIZE_MAX - kHugePageBytes) {
     errno = ENOMEM;
@@ -59,7 +59,7 @@ std::size_t whole_pages(std::size_t bytes) {
 Allocation private_pages(std::size_t bytes, int protection) {
   const std::size_t mapped = whole_pages(bytes);
   std::byte* data = map(mapped, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  // Advice: where huge pages are switched off, small ones serve as well, a few percent slower.
+  // Only advice: if huge pages are disabled, small pages also work, a few percent slower.
   if (data != nullptr && bytes >= kHugePageBytes) madvise(data, mapped, MADV_HUGEPAGE);
   return owned(data, bytes, mapped);
 }
@@ -86,7 +86,7 @@ Allocation map_shared(int file, std::size_t bytes, bool writable) {
 bool use_huge_pages(std::span<std::byte> shared) {
   const std::size_t whole = shared.size() / kHugePageBytes * kHugePageBytes;
   if (whole == 0 || reinterpret_cast<std::uintptr_t>(shared.data()) % kHugePageBytes != 0) return false;
-  // Only what holds a page is made one; the first huge page tells whether the kernel does it at all.
+  // Only memory with a page can become a huge page. The first one shows whether the kernel can do it at all.
   for (std::size_t at = 0; at < whole; at += kHugePageBytes) {
     *static_cast<volatile std::byte*>(shared.data() + at) = std::byte{0};
     if (madvise(shared.data() + at, kHugePageBytes, MADV_COLLAPSE) != 0) return false;
@@ -99,9 +99,9 @@ void drop_pages(std::span<std::byte> mapped) {
   const auto address = reinterpret_cast<std::uintptr_t>(mapped.data());
   const std::uintptr_t begin = round_up(address, page), end = (address + mapped.size()) / page * page;
   if (begin >= end) return;
-  // A huge page beside would reach into the hole, at the next write or when the kernel tidies up.
+  // Otherwise a neighbouring huge page would reach into the hole, at the next write or when the kernel compacts memory.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_NOHUGEPAGE);
-  // The first is for memory files and refused for private pages, the second would only unmap a file's.
+  // MADV_REMOVE is for memory files, and is refused for private pages; MADV_DONTNEED would only unmap a file's pages.
   if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE) != 0)
     madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }

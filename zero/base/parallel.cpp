@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kFewestThatLook = 4;
 
-// Until it holds, or for a while.
+// Yields until the condition holds, but only for a while.
 template <typename Condition>
 void look_for_a_while(Condition holds) {
   constexpr std::chrono::microseconds kWhile(50);
@@ -22,7 +22,7 @@ void look_for_a_while(Condition holds) {
 
 }  // namespace
 
-// One call of for_range; lives on the caller's stack until the last worker has left it.
+// One call of for_range(). It is on the caller's stack until the last worker has left it.
 struct ThreadTeam::Loop {
   const std::int64_t begin;
   const std::int64_t end;
@@ -52,7 +52,7 @@ ThreadTeam::ThreadTeam(int size) : looks_first_(size >= kFewestThatLook) {
   const SignalsBlocked blocked;
   try {
     for (int i = 1; i < size; ++i) workers_.emplace_back([this] { run_worker(); });
-  } catch (...) {  // the system is out of threads: those that did start must end before *this does
+  } catch (...) {  // the system is out of threads: the started ones must end before *this does
     stop();
     throw;
   }
@@ -105,7 +105,7 @@ void ThreadTeam::for_range(std::int64_t begin, std::int64_t end, std::int64_t gr
       ++generation_;
     }
   }
-  // No more sleepers are woken than there is work for. One that wakes late finds loop_ null and is not waited for.
+  // No more workers are woken than there is work for. A worker that wakes late finds loop_ null, and is not waited for.
   const auto num_wanted = std::min<std::int64_t>(loop.num_blocks - 1, static_cast<std::int64_t>(workers_.size()));
   for (std::int64_t i = 0; i < num_wanted; ++i) wake_.notify_one();
   loop.run();

@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-// Where the build puts plug-ins; an installed zero_core finds them beside itself.
+// The folder in which the build puts plug-ins; an installed zero_core finds them beside itself.
 #ifndef ZERO_PLUGIN_FOLDER
 #define ZERO_PLUGIN_FOLDER ""
 #endif

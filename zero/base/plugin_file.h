@@ -1,7 +1,7 @@
-// The file of a plug-in: a library that is opened when it is needed, so that the core links nothing of it.
+// plugin_file(): finds a plug-in, a library that is loaded on demand, so the core need not link its dependencies.
 //
-//   plugin_file("libzero_transport_mpi.so")     // beside the library or program that this code is in, in its ../lib, or
-//                                          // where it was built; "" if nowhere
+//   plugin_file("libzero_transport_mpi.so")     // beside the library or program of this code, in its ../lib, or
+//                                               // in the build folder; "" if nowhere
 // Local.
 #pragma once
 

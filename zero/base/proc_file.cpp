@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// These files have no size to ask for: read until there is no more. Returns 0 or an errno value.
+// Reads to the end, because these files report no size. Returns 0 or an errno value.
 int read_whole(const std::string& path, std::string& text) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return errno;

@@ -1,12 +1,11 @@
-// Process memory: bytes of memory that this process has, as the kernel counts them.
+// resident_bytes(), peak_resident_bytes(): this process's memory, as the kernel counts it.
 //
-//   resident      pages in memory, those shared with other processes included (VmRSS)
-//   peak          the highest that resident has been (VmHWM)
-//   proportional  resident, with each shared page divided by the number of its sharers (Pss): what ranks of one machine,
-//                 which read each other's windows, may add up. The kernel walks every page: milliseconds, not for a
-//                 loop
+//   resident      pages in memory, including those shared with other processes (VmRSS)
+//   peak          the maximum of resident so far (VmHWM)
+//   proportional  resident, with each shared page divided by the number of its sharers (Pss): the ranks of a machine
+//                 share windows, and may sum it. The kernel walks every page, which takes milliseconds: not for loops
 //
-// Local. Throws IoError where the kernel does not tell.
+// Local. Throws IoError if the kernel does not report it.
 #pragma once
 
 #include <cstdint>

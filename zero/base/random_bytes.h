@@ -1,4 +1,4 @@
-// Random bytes from the kernel: for unique names, for seeds, for nonces.
+// fill_with_random_bytes(): random bytes from the kernel, for unique names, seeds and nonces.
 //
 //   random_name(8)                            // "9f86d081884c7d65": 8 bytes in hexadecimal
 //   std::mt19937_64 draw(random_number());

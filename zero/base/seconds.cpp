@@ -6,7 +6,7 @@
 
 namespace zero {
 
-// The limits are those of what is printed: 59.97 s would read "60.0 s".
+// The limits allow for rounding in print: 59.97 s would read "60.0 s".
 std::string format_seconds(double seconds) {
   const double size = std::fabs(seconds);
   if (size == 0) return "0 ms";

@@ -1,4 +1,4 @@
-// Durations as people read them: three digits, in the unit that fits.
+// format_seconds(): prints a duration with three digits, in the unit that fits.
 //
 //   format_seconds(0.0124)    "12 ms"         format_seconds(1183.165)    "19.7 min"
 //

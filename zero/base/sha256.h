@@ -4,7 +4,7 @@
 //   for (auto piece : pieces) hash.update(piece);
 //   hash.finish_hex();                    // "e3b0c442..." 64 digits; once
 //
-// The same digest however the bytes are cut. Local; not thread-safe.
+// The digest does not depend on how the bytes are cut. Local; not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// SignalsBlocked: while it lives, threads that are started take no signals; those stay with the program's own threads.
+// SignalsBlocked: threads started during its lifetime block all signals, so the program's own threads receive them.
 //
 //   const SignalsBlocked blocked;
-//   workers.emplace_back(work);      // inherits the mask; the calling thread's own comes back with the scope's end
+//   workers.emplace_back(work);      // inherits the mask; the calling thread's own mask is restored at the scope's end
 //
 // Local.
 #pragma once

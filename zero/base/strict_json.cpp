@@ -25,7 +25,7 @@ void refuse_json(std::string_view path, std::string_view reason) {
 
 Json parse_strictly(std::string_view text, std::string_view path) {
   if (text.size() > kMaxBytes) refuse_json(path, fmt::format("has more than {} bytes", kMaxBytes));
-  // nlohmann takes a zero byte for the end of the input and would not look at what follows it.
+  // nlohmann treats a zero byte as the end of the input, and would ignore the rest.
   if (text.find('\0') != text.npos) refuse_json(path, "holds a zero byte");
   std::vector<std::set<std::string, std::less<>>> keys;
   std::int64_t values = 0;

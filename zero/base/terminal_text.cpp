@@ -19,7 +19,7 @@ std::size_t terminal_columns(std::string_view text) {
 
 std::string terminal_text(std::string_view text, std::size_t columns) {
   std::string line;
-  std::size_t width = 0, cut = 0;  // `cut`: where the line ends if the text is too wide
+  std::size_t width = 0, cut = 0;  // `cut`: the end of the line if the text is too wide
   for (const char byte : text) {
     if (begins_character(byte)) {
       if (width + kCutMark.size() == columns) cut = line.size();

@@ -1,10 +1,10 @@
-// terminal_text(): text from outside as one line that a terminal can show, of a given width.
+// terminal_text(): turns text from outside into one line of a given width that is safe on a terminal.
 //
 //   terminal_text("to be,\nor not to be", 12)     // "to be, or..."
 //   terminal_columns("Ærø")                       // 3
 //
-// Control characters, among them line breaks and what a terminal would take for a command, become spaces. Characters are
-// those of UTF-8, each a column wide, near enough. Local.
+// Control characters, such as line breaks and terminal commands, become spaces. Each UTF-8 character counts as one
+// column, which is nearly right. Local.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace zero {
 
 std::size_t terminal_columns(std::string_view text);
 
-// What is wider than `columns`, 3 or more, ends with "...".
+// Cuts text that is wider than `columns` (at least 3), and ends it with "...".
 std::string terminal_text(std::string_view text, std::size_t columns);
 
 }  // namespace zero

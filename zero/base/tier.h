@@ -1,5 +1,5 @@
-// Tier: a kind of memory: device, host or disk. On a machine without a GPU device and host are both main memory, with
-// separate budgets.
+// Tier: a kind of memory: device, host or disk. Without a GPU, device and host are both main memory with separate
+// budgets.
 #pragma once
 
 #include <array>

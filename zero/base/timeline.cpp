@@ -10,7 +10,7 @@ struct NamedActivity {
   std::string_view name;
 };
 
-// In the order of Activity.
+// in the order of Activity
 constexpr std::array<NamedActivity, kNumActivities> kActivities{{{TimelineRow::kCompute, "forward"},
                                                                  {TimelineRow::kCompute, "backward"},
                                                                  {TimelineRow::kCompute, "step"},
@@ -48,7 +48,7 @@ TimelineRow row_of(Activity activity) {
 
 void Timeline::start() {
   spans_.clear();
-  spans_.reserve(capacity_);  // so that add() never allocates, and may be called on the way out of an exception
+  spans_.reserve(capacity_);  // so add() never allocates, and may be called while an exception is thrown
   num_lost_ = 0;
   origin_ = monotonic_seconds();
   recording_ = true;

@@ -2,20 +2,16 @@
 //
 //   Timeline timeline;
 //   timeline.start();
-//   { const TimedSpan forward(&timeline, Activity::kForward); ... }         // lasts as long as the scope
-//   TimedSpan gather(&timeline, Activity::kGather, unit, bytes);            // lasts until end()
-//   ...
+//   { const TimedSpan forward(&timeline, Activity::kForward); ... }         // ends with the scope
+//   TimedSpan gather(&timeline, Activity::kGather, unit, bytes);            // ends with end()
 //   gather.end();
 //   timeline.stop();
 //   write_file("timeline.json", to_chrome_trace(...));                      // chrome_trace.h
 //
-// A span is kept when it begins and ends while the timeline records. Its memory is reserved by start(); spans beyond
-// `capacity` are counted and not kept. Without a timeline pass null: a TimedSpan then costs one comparison.
-//
-// Where a device of its own computes, the host runs ahead of it: then the device times passes and waits, and their spans come
-// when it has done them (zero/device/lane_times.h).
-//
-// Times are monotonic_seconds(). Local; one thread at a time.
+// A span is kept if it begins and ends while the timeline records. start() reserves the memory; spans beyond `capacity`
+// are only counted. Without a timeline pass null: a TimedSpan then costs one comparison. If a separate device computes,
+// the host runs ahead of it. The device then times passes and waits, and adds their spans later
+// (zero/device/lane_times.h). Times are monotonic_seconds(). Local; one thread at a time.
 #pragma once
 
 #include <array>
@@ -30,8 +26,8 @@
 
 namespace zero {
 
-// A row of the picture: what works. Rows go on side by side; what stands in one of them comes one after the other, but
-// for transfers that are in flight together.
+// A row of the picture: a resource. Rows run in parallel; spans within a row follow each other, except transfers that
+// are in flight together.
 enum class TimelineRow : std::uint8_t {
   kCompute,
   kGather,
@@ -46,7 +42,7 @@ constexpr int kNumTimelineRows = 8;
 
 std::string_view name_of(TimelineRow row);  // "disk read"
 
-// The work of a span. kWait...: the model's own thread waits, for the part of a transfer that nothing hides.
+// A span's work. kWait...: the model's thread waits for the exposed part of a transfer.
 enum class Activity : std::uint8_t {
   kForward,
   kBackward,
@@ -68,7 +64,7 @@ enum class Activity : std::uint8_t {
 };
 constexpr int kNumActivities = 17;
 
-// What the model does in a step, and its waits for transfers.
+// Returns whether the activity is a pass of the model in a step, or a wait for a transfer.
 constexpr bool is_of_passes(Activity activity) {
   return activity <= Activity::kStep || (activity >= Activity::kWaitGather && activity <= Activity::kWaitLink);
 }
@@ -76,12 +72,12 @@ constexpr bool is_of_passes(Activity activity) {
 std::string_view name_of(Activity activity);  // "wait gather"
 TimelineRow row_of(Activity activity);
 
-// Trivially copyable: ranks send them to each other.
+// Trivially copyable, because ranks send spans to each other.
 struct TimelineSpan {
   double begin = 0;  // monotonic_seconds()
   double end = 0;
-  std::int64_t bytes = 0;  // moved or worked on; 0 where that says nothing
-  std::int32_t unit = -1;  // -1: of none
+  std::int64_t bytes = 0;  // moved or processed bytes; 0 if meaningless
+  std::int32_t unit = -1;  // -1: no unit
   Activity activity = Activity::kForward;
 };
 
@@ -90,26 +86,28 @@ class Timeline {
   static constexpr std::size_t kDefaultCapacity = std::size_t{1} << 18;  // 10 MiB, touched as it fills
   explicit Timeline(std::size_t capacity = kDefaultCapacity) : capacity_(capacity) {}
 
-  // What spans call units by; told by the engine.
+  // Sets the names of units; the engine calls it.
   void name_units(std::vector<std::string> names) { unit_names_ = std::move(names); }
 
-  // Forgets what was recorded before.
+  // Begins recording, and forgets earlier spans.
   void start();
   void stop();
   bool recording() const { return recording_; }
 
-  // A device times passes and waits from now on: a TimedSpan of these, which has the host's clock, is not kept. start() then
-  // calls `begin`, and stop() first calls `end`, for spans that are not known before.
+  // Lets a device time passes and waits: TimedSpans of these activities, on the host's clock, are no longer kept.
+  // start() calls `begin`. stop() first calls `end`, which adds spans that were not known before.
   void passes_are_timed_elsewhere(std::function<void()> begin, std::function<void()> end);
   bool keeps_timed(Activity activity) const { return recording_ && (elsewhere_.empty() || !is_of_passes(activity)); }
 
-  // A span whose end is known, be it in the future. No-op unless recording, and for one that began before start().
+  // Adds a span with a known end, which may be in the future. Does nothing while not recording, or if the span began
+  // before start().
   void add(const TimelineSpan& span);
 
-  double origin() const { return origin_; }                          // of the last start()
-  const std::vector<TimelineSpan>& spans() const { return spans_; }  // in the order of their ends, as add() was called
+  double origin() const { return origin_; }  // time of the last start()
+  // in the order of add(), which is that of their ends
+  const std::vector<TimelineSpan>& spans() const { return spans_; }
   const std::vector<std::string>& unit_names() const { return unit_names_; }
-  std::int64_t num_lost() const { return num_lost_; }  // beyond the capacity
+  std::int64_t num_lost() const { return num_lost_; }  // number of spans beyond the capacity
 
  private:
   std::size_t capacity_;
@@ -124,7 +122,7 @@ class Timeline {
   std::vector<Elsewhere> elsewhere_;
 };
 
-// A span under way. Move-only; ended by end(), by being assigned to, or by its destructor.
+// A span under way. Move-only. It ends by end(), by assignment, or by destruction.
 class [[nodiscard]] TimedSpan {
  public:
   TimedSpan() = default;
@@ -143,7 +141,7 @@ class [[nodiscard]] TimedSpan {
   }
   ~TimedSpan() { end(); }
 
-  // No-op for one that has ended.
+  // Ends the span; does nothing if it has ended.
   void end() noexcept {
     if (timeline_ == nullptr) return;
     span_.end = monotonic_seconds();
@@ -151,7 +149,7 @@ class [[nodiscard]] TimedSpan {
   }
 
  private:
-  Timeline* timeline_ = nullptr;  // null: ended, or nobody records
+  Timeline* timeline_ = nullptr;  // null: ended, or not recorded
   TimelineSpan span_;
 };
 

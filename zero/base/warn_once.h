@@ -1,4 +1,4 @@
-// say_once(): whether a warning is new to this process: tiers, files and buffers often have the same reason for one.
+// say_once(): whether a warning is new to this process. Tiers, files and buffers often warn for the same reason.
 //
 //   if (say_once("io_uring refused")) ZERO_LOG(warn, "io_uring is refused here ...");
 //
@@ -9,7 +9,7 @@
 
 namespace zero {
 
-// True for the first who asks about `what`.
+// Returns true for the first call with `what`.
 bool say_once(std::string_view what);
 
 }  // namespace zero

@@ -1,9 +1,9 @@
-// WireCodec: how elements are written for their way between ranks, where fewer bytes than their own are to cross.
+// WireCodec: the encoding of elements between ranks that takes fewer bytes than their type.
 //
-//   wire_bytes(WireCodec::kInt8, 1000, DType::kFloat32)       // 1,016: a byte an element, and 4 for each 256 of them
+//   wire_bytes(WireCodec::kInt8, 1000, DType::kFloat32)       // 1,016: a byte per element, and 4 per block of 256
 //
-// Elements go in blocks of kWireBlock, each with a scale in fp32: its largest magnitude over 127 (int8) or 7 (int4). The
-// last block of a message may be shorter. The bytes themselves are made in zero/comm/block_code.h.
+// Elements are encoded in blocks of kWireBlock, each with an fp32 scale: its largest magnitude over 127 (int8) or 7
+// (int4). The last block of a message may be shorter. zero/comm/block_code.h makes the bytes.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ constexpr std::string_view name_of(WireCodec codec) {
   return kWireCodecNames[static_cast<std::size_t>(codec)];
 }
 
-// Nothing for a word that names none.
+// Returns the codec with this name; nothing if there is none.
 constexpr std::optional<WireCodec> wire_codec_named(std::string_view name) {
   for (std::size_t i = 0; i < kWireCodecNames.size(); ++i)
     if (kWireCodecNames[i] == name) return static_cast<WireCodec>(i);
@@ -32,18 +32,18 @@ constexpr std::optional<WireCodec> wire_codec_named(std::string_view name) {
 
 // The codec of each kind of message that an engine sends.
 struct WireCodecs {
-  WireCodec gather = WireCodec::kNone;  // of parameters whose owner keeps them exact: stage 3
-  WireCodec reduce = WireCodec::kNone;  // of a rank's contribution to a sum of gradients
-  WireCodec outer = WireCodec::kNone;   // between copies: of gradients, or of outer steps where copies train apart
-  // Outer steps send this share of a difference instead, its largest elements; what stays behind is a state, and is added
-  // to the next difference (top-k with error feedback; zero/base/topk_blocks.h). 0: all of it. Not with a codec of theirs.
+  WireCodec gather = WireCodec::kNone;  // codec of parameters whose owner keeps the exact values: stage 3
+  WireCodec reduce = WireCodec::kNone;  // codec of a rank's contribution to a sum of gradients
+  WireCodec outer = WireCodec::kNone;   // codec between copies: of gradients, or of outer steps if copies train apart
+  // Share of a difference that outer steps send, its largest elements. The rest is kept in a state, and added to the
+  // next difference (top-k with error feedback; zero/base/topk_blocks.h). 0: all elements. Excludes `outer`.
   double outer_topk = 0;
   bool operator==(const WireCodecs&) const = default;
 };
 
 constexpr std::int64_t kWireBlock = 256;
 
-// Bytes of `numel` elements as they cross; `dtype`: their own type, in which they cross without a codec.
+// Returns the bytes of `numel` elements in a message; `dtype`: their type, which a message without a codec uses.
 constexpr std::int64_t wire_bytes(WireCodec codec, std::int64_t numel, DType dtype) {
   const std::int64_t scales = (numel + kWireBlock - 1) / kWireBlock * static_cast<std::int64_t>(sizeof(float));
   switch (codec) {
@@ -57,7 +57,7 @@ constexpr std::int64_t wire_bytes(WireCodec codec, std::int64_t numel, DType dty
   return numel * static_cast<std::int64_t>(size_of(dtype));
 }
 
-// The same of one element of a long message.
+// Returns the bytes per element of a long message.
 constexpr double wire_element_bytes(WireCodec codec, DType dtype) {
   return static_cast<double>(wire_bytes(codec, kWireBlock, dtype)) / kWireBlock;
 }

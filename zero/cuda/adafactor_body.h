@@ -1,11 +1,11 @@
-// AdafactorBody: the directions and steps of zero/optim/adafactor_kernel.h, element by element; row_mean_of() and
-// update_factor_element() of its states, gradient_square() of their sums; MatrixPlaces: rows and columns of a part of a matrix.
+// AdafactorBody, MatrixPlaces: zero/optim/adafactor_kernel.h element by element, and positions in a part of a matrix.
 //
 //   const MatrixPlaces places(slice.begin, columns);
-//   const float u = body.direction(e, places.row(i), places.column(i));       // leaves a vector's variance in e.first
+//   const float u = body.direction(e, places.row(i), places.column(i));       // writes a vector's variance to e.first
 //   body.step(e, u);
 //
-// Local.
+// AdafactorBody computes directions and steps. row_mean_of() and update_factor_element() update its states, and
+// gradient_square() returns the terms of their sums. Local.
 #pragma once
 
 #include "zero/cuda/slice.h"
@@ -13,8 +13,8 @@
 
 namespace zero::bodies {
 
-// Of consecutive elements, fewer than 2^31, the first of which has place `first` in a matrix of fewer than 2^31 columns:
-// one long division for all of them.
+// Rows and columns of consecutive elements (fewer than 2^31). The first one is element `first` of a matrix with fewer
+// than 2^31 columns. Needs one long division for all elements.
 struct MatrixPlaces {
   std::int64_t first_row;
   std::uint32_t first_column, columns;
@@ -30,7 +30,7 @@ ZERO_BODY float lerp(float from, float to, const AdafactorConstants& c) {
   return add(c.lerp_from_square ? to : from, mul(c.lerp_factor, sub(to, from)));
 }
 
-// The smaller, or the larger one, and a NaN where `x` is one.
+// Return the smaller or larger value, or NaN if `x` is NaN.
 ZERO_BODY float at_most(float x, float bound) {
   return bound < x ? bound : x;
 }
@@ -40,7 +40,7 @@ ZERO_BODY float at_least(float x, float bound) {
 
 struct AdafactorBody {
   FactoredConstants c;
-  float row_mean = 0;  // of a matrix: *c.row_mean
+  float row_mean = 0;  // *c.row_mean; only for a matrix
 
   ZERO_BODY bool is_factored() const { return c.row_var != nullptr; }
   ZERO_BODY float direction(Element& e, std::int64_t row, std::uint32_t column) const {
@@ -57,7 +57,7 @@ struct AdafactorBody {
   }
 };
 
-// What rows and columns add up (zero/optim/factor_squares.h).
+// Returns the term of an element in the sums of its row and column (zero/optim/factor_squares.h).
 template <typename G>
 ZERO_BODY float gradient_square(const Slice& slice, float gradient_scale, std::int64_t i) {
   const float g = mul(to_float(reinterpret_cast<const G*>(slice.gradient)[i]), gradient_scale);
@@ -68,7 +68,7 @@ ZERO_BODY float update_factor_element(float before, double sum, std::int64_t ter
   return lerp(before, static_cast<float>(div(sum, static_cast<double>(terms))), c);
 }
 
-// `sum`: of the states of all rows, added in rising order.
+// Returns the mean. `sum`: of the states of all rows, in ascending order.
 ZERO_BODY float row_mean_of(double sum, std::int64_t rows, const AdafactorConstants& c) {
   return at_least(static_cast<float>(div(sum, static_cast<double>(rows))), c.eps1);
 }

@@ -1,9 +1,9 @@
-// BlockSum: an exact sum that the threads of a block make in their registers and then add to limbs in the device's memory.
+// BlockSum: an exact sum that a block's threads compute in registers, and then add to limbs in the device's memory.
 //
 //   BlockSum sum;
-//   sum.add(term, limbs);                          // each thread its own
+//   sum.add(term, limbs);                          // each thread adds its term
 //   sum.flush(limbs);                              // all threads of the block
-//   whole_term(square, ExchangeThreads())            // a block of kSumBlock elements: sixteen threads of a warp
+//   whole_term(square, ExchangeThreads())          // sixteen threads of a warp: one term of their elements
 #pragma once
 
 #include "zero/cuda/exact_bodies.h"
@@ -59,22 +59,22 @@ class BlockSum {
   WideSum sum_;
 };
 
-// Two sums of each slice of a table: a rule's, of a parameter's squares and of its directions'.
+// The two sums of each slice of a table: of a parameter's squares, and of its directions' squares.
 struct SumPlaces {
   std::array<SumLimbs*, 16> parameter{}, direction{};
 };
 
-// The sums of a rule over all tiles that a block has.
+// A rule's sums over all tiles of a block.
 class TwoSums {
  public:
   __device__ explicit TwoSums(const SumPlaces& places) : places_(places) {}
-  // All threads of the block, for consecutive tiles.
+  // Begins a tile; all threads of the block call it, for consecutive tiles.
   __device__ void begin(std::size_t slice) {
     if (begun_ && slice != slice_) flush();
     slice_ = slice;
     begun_ = true;
   }
-  // An element of each thread; zeros where there is none.
+  // Adds an element of each thread; threads without an element add zeros.
   __device__ void add(float parameter, float direction) {
     const double of_parameter = whole_term(square_of(parameter), ExchangeThreads());
     const double of_direction = whole_term(square_of(direction), ExchangeThreads());

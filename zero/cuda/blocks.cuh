@@ -1,4 +1,4 @@
-// load_block(), store_block(): consecutive elements that one thread has, at once where they begin on a boundary of 16 bytes.
+// load_block(), store_block(): move a thread's consecutive elements in 16-byte packs if they are aligned to 16 bytes.
 //
 //   float values[16];
 //   load_block(array + first, values);

@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// The event of a mark, back in its pool when the last copy of the mark is gone.
+// The event of a mark. It returns to its pool with the last copy of the mark.
 struct Point {
   cudaEvent_t event = nullptr;
   std::shared_ptr<EventPool> pool;
@@ -25,12 +25,12 @@ std::string reason_of(cudaError_t error) {
   return fmt::format("{} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-// An error that was returned is also kept for the next who asks for one.
+// Clears the error that CUDA keeps for the next query in addition to returning it.
 void forget_error() {
   static_cast<void>(cudaGetLastError());
 }
 
-// The same in all containers of a machine, and another after it has booted.
+// Returns an identifier that is the same in all containers of a machine, and changes when it boots.
 std::string machine_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
@@ -95,7 +95,7 @@ void* CudaDevice::native_queue(Lane lane) {
 cudaError_t CudaDevice::make_streams() {
   int processors = 1;
   cudaError_t error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, request_.index);
-  constexpr int kBlocksOfAProcessor = 8;  // of 256 threads: all that it holds
+  constexpr int kBlocksOfAProcessor = 8;  // blocks of 256 threads: a processor's capacity
   most_blocks_ = std::max(1, processors) * kBlocksOfAProcessor;
   char place[32] = {};
   if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(place, sizeof place, request_.index);
@@ -156,7 +156,7 @@ Allocation CudaDevice::allocate(std::size_t bytes) {
 Allocation CudaDevice::allocate_pinned(std::size_t bytes) {
   if (bytes == 0) return {};
   use("pin memory");
-  // CUDA hands out small pieces of a page.
+  // CUDA returns parts of pages, so align to a page.
   constexpr std::size_t kPage = 4096;
   void* base = nullptr;
   const cudaError_t error = cudaHostAlloc(&base, bytes + kPage, cudaHostAllocPortable);
@@ -182,7 +182,7 @@ Mark CudaDevice::timed_mark(Lane lane) {
   return record(lane, timed_events_);
 }
 
-// Of milliseconds the driver keeps 24 bits: some microseconds of a step that takes a minute.
+// The driver keeps 24 bits of the milliseconds, which is accurate to some microseconds in a step of a minute.
 std::optional<double> CudaDevice::seconds_between(const Mark& earlier, const Mark& later) {
   float milliseconds = 0;
   const cudaError_t error = cudaEventElapsedTime(&milliseconds, earlier.as<Point>().event, later.as<Point>().event);

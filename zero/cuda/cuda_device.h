@@ -1,12 +1,13 @@
-// CudaDevice: one GPU of NVIDIA as a Device (zero/device/device.h): a lane is a stream, a mark is an event.
+// CudaDevice: one NVIDIA GPU as a Device (zero/device/device.h): a lane is a stream, a mark is an event.
 //
 //   std::unique_ptr<CudaDevice> device = CudaDevice::open(request, failure);     // null: see failure
 //
-// Streams are non-blocking: only marks order them, against each other and against torch's. Events are taken from
-// pools, which marks keep alive: those with times from one of their own. An error of the driver is told by DeviceRequest::fail with the operation that met it, which
-// may be later than the one that failed: GPUs report late. Contexts are CUDA's primary one, as torch's.
+// Streams are non-blocking: only marks order them, among each other and with torch's streams. Events come from two
+// pools (with and without times), which marks keep alive. DeviceRequest::fail reports a driver's error with the
+// operation that noticed it, which may be later than the failed one, because GPUs report errors late. The context is
+// CUDA's primary one, as torch's.
 //
-// Local. Marks and Allocations may be given back by any thread; all else, one thread at a time.
+// Local. Any thread may free Marks and Allocations; otherwise one thread at a time.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@
 
 namespace zero {
 
-// Events that marks are made of. They are the device's that was current when they were taken.
+// A pool of events for marks. Events belong to the device that was current when they were taken.
 class EventPool {
  public:
   // `flags`: cudaEventDisableTiming, or cudaEventDefault for events with times.
@@ -74,22 +75,22 @@ class CudaDevice final : public Device {
   explicit CudaDevice(const DeviceRequest& request);
   cudaError_t make_streams();
   cudaStream_t stream(Lane lane) const { return streams_[static_cast<std::size_t>(lane)]; }
-  // Makes this GPU the calling thread's.
+  // Makes this GPU the current one of the calling thread.
   void use(const char* operation) { check(cudaSetDevice(request_.index), operation); }
   void check(cudaError_t error, const char* operation);
   void clear(std::span<std::byte> bytes);
   Mark record(Lane lane, const std::shared_ptr<EventPool>& pool);
 
-  // Null: there is no room, even after others have made some.
+  // Returns memory; null if there is no room, even after others have freed some.
   void* find_room(std::size_t bytes);
 
   DeviceRequest request_;
   std::function<void()> make_room_;
   std::string name_;
-  std::string identity_;  // of its place on the bus, and of the machine
+  std::string identity_;  // bus address and machine
   int most_blocks_ = 1;
   std::array<cudaStream_t, kNumLanes> streams_{};
-  cudaStream_t own_compute_ = nullptr;  // while somebody else's stream is kCompute
+  cudaStream_t own_compute_ = nullptr;  // set while an adopted stream is kCompute
   bool adopted_ = false;
   std::shared_ptr<EventPool> events_, timed_events_;
 };

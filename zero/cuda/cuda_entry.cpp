@@ -1,4 +1,4 @@
-// The plug-in's entry: looks at driver and GPU, in the order in which a user can put them right, and opens the GPU.
+// Entry of the plug-in: checks driver and GPU, in the order in which a user can fix them, and opens the GPU.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-constexpr int kLeastCapability = 80;  // of what the kernels are compiled for
+constexpr int kLeastCapability = 80;  // lowest capability that the kernels are compiled for
 
 void tell(DeviceFailure& failure, DeviceFailure::Kind kind, std::string_view reason, std::string_view remedy) {
   failure.kind = kind;
@@ -30,7 +30,7 @@ bool has_driver(DeviceFailure& failure) {
          "install one for CUDA 13 (580 or later), or use cpu");
     return false;
   }
-  // A driver runs all minor versions of its major one.
+  // A driver supports all minor versions of its major version.
   if (driver / 1000 >= CUDART_VERSION / 1000) return true;
   tell(failure, Kind::kOther,
        fmt::format("the driver is too old: it is one for CUDA {}, and zero.cpp is built with {}", version_of(driver),
@@ -39,7 +39,7 @@ bool has_driver(DeviceFailure& failure) {
   return false;
 }
 
-// The number of GPUs; 0: see `failure`.
+// Returns the number of GPUs; 0: see `failure`.
 int count_gpus(DeviceFailure& failure) {
   using Kind = DeviceFailure::Kind;
   int count = 0;
@@ -109,7 +109,7 @@ void tell_of_context(cudaError_t error, int index, DeviceFailure& failure) {
 std::unique_ptr<CudaDevice> CudaDevice::open(const DeviceRequest& request, DeviceFailure& failure) {
   if (!has_driver(failure) || !has_device(request.index, failure) || !is_new_enough(request.index, failure))
     return nullptr;
-  cudaError_t error = cudaSetDevice(request.index);  // makes the context
+  cudaError_t error = cudaSetDevice(request.index);  // creates the context
   std::unique_ptr<CudaDevice> device;
   if (error == cudaSuccess) {
     device.reset(new CudaDevice(request));

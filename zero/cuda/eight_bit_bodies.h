@@ -1,12 +1,12 @@
-// decode_code(), encode_value(), BlockScale: moments in 8 bits, with the arithmetic of zero/optim/eight_bit_code.h and the
-// bits of eight_bit_code-inl.h.
+// decode_code(), encode_value(), BlockScale: moments in 8 bits, with the bits of zero/optim/eight_bit_code-inl.h.
 //
 //   float m = decode_code<SignedBody>(code, mul(0.5F, scale));
 //   const BlockScale block = block_scale(peak);           // peak: the largest magnitude_bits() of the block
 //   code = encode_value<SignedBody>(m, block.two_over);
 //
-// load_codes(), decoded(), store_coded(): an element of AdamW with such moments (zero/optim/adamw8bit_kernel.h). A block of kCodeBlock
-// elements is the least that can be updated: all are loaded, their peaks found, and all are stored with the new scales. Local.
+// load_codes(), decoded() and store_coded() update an element of AdamW with such moments
+// (zero/optim/adamw8bit_kernel.h). A block of kCodeBlock elements must be updated together: all are loaded, their peaks
+// are found, and all are stored with the new scales. zero/optim/eight_bit_code.h has the arithmetic. Local.
 #pragma once
 
 #include "zero/cuda/rule_bodies.h"
@@ -22,12 +22,12 @@ struct UnsignedBody {
   static constexpr float kMost = 255;
 };
 
-// zero/optim/eight_bit_code-inl.h says why these.
+// zero/optim/eight_bit_code-inl.h explains these constants.
 constexpr float kTinyScale = 0x1p-95F;
 constexpr float kLeastBlockScale = 0x1p-90F;
 constexpr float kIntegerRounding = 0x1.8p23F;
 
-// `half_scale`: half of the block's scale.
+// Decodes a code. `half_scale`: half of the block's scale.
 template <typename Code>
 ZERO_BODY float decode_code(std::uint8_t code, float half_scale) {
   const int integer = Code::kHasSign ? static_cast<std::int8_t>(code) : static_cast<int>(code);
@@ -38,7 +38,7 @@ ZERO_BODY float decode_code(std::uint8_t code, float half_scale) {
   return mul(float_of(part), half_scale);
 }
 
-// `two_over`: 2 / scale; where it is 0, all codes of the block are.
+// Encodes a value. `two_over`: 2 / scale; if it is 0, all codes of the block are 0.
 template <typename Code>
 ZERO_BODY std::uint8_t encode_value(float value, float two_over) {
   if (two_over == 0) return 0;
@@ -48,14 +48,14 @@ ZERO_BODY std::uint8_t encode_value(float value, float two_over) {
   constexpr float kPlaces = Code::kMost / kTinyScale;
   const float place = mul(float_of(shrunk), kPlaces);
   std::uint32_t code = bits_of(add(place, kIntegerRounding)) & 0xffU;
-  if constexpr (!Code::kHasSign) {  // 1 for all that is above zero
+  if constexpr (!Code::kHasSign) {  // values above zero get at least code 1
     const std::uint32_t least = bits_of(value) < 1U ? bits_of(value) : 1U;
     code = code > least ? code : least;
   }
   return static_cast<std::uint8_t>(code);
 }
 
-// In the order of these integers a NaN is above infinity.
+// Returns the magnitude as an integer with the same order; a NaN is above infinity.
 ZERO_BODY std::int32_t magnitude_bits(float value) {
   return static_cast<std::int32_t>(bits_of(value) & 0x7fffffffU);
 }
@@ -93,7 +93,7 @@ ZERO_BODY CodedElement load_codes(const CodedSlice& s, const AdamBody& adam, std
           .second = s.second.codes[i]};
 }
 
-// With its new moments.
+// Returns the element with its new moments.
 ZERO_BODY Element decoded(const CodedElement& c, const AdamBody& adam, float first_scale, float second_scale) {
   Element e{.g = c.g,
             .p = c.p,

@@ -1,9 +1,8 @@
-// cast_element(), add_element(), round_element(): bodies of the kernels of zero/device/element_kernels.h. sum_of_ranks(): an element of
-// zero/comm/rank_sum.h, without its statistics.
+// cast_element(), add_element(), round_element(): bodies of the kernels in zero/device/element_kernels.h.
 //
 //   with_element_types(a, [&](auto from, auto to) { add_element(a, from, to, i); });
 //
-// Local.
+// sum_of_ranks() computes an element of zero/comm/rank_sum.h, without its statistics. Local.
 #pragma once
 
 #include <type_traits>
@@ -40,7 +39,7 @@ ZERO_BODY void round_element(const ElementArguments& a, std::type_identity<T>, s
   value = to_float(rounded_to<T>(value));
 }
 
-// Writes element i of the sum, and returns what was written, or the sum where nothing is written.
+// Writes element i of the sum, and returns the written value; without an output it returns the sum.
 template <typename In, typename Out>
 ZERO_BODY float sum_of_ranks(const RankSumArguments& a, std::type_identity<In>, std::type_identity<Out>,
                              std::int64_t i) {

@@ -1,4 +1,4 @@
-// Launches of element_kernels.cuh.
+// Launches the kernels of element_kernels.cuh.
 #include "zero/cuda/element_kernels.cuh"
 #include "zero/cuda/launch.cuh"
 

@@ -1,5 +1,5 @@
-// cast_kernel(), add_kernel(), round_kernel() and those beside the rules: average_kernel(), exchange_kernel(), outer_subtract_kernel(),
-// outer_move_kernel(), mix_kernel().
+// cast_kernel(), add_kernel(), round_kernel(): kernels on elements. Also average_kernel(), exchange_kernel(),
+// outer_subtract_kernel(), outer_move_kernel() and mix_kernel() beside the rules.
 #pragma once
 
 #include "zero/cuda/element_bodies.h"

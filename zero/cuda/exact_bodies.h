@@ -1,11 +1,11 @@
-// add_term_to(), WideSum, rounded_value(): exact sums of doubles in integers, with the bits of ExactSum (zero/base/exact_sum.h).
+// add_term_to(), WideSum, rounded_value(): exact sums of doubles as integers, with the bits of ExactSum.
 //
 //   WideSum sum;                                              // of one thread, in registers
-//   if (!sum.add(term)) add_term_to(limbs, term, atomically); // terms out of its window
+//   if (!sum.add(term)) add_term_to(limbs, term, atomically); // a term outside of its window
 //   sum.add_to(limbs, atomically);
 //
-// `adder(std::uint64_t& into, std::uint64_t value)` adds to a limb: atomically on a device, plainly on the host. Integers
-// are added in any order, so that threads need no order among them. Local.
+// `adder(std::uint64_t& into, std::uint64_t value)` adds to a limb: atomically on a device, plainly on the host.
+// Integers can be added in any order, so threads need no order. zero/base/exact_sum.h describes ExactSum. Local.
 #pragma once
 
 #include "zero/base/sum_limbs.h"
@@ -16,11 +16,12 @@ namespace zero::bodies {
 constexpr int kMantissaBits = 52, kDoubleBias = 1075;  // a double is mantissa * 2^(exponent - kDoubleBias)
 constexpr std::uint64_t kImplicitBit = std::uint64_t{1} << kMantissaBits;
 
-// A term whatever it is.
+// Adds any term.
 template <typename Adder>
 ZERO_BODY void add_term_to(SumLimbs& limbs, double term, Adder adder) {
   const auto bits = std::bit_cast<std::uint64_t>(term);
-  const auto exponent = static_cast<int>(bits >> kMantissaBits);  // of a negative number: beyond all that is taken
+  // a negative number's exponent is above all accepted ones
+  const auto exponent = static_cast<int>(bits >> kMantissaBits);
   constexpr int kBeyond = 300 + kDoubleBias - kMantissaBits;
   if (exponent >= kBeyond) {
     if (bits == 0x8000000000000000U) return;
@@ -42,11 +43,11 @@ ZERO_BODY void add_term_to(SumLimbs& limbs, double term, Adder adder) {
   if ((high >> 32) != 0) adder(limbs.digits[digit + 2], high >> 32);
 }
 
-// The sum as ExactSum::value() rounds it.
+// Returns the sum, rounded as by ExactSum::value().
 ZERO_BODY double rounded_value(const SumLimbs& limbs) {
   if (limbs.num_nan > 0) return float_of(0x7fc00000U);
   if (limbs.num_infinite > 0) return float_of(0x7f800000U);
-  double sum = 0, scale = 0x1p-298;  // of a digit: 2^(32 i - 298)
+  double sum = 0, scale = 0x1p-298;  // `scale`: of a digit, 2^(32 i - 298)
   std::uint64_t carried = 0;
   for (std::size_t i = 0; i < SumLimbs::kNumDigits; ++i) {
     carried += limbs.digits[i];
@@ -58,10 +59,10 @@ ZERO_BODY double rounded_value(const SumLimbs& limbs) {
   return sum;
 }
 
-// 192 bits from 2^-106 on. It takes terms from 2^-54 to below 2^48, and 2^38 of them.
+// A sum of 192 bits, from 2^-106 on. It accepts up to 2^38 terms from 2^-54 to below 2^48.
 class WideSum {
  public:
-  // False, and nothing is added, of any other term but zeros.
+  // Returns false, and adds nothing, for any other term except zeros.
   ZERO_BODY bool add(double term) {
     const auto bits = std::bit_cast<std::uint64_t>(term);
     if (bits << 1 == 0) return true;

@@ -1,4 +1,4 @@
-// Launches of factor_kernels.cuh.
+// Launches the kernels of factor_kernels.cuh.
 #include "zero/cuda/factor_kernels.cuh"
 #include "zero/cuda/launch.cuh"
 

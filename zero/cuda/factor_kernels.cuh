@@ -7,9 +7,9 @@
 
 namespace zero::bodies {
 
-constexpr std::int64_t kMostColumns = INT32_MAX;  // MatrixPlaces
+constexpr std::int64_t kMostColumns = INT32_MAX;  // limit of MatrixPlaces
 
-// One row at a time, of a thread that adds to it: until another row begins.
+// A thread's sum of one row, until the next row begins.
 class RowSum {
  public:
   __device__ explicit RowSum(SumLimbs* rows) : rows_(rows) {}
@@ -29,7 +29,7 @@ class RowSum {
   WideSum sum_;
 };
 
-// A tile's blocks of kSumBlock elements: each sixteen threads take several in a row.
+// A tile's blocks of kSumBlock elements: each group of sixteen threads takes several consecutive blocks.
 constexpr int kGroups = kThreads / kSumBlock;
 constexpr int kGroupBlocks = kTileNumel / kSumBlock / kGroups;
 
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
     const MatrixPlaces places(slice.begin + begin, a.matrix.columns);
     RowSum sum(a.rows);
     with_types(slice, [&]<typename G, typename Low>(std::type_identity<G>, std::type_identity<Low>) {
-      // A warp's two groups go through the loops alike: both take as many rows as the one that has more.
+      // A warp's two groups run the same loops: both iterate over the larger number of rows.
       for (std::uint32_t block = 0; block < kGroupBlocks; ++block) {
         const auto first = static_cast<std::uint32_t>((group * kGroupBlocks + block) * kSumBlock);
         const bool has_element = begin + first + lane < slice.numel;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
         for (unsigned r = 0; r < most_rows; ++r) {
           const std::int64_t this_row = places.row(first) + r;
           const double term = whole_term(row == this_row ? square : 0.0, ExchangeThreads());
-          // Rows that begin behind the span have no sum.
+          // Rows that begin after the span have no sum.
           if (lane == 0 && r < num_rows && this_row < a.matrix.rows) sum.add(this_row, term);
         }
       }
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr std::int64_t kStripRows = 128;
 
-// A thread has a column in a strip of rows.
+// A thread sums one column in a strip of rows.
 __global__ void __launch_bounds__(kThreads)
     column_squares_kernel(const __grid_constant__ FactorSquaresArguments a, const __grid_constant__ Slice slice) {
   const std::int64_t columns = a.matrix.columns, across = (columns + kThreads - 1) / kThreads;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) factor_kernel(const __grid_constant_
   });
 }
 
-// Added in rising order, hence by one thread; the others load for it.
+// One thread adds in ascending order; the other threads load for it.
 __global__ void row_mean_kernel(const __grid_constant__ RowMeanArguments a) {
   __shared__ float values[kThreads];
   double sum = 0;
@@ -113,8 +113,8 @@ __device__ inline AdafactorBody body_of(const FactoredConstants& c) {
   return {c, c.row_mean != nullptr ? *c.row_mean : 0.0F};
 }
 
-// Calls use(body, slice, low, element, direction, i) for each element of a tile; with `whole_warps` all threads of a warp go
-// through it alike, and elements beyond the end are zeros.
+// Calls use(body, slice, low, element, direction, i) for each element of a tile. With `whole_warps` all threads of a
+// warp make the same calls, and elements beyond the end are zeros.
 template <typename Use>
 __device__ void for_each_direction(const SliceTable<FactoredConstants>& table, std::size_t which, std::int64_t begin,
                                    std::int64_t end, bool whole_warps, Use use) {

@@ -1,16 +1,16 @@
-// Grid: how elements are spread over threads: for_each_element(); and SliceTable with for_each_tile(), for a list of spans in
-// one launch.
+// for_each_element(), for_each_tile(): spread elements over threads; SliceTable passes a list of spans to one launch.
 //
 //   for_each_element(numel, [&](std::int64_t i) { ... });
 //   __global__ void k(const __grid_constant__ SliceTable<AdamConstants> table) {
 //     for_each_tile(table, [&](std::size_t slice, std::int64_t begin, std::int64_t end) { ... });
 //   }
 //
-// A block has one tile, the next block the next: memory is faster where blocks of a time are neighbours there. Where a grid has fewer
-// blocks than tiles, a block goes on with others.
+// Consecutive blocks have consecutive tiles: memory is faster if the blocks that run together are neighbours there. If
+// a grid has fewer blocks than tiles, a block processes several tiles. A tile begins at a multiple of kTileNumel in its
+// span, and all threads of a block have the same tile.
 //
-// Kernels, in the .cuh files beside it, are device code alone: what launches them is in the .cu files. So tests run them on the
-// host, with threads that are none (tests/cuda/host_grid.h). A tile begins at a multiple of kTileNumel in its span, and all threads of a block have the same one.
+// Kernels in the .cuh files are pure device code; the .cu files launch them. So tests can run them on the host with
+// simulated threads (tests/cuda/host_grid.h).
 #pragma once
 
 #include "zero/cuda/slice.h"
@@ -29,12 +29,12 @@ __device__ void for_each_element(std::int64_t numel, Use use) {
   }
 }
 
-// A list of spans as a kernel's argument: less than the 4 KiB that any driver takes.
+// A list of spans as a kernel's argument: below the 4 KiB that every driver accepts.
 template <typename Constants>
 struct SliceTable {
   static constexpr std::size_t kMost = UpdateSlices<Constants>::kMost;
   std::int64_t num_tiles = 0;
-  std::array<std::int64_t, kMost> first_tile{};  // of each slice; of those that are not there beyond all
+  std::array<std::int64_t, kMost> first_tile{};  // first tile of each slice; unused entries are larger than any tile
   std::array<Slice, kMost> slices{};
   std::array<Constants, kMost> constants{};
 };

@@ -1,4 +1,4 @@
-// launch_elements(): a KernelCode's function for a kernel whose arguments have `numel`.
+// launch_elements(): a KernelCode's launch function for a kernel whose arguments have `numel`.
 //
 //   KernelCode{"average", &launch_elements<AverageArguments, average_kernel>}
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace zero::bodies {
 
-// Blocks of a grid with one for each piece of work.
+// Returns the blocks of a grid with one block per piece of work.
 inline unsigned block_each(std::int64_t pieces) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   return static_cast<unsigned>(std::clamp<std::int64_t>(pieces, 1, kMost));
 }
 
-// As many as the GPU runs at a time, at most: for blocks that end with something to add up.
+// The same, but at most as many as the GPU runs at once: for blocks that end by adding up a sum.
 inline unsigned blocks_at_once(std::int64_t pieces, const LaunchPlace& place) {
   return static_cast<unsigned>(std::clamp<std::int64_t>(pieces, 1, place.most_blocks));
 }

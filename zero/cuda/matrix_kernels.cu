@@ -1,4 +1,4 @@
-// Launches of matrix_kernels.cuh.
+// Launches the kernels of matrix_kernels.cuh.
 #include "zero/cuda/launch.cuh"
 #include "zero/cuda/matrix_kernels.cuh"
 
@@ -12,8 +12,8 @@ cudaError_t launch_product_of(const LaunchPlace& place, const MatrixProduct& p) 
   return cudaGetLastError();
 }
 
-// Large squares read less of the matrices. Small ones leave fewer processors idle, where there are few of the large: most_blocks is eight
-// of each processor, and a processor has two large ones at a time.
+// Large squares read less of the matrices, but small squares leave fewer processors idle if there are few large ones.
+// most_blocks is eight per processor, and a processor runs two large squares at a time.
 cudaError_t launch_product(const LaunchPlace& place, const void* arguments) {
   const auto& p = *static_cast<const MatrixProduct*>(arguments);
   if (p.rows == 0 || p.columns == 0) return cudaSuccess;

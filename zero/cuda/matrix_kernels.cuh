@@ -1,11 +1,13 @@
-// matrix_product_kernel(): a product of two matrices, with the bits of zero/optim/matrix_product.h; and the kernels of
-// zero/optim/newton_schulz_kernels.h: matrix_squares_kernel(), matrix_norm_kernel(), matrix_divide_kernel(), matrix_transpose_kernel().
+// matrix_product_kernel(): a product of two matrices, with the bits of zero/optim/matrix_product.h. Also the kernels of
+// zero/optim/newton_schulz_kernels.h: matrix_squares_kernel(), matrix_norm_kernel(), matrix_divide_kernel(),
+// matrix_transpose_kernel().
 //
-// A product: a block has a square of `out` of 64 or 128 rows and columns, a thread 16 or 64 elements of it, whose sums stay in its
-// registers from the first term to the last. Terms come in rising order, kTermsAtOnce at a time: while a block multiplies these, it
-// brings the next ones from the device's memory into registers, and then into the other half of its shared memory. No sum is
-// split among threads: that would be another order, and other bits. What lies beyond a matrix counts as rows and columns of zeros, which nobody
-// stores; no term is added that is not there, since even a product of zeros could change the sign of a zero.
+// A block computes a square of `out` with 64 or 128 rows and columns. A thread computes 16 or 64 elements of it, whose
+// sums stay in registers from the first term to the last. Terms are added in ascending order, kTermsAtOnce at a time.
+// While a block multiplies these, it loads the next terms from device memory into registers, and then stores them in
+// the other half of its shared memory. No sum is split among threads, because another order has other bits. Rows and
+// columns beyond a matrix are zeros, and are not stored. No missing term is added, because even a product of zeros
+// could change the sign of a zero.
 #pragma once
 
 #include "zero/cuda/block_sum.cuh"
@@ -16,17 +18,17 @@
 namespace zero::bodies {
 
 constexpr int kTermsAtOnce = 8;
-constexpr int kThreadsAcross = 16;  // of a block's square, and as many down
-constexpr int kQuarter = 64;        // rows and columns of `out` that these have with a Pack each
+constexpr int kThreadsAcross = 16;  // threads per row of a block's square, and per column
+constexpr int kQuarter = 64;        // rows and columns of `out` that these threads cover with one Pack each
 
-// One block for each. Of a symmetric product those at the diagonal and above it.
+// Returns the number of squares, one block each. A symmetric product has those on and above the diagonal.
 ZERO_BODY std::int64_t num_product_squares(const MatrixProduct& p, int side) {
   const std::int64_t down = (p.rows + side - 1) / side, across = (p.columns + side - 1) / side;
   return p.symmetric ? down * (down + 1) / 2 : down * across;
 }
 
 struct ProductSquare {
-  std::int64_t row, column;  // of `out`, with which it begins
+  std::int64_t row, column;  // its first row and column in `out`
 };
 
 __device__ inline ProductSquare product_square_at(const MatrixProduct& p, int side, std::int64_t number) {
@@ -34,18 +36,18 @@ __device__ inline ProductSquare product_square_at(const MatrixProduct& p, int si
     const std::int64_t across = (p.columns + side - 1) / side;
     return {number / across * side, number % across * side};
   }
-  std::int64_t column = 0;  // of squares; it has one more than the column before
+  std::int64_t column = 0;  // column of squares; each column has one square more than the one before
   while (number > column) number -= ++column;
   return {number * side, column * side};
 }
 
-// What a thread brings of one operand: of kSide lines (rows of `left`, columns of `right`) by kTermsAtOnce terms. Neighbouring threads
-// read neighbouring elements, whichever way the matrix lies.
+// A thread's part of the loads of one operand: kSide lines (rows of `left`, columns of `right`) by kTermsAtOnce terms.
+// Neighbouring threads read neighbouring elements in either storage order.
 template <int kSide>
 class OperandPart {
  public:
   static constexpr int kNumel = kSide * kTermsAtOnce / kThreads;
-  // By term; the last pack of each keeps threads that store apart in banks.
+  // By term. The extra pack per term avoids bank conflicts of threads that store.
   using Shared = Pack<float>[kTermsAtOnce][kSide / 4 + 1];
 
   __device__ OperandPart(const float* data, std::int64_t line_stride, std::int64_t term_stride, std::int64_t first_line,
@@ -85,7 +87,7 @@ class OperandPart {
   int line_, term_, line_step_, term_step_, num_lines_;
 };
 
-// One term of each of a thread's sums: kParts packs of rows by as many of columns.
+// Adds one term to each of a thread's sums: kParts packs of rows by kParts packs of columns.
 template <int kParts>
 __device__ void add_term(const Pack<float>* left, const Pack<float>* right, float (&sums)[4 * kParts][4 * kParts]) {
   const int across = static_cast<int>(threadIdx.x) % kThreadsAcross;
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 2) matrix_product_kernel(const __gri
       for (int term = 0; term < static_cast<int>(rest); ++term)
         add_term<kParts>(left[half][term], right[half][term], sums);
     }
-    if (goes_on) {  // nobody reads that half: all have passed the barrier behind it
+    if (goes_on) {  // no thread reads that half: all have passed the barrier after it
       of_left.store(next_left, left[1 - half]);
       of_right.store(next_right, right[1 - half]);
       __syncthreads();
@@ -184,7 +186,7 @@ __global__ void __launch_bounds__(kThreads) matrix_divide_kernel(const __grid_co
   for_each_element(a.numel, [&](std::int64_t i) { a.values[i] = div(a.values[i], divisor); });
 }
 
-constexpr int kTurned = 32;  // rows and columns of a square that a block turns
+constexpr int kTurned = 32;  // rows and columns of a square that a block transposes
 
 ZERO_BODY std::int64_t num_turned_squares(const TransposeArguments& a) {
   return (a.rows + kTurned - 1) / kTurned * ((a.columns + kTurned - 1) / kTurned);

@@ -1,19 +1,18 @@
-// Arithmetic of kernel bodies: add(), sub(), mul(), div(), root(), fused(), each rounded once, to the nearest, on the host and
-// on the device.
+// add(), sub(), mul(), div(), root(), fused(): arithmetic of kernel bodies, each rounded once, to nearest.
 //
 //   ZERO_BODY float step(float p, float g, float lr) { return sub(p, mul(lr, g)); }
 //
-// ZERO_BODY marks a function that nvcc compiles for both, and another compiler for the host. On the device these are the
-// intrinsics that no compiler joins to a fused multiply-add; on the host plain operators, with -ffp-contract=off. fused() is one,
-// for products of matrices alone, whose sums are fused on the host, too (zero/optim/matrix_product.h).
-// tools/check_ptx.py proves all that of what nvcc made. Local.
+// ZERO_BODY marks a function that nvcc compiles for host and device, and other compilers for the host. On the device
+// the functions are intrinsics that no compiler joins to a fused multiply-add; on the host they are plain operators,
+// with -ffp-contract=off. fused() is a fused multiply-add, only for products of matrices, whose sums are also fused on
+// the host (zero/optim/matrix_product.h). tools/check_ptx.py verifies this in nvcc's output. Local.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-// ZERO_UNROLL before a loop over the elements that a thread has keeps these in registers.
+// ZERO_UNROLL before a loop over a thread's elements keeps these in registers.
 #ifdef __CUDACC__
 #define ZERO_BODY __host__ __device__ inline
 #define ZERO_UNROLL _Pragma("unroll")

@@ -1,10 +1,11 @@
-// Bodies of the rules that go element by element: SgdBody, MomentumBody, AdamBody, LionBody, LambBody, MuonDirectionBody
-// and MuonStepBody, with the arithmetic of zero/optim/sgd_kernel.h, adam_kernel.h, lion_kernel.h, lamb_kernel.h and
-// muon_kernel.h: operation by operation what Highway's kernels do there, and the same bits.
+// SgdBody, MomentumBody, AdamBody, LionBody, LambBody: bodies of the elementwise rules; also MuonDirectionBody,
+// MuonStepBody.
 //
 //   with_body(constants, slice, [&](const auto& rule) { rule(element); });     // rule.kStates, rule.gradient_scale()
 //
-// A NaN is a NaN everywhere; the bits within it are the processor's. Local.
+// They have the arithmetic of zero/optim/sgd_kernel.h, adam_kernel.h, lion_kernel.h, lamb_kernel.h and muon_kernel.h:
+// the operations of Highway's kernels one by one, with the same bits. A NaN is NaN everywhere, but its bits depend on
+// the processor. Local.
 #pragma once
 
 #include "zero/cuda/slice.h"
@@ -46,7 +47,7 @@ struct AdamBody {
     m = add(c.lerp_from_gradient != 0 ? g : m, mul(c.lerp_factor, sub(g, m)));
     v = add(mul(v, c.beta2), mul(mul(c.one_minus_beta2, g), g));
   }
-  // With the new moments.
+  // Updates the parameter with the new moments.
   ZERO_BODY void update_parameter(float& p, float m, float v) const {
     p = mul(p, c.decay);
     const float denominator = add(div(root(v), c.bias), c.eps);
@@ -65,7 +66,7 @@ struct LionBody {
   ZERO_BODY float gradient_scale() const { return c.gradient_scale; }
   ZERO_BODY void operator()(Element& e) const {
     const float direction = add(mul(e.first, c.beta1), mul(e.g, c.one_minus_beta1));
-    const float sign = direction > 0 ? 1.0F : direction < 0 ? -1.0F : direction;  // a NaN stays one
+    const float sign = direction > 0 ? 1.0F : direction < 0 ? -1.0F : direction;  // a NaN stays NaN
     e.p = add(mul(e.p, c.decay), mul(c.minus_lr, sign));
     e.first = add(mul(e.first, c.beta2), mul(e.g, c.one_minus_beta2));
   }
@@ -75,7 +76,7 @@ struct LambBody {
   static constexpr int kStates = 2;
   LambConstants c;
   ZERO_BODY float gradient_scale() const { return c.gradient_scale; }
-  // Leaves the moments as they will be.
+  // Updates the moments, and returns the direction.
   ZERO_BODY float direction(Element& e) const {
     e.first = add(mul(e.first, c.beta1), mul(e.g, c.one_minus_beta1));
     e.second = add(mul(e.second, c.beta2), mul(mul(c.one_minus_beta2, e.g), e.g));
@@ -92,7 +93,7 @@ ZERO_BODY float lerp(float from, float to, const Lerp& by) {
   return add(by.from_end != 0 ? to : from, mul(by.factor, sub(to, from)));
 }
 
-// The direction takes the parameter's place.
+// Writes the direction to the parameter.
 struct MuonDirectionBody {
   static constexpr int kStates = 1;
   MuonDirectionConstants c;

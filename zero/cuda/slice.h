@@ -1,5 +1,5 @@
-// Slice: what an update kernel touches of one span, in the order in which a device reads it; and load_element(),
-// store_element(): one element of it.
+// Slice: the memory of one span for an update kernel, as a device reads it. load_element(), store_element(): one
+// element.
 //
 //   with_types(slice, [&]<typename G, typename Low>(std::type_identity<G>, std::type_identity<Low>) {
 //     Element e = load_element<kStates, G>(slice, rule.gradient_scale(), i);
@@ -7,7 +7,7 @@
 //     store_element<kStates, Low>(slice, e, i);
 //   });
 //
-// Low is float where there is no rounded copy. Local.
+// Low is float without a rounded copy. Local.
 #pragma once
 
 #include <type_traits>
@@ -24,7 +24,7 @@ struct Slice {
   float* second = nullptr;  // state 1
   std::byte* low = nullptr;
   std::int64_t numel = 0;
-  std::int64_t begin = 0;  // its first element's place in the parameter
+  std::int64_t begin = 0;  // index of its first element in the parameter
   DType gradient_dtype = DType::kFloat32;
   DType low_dtype = DType::kBFloat16;
 };
@@ -41,7 +41,7 @@ inline Slice slice_of(const UpdateSpan& span) {
           .low_dtype = span.low_precision_dtype};
 }
 
-// What a rule computes with: the scaled gradient, the parameter, and as many states as it has.
+// A rule's values of one element: the scaled gradient, the parameter, and the rule's states.
 struct Element {
   float g = 0, p = 0, first = 0, second = 0;
 };

@@ -1,4 +1,4 @@
-// Launches of sum_kernels.cuh.
+// Launches the kernels of sum_kernels.cuh.
 #include "zero/cuda/launch.cuh"
 #include "zero/cuda/sum_kernels.cuh"
 
@@ -7,7 +7,7 @@ namespace bodies {
 
 cudaError_t launch_rank_sum(const LaunchPlace& place, const void* arguments) {
   auto a = *static_cast<const RankSumArguments*>(arguments);
-  // The sum over one rank in its own place is done already.
+  // The sum over one rank in place needs no output.
   if (a.num_in == 1 && a.in[0] == a.out && a.dtype == a.out_dtype && !a.accumulate && a.onto == nullptr)
     a.out = nullptr;
   if (a.numel == 0 || (a.out == nullptr && a.stats == nullptr)) return cudaSuccess;

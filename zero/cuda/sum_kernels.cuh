@@ -1,4 +1,5 @@
-// rank_sum_kernel(): the sum over ranks in their order, with its statistics; lamb_sums_kernel(): LAMB's sums over parameters.
+// rank_sum_kernel(): the sum over ranks in their order, with statistics. lamb_sums_kernel(): LAMB's sums over
+// parameters.
 #pragma once
 
 #include "zero/cuda/block_sum.cuh"
@@ -8,12 +9,12 @@
 
 namespace zero::bodies {
 
-// All threads of a warp go through a loop alike: lanes beyond the end add zeros.
+// Rounds up, so all threads of a warp run a loop equally: lanes beyond the end add zeros.
 __device__ inline std::int64_t rounded_up(std::int64_t numel) {
   return (numel + kThreads - 1) / kThreads * kThreads;
 }
 
-// A block of kSumBlock elements of a sum over ranks, which one thread has: what sum_of_ranks() does to each.
+// Does sum_of_ranks() for a block of kSumBlock elements in one thread.
 template <typename In, typename Out>
 __device__ void sum_block_of_ranks(const RankSumArguments& a, std::int64_t first, float (&sum)[kSumBlock]) {
   In in[kSumBlock];

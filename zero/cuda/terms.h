@@ -1,13 +1,12 @@
-// quarter_terms(), whole_term(): the trees in which the squares of a block of kSumBlock elements become the terms of an
-// exact sum: four of a reduction's statistics (zero/comm/rank_sum.h), one of a rule's sums (zero/base/exact_sum.h).
-//
-// Sixteen lanes hold an element each; `exchange(value, 8)` is the value of the lane whose number differs by bit 8.
+// quarter_terms(), whole_term(): the trees that turn the squares of kSumBlock elements into terms of an exact sum.
 //
 //   quarter_terms(square, exchange)     // in lanes 0 to 3: the four terms
-//   quarter_term<2>(values)             // the third of them, by a thread that has all sixteen values
-//   whole_term(square, exchange)        // in lane 0: the one
+//   quarter_term<2>(values)             // the third of them, in a thread that has all sixteen values
+//   whole_term(square, exchange)        // in lane 0: the single term
 //
-// On a device a lane is a thread; a test has arrays for values. Local.
+// A reduction's statistics have four terms per block (zero/comm/rank_sum.h), a rule's sums one (zero/base/exact_sum.h).
+// Sixteen lanes have one element each. `exchange(value, 8)` returns the value of the lane whose number differs in bit
+// 8. On a device a lane is a thread; a test uses arrays as values. Local.
 #pragma once
 
 #include "zero/base/exact_sum.h"
@@ -25,7 +24,7 @@ ZERO_BODY Value quarter_terms(Value squares, Exchange exchange) {
   return add(pairs, exchange(pairs, 4));
 }
 
-// A constant, so that the values stay in registers.
+// `which` is a constant, so the values stay in registers.
 template <int which>
 ZERO_BODY double quarter_term(const float (&values)[kSumBlock]) {
   const double pair = add(square_of(values[which]), square_of(values[which + 8]));

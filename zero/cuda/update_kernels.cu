@@ -1,4 +1,4 @@
-// Launches of update_kernels.cuh.
+// Launches the kernels of update_kernels.cuh.
 #include "zero/cuda/launch.cuh"
 #include "zero/cuda/update_kernels.cuh"
 

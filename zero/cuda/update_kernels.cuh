@@ -1,5 +1,5 @@
-// update_kernel(), adamw8bit_kernel(): updates of the rules that go element by element, and of AdamW with moments in 8 bits: one
-// launch for a list of spans.
+// update_kernel(), adamw8bit_kernel(): updates by elementwise rules, and by AdamW with moments in 8 bits. One launch
+// updates a list of spans.
 #pragma once
 
 #include "zero/cuda/eight_bit_bodies.h"
@@ -8,7 +8,7 @@
 
 namespace zero::bodies {
 
-// Elements that a thread loads before it computes: what hides the memory's latency.
+// Elements that a thread loads before it computes, which hides the memory's latency.
 constexpr int kAtOnce = 4;
 
 template <typename Constants>
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
 }
 
 constexpr int kWarp = 32, kWarps = kThreads / kWarp;
-// Elements of a block of codes that a thread of its warp has: every 32nd.
+// Elements of a block of codes per thread of its warp: every 32nd.
 constexpr int kCodesOfAThread = kCodeBlock / kWarp;
 
 __device__ inline std::int32_t largest_of_warp(std::int32_t value) {  // not negative
@@ -64,7 +64,7 @@ inline CodedTable coded_table_of(const AdamArguments& a) {
   return table;
 }
 
-// All is loaded before anything is computed: what hides the memory's latency.
+// Loads everything before it computes, which hides the memory's latency.
 template <typename G, typename Low>
 __device__ void update_coded_block(const CodedSlice& s, const AdamBody& adam, std::int64_t block) {
   const std::int64_t first = block * kCodeBlock + threadIdx.x % kWarp;
@@ -90,7 +90,7 @@ __device__ void update_coded_block(const CodedSlice& s, const AdamBody& adam, st
   s.second.scales[block] = second_new.scale;
 }
 
-// A warp has a block of codes at a time.
+// A warp updates one block of codes at a time.
 __global__ void __launch_bounds__(kThreads) adamw8bit_kernel(const __grid_constant__ CodedTable table) {
   std::size_t which = 0;
   const std::int64_t stride = std::int64_t{kWarps} * gridDim.x;

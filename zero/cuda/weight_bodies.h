@@ -1,4 +1,4 @@
-// Bodies of kernels beside the rules: average_element() and exchange_element() of zero/optim/averaged_rule.h,
+// average_element(), exchange_element(): bodies of kernels beside the rules (zero/optim/averaged_rule.h); also
 // outer_subtract_element(), outer_move_element() and mix_element() of zero/optim/outer_step.h. Local.
 #pragma once
 

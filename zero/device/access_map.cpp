@@ -38,7 +38,7 @@ void AccessMap::record(const std::shared_ptr<const DeviceOperation>& by, const A
   auto previous = segments_.end();
   for (auto at = cover(begin, end); at != segments_.end() && at->first < end;) {
     Segment& segment = at->second;
-    if (access.writes) {  // whoever comes after this write comes after what it covers
+    if (access.writes) {  // an operation after this write is also after all accesses that the write covers
       forget_covered(segment.writers);
       forget_covered(segment.readers);
       segment.writers[by->actor] = by;

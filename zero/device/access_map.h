@@ -1,10 +1,11 @@
-// AccessMap: for each byte, the last operations that read and wrote it, and whether another one comes after them.
+// AccessMap: for each byte, the last operations that read and wrote it. It tells whether another operation is after
+// them.
 //
-//   for (const Conflict& conflict : map.conflicts(operation, access)) ...  // nothing orders these two
+//   for (const Conflict& conflict : map.conflicts(operation, access)) ...  // these two have no order
 //   map.record(operation, access);
 //
-// Each lane keeps its last read and its last write of a byte: whoever comes after those comes after all before them. An
-// operation that has no conflict comes after every earlier one that it must come after. Local; one thread.
+// It keeps each lane's last read and last write of a byte: an operation after those is after all earlier ones. An
+// operation without conflicts is after every earlier operation that it must follow. Local; one thread.
 #pragma once
 
 #include <array>
@@ -22,15 +23,16 @@ namespace zero {
 struct Conflict {
   std::shared_ptr<const DeviceOperation> earlier;
   bool earlier_writes = false;
-  std::span<const std::byte> bytes;  // the first that both touch
+  std::span<const std::byte> bytes;  // first range that both access
 };
 
 class AccessMap {
  public:
-  // Earlier accesses of the same bytes, of which either writes, and that do not come before `by`; an operation once.
+  // Returns earlier accesses of the same bytes that are not ordered before `by`, if one of the two writes; each
+  // operation once.
   std::vector<Conflict> conflicts(const DeviceOperation& by, const Access& access) const;
   void record(const std::shared_ptr<const DeviceOperation>& by, const Access& access);
-  // The bytes are no longer there. Another use of the addresses starts anew.
+  // Forgets bytes that were freed. A later use of the addresses starts without history.
   void forget(std::span<const std::byte> bytes);
 
  private:
@@ -39,9 +41,9 @@ class AccessMap {
     const std::byte* end = nullptr;
     Last writers, readers;
   };
-  using Segments = std::map<const std::byte*, Segment>;  // by begin, without overlap
+  using Segments = std::map<const std::byte*, Segment>;  // segments without overlap, by their begin
 
-  // The segments of [begin, end), cut at both ends, and holes filled.
+  // Returns the segments of [begin, end): cuts segments at both ends, and fills holes.
   Segments::iterator cover(const std::byte* begin, const std::byte* end);
   void cut(const std::byte* at);
 

@@ -1,4 +1,4 @@
-// device_border: the two functions of the plug-in libzero_device_cuda.so, and what the two sides say to each other.
+// device_border: the two functions of the plug-in libzero_device_cuda.so, and the types that both sides exchange.
 //
 //   auto open = reinterpret_cast<OpenDevice>(dlsym(library, "zero_open_device"));
 //   DeviceFailure failure;
@@ -7,8 +7,8 @@
 //   GpuList list;
 //   find(&list, &failure);                               // false: see failure
 //
-// The plug-in includes our headers and links none of our libraries: it throws no error of ours, but calls the two functions of
-// the request, which throw. Nothing is thrown out of its functions themselves.
+// The plug-in includes our headers, but links none of our libraries. Instead of throwing our errors, it calls the
+// request's functions, which throw. Its own functions throw nothing.
 #pragma once
 
 #include <cstddef>
@@ -17,29 +17,29 @@ namespace zero {
 
 class Device;
 
-// 1 and up: another number, another plug-in.
+// From 1. Plug-ins with another number are refused.
 constexpr int kDeviceVersion = 6;
 
 struct DeviceRequest {
   int version = kDeviceVersion;
-  int index = 0;  // of the GPU
-  // Throws DeviceError: the device failed, now or in work that was queued before.
+  int index = 0;  // number of the GPU
+  // Throws DeviceError: the device failed, now or in earlier queued work.
   void (*fail)(const char* what) = nullptr;
-  // Throws ConfigError under "memory": the device's.
+  // Throws ConfigError under "memory": the device's memory is short.
   void (*short_of_memory)(std::size_t bytes, const char* reason, const char* remedy) = nullptr;
-  // The same under "zero.host_memory": the system pins no more of the host's.
+  // Throws ConfigError under "zero.host_memory": the system pins no more host memory.
   void (*short_of_host_memory)(std::size_t bytes, const char* reason, const char* remedy) = nullptr;
 };
 
 struct DeviceFailure {
-  // kNoDriver, kNoDevice: this machine has no GPU, so that "auto" is the host.
+  // kNoDriver, kNoDevice: this machine has no GPU, so "auto" selects the host.
   enum class Kind : int { kNoDriver, kNoDevice, kOther };
   Kind kind = Kind::kOther;
   char reason[400] = {};
   char remedy[400] = {};
 };
 
-// What the driver says of its GPUs.
+// The driver's facts about a GPU.
 struct GpuFacts {
   char name[256] = {};
   int capability = 0;  // 90 for 9.0
@@ -49,9 +49,9 @@ struct GpuFacts {
 struct GpuList {
   static constexpr int kMost = 64;
   int version = kDeviceVersion;
-  bool looks_at_memory = false;  // asked for: it takes a moment and some memory on each GPU
-  int only = -1;                 // the GPU whose memory is asked for; -1: all
-  int driver = 0;                // newest CUDA that the driver knows: 13000 for 13.0; 0: there is no driver
+  bool looks_at_memory = false;  // whether to query memory, which takes a moment and some memory on each GPU
+  int only = -1;                 // the GPU whose memory is queried; -1: all
+  int driver = 0;                // newest CUDA version that the driver supports: 13000 for 13.0; 0: no driver
   int num_gpus = 0;
   GpuFacts gpus[kMost];
 };

@@ -1,8 +1,8 @@
-// DeviceName: what a user calls a device: "auto", "cpu", "cuda" or "cuda:1".
+// DeviceName: a device in the user's words: "auto", "cpu", "cuda" or "cuda:1".
 //
 //   const std::optional<DeviceName> name = device_name("cuda:1");
 //   name->is_gpu()                         // and name->gpu is 1
-//   of_rank(*name, /*local_rank=*/3, /*num_gpus=*/2)          // "cuda:1": each rank of a machine takes one in turn
+//   of_rank(*name, /*local_rank=*/3, /*num_gpus=*/2)          // "cuda:1": the ranks of a machine take turns
 //
 // Values only. Local.
 #pragma once
@@ -17,13 +17,13 @@ namespace zero {
 struct DeviceName {
   enum class Kind { kAuto, kCpu, kGpu };
   Kind kind = Kind::kCpu;
-  std::optional<int> gpu;  // its number, where the name says it
+  std::optional<int> gpu;  // number of the GPU, if the name has one
 
   bool is_auto() const { return kind == Kind::kAuto; }
   bool is_gpu() const { return kind == Kind::kGpu; }
 };
 
-// Nothing: there is no such device.
+// Parses a name; nothing if there is no such device.
 inline std::optional<DeviceName> device_name(std::string_view name) {
   if (name == "auto") return DeviceName{DeviceName::Kind::kAuto, std::nullopt};
   if (name == "cpu") return DeviceName{DeviceName::Kind::kCpu, std::nullopt};
@@ -36,7 +36,7 @@ inline std::optional<DeviceName> device_name(std::string_view name) {
   return DeviceName{DeviceName::Kind::kGpu, number};
 }
 
-// The GPU of a rank: the one that is named, or its own of the machine's, in turn.
+// Returns the GPU of a rank: the named one, otherwise the machine's GPUs in turn.
 inline std::string of_rank(const DeviceName& name, int local_rank, int num_gpus) {
   return "cuda:" + std::to_string(name.gpu.value_or(local_rank % num_gpus));
 }

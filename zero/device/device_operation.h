@@ -1,4 +1,4 @@
-// DeviceOperation: one piece of work of a lane, or of the host, as RecordedDevice remembers it.
+// DeviceOperation: one operation of a lane, or of the host, in a RecordedDevice.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct DeviceOperation {
   std::uint64_t number = 0;
   Actor actor = kHostActor;
   std::string name;   // "copy", "kernel scale"
-  VectorClock clock;  // all that comes before it, and itself
+  VectorClock clock;  // all operations before it, and itself
 
   bool comes_after(const DeviceOperation& earlier) const { return clock.covers(earlier.actor, earlier.number); }
 };

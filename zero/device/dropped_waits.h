@@ -1,9 +1,9 @@
-// DroppedWait: what happens to a program on a device when one of its waits is missing. For tests that show that each
-// wait is needed, and that the test notices.
+// DroppedWait: the effect of removing one wait from a program on a device. Tests use it to show that each wait is
+// needed.
 //
 //   for (const DroppedWait& wait : drop_each_wait(program)) EXPECT_EQ(wait.verdict, WaitVerdict::kCaught) << wait.text;
 //
-// Local.
+// It also shows that the test notices a missing wait. Local.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ namespace zero {
 
 enum class WaitVerdict {
   kCaught,   // without it there is a race
-  kImplied,  // without it everything comes in the same order: other waits say the same, or nothing comes after it
-  kIdle,     // without it there is less order, and no race: it orders nothing that touches the same bytes
+  kImplied,  // without it the order is the same: other waits imply it, or nothing follows it
+  kIdle,     // without it there is less order, but no race: it orders no accesses to the same bytes
 };
 
 struct DroppedWait {
@@ -25,8 +25,8 @@ struct DroppedWait {
   std::string text;  // the wait, and the first race without it
 };
 
-// The program runs once as it is, and must have no race (InternalError), and then once without each of its waits. It
-// queues the same operations every time, and gives back all that it allocates.
+// Runs the program once as it is, which must have no race (InternalError), and once without each of its waits. The
+// program must queue the same operations every time, and free all its memory.
 std::vector<DroppedWait> drop_each_wait(const std::function<void(RecordedDevice&)>& program);
 
 }  // namespace zero

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls each(d, i) for all elements: with a vector of floats, and for those that do not fill one with single ones.
+// Calls each(d, i) for all elements: with vectors of floats, then with single floats for the rest.
 template <class Each>
 void for_lanes(std::int64_t numel, Each each) {
   const hn::ScalableTag<float> d;

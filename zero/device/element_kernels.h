@@ -1,9 +1,9 @@
-// Kernels on elements that belong to no rule: cast, and add.
+// kCast, kAdd, kRound: kernels on elements that belong to no update rule.
 //
 //   cast(device, Lane::kReduce, {.from = g, .from_dtype = DType::kBFloat16, .to = flat, .numel = n});
 //
-// Arrays are contiguous, aligned as their type asks, and do not overlap. Values are rounded to the nearest, once, with the
-// same bits on every device.
+// Arrays are contiguous, have the alignment of their type, and do not overlap. Values are rounded to nearest, once,
+// with the same bits on every device.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct ElementArguments {
 
 extern const Kernel kCast;   // to = from
 extern const Kernel kAdd;    // to = to + from, added in fp32
-extern const Kernel kRound;  // `to`, which is fp32, rounded to from_dtype; `from` is not read
+extern const Kernel kRound;  // rounds `to`, which is fp32, to from_dtype; `from` is not read
 
-// Queues the kernel; a cast between arrays of one type is a copy.
+// Queue a kernel. A cast between arrays of the same type is a copy.
 void cast(Device& device, Lane lane, const ElementArguments& arguments);
 void add(Device& device, Lane lane, const ElementArguments& arguments);
-// Values of fp32 in their place: those that `dtype` has, too.
+// Rounds fp32 values in place to values that `dtype` can represent.
 void round_to(Device& device, Lane lane, DType dtype, std::span<float> values);
 
 }  // namespace zero

@@ -1,9 +1,9 @@
-// HostCopy: bytes of a device for the host to read: those themselves where it can read them, else a copy in pinned memory.
+// HostCopy: a device's bytes for the host to read: the bytes themselves if the host can read them, else a pinned copy.
 //
-//   const HostCopy sums(device, Lane::kReduce, bytes);     // waits for all that is queued in the lane by now
+//   const HostCopy sums(device, Lane::kReduce, bytes);     // waits for all work queued in the lane so far
 //   stats_of(sums.data(), dtype, numel);
 //
-// Local. The bytes do not change while it lives.
+// The bytes must not change during its lifetime. Local.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// HostDevice: main memory as the device. Work is done at once, on the caller's thread; lanes do nothing.
+// HostDevice: main memory as the device. Work is done at once on the caller's thread, and lanes have no effect.
 //
 //   Device& device = HostDevice::instance();
 //
-// Any number of threads may use it.
+// Thread-safe.
 #pragma once
 
 #include "zero/device/device.h"
@@ -11,7 +11,7 @@ namespace zero {
 
 class HostDevice final : public Device {
  public:
-  static HostDevice& instance();  // it has no state
+  static HostDevice& instance();  // stateless
 
   std::string_view name() const override { return "host"; }
   bool host_readable() const override { return true; }

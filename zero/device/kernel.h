@@ -1,10 +1,10 @@
-// Kernel: a computation on elements of which each kind of device has code of its own, under one name.
-//
-// The host's code is part of the kernel. A device that the host cannot read finds its own code by the name, or refuses.
-// Arguments are plain data: they are copied when the kernel is queued, and pointers in them are addresses on the device.
+// Kernel: a computation on elements, with separate code for each kind of device under one name.
 //
 //   constexpr Kernel kScale = kernel_of<ScaleArguments, &scale_host>("scale");
 //   run(device, Lane::kUpdate, kScale, ScaleArguments{data, numel, 0.5F}, {writes(bytes)});
+//
+// The kernel contains the host's code. A device that the host cannot read finds its own code by the name, or refuses.
+// Arguments are plain data: they are copied when the kernel is queued, and their pointers are device addresses.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace zero {
 
-// Bytes that an operation on a device reads, or writes, or both.
+// Bytes that an operation on a device reads, writes, or both.
 struct Access {
   std::span<const std::byte> bytes;
   bool reads = false;
@@ -46,11 +46,11 @@ constexpr Kernel kernel_of(std::string_view name) {
   return {name, [](const void* arguments) { code(*static_cast<const Arguments*>(arguments)); }};
 }
 
-// A kernel with its arguments, for the time of one call of Device::run().
+// A kernel with its arguments, during one call of Device::run().
 struct KernelCall {
   const Kernel& kernel;
   std::span<const std::byte> arguments;
-  std::span<const Access> accesses;  // all device memory that it touches
+  std::span<const Access> accesses;  // all device memory that the kernel accesses
 };
 
 }  // namespace zero

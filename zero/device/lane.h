@@ -1,9 +1,9 @@
-// Lane: a queue of work on a device. Mark: a point in a lane, which another lane or the host can wait for.
+// Lane: a queue of work on a device. Mark: a point in a lane, for which another lane or the host can wait.
 //
-//   const Mark there = device.mark(Lane::kUp);    // behind everything that is in that lane by now
-//   device.wait(Lane::kCompute, there);           // what is queued in kCompute from now on runs after it
+//   const Mark there = device.mark(Lane::kUp);    // after all work in that lane so far
+//   device.wait(Lane::kCompute, there);           // later work of kCompute runs after it
 //
-// On CUDA a lane is a stream and a mark is an event.
+// On CUDA a lane is a stream, and a mark is an event.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace zero {
 
-// What a lane is for. kCompute is the one in which the model's operators run.
+// A lane's purpose. The model's operators run in kCompute.
 enum class Lane : std::uint8_t { kCompute, kGather, kReduce, kUpdate, kUp, kDown };
 constexpr std::size_t kNumLanes = 6;
 inline constexpr std::array kAllLanes{Lane::kCompute, Lane::kGather, Lane::kReduce,
@@ -26,14 +26,14 @@ constexpr std::string_view name_of(Lane lane) {
   return kNames[static_cast<std::size_t>(lane)];
 }
 
-// Copies stand for the same point. A mark of one device means nothing to another.
+// Copies are the same point. A mark belongs to its device.
 class Mark {
  public:
   Mark() = default;  // a point that every lane has passed
   explicit Mark(std::shared_ptr<const void> point) : point_(std::move(point)) {}
 
   bool empty() const { return point_ == nullptr; }
-  // What the device that made it keeps there.
+  // Returns the data of the device that made it.
   template <typename Point>
   const Point& as() const {
     return *static_cast<const Point*>(point_.get());

@@ -60,7 +60,7 @@ bool LaneTimes::read(const Span& span) {
   if (!seconds) return false;
   if (span.counts) seconds_[static_cast<std::size_t>(span.shown.activity)] += *seconds;
   if (!recording() || span.start != num_starts_) return true;  // it may have begun before the origin
-  // A mark of two spans has one time, so that a wait does not stick out of its pass.
+  // A mark that two spans share has one time, so a wait never ends after its pass.
   const auto at = [this](const Mark& mark) { return origin_at_ + device_.seconds_between(origin_, mark).value_or(0); };
   TimelineSpan shown = span.shown;
   shown.begin = at(span.begin);

@@ -1,18 +1,17 @@
-// LaneTimes: how long lanes of a device work, by the device's own clock, and when, as spans of a timeline.
+// LaneTimes: how long, and when, a device's lanes work, by the device's clock, as spans of a timeline.
 //
 //   LaneTimes times(device, timeline);
-//   { const LaneSpan span(times, Lane::kUpdate, Activity::kUpdate, unit, bytes); ... }   // what is queued in kUpdate meanwhile
-//   times.read();                                // in each step: of the spans that the device has done by then
+//   { const LaneSpan span(times, Lane::kUpdate, Activity::kUpdate, unit, bytes); ... }  // times work in kUpdate
+//   times.read();                                // in each step: reads the spans that the device has done
 //   times.seconds(Activity::kUpdate)             // so far
 //
-// A span begins when its lane has come to it, and waits of the lane that are queued within it are part of it. Where the host can
-// read the device there is nothing to time: all of this does nothing, and spans are the host's own (TimedSpan).
+// A span begins when its lane reaches it, and includes the lane's waits that are queued within it. If the host can read
+// the device, LaneTimes does nothing, and TimedSpan measures on the host.
 //
-// While the timeline records, spans of lanes go into it, on the clock of the host. The two clocks are compared once for each
-// start() of the timeline: the host waits for kCompute then, and at its stop() for all spans that are left. Passes and waits
-// of the model are no longer timed by the host (Timeline::passes_are_timed_elsewhere()).
-//
-// Local; one thread at a time. Throws DeviceError.
+// While the timeline records, it receives the lanes' spans on the host's clock. The clocks are compared once per
+// start() of the timeline, which waits for kCompute; stop() waits for all remaining spans. The host then no longer
+// times the model's passes and waits (Timeline::passes_are_timed_elsewhere()). Local; one thread at a time. Throws
+// DeviceError.
 #pragma once
 
 #include <array>
@@ -29,16 +28,16 @@ namespace zero {
 
 class LaneTimes {
  public:
-  // `device` and `timeline` outlive it. Null: there is no timeline.
+  // `device` and `timeline` must outlive the object. `timeline` may be null.
   explicit LaneTimes(Device& device, Timeline* timeline = nullptr);
   LaneTimes(const LaneTimes&) = delete;
   LaneTimes& operator=(const LaneTimes&) = delete;
 
-  // An empty mark where there is nothing to time.
+  // Returns a timed mark; empty if there is nothing to time.
   [[nodiscard]] Mark mark(Lane lane);
-  // From `begin` to `end`, which may lie in the future. No-op for empty marks.
+  // Adds a span from `begin` to `end`, which may be in the future. Ignores empty marks.
   void add(Activity activity, int unit, std::int64_t bytes, Mark begin, Mark end);
-  // The same of a span that is part of another one: it counts for no seconds().
+  // Adds a span that is part of another one, so seconds() does not count it.
   void show(Activity activity, int unit, Mark begin, Mark end);
 
   void read();
@@ -49,7 +48,7 @@ class LaneTimes {
     TimelineSpan shown;
     Mark begin, end;
     bool counts;
-    int start;  // num_starts_ when it was queued
+    int start;  // num_starts_ at the time of queueing
   };
   void compare_clocks();
   void keep(const TimelineSpan& shown, Mark begin, Mark end, bool counts);
@@ -59,15 +58,17 @@ class LaneTimes {
 
   Device& device_;
   Timeline* timeline_;
-  std::vector<Span> spans_;  // that the device may not have done
+  std::vector<Span> spans_;  // spans that the device may not have done
   std::array<double, kNumActivities> seconds_{};
   int num_starts_ = 0;
   Mark origin_;  // passed at origin_at_ by the host's clock
   double origin_at_ = 0;
-  std::shared_ptr<const bool> here_;  // the timeline may be stopped when this has gone
+  // tells the timeline, which may be stopped later, whether this object still exists
+  std::shared_ptr<const bool> here_;
 };
 
-// What is queued in a lane while it lives. An empty one times nothing. Move-only. Ends without a word where an exception is on its way.
+// Times the work that is queued in a lane during its lifetime. A default-constructed span times nothing. Move-only. If
+// an exception ends the scope, the span is dropped.
 class [[nodiscard]] LaneSpan {
  public:
   LaneSpan() = default;

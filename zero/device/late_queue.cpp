@@ -33,13 +33,14 @@ bool LateQueue::run_any(const VectorClock* needed) {
   if (num_ready == 0) return false;
   std::deque<Entry>& lane = lanes_[ready[random_() % num_ready]];
   const Entry entry = std::move(lane.front());
-  lane.pop_front();  // first, since work may throw
+  lane.pop_front();  // first, because the work may throw
   entry.work();
   return true;
 }
 
 void LateQueue::run_until(const VectorClock& clock) {
-  // Work that must not wait any longer, or any: the second finds what runs too early, the first what runs too late.
+  // Runs either only work that must not wait any longer, or any work. The second finds work that runs too early, the
+  // first work that runs too late.
   const VectorClock* const needed = random_() % 2 == 0 ? &clock : nullptr;
   while (!done(clock)) ZERO_CHECK(run_any(needed), "queued operations wait for each other");
 }

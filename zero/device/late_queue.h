@@ -1,10 +1,10 @@
-// LateQueue: work in lanes that is done as late as possible, in a random order that lanes and marks allow.
+// LateQueue: runs work of lanes as late as possible, in a random order that lanes and marks allow.
 //
 //   LateQueue queue(seed);
-//   queue.add(Lane::kUp, operation, [=] { ... });
-//   queue.run_until(mark);   // what comes before the mark, and in every other call some that does not
+//   queue.add(operation, [=] { ... });
+//   queue.run_until(clock);  // runs the work before that point; about every second call also runs other work
 //
-// So work that nothing orders runs in another order than it was queued, and changes bits. Local; one thread.
+// So work without an order runs in another order than it was queued in, and changes bits. Local; one thread.
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@ class LateQueue {
  public:
   explicit LateQueue(std::uint64_t seed) : random_(seed) {}
 
-  // `operation` is the next one of its lane; its clock says what it comes after.
+  // Adds the next operation of its lane; its clock says which operations precede it.
   void add(const DeviceOperation& operation, std::function<void()> work);
-  // Whether all that the clock covers is done.
+  // Returns whether all work that the clock covers is done.
   bool done(const VectorClock& clock) const;
   void run_until(const VectorClock& clock);
-  void run_one();  // any that can run, where one is left
+  void run_one();  // runs any operation that can run, if one is left
   void run_all();
 
  private:
@@ -37,7 +37,7 @@ class LateQueue {
     std::function<void()> work;
   };
   bool done_by_others(const VectorClock& clock, Actor self) const;
-  // Runs one of the lanes' first entries that have nothing to wait for. `needed`: one that the clock covers.
+  // Runs one of the lanes' first entries that need not wait. `needed`: only entries that this clock covers.
   bool run_any(const VectorClock* needed);
 
   std::array<std::deque<Entry>, kNumLanes> lanes_;

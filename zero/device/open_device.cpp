@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kKey = "run.device";
 
 struct WhyNot {
-  bool none_here = false;  // this machine has no GPU, or this build no code for one
+  bool none_here = false;  // this machine has no GPU, or this build has no GPU code
   std::string reason, remedy;
 };
 
@@ -38,7 +38,7 @@ struct WhyNot {
   throw ConfigError("zero.host_memory", format_bytes(static_cast<std::int64_t>(bytes)), reason, remedy);
 }
 
-// A function of the plug-in, which stays loaded for the life of the process.
+// Finds a function of the plug-in, which stays loaded until the process ends.
 template <typename Function>
 Function find_entry(const std::string& plugin, const char* function, WhyNot& why_not) {
   if (plugin.empty()) {
@@ -55,8 +55,8 @@ Function find_entry(const std::string& plugin, const char* function, WhyNot& why
   return entry;
 }
 
-// The driver makes threads of its own when it is first asked. They take no signals, as no worker does: one that came to them
-// would end the process, whoever waits for it.
+// The driver starts threads at its first call. They must take no signals, like our workers: a signal that one of them
+// took would end the process, even if another thread waits for it.
 std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& why_not) {
   const SignalsBlocked blocked;
   const auto open = find_entry<OpenDevice>(plugin, "zero_open_device", why_not);

@@ -19,7 +19,7 @@ OpenedBytes::OpenedBytes(std::vector<Part> parts) : parts_(std::move(parts)) {
   for (Edge& edge : edges_)
     for (std::size_t i = 0; i < edge.page.size(); ++i)
       if (!edge.named[i]) edge.own[i] = kUnnamed;
-  // Writable pages last: a page may hold bytes of both kinds.
+  // Writable pages last, because a page may have bytes of both kinds.
   for (const Part& part : parts_)
     if (!part.writes) set_seal(part.bytes, Seal::kReadable);
   for (const Part& part : parts_)

@@ -1,11 +1,11 @@
-// OpenedBytes: bytes of sealed memory that the host may touch for now, because a kernel's host code named them.
+// OpenedBytes: bytes of sealed memory that the host may access for now, because a kernel's call names them.
 //
 //   OpenedBytes opened(parts);
-//   kernel.host(arguments);                              // a page that it did not name faults, read-only ones at a write
-//   if (const std::byte* at = opened.close()) ...        // it wrote `at`, which it did not name
+//   kernel.host(arguments);                            // accesses to other pages, and writes to read-only ones, fault
+//   if (const std::byte* at = opened.close()) ...        // it wrote `at`, which the call does not name
 //
-// Within a page the other bytes are 0xFF (a NaN) meanwhile: code that reads them computes other bits, and a write is
-// found when the bytes are closed, and undone. Local; one at a time.
+// Meanwhile the other bytes in a page are 0xFF (a NaN). Code that reads them computes other bits, and close() finds and
+// undoes writes. Local; one at a time.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ class OpenedBytes {
   OpenedBytes(const OpenedBytes&) = delete;
   ~OpenedBytes() { close(); }
 
-  // The sealed address of a byte that was written and not named; nullptr where there is none.
+  // Closes the bytes. Returns the sealed address of an unnamed byte that was written; nullptr if there is none.
   const std::byte* close();
 
  private:
-  // A page of which a part is named.
+  // A page that is named only in part.
   struct Edge {
     std::span<const std::byte> page;
     std::byte* own;

@@ -1,4 +1,4 @@
-// RecordedBlocks: the memory that a RecordedDevice has handed out, by address. Local.
+// RecordedBlocks: the memory that a RecordedDevice has allocated, by address. Local.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ namespace zero {
 class RecordedBlocks {
  public:
   struct Block {
-    std::size_t number;  // from 1, as allocated
+    std::size_t number;  // number from 1, in order of allocation
     std::span<std::byte> bytes;
     std::unique_ptr<SealedMemory> device;  // null: `pinned` is its memory
     Allocation pinned;
   };
 
-  // Throws ConfigError ("memory") where the system has too little.
+  // Allocates a block. Throws ConfigError ("memory") if the system has too little memory.
   std::span<std::byte> add(std::size_t bytes, bool pinned);
   void remove(const std::byte* data);
   std::size_t size() const { return blocks_.size(); }
 
-  // The block with all of these bytes; nullptr where there is none.
+  // Returns the block that contains all these bytes; nullptr if there is none.
   const Block* find(std::span<const std::byte> bytes) const;
-  // Where the device itself reads and writes the byte.
+  // Returns the address at which the device itself accesses the bytes.
   std::byte* own(std::span<const std::byte> bytes) const;
-  // "bytes 0 to 512 of device block 3"
+  // Describes bytes: "bytes 0 to 512 of device block 3".
   std::string text(std::span<const std::byte> bytes) const;
 
  private:

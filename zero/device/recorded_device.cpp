@@ -29,7 +29,7 @@ struct RecordedDevice::Point {
   const RecordedDevice* device;
   Actor lane;
   VectorClock clock;
-  std::uint64_t num_done;  // when it was made
+  std::uint64_t num_done;  // finished operations when the point was made
 };
 
 RecordedDevice::RecordedDevice(const Options& options)
@@ -38,7 +38,7 @@ RecordedDevice::RecordedDevice(const Options& options)
 }
 
 RecordedDevice::~RecordedDevice() {
-  if (std::uncaught_exceptions() > num_exceptions_) return;  // that one is to be read
+  if (std::uncaught_exceptions() > num_exceptions_) return;  // that exception matters more
   if (blocks_.size() > 0) fmt::print(stderr, "a recorded device ends before {} of its blocks\n", blocks_.size());
   if (num_seen_ < races_.size()) fmt::print(stderr, "a race that nobody saw: {}\n", races_[num_seen_].text);
   if (blocks_.size() > 0 || num_seen_ < races_.size()) std::abort();
@@ -63,7 +63,7 @@ void RecordedDevice::give_back(const std::byte* data) {
   enter();
   const Access all = changes(bytes);
   note_done(begin(kHostActor, "memory is given back", {&all, 1})->number);
-  if (late_ && races_.size() > num_races) late_->run_all();  // what is queued may touch it
+  if (late_ && races_.size() > num_races) late_->run_all();  // queued work may access it
   accesses_.forget(bytes);
   blocks_.remove(data);
   in_destructor_ = false;

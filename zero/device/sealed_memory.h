@@ -1,10 +1,10 @@
-// SealedMemory: memory that the host has the addresses of and cannot touch. A host access faults (SIGSEGV).
+// SealedMemory: memory with addresses that the host must not access: a host access faults (SIGSEGV).
 //
 //   SealedMemory memory(bytes);
-//   memory.sealed();                    // the addresses that others have
+//   memory.sealed();                    // the addresses for others
 //   memory.own(memory.sealed().data()); // the same byte, for the device
 //
-// A file in memory, mapped twice. Local.
+// It is a file in memory that is mapped twice. Local.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace zero {
 
 class SealedMemory {
  public:
-  // Zeros; `bytes` > 0. Throws ConfigError ("memory") where the system has too little.
+  // Makes zeroed memory; `bytes` > 0. Throws ConfigError ("memory") if the system has too little.
   explicit SealedMemory(std::size_t bytes);
 
   std::span<std::byte> sealed() const { return sealed_.bytes(); }
@@ -26,12 +26,12 @@ class SealedMemory {
   Allocation sealed_, own_;
 };
 
-// Lets the host read, or also write, the pages with these bytes, or none of both again. For all threads: a kernel's
-// host code may use several, which a protection key, being a thread's, would not reach.
+// Sets the host's access to the pages with these bytes: none, read, or read and write. It applies to all threads,
+// because a kernel's host code may use several; a protection key would apply to one thread.
 enum class Seal { kClosed, kReadable, kWritable };
 void set_seal(std::span<const std::byte> sealed, Seal seal);
 
-// The whole pages in which the bytes lie.
+// Returns the whole pages that contain the bytes.
 std::span<const std::byte> pages_of(std::span<const std::byte> bytes);
 
 }  // namespace zero

@@ -1,9 +1,9 @@
-// VectorClock: of each lane and of the host, the last operation that comes before a point.
+// VectorClock: for each lane and the host, the last operation before a point.
 //
 //   compute.merge(mark);                                     // lane `compute` waits for the mark
-//   if (!compute.covers(earlier.actor, earlier.number)) ...  // nothing orders the earlier operation before it
+//   if (!compute.covers(earlier.actor, earlier.number)) ...  // the earlier operation is not ordered before it
 //
-// Operations of a device have numbers from 1, in the order in which they are queued.
+// A device's operations are numbered from 1, in the order of queueing.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace zero {
 
-// Whoever does one operation after another: a lane by its number, or the host.
+// A source of ordered operations: a lane by its number, or the host.
 using Actor = std::size_t;
 constexpr Actor kHostActor = kNumLanes;
 constexpr std::size_t kNumActors = kNumLanes + 1;
@@ -30,7 +30,7 @@ inline std::string actor_name(Actor actor) {
 
 class VectorClock {
  public:
-  // The last operation of the actor that comes before; 0 where none does.
+  // Returns the actor's last operation before the point; 0 if there is none.
   std::uint64_t of(Actor actor) const { return last_[actor]; }
   bool covers(Actor actor, std::uint64_t operation) const { return operation <= last_[actor]; }
 

@@ -54,7 +54,8 @@ ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& op
   return {.device = options.link_bytes_per_second > 0 || options.from_device ? blocks : 0, .host = count * bytes};
 }
 
-// What is near on its way from the host is on the device; on its way from the disk, on the host.
+// blocks_ has the staged copies: on the device if activations return from the host, on the host if they return from
+// disk.
 ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& ledger, DiskSeam seam)
     : ledger_(ledger),
       device_(&HostDevice::instance()),
@@ -98,7 +99,7 @@ void ActivationOffload::come_from(Device& device) {
   blocks_ = on_disk() ? pool(BlockCutter(memory_of(device, Tier::kHost)), MemoryTag::kStaging, Tier::kHost)
                       : pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
   stages_ = pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
-  // Who comes before whom is said where a copy is queued.
+  // Each copy names the lanes that it must wait for when it is queued.
   auto link = std::make_unique<LaneLink>(device, LaneLink::Earlier{.up = {}, .down = {}}, timeline_);
   lane_link_ = link.get();
   link_ = std::move(link);
@@ -130,7 +131,7 @@ void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
                     "allow more; smaller or fewer activations need less");
 }
 
-// The pool keeps what was in use at once and no more, so that another size lets go of memory that nobody needs.
+// The pool keeps at most the peak in use, so memory of sizes that are no longer needed is freed.
 void ActivationOffload::copy_to_host(Offloaded& offloaded, std::span<const std::byte> from) {
   require_room_on_host(offloaded.bytes);
   const std::int64_t limit = std::max(peak_bytes_, bytes_ + offloaded.bytes);
@@ -143,7 +144,7 @@ void ActivationOffload::copy_to_host(Offloaded& offloaded, std::span<const std::
     return;
   }
   offloaded.home = homes_.acquire(offloaded.bytes, limit);
-  // The device's memory would be in use until it has crossed: as many are under way as there are blocks.
+  // The device's memory stays in use until its copy has crossed the link, so at most kBlocks copies are under way.
   const auto earlier = offloaded_.find(next_ - static_cast<Handle>(kBlocks));
   if (earlier != offloaded_.end()) earlier->second.link_transfer.wait();
   copy_down(offloaded, offloaded.home, from);
@@ -170,7 +171,7 @@ void ActivationOffload::write(Offloaded& offloaded, std::span<const std::byte> f
   offloaded.moving = write();
 }
 
-// What the operators make next in `from` goes beside what is on its way from the block.
+// Operators may overwrite `from` while the block's copy is under way.
 Transfer ActivationOffload::bring_down(Offloaded& offloaded, std::byte* to, std::byte* block,
                                        std::span<const std::byte> from) {
   device_->copy(Lane::kCompute, span_of(block, offloaded.bytes), from);
@@ -182,7 +183,7 @@ void ActivationOffload::tell_host_touches(const Access& access, std::string_view
   if (device_is_apart()) device_->host_touches({&access, 1}, who);
 }
 
-// No thread watches lanes: a write to disk begins when its bytes are seen on the host.
+// No thread watches lanes: a write to disk begins when the host notices that its bytes have arrived.
 void ActivationOffload::notice_done() {
   if (!device_is_apart()) return;
   while (!under_way_.empty() && under_way_.front().done()) under_way_.pop_front();
@@ -212,7 +213,7 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
     notice_done();
     if (offloaded.block == nullptr) fetch(handle, offloaded);
     offloaded.link_transfer.wait();
-    // A block that is being written has the bytes; one that is being filled will.
+    // A block that is being written has the bytes; a block that is being filled does not have them yet.
     if (offloaded.arriving) offloaded.moving.wait();
     offloaded.arriving = false;
     const bool uses_link_now = on_disk() && link_ != nullptr;
@@ -231,8 +232,8 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
   });
 }
 
-// A block that is still on its way down counts as used until it has come there: then it may be filled anew behind kCompute
-// alone.
+// A block whose copy to the host is under way counts as used until that copy ends. Then it may be refilled after
+// kCompute.
 void ActivationOffload::bring_by_lanes(Offloaded& offloaded, std::span<std::byte> into) {
   const std::span<std::byte> block = span_of(offloaded.block, offloaded.bytes);
   if (!on_disk()) {
@@ -253,7 +254,7 @@ void ActivationOffload::fetch_before(Handle handle) {
   for (int i = 0; i < kAhead && earlier != offloaded_.begin(); ++i) {
     --earlier;
     Offloaded& offloaded = earlier->second;
-    // What is still on its way down would be waited for.
+    // Fetching a copy that is still on its way to the host would wait.
     if (offloaded.block == nullptr && offloaded.link_transfer.done()) fetch(earlier->first, offloaded);
   }
 }
@@ -281,7 +282,7 @@ void ActivationOffload::fetch(Handle handle, Offloaded& offloaded) {
                 : link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes));
 }
 
-// For one more block.
+// Frees a block if all kBlocks are taken.
 void ActivationOffload::make_room() {
   while (near_.size() >= kBlocks) {
     Offloaded& oldest = offloaded_.at(near_.front());
@@ -305,10 +306,10 @@ void ActivationOffload::forget(Handle handle) {
   };
   try {
     io_.failed() ? wait() : io_.run(wait);
-  } catch (const Error& error) {  // a device's, too: destructors come here
+  } catch (const Error& error) {  // also a device's error, because destructors call this
     ZERO_LOG(error, "transfer of an offloaded activation that is needed no more: {}", error.what());
   }
-  // The disk may still use the block of a request that it never answered (io_queue.h), and the place.
+  // The disk may still use the block and the place of a request that it never answered (io_queue.h).
   if (io_.failed()) return;
   if (offloaded.block != nullptr) blocks_.release(offloaded.block, offloaded.of_block);
   if (offloaded.home != nullptr) homes_.release(offloaded.home, offloaded.of_home);

@@ -1,35 +1,15 @@
-// ActivationOffload: activations on the host or on disk, from the forward pass that stores them to the backward pass
-// that wants them in the reverse order.
+// ActivationOffload: keeps activations on the host or on disk from the forward pass until the backward pass.
 //
 //   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nvme0"}}, ledger);
-//   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // a copy is on its way; `bytes` may be used again
-//   activation_offload.bring(handle, into);                          // as often as one likes
-//   activation_offload.forget(handle);                               // its memory, or its place on disk, serves the next
+//   const ActivationOffload::Handle handle = activation_offload.offload(bytes);   // copies; `bytes` may be reused
+//   activation_offload.bring(handle, into);                          // any number of times
+//   activation_offload.forget(handle);                               // frees its memory, or its place on disk
 //
-// On the host a copy lies in memory that is kept between steps. On disk it goes through a block of memory, of which
-// there are kBlocks: offload() waits for the kBlocks-th write before it, bring() begins to read the kAhead that were
-// offloaded before the one it brings, and what still lies in a block is not read at all. Where a link stands between
-// device and host, all of it crosses that, ahead too where it lies on the host; from disk, when it is brought.
-//
-// Activations of a device that the host cannot read (come_from()) are used in its lane kCompute, and the host waits for none
-// of them, but for a disk's block. Each wait of a lane has a reason:
-//
-//   offload()   kCompute copies the bytes into a block of the device, so that operators may write them at once;
-//               kDown comes after that copy; it brings them to pinned memory
-//   ahead       kUp comes after the way down of the same bytes, and after the last use of the block that it fills
-//   bring()     kCompute comes after the way up, and copies the block. From disk kUp fills `into`, after all of kCompute
-//
-// The newest kBlocks stay in their blocks, on the device; where they go on to a disk, one block is there.
-//
-// Offloaded activations take at most `most_bytes`: beyond them offload() throws, and offloads nothing.
-// activation_offload_need() says how many bytes a known number of activations takes on each tier, so that budgets can
-// be kept before anything is offloaded.
-//
-// Invariants: bring() gives the bytes that were offloaded, or throws. At most kBlocks blocks are held. Blocks are
-// charged as staging, offloaded bytes as activation.
-//
-// After a failed read or write the bytes are lost: every later offload() and bring() throws the IoError, too. Local;
-// one thread at a time.
+// Host copies use memory that is kept between steps. Disk copies pass through blocks of memory, at most kBlocks. The
+// backward pass wants activations in reverse order, so bring() also fetches the kAhead ones offloaded before.
+// Invariants: bring() returns the offloaded bytes, or throws. Blocks are charged as staging, offloaded bytes as
+// activation. activation_offload_need() predicts the bytes on each tier. After a failed read or write the bytes are
+// lost, and every later offload() and bring() also throws the IoError. Local; one thread at a time.
 #pragma once
 
 #include <deque>
@@ -49,37 +29,51 @@
 
 namespace zero {
 
+// A copy to disk waits for the kBlocks-th write before it. bring() copies from a block if the block still has the
+// bytes. If a link connects device and host, all copies cross it: from the host also ahead, from disk when they are
+// brought.
+//
+// Activations of a device that the host cannot read (come_from()) are used in its lane kCompute. The host waits only
+// for disk blocks. Each wait of a lane has a reason:
+//
+//   offload()   kCompute copies the bytes into a block of the device, so operators may overwrite them at once;
+//               kDown waits for that copy, and copies the block to pinned memory
+//   ahead       kUp waits for the copy of the same bytes to the host, and for the last use of the block that it fills
+//   bring()     kCompute waits for the copy to the device, and copies the block. From disk kUp fills `into`,
+//               after all work of kCompute
+//
+// The newest kBlocks activations stay in their blocks on the device. If they go on to a disk, one block is there.
 class ActivationOffload {
  public:
-  using Handle = std::int64_t;  // rises from one offload() to the next
+  using Handle = std::int64_t;  // increases with each offload()
   static constexpr std::size_t kBlocks = 4;
   static constexpr int kAhead = 2;
 
-  // Throws ConfigError ("zero.disk") where tier is kDisk and no folder is named. Touches no disk.
+  // Throws ConfigError ("zero.disk") if the tier is kDisk and no folder is named. Does not access the disk.
   ActivationOffload(ActivationOffloadOptions options, Ledger& ledger, DiskSeam seam = {});
   ActivationOffload(const ActivationOffload&) = delete;
   ActivationOffload& operator=(const ActivationOffload&) = delete;
   ~ActivationOffload();
 
-  // Makes the first file, where the disk is used, for expected_bytes: ConfigError and IoError as DiskTier's.
+  // Creates the first file, for expected_bytes, if the disk is used. Throws DiskTier's ConfigError and IoError.
   void open();
 
-  // Records transfers to and from the disk from now on. To be called before open().
+  // Records transfers to and from the disk. Call it before open().
   void record(Timeline* timeline);
-  // Activations are bytes of `device` from now on: before the first is offloaded. `device` outlives this. Also after
-  // record(). Main memory is no such device: nothing changes.
+  // Takes activations from `device`, which must outlive this object. Call it before the first offload(); it may be
+  // called after record(). Has no effect if the host can read the device's memory.
   void come_from(Device& device);
-  // Uses `link` in place of a link of its own, so that activations and other transfers take turns on it. Those of a device's
-  // lanes do so anyway.
+  // Shares `link` with other transfers, which then take turns. A device's lanes share their link anyway.
   void share_link(const Link& link);
 
-  // At least one byte. Throws IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory")
-  // where the disk has no room for more, or most_bytes are taken; what a device throws. `bytes` of a device are those that
-  // kCompute has made by now.
+  // Copies `bytes`, at least one. On a device the copy has the bytes as kCompute's queued work leaves them. Throws
+  // IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory") if the disk is full or
+  // most_bytes are exceeded; and the device's errors. If it throws, nothing is offloaded.
   Handle offload(std::span<const std::byte> bytes);
-  // As many bytes as were offloaded. On a device they are there for what is queued in kCompute from now on. Throws IoError.
+  // Copies the bytes back; the size must be equal. On a device, work queued later in kCompute sees them. Throws
+  // IoError.
   void bring(Handle handle, std::span<std::byte> into);
-  // An error of the disk is logged here, and thrown by the next offload() or bring().
+  // Frees the copy. A disk error is logged here, and thrown by the next offload() or bring().
   void forget(Handle handle);
 
   ActivationOffloadReport report() const;
@@ -87,13 +81,14 @@ class ActivationOffload {
  private:
   struct Offloaded {
     std::int64_t bytes = 0;
-    std::byte* home = nullptr;      // on the host, if that is where it lies
-    DiskPlace place{};              // on disk, if there
-    std::byte* block = nullptr;     // a copy that is near: written from, read into, or brought up into
+    std::byte* home = nullptr;  // copy on the host, if any
+    DiskPlace place{};          // copy on disk, if any
+    // nearby copy: written to disk from here, read from disk into it, or copied to the device into it
+    std::byte* block = nullptr;
     bool arriving = false;          // the block is being filled
-    Transfer link_transfer{};       // down the link
-    Transfer moving{};              // between the block and where it came from or goes to
-    LastUse of_home{}, of_block{};  // by lanes of a device
+    Transfer link_transfer{};       // to the host
+    Transfer moving{};              // between the block and the disk or the host
+    LastUse of_home{}, of_block{};  // last uses by lanes of a device
   };
 
   bool on_disk() const { return places_.has_value(); }
@@ -117,13 +112,13 @@ class ActivationOffload {
   std::int64_t expected_bytes_;
   BlockPool homes_;
   BlockPool blocks_;
-  BlockPool stages_;                  // of a device, where blocks are the host's
-  std::optional<DiskPlaces> places_;  // where the disk is used
-  std::unique_ptr<Link> link_;        // null where none stands
-  LaneLink* lane_link_ = nullptr;     // the same, of a device's lanes
+  BlockPool stages_;                  // blocks of a device if blocks_ is on the host
+  std::optional<DiskPlaces> places_;  // only if the disk is used
+  std::unique_ptr<Link> link_;        // null: no link
+  LaneLink* lane_link_ = nullptr;     // link_, if it belongs to a device's lanes
   std::map<Handle, Offloaded> offloaded_;
-  std::deque<Handle> near_;         // those with a block, the next to lose it first
-  std::deque<Transfer> under_way_;  // in lanes; kept until they are seen done, so that nobody waits for them
+  std::deque<Handle> near_;         // handles with a block; the first one loses its block next
+  std::deque<Transfer> under_way_;  // transfers in lanes; kept until they are done, so no destructor waits for them
   Handle next_ = 0;
   std::int64_t bytes_ = 0;
   std::int64_t peak_bytes_ = 0;

@@ -1,4 +1,5 @@
-// What activations on the host or on disk are told and say: options, needs, and the report. Values only. Local.
+// ActivationOffloadOptions, ActivationOffloadReport: the options, needs and report of ActivationOffload. Values only.
+// Local.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,15 @@ namespace zero {
 
 struct ActivationOffloadOptions {
   Tier tier = Tier::kHost;           // kHost or kDisk
-  std::vector<std::string> disk;     // folders, one a disk; for kDisk
-  bool checksums = false;            // bytes that return from disk are verified
-  double link_bytes_per_second = 0;  // of a link (`zero.link_bandwidth`); 0: there is none
-  bool from_device = false;          // they lie on a device that the host cannot read: see activation_offload_need()
-  std::int64_t most_bytes = 0;       // that offloaded activations may take on their tier; 0: no limit
-  std::int64_t expected_bytes = 0;   // that they will take there, if that is known: open() makes room for them on disk
+  std::vector<std::string> disk;     // folders for kDisk, one per disk
+  bool checksums = false;            // verify bytes that are read from disk
+  double link_bytes_per_second = 0;  // bandwidth of a simulated link (`zero.link_bandwidth`); 0: no link
+  bool from_device = false;     // activations are on a device that the host cannot read; see activation_offload_need()
+  std::int64_t most_bytes = 0;  // limit of offloaded bytes on their tier; 0: no limit
+  std::int64_t expected_bytes = 0;  // expected bytes there, if known: open() reserves them on disk
 };
 
-// Most bytes that offloading takes on each tier when `count` activations of `bytes` each are offloaded at once, with
-// blocks.
+// Returns the most bytes on each tier, including blocks, while `count` activations of `bytes` bytes each are offloaded.
 struct ActivationOffloadNeed {
   std::int64_t device = 0;
   std::int64_t host = 0;
@@ -32,10 +32,10 @@ ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& op
 
 struct ActivationOffloadReport {
   std::int64_t bytes = 0;       // offloaded now
-  std::int64_t peak_bytes = 0;  // at most
+  std::int64_t peak_bytes = 0;  // maximum so far
   DiskTraffic disk;             // since the beginning
   LinkTraffic link;
-  std::string disk_kind;  // "io_uring, O_DIRECT, 1 path"; empty: no disk is used
+  std::string disk_kind;  // "io_uring, O_DIRECT, 1 path"; empty: no disk
 };
 
 }  // namespace zero

@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;  // what a disk asks of addresses, too
+constexpr std::size_t kPageBytes = 4096;  // also the alignment that a disk needs
 
 }  // namespace
 

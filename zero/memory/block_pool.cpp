@@ -17,7 +17,7 @@ BlockPool::BlockPool(Allocator allocate, Ledger& ledger, MemoryTag tag, Tier tie
       tier_(tier) {}
 
 std::byte* BlockPool::acquire(std::int64_t bytes, std::int64_t limit_bytes, MemoryTag tag, std::optional<Lane> first) {
-  bytes = std::max<std::int64_t>(bytes, 1);  // null means "none"
+  bytes = std::max<std::int64_t>(bytes, 1);  // null means "no block"
   end_of_use();
   Block* best = nullptr;
   for (Block& block : blocks_) {

@@ -1,4 +1,4 @@
-// Buffer: bytes with a name in the ledger. Owned, move-only; charged when made, credited when destroyed.
+// Buffer: owned bytes with a tag in the ledger. Move-only; charged on construction, credited on destruction.
 //
 //   Buffer moments(allocate_host(bytes), ledger, Tier::kDevice, MemoryTag::kMoment);
 //   std::span<float> m = moments.as<float>();
@@ -37,7 +37,7 @@ class Buffer {
   }
   explicit operator bool() const { return static_cast<bool>(allocation_); }
 
-  // The same bytes, held for another purpose from now on.
+  // Changes the tag of the bytes in the ledger.
   void rename(MemoryTag tag) {
     if (ledger_ == nullptr || tag == tag_) return;
     ledger_->credit(tier_, tag_, static_cast<std::int64_t>(allocation_.size()));

@@ -33,8 +33,8 @@ class Chain final : public Transfer::Pending {
 
  private:
   Transfer leg_;
-  std::function<Transfer()> second_;  // null once it has begun
-  std::exception_ptr error_;          // of the first leg, for finish()
+  std::function<Transfer()> second_;  // null after it has begun
+  std::exception_ptr error_;          // error of the first transfer, for finish()
 };
 
 }  // namespace

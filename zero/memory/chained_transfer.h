@@ -1,10 +1,10 @@
-// A transfer in two legs: the second begins when the first has ended.
+// chain(): combines two transfers into one; the second begins after the first has ended.
 //
 //   Transfer up = chain(disk.read(place, block), [&] { return link.up(block, block); });
-//   up.done();        // begins the second leg as soon as the first is over; so does wait()
+//   up.done();        // begins the second transfer if the first has ended; so does wait()
 //
-// No thread watches: until a caller asks, the second leg does not begin. An error of the first leg is wait()'s, and
-// there is no second. Local.
+// No thread watches: the second transfer begins only when a caller asks. wait() throws an error of the first transfer;
+// the second then does not begin. Local.
 #pragma once
 
 #include <functional>

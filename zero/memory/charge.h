@@ -1,8 +1,9 @@
-// Charge: bytes in the ledger that are no Buffer's: a place on disk, the part of a range that is in use. Move-only;
-// credited when destroyed.
+// Charge: bytes in the ledger that belong to no Buffer, such as a place on disk or the used part of a range.
 //
 //   Charge place(ledger, Tier::kDisk, MemoryTag::kMoment, bytes);
 //   place.resize(less);
+//
+// Move-only; credited on destruction.
 #pragma once
 
 #include <utility>

@@ -46,8 +46,8 @@ DiskPlace DiskPlaces::take(std::int64_t bytes) {
   ZERO_CHECK(bytes > 0, "a place of {} bytes", bytes);
   constexpr std::int64_t kPage = DiskTier::kPageBytes;
   const std::int64_t whole = (bytes + kPage - 1) / kPage * kPage;
-  // One up to twice as large will do: sizes that vary from step to step settle on few places, and no small one takes a
-  // large place away.
+  // A place of up to twice the size also fits. So sizes that vary from step to step need few places, and no small
+  // request takes a much larger place.
   const auto found = free_.lower_bound(whole);
   if (found != free_.end() && found->first <= 2 * whole) {
     const DiskPlace place = found->second;

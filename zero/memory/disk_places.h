@@ -1,16 +1,15 @@
-// DiskPlaces: places on disk that come and go, kept between uses.
-//
-// A DiskTier is told its size when it is made, and its places are for good. Where neither is known beforehand, take
-// places here. They lie in slabs, a DiskTier each, which are made as they are needed. A place that is given back
-// serves the next request for its size.
+// DiskPlaces: places on disk that are taken and given back, and kept for reuse.
 //
 //   DiskPlaces places({.paths = {"/nvme0"}}, ledger, MemoryTag::kActivation);
 //   const DiskPlace place = places.take(bytes);
 //   place.tier->write(place.offset, block).wait();  ...  places.give_back(place);
 //
-// A slab has kSlabBytes, or a quarter of all before it where that is more: a few files, and at most that much unused.
-// Requests for the same sizes again and again make no new slab. Slabs are charged whole to the ledger, for they are
-// preallocated; all together they take no more than `most_bytes`. Local; one thread at a time.
+// A DiskTier needs its size at construction, and its places are permanent. DiskPlaces needs neither: it creates slabs,
+// a DiskTier each, on demand. A place that is given back serves later requests of about its size.
+//
+// A slab has kSlabBytes, or a quarter of all earlier slabs if that is more. So there are few files, and at most that
+// much is unused. Repeated requests for the same sizes create no new slab. Slabs are preallocated, so the ledger is
+// charged with their full size. Together they take at most `most_bytes`. Local; one thread at a time.
 #pragma once
 
 #include <map>
@@ -27,29 +26,30 @@ namespace zero {
 struct DiskPlace {
   DiskTier* tier = nullptr;
   std::int64_t offset = 0;
-  std::int64_t bytes = 0;  // whole pages; at least what was asked for
+  std::int64_t bytes = 0;  // whole pages; at least the requested bytes
 };
 
 class DiskPlaces {
  public:
   static constexpr std::int64_t kSlabBytes = std::int64_t{64} << 20;
 
-  // `options` are every slab's, its bytes aside. `most_bytes`: of all slabs; 0: no limit. Touches no disk.
+  // `options`: of every slab, except for the bytes. `most_bytes`: limit of all slabs together; 0: no limit. Does not
+  // access the disk.
   DiskPlaces(DiskOptions options, Ledger& ledger, MemoryTag tag, DiskSeam seam = {}, std::int64_t most_bytes = 0);
 
-  // Slabs that are made from now on record what they do there.
+  // Makes later slabs record their work.
   void record(Timeline* timeline) { options_.timeline = timeline; }
-  // Makes the first slab, if there is none yet, so that faults of the folders show here. The slab has `bytes`, if it is
-  // known how many bytes will be taken. Throws what DiskTier does, and as take().
+  // Creates the first slab if there is none, so faults of the folders show here. `bytes`: its size, if the need is
+  // known. Throws the errors of DiskTier and take().
   void open(std::int64_t bytes = 0);
-  // Throws ConfigError ("zero.disk_memory") where the disk, or what it may take of it, has no room for another slab,
+  // Takes a place. Throws ConfigError ("zero.disk_memory") if the disk or `most_bytes` leave no room for another slab,
   // and IoError.
   DiskPlace take(std::int64_t bytes);
   void give_back(const DiskPlace& place);
 
   std::int64_t capacity_bytes() const;
-  DiskTraffic traffic() const;   // of all slabs
-  std::string describe() const;  // as DiskTier's; empty before there is a slab
+  DiskTraffic traffic() const;   // traffic of all slabs
+  std::string describe() const;  // as DiskTier's; empty without a slab
 
  private:
   struct Slab {
@@ -65,7 +65,7 @@ class DiskPlaces {
   DiskSeam seam_;
   std::int64_t most_bytes_;
   std::vector<Slab> slabs_;
-  std::multimap<std::int64_t, DiskPlace> free_;  // by size
+  std::multimap<std::int64_t, DiskPlace> free_;  // free places by size
 };
 
 }  // namespace zero

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kPageSize = 4096;
-constexpr int kMaxIdle = 8;  // answers that move less than a page; then the file ends there, or might as well
+constexpr int kMaxIdle = 8;  // limit of consecutive answers that move less than a page: probably the file ends there
 constexpr milliseconds kLongestGrace{1000};
 
 milliseconds until(std::chrono::steady_clock::time_point end) {
@@ -100,7 +100,7 @@ DiskRequests::Slot* DiskRequests::free_slot() {
   return slot == slots_.end() ? nullptr : &*slot;
 }
 
-// Two writes to one place, or a read and a write, would leave to chance what lies there afterwards.
+// Two overlapping writes, or a read and a write, would leave undefined content.
 void DiskRequests::require_apart(const DiskRequest& request) const {
   for (const Slot& slot : slots_) {
     if (!slot.in_kernel || !overlap(slot.request, request)) continue;
@@ -124,19 +124,19 @@ void DiskRequests::submit(Slot& slot) {
   close(slot, error_of(slot.request, error, "the request was refused"));
 }
 
-// Waits for answers until some came or a request is late.
+// Waits until an answer arrives or a request is late.
 void DiskRequests::advance() {
   auto earliest = Clock::time_point::max();
   for (const Slot& slot : slots_) {
     if (slot.account != nullptr) earliest = std::min(earliest, slot.deadline);
   }
-  if (earliest == Clock::time_point::max()) return;  // none that anybody waits for
-  // An answer that is there already is never late, however long nobody asked for it.
+  if (earliest == Clock::time_point::max()) return;  // nobody waits for any request
+  // An answer that has already arrived is never late, even if nobody has asked for it for long.
   if (reap(milliseconds(0)) != 0 || reap(until(earliest)) != 0) return;
   if (Clock::now() >= earliest) call_off_late();
 }
 
-// The number of answers taken, or -1 when the queue is no longer of use.
+// Returns the number of answers taken, or -1 if the queue is broken.
 int DiskRequests::reap(milliseconds wait) {
   std::array<IoAnswer, 64> answers;
   const int count = queue_->reap(answers, wait);
@@ -157,11 +157,11 @@ void DiskRequests::take(const IoAnswer& answer) {
   slot.in_kernel = false;
   if (--num_in_kernel_ == 0) busy_seconds_ += monotonic_seconds() - busy_since_;
   if (slot.account == nullptr) return;  // given up before
-  // The first answer may have lain there for long while nobody asked: what is left to do has all the time again.
+  // Nobody may have asked for the first answer for a long time, so the rest of the request gets the full time again.
   if (answer.result != -ECANCELED && !std::exchange(slot.answered, true))
     slot.deadline = Clock::now() + options_.timeout;
   const std::size_t bytes = slot.request.memory.size();
-  // ECANCELED: called off, or the thread that submitted the request has ended.
+  // ECANCELED: cancelled, or the submitting thread has ended.
   if (answer.result == -EINTR || answer.result == -EAGAIN || answer.result == -ECANCELED)
     return retry(slot, static_cast<int>(-answer.result));
   if (answer.result < 0) return close(slot, error_of(slot.request, static_cast<int>(-answer.result)));
@@ -171,7 +171,7 @@ void DiskRequests::take(const IoAnswer& answer) {
     (slot.request.operation == IoOperation::kRead ? read_bytes_ : written_bytes_) += static_cast<std::int64_t>(bytes);
     return close(slot, options_.inspect ? options_.inspect(slot.request) : std::nullopt);
   }
-  // What was moved of a page beyond its start is moved again.
+  // A partly moved page is moved again from its start.
   const bool idle = moved / kPageSize == slot.moved / kPageSize;
   slot.num_idle = idle ? slot.num_idle + 1 : 0;
   slot.moved = moved / kPageSize * kPageSize;
@@ -186,7 +186,7 @@ void DiskRequests::retry(Slot& slot, int error_number) {
   if (Clock::now() >= slot.deadline)
     return close(slot, error_number == ECANCELED ? no_answer(slot.request)
                                                  : error_of(slot.request, error_number, "again and again"));
-  // The kernel is short of something: asking in a loop would not give it back.
+  // The kernel lacks a resource: retrying without a pause would not free it.
   if (error_number == EAGAIN) std::this_thread::sleep_for(milliseconds(1));
   submit(slot);
 }
@@ -206,7 +206,7 @@ void DiskRequests::call_off_late() {
     if (late(slots_[tag])) queue_->cancel(tag);
   }
   const auto grace_end = now + std::min(options_.timeout, kLongestGrace);
-  do {  // once at least: an answer may be there already, though this process stood still since it asked
+  do {  // at least once: an answer may have arrived while this process was stopped
     if (reap(until(grace_end)) < 0) return;
   } while (std::any_of(slots_.begin(), slots_.end(), late) && Clock::now() < grace_end);
   for (Slot& slot : slots_) {

@@ -1,5 +1,4 @@
-// DiskSeam: lets a test stand between a DiskTier and the kernel, with calls that fail, or a queue with answers of the
-// test's choice.
+// DiskSeam: lets a test replace the kernel under a DiskTier, by calls that fail, or a queue with chosen answers.
 //
 //   DiskTier disk(options, {.files = &full_disk});
 #pragma once
@@ -20,16 +19,16 @@ namespace zero {
 struct DiskSeam {
   const FileCalls* files = &FileCalls::kernel();
   const UringCalls* uring = &UringCalls::kernel();
-  // Instead of the queue that the options ask for; gets the files and the depth.
+  // Makes the queue, instead of the options' engine; receives the files and the depth.
   std::function<std::unique_ptr<IoQueue>(std::span<const int>, int)> make_queue{};
 
-  // Of calls that open files, instead of the timeout of the options, which a test may want as short as its disk is.
+  // Time limit of calls that open files; overrides DiskOptions::timeout in tests.
   std::optional<std::chrono::milliseconds> opening_limit{};
   TimedCalls opening_calls(std::chrono::milliseconds timeout) const {
     return {*files, opening_limit.value_or(timeout)};
   }
 
-  // What a test gave, or, without one, nothing.
+  // Returns the test's seam, or the default one.
   static const DiskSeam& or_none(const DiskSeam* given) {
     static const DiskSeam none;
     return given != nullptr ? *given : none;

@@ -42,7 +42,7 @@ std::vector<ScratchSize> sizes_of(const DiskOptions& options) {
   for (std::int64_t i = 0; i < num_files; ++i)
     sizes.push_back(
         {options.paths[static_cast<std::size_t>(i)], (num_stripes - i + num_files - 1) / num_files * kStripe});
-  // More folders than stripes: a file has at least one.
+  // A file has at least one stripe, even if there are more folders than stripes.
   for (auto& size : sizes) size.bytes = std::max(size.bytes, kStripe);
   return sizes;
 }
@@ -87,18 +87,18 @@ struct DiskTier::Implementation {
   std::optional<IoError> inspect(const DiskRequest& request) const;
 
   std::int64_t capacity;
-  std::vector<std::int64_t> ends{};  // of the reserved places, rising
+  std::vector<std::int64_t> ends{};  // ends of the reserved places, ascending
   std::vector<ScratchFile> files;
   std::optional<PageSums> sums{};
   mutable DiskTraffic traffic{};
   Timeline* timeline;
-  bool registered = false;  // some memory
-  DiskRequests requests;    // last: it waits for what is under way while the rest is still there
+  bool registered = false;  // whether any memory is registered
+  DiskRequests requests;    // last: its destructor waits for requests, which need the other members
 };
 
 namespace {
 
-// One call of read() or write(). Without requests under way it does not look at the tier, which may be gone by then.
+// One call of read() or write(). If it has no requests under way, it does not access the tier, which may be destroyed.
 class MovingBlock final : public Transfer::Pending {
  public:
   MovingBlock(DiskRequests& requests, DiskTraffic& traffic, Timeline* timeline, int unit)
@@ -156,7 +156,7 @@ void DiskTier::Implementation::require_reserved(std::int64_t place, std::span<co
   ZERO_CHECK(place >= 0 && place % kPage == 0 && bytes % kPage == 0, "{} bytes at {} are not whole pages", bytes,
              place);
   ZERO_CHECK(reinterpret_cast<std::uintptr_t>(block.data()) % kPage == 0, "memory does not begin on a page");
-  const auto end = std::upper_bound(ends.begin(), ends.end(), place);  // of the place in which it begins
+  const auto end = std::upper_bound(ends.begin(), ends.end(), place);  // end of the place that it begins in
   ZERO_CHECK(end != ends.end() && place + bytes <= *end, "{} bytes at {} lie in no reserved place", bytes, place);
 }
 
@@ -166,12 +166,12 @@ Transfer DiskTier::Implementation::move(IoOperation operation, std::int64_t plac
   require_reserved(place, block);
   auto pending = std::make_unique<MovingBlock>(requests, traffic, timeline, unit);
   MovingBlock& moving = *pending;
-  Transfer transfer(std::move(pending));  // from here on it is finished whatever is thrown
+  Transfer transfer(std::move(pending));  // from here on it is finished, whatever is thrown
   const auto num_files = static_cast<std::int64_t>(files.size());
   while (!block.empty() && !moving.failed()) {
     const std::int64_t stripe = place / kStripe;
     const std::int64_t within = place % kStripe;
-    const std::int64_t left = num_files == 1 ? kStripe : kStripe - within;  // one file has no stripes to keep to
+    const std::int64_t left = num_files == 1 ? kStripe : kStripe - within;  // a single file has no stripes
     const auto bytes = std::min(block.size(), static_cast<std::size_t>(left));
     const auto piece = block.first(bytes);
     if (sums && operation == IoOperation::kWrite) sums->note(place, piece);

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-// -1 and errno become a negative errno value.
+// Turns -1 and errno into a negative errno value.
 template <typename Result>
 Result or_error(Result result) {
   return result < 0 ? -errno : result;
@@ -39,7 +39,7 @@ int open_beneath(int folder, const char* name, int flags) {
   return uninterrupted([&] { return static_cast<int>(::syscall(SYS_openat2, folder, name, &how, sizeof how)); });
 }
 
-// Linux before 5.6 has no openat2(), and some containers refuse it.
+// Linux before 5.6 has no openat2(), and some containers forbid it.
 bool has_openat2() {
   static const bool has = [] {
     const int fd = open_beneath(AT_FDCWD, ".", O_PATH);

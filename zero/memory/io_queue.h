@@ -1,19 +1,16 @@
-// IoQueue: reads and writes on their way to the kernel and back. It gives the kernel's answers as they are;
-// DiskRequests decides for every queue what a short or failed answer means (disk_requests.h).
+// IoQueue: sends reads and writes to the kernel, and returns the kernel's answers unchanged.
 //
 //   queue->submit({.operation = IoOperation::kRead, .file = 0, .offset = 4096, .memory = page, .tag = 7});
 //   std::array<IoAnswer, 8> answers;
 //   const int count = queue->reap(answers, std::chrono::seconds(1));
 //   // 1, and answers[0] is {.tag = 7, .result = 4096}
 //
-// Queues: io_uring (uring_queue.h), threads (thread_queue.h), and those of the tests. A queue is made for a number of
-// open files, which requests name by index, and for a depth: no more requests than that may be under way.
-//
-// Destroyed when nothing is under way but requests that hang: it does not wait for those. The kernel keeps hold of
-// their files and, past the page cache, of their memory's pages until it answers: pages that are unmapped meanwhile are
-// given to nobody else. Memory that is used again instead may still be overwritten by a late read.
-//
-// Local; one thread at a time. Errors are errno values, not exceptions.
+// DiskRequests decides for every queue how to treat short or failed answers (disk_requests.h). Queues: io_uring
+// (uring_queue.h), threads (thread_queue.h), and those of tests. A queue has fixed open files, which requests name by
+// index, and a depth: the most requests under way. Its destructor does not wait for requests that hang; no others may
+// be under way. The kernel keeps their files and, with O_DIRECT, their memory's pages until it answers: unmapped pages
+// are not reused elsewhere. Memory that is reused instead may still be overwritten by a late read. Local; one thread at
+// a time. Errors are errno values, not exceptions.
 #pragma once
 
 #include <chrono>
@@ -30,30 +27,30 @@ struct IoRequest {
   IoOperation operation = IoOperation::kRead;
   int file = 0;
   std::int64_t offset = 0;
-  std::span<std::byte> memory;  // a write only reads it
-  std::uint64_t tag = 0;        // comes back with the answer; one's own among those under way
+  std::span<std::byte> memory;  // only read by a write
+  std::uint64_t tag = 0;        // returned with the answer; unique among requests under way
 };
 
 struct IoAnswer {
   std::uint64_t tag = 0;
-  std::int64_t result = 0;  // bytes moved, perhaps fewer than asked for; or an errno value, negative
+  std::int64_t result = 0;  // moved bytes, perhaps fewer than requested; or a negative errno value
 };
 
 class IoQueue {
  public:
   virtual ~IoQueue() = default;
 
-  // 0, or an errno value: then the request is not under way and gets no answer.
+  // Returns 0, or an errno value: then the request is not under way and gets no answer.
   virtual int submit(const IoRequest& request) = 0;
 
-  // The number of answers put into `into`. Waits up to `wait` for the first; 0 may come earlier. A negative errno
-  // value: there will be no answers any more.
+  // Returns the number of answers put into `into`. Waits up to `wait` for the first; may return 0 earlier. A negative
+  // errno value means that no more answers will follow.
   virtual int reap(std::span<IoAnswer> into, std::chrono::milliseconds wait) = 0;
 
-  // Asks for an early end. The request is answered all the same, -ECANCELED where it worked; it need not work.
+  // Asks for an early end. The request is answered in any case, with -ECANCELED if the cancellation succeeded.
   virtual void cancel(std::uint64_t tag) = 0;
 
-  // As DiskTier's. 0, or an errno value: nothing is gained.
+  // As DiskTier's. Returns 0, or an errno value if memory cannot be registered.
   virtual int register_memory(std::span<std::byte> memory) = 0;
   virtual void forget_memory(std::span<std::byte> memory) = 0;
 

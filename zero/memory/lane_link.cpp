@@ -12,7 +12,7 @@ class LaneLink::Queued final : public Transfer::Pending {
   Queued(LaneLink& link, LaneTimes& times, Mark mark, int unit)
       : link_(link), times_(times), mark_(std::move(mark)), unit_(unit) {}
 
-  // kCompute goes on with what is queued there meanwhile: from the first mark to the second it has nothing to do.
+  // Waits. Meanwhile kCompute continues with its queued work; it is idle from the first mark to the second.
   void finish() override {
     if (poll()) return;
     const double begin = monotonic_seconds();

@@ -1,15 +1,16 @@
-// LaneLink: the link of a device with lanes. What goes up is copied in kUp, what comes down in kDown.
+// LaneLink: the link of a device with lanes. It copies to the device in kUp, and to the host in kDown.
 //
 //   LaneLink link(device, {.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}});
-//   Transfer up = link.up(block, tile);       // behind all that is in kUpdate by now
+//   Transfer up = link.up(block, tile);       // after all work queued in kUpdate so far
 //   up.wait();                                // the host waits for its mark
 //
-// Who knows which lanes use the device's end names them; without that, and beside(), a transfer comes after all lanes. The
-// host's end is pinned memory, which belongs to the transfer. Where both ends are the same memory nothing crosses: whoever
-// copies there by himself in the transfer's lane has its mark so. The transfer then counts the bytes, and time() the seconds.
+// `Earlier` names the lanes that use the device's memory before a transfer. Without it, and after beside(), a transfer
+// waits for all lanes. The host's memory is pinned, and belongs to the transfer. If both ends are the same memory,
+// nothing is copied: the caller copies in the transfer's lane. The transfer then counts the bytes, and time() the
+// seconds.
 //
-// Times are the device's (LaneTimes): a transfer is busy while it is copied. Of the host's waits those seconds are not hidden in
-// which kCompute had nothing to do. Local; one thread at a time.
+// Times are the device's (LaneTimes): a transfer is busy while it is copied. A host's wait counts as exposed for the
+// seconds in which kCompute was idle. Local; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -25,11 +26,11 @@ namespace zero {
 
 class LaneLink final : public Link {
  public:
-  // The lanes that a transfer of each direction comes after.
+  // The lanes that a transfer of each direction waits for.
   struct Earlier {
     std::vector<Lane> up{kAllLanes.begin(), kAllLanes.end()}, down = up;
   };
-  // `device` and `timeline` outlive it, and it its transfers.
+  // `device` and `timeline` must outlive the link, and the link must outlive its transfers.
   explicit LaneLink(Device& device, Timeline* timeline = nullptr) : LaneLink(device, Earlier{}, timeline) {}
   LaneLink(Device& device, Earlier earlier, Timeline* timeline = nullptr)
       : device_(&device),
@@ -42,15 +43,15 @@ class LaneLink final : public Link {
     return std::make_unique<LaneLink>(*device_, timeline_);
   }
   LinkTraffic traffic() const override;
-  // Times what is queued in the lane of that direction while it lives: a copy by who calls. `bytes` are for the timeline.
+  // Times work that the caller queues in the lane of that direction during its lifetime. `bytes`: for the timeline.
   LaneSpan time(Activity direction, int unit, std::int64_t bytes) {
     const bool up = direction == Activity::kLinkUp;
     return {up ? up_times_ : down_times_, up ? Lane::kUp : Lane::kDown, direction, unit, bytes};
   }
-  // Bytes of such a copy that is part of no transfer.
+  // Counts bytes of such a copy that belongs to no transfer.
   void count_up(std::int64_t bytes) { traffic_.up_bytes += bytes; }
-  // kCompute comes after the last use of a block that has come up; seconds for which it has nothing to do meanwhile are not
-  // hidden.
+  // Makes kCompute wait for the last use of a block that was copied to the device. Seconds in which kCompute is idle
+  // meanwhile count as exposed.
   void compute_after(const LastUse& use);
 
  private:
@@ -60,7 +61,7 @@ class LaneLink final : public Link {
   Device* device_;
   Earlier earlier_;
   Timeline* timeline_;
-  mutable LaneTimes up_times_, down_times_;  // traffic() reads what has been done since
+  mutable LaneTimes up_times_, down_times_;  // traffic() first reads the newly finished times
 };
 
 }  // namespace zero

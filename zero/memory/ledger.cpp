@@ -48,8 +48,8 @@ std::int64_t MemoryCount::state() const {
   return total() - beside;
 }
 
-// Each addition sees the exact sum of those before it in that counter's own order, whatever the threads do, so the
-// highest value seen is the true peak: relaxed order is enough, for counters guard nothing but themselves.
+// Relaxed order is enough, because counters guard nothing else. Each addition sees the exact sum of those before it in
+// its counter's modification order, so the highest value seen is the true peak.
 void Ledger::charge(Tier tier, MemoryTag tag, std::int64_t bytes) {
   ZERO_CHECK(bytes >= 0, "a charge of {} bytes to {} {}", bytes, name_of(tier), name_of(tag));
   for (Counter* counter : {&at(tier, tag), &totals_[static_cast<std::size_t>(tier)]}) {

@@ -1,14 +1,14 @@
 // Ledger: the account of every byte that zero.cpp holds, by tier and tag.
 //
-// Every byte that zero.cpp holds is charged to one tag in one tier, at the moment it is allocated, and credited when it
-// is released. Law 1 (bytes equal the papers' formulas) is tested on these counters.
-//
 //   Ledger ledger;
 //   Buffer shard(allocate_host(bytes), ledger, Tier::kDevice, MemoryTag::kParameter);
 //   ledger.held(Tier::kDevice, MemoryTag::kParameter);   // bytes
 //
-// Local, thread-safe: sums and peaks are exact however charges interleave; a MemoryCount taken while others charge
-// mixes moments. Credits that exceed what is held are a bug of ours (InternalError).
+// Every byte is charged to one tag in one tier when it is allocated, and credited when it is released. Tests compare
+// these counters with the papers' formulas (law 1).
+//
+// Local, thread-safe: sums and peaks are exact for any interleaving of charges. A MemoryCount taken during charges
+// mixes moments. Throws InternalError if a credit exceeds the held bytes.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 
 namespace zero {
 
-// kActivation: what a forward pass offloaded for its backward pass (activation_offload.h). kSecondary: parts of gathered
-// weights that are kept within a step (zero/plan/secondary.h).
+// kActivation: activations that a forward pass offloaded for its backward pass (activation_offload.h). kSecondary:
+// secondary parts that are kept within a step (zero/plan/secondary.h).
 enum class MemoryTag : std::uint8_t {
   kParameter,
   kGradient,
@@ -40,13 +40,13 @@ constexpr std::array<MemoryTag, kNumMemoryTags> kAllMemoryTags{
 
 std::string_view name_of(MemoryTag tag);  // "parameter", "gradient", ... as in report.json
 
-// A photograph: bytes by tag, and their total.
+// A snapshot of bytes by tag.
 struct MemoryCount {
   std::array<std::int64_t, kNumMemoryTags> bytes{};
   std::int64_t& operator[](MemoryTag tag) { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t operator[](MemoryTag tag) const { return bytes[static_cast<std::size_t>(tag)]; }
   std::int64_t total() const;
-  // Total without gathered, staging, activation and secondary: what the formulas speak of.
+  // Returns the total without gathered, staging, activation and secondary: the bytes of the papers' formulas.
   std::int64_t state() const;
   bool operator==(const MemoryCount&) const = default;
 };
@@ -58,9 +58,9 @@ class Ledger {
 
   std::int64_t held(Tier tier, MemoryTag tag) const;
   MemoryCount held(Tier tier) const;
-  MemoryCount peak(Tier tier) const;         // the highest each tag has been
-  std::int64_t peak_total(Tier tier) const;  // the highest their sum has been
-  // For tests. Peaks start again from what is held; not while others charge.
+  MemoryCount peak(Tier tier) const;         // maximum of each tag
+  std::int64_t peak_total(Tier tier) const;  // maximum of their sum
+  // Restarts peaks from the held bytes. For tests; not during charges.
   void reset_peak();
 
  private:

@@ -1,11 +1,11 @@
-// Link: the way between device and host. Transfers of one direction take turns, those of both go on beside each other.
+// Link: the connection between device and host. Transfers of one direction take turns; both directions run in parallel.
 //
 //   Transfer up = link.up(to, from);          // begun
 //   ...                                       // compute
-//   up.wait();                                // waits for what is left
+//   up.wait();                                // waits for the rest
 //
-// Of a PacedLink (zero/memory/paced_link.h) device and host are both main memory, and time alone passes. A LaneLink
-// (zero/memory/lane_link.h) copies in two lanes of a device. Local; one thread at a time.
+// With a PacedLink (zero/memory/paced_link.h) device and host are both main memory, and the link only takes time. A
+// LaneLink (zero/memory/lane_link.h) copies in two lanes of a device. Local; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // `to` holds the bytes when wait() has returned; until then both belong to the transfer. `unit`: whose bytes they
-  // are, for the timeline.
+  // `to` has the bytes when wait() has returned; until then both ranges belong to the transfer. `unit`: the unit of the
+  // bytes, for the timeline.
   [[nodiscard]] Transfer up(std::span<std::byte> to, std::span<const std::byte> from, int unit = -1) {
     return copy(Activity::kLinkUp, to, from, unit);
   }
@@ -30,12 +30,12 @@ class Link {
     return copy(Activity::kLinkDown, to, from, unit);
   }
 
-  // Another way over the same link, with the same timeline: their transfers take turns. Each counts its own traffic.
+  // Returns another object for the same link and timeline: their transfers take turns. Each counts its own traffic.
   [[nodiscard]] virtual std::unique_ptr<Link> beside() const = 0;
 
-  // So far. Of transfers in lanes: of those that the device has done.
+  // Returns the traffic so far; of transfers in lanes only those that the device has done.
   virtual LinkTraffic traffic() const { return traffic_; }
-  // Seconds for which who called Transfer::wait() has waited. Of those traffic() counts the ones that nothing hid.
+  // Returns the seconds that callers of Transfer::wait() have waited. traffic() counts only the exposed ones.
   double waited_seconds() const { return waited_seconds_; }
 
  protected:

@@ -1,15 +1,15 @@
 // MemoryMonitor: watches how much of this machine's memory other programs leave free.
 //
-// A step takes and frees activations, and other programs take memory at any time. So the free memory at the end of a
-// step says little about the least there was. A thread therefore looks every few milliseconds, and keeps the worst it saw. On
-// a busy machine that thread may not run in time: two looks are certain, those of look_now() and take_worst().
-//
 //   MemoryMonitor monitor(read_memory, std::chrono::milliseconds(20));
 //   ...                                                      // a step
 //   const MemoryReading worst = monitor.take_worst();        // since the last call
 //
-// Local; thread-safe. `read` is called by the monitor's thread, look_now() and take_worst(), never by two at once; what
-// it throws ends up in take_worst().
+// A step allocates and frees activations, and other programs allocate at any time. So the free memory at the end of a
+// step says little about its minimum. A thread therefore reads every few milliseconds, and keeps the worst reading. On
+// a busy machine it may not run in time; only look_now() and take_worst() read for certain.
+//
+// Local; thread-safe. The monitor's thread, look_now() and take_worst() call `read`, never two at once. take_worst()
+// throws its exceptions.
 #pragma once
 
 #include <chrono>
@@ -25,24 +25,24 @@ namespace zero {
 
 struct MemoryReading {
   std::int64_t free_bytes = std::numeric_limits<std::int64_t>::max();  // available_memory()
-  double pressure = 0;  // memory_pressure(): percent of the last ten seconds
+  double pressure = 0;  // memory_pressure(): percentage of the last ten seconds
 };
 
-// Of this machine, and the control group this process lives in.
+// Reads this machine, and this process's control group.
 MemoryReading read_memory();
 
 class MemoryMonitor {
  public:
   using Source = std::function<MemoryReading()>;
-  // `period` 0: no thread; then only take_worst() reads.
+  // `period` 0: no thread; only take_worst() reads.
   MemoryMonitor(Source read, std::chrono::milliseconds period);
   MemoryMonitor(const MemoryMonitor&) = delete;
   MemoryMonitor& operator=(const MemoryMonitor&) = delete;
   ~MemoryMonitor();
 
-  // The least free memory and the most pressure since the last call, and now.
+  // Returns the least free memory and the highest pressure since the last call, including now.
   MemoryReading take_worst();
-  // Where a thread looks, too: when memory is expected to be scarcest.
+  // Reads now, in addition to the thread: for moments when memory is expected to be scarcest.
   void look_now();
 
  private:

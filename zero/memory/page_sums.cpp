@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kSummedPage = 4096;
 
-// Never 0, which stands for "not noted".
+// Never returns 0, which means "not noted".
 std::uint64_t sum_of(const std::byte* page) {
   return std::max<std::uint64_t>(XXH3_64bits(page, kSummedPage), 1);
 }

@@ -1,10 +1,10 @@
-// PageSums: a checksum (XXH3, 64 bits) of every page of a tier, to find a page that comes back changed.
+// PageSums: a checksum (XXH3, 64 bits) of every page of a tier, which detects pages that return changed.
 //
 //   PageSums sums(disk_bytes);
 //   sums.note(place, block);                        // when it is written
-//   const auto wrong = sums.first_wrong(place, block);   // when it is back: -1, or the place of a page that differs
+//   const auto wrong = sums.first_wrong(place, block);   // when it is read: -1, or the place of a page that differs
 //
-// 8 bytes for each page that was noted; the others' cost no memory. A page that was never noted is wrong. Places and
+// Each noted page costs 8 bytes of memory; other pages cost none. A page that was never noted is wrong. Places and
 // blocks are whole pages. Local; one thread at a time.
 #pragma once
 

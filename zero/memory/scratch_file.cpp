@@ -16,8 +16,8 @@
 namespace zero {
 namespace {
 
-// A file that is gone from the folder before anybody could open it by name: without one from the start where the file
-// system can, else created and removed at once (a kill between the two leaves an empty file).
+// Opens a file that nobody else can open by name. If the file system can, it never has a name; otherwise it is created
+// and removed at once (a kill in between leaves an empty file).
 int open_nameless(const std::string& folder, const FileCalls& calls) {
   const int unnamed = calls.open(folder, O_TMPFILE | O_RDWR);
   if (unnamed != -EOPNOTSUPP && unnamed != -EISDIR) return unnamed;
@@ -46,7 +46,8 @@ void preallocate(const std::string& folder, int fd, std::int64_t bytes, const Fi
              folder);
 }
 
-// Empty, or why the page cache is in between. Some file systems accept O_DIRECT and refuse the requests: one is tried.
+// Returns an empty text, or the reason why the page cache is used. Some file systems accept O_DIRECT but refuse its
+// requests, so it tries one.
 std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& folder, const FileCalls& calls) {
   const int in_memory = calls.lies_in_memory(fd);
   if (in_memory < 0) throw IoError(folder, "look at the file system of a scratch file", -in_memory);

@@ -1,14 +1,12 @@
-// ScratchFile: a file without a name, so that no file is left behind however the process ends.
+// ScratchFile: a file without a name, so no file is left behind, however the process ends.
 //
-//   require_room(std::array{ScratchSize{"/nvme0", bytes}});    // before any file is made
+//   require_room(std::array{ScratchSize{"/nvme0", bytes}});    // before any file is created
 //   const ScratchFile file("/nvme0", bytes);
 //   pread(file.get(), ...);                                    // whole pages into page-aligned memory
 //
-// All of it is preallocated: a full disk shows here, not in the middle of a run. Reads and writes go past the page
-// cache (O_DIRECT) where the file system can; where it cannot, or has no disk below it (tmpfs), through it, with a
-// warning.
-//
-// Local.
+// It is fully preallocated, so a full disk shows here, not during a run. Reads and writes bypass the page cache
+// (O_DIRECT) if the file system allows it. If it does not, or has no disk (tmpfs), they use the page cache, with a
+// warning. Local.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +24,12 @@ struct ScratchSize {
   std::int64_t bytes = 0;
 };
 
-// Throws ConfigError under "zero.disk" (a folder in which no file can be made) or "zero.disk_memory" (less free than
-// asked for; sizes in one file system are added up), IoError where the system does not say how much is free. `ranks`: of
-// this machine, each of which makes files of these sizes.
+// Throws ConfigError under "zero.disk" (no file can be created in a folder) or "zero.disk_memory" (too little free
+// space; sizes on one file system are added up), and IoError if the system does not report free space. `ranks`: number
+// of this machine's ranks, each of which creates files of these sizes.
 void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls = FileCalls::kernel(), int ranks = 1);
 
-// What is wrong with a folder, for the user: of an errno value that says why no file can be made there.
+// Explains to the user an errno value that says why no file can be created in a folder.
 ConfigError refusal_of(const std::string& folder, int error);
 
 class ScratchFile {
@@ -40,7 +38,7 @@ class ScratchFile {
   ScratchFile(const std::string& folder, std::int64_t bytes, const FileCalls& calls = FileCalls::kernel());
 
   int get() const { return file_.get(); }
-  bool direct() const { return direct_; }  // past the page cache
+  bool direct() const { return direct_; }  // bypasses the page cache
   const std::string& folder() const { return folder_; }
 
  private:

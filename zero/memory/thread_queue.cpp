@@ -24,7 +24,7 @@ struct ThreadQueue::Shared {
   std::condition_variable answered{};
   std::deque<IoRequest> waiting{};
   std::deque<IoAnswer> answers{};
-  std::vector<bool> busy{};  // by thread: in the kernel
+  std::vector<bool> busy{};  // by thread: whether it is in a system call
   bool stopping = false;
 };
 

@@ -1,9 +1,8 @@
-// ThreadQueue: an IoQueue over threads that call pread and pwrite, for where io_uring is refused.
+// ThreadQueue: an IoQueue over threads that call pread and pwrite, for systems that refuse io_uring.
 //
-// As many threads as requests may be under way, up to kMaxThreads; idle ones sleep. One that hangs in the kernel when
-// the queue is destroyed is left behind with its own descriptors of the files.
-//
-// Local; one thread at a time.
+// It has as many threads as requests may be under way, up to kMaxThreads; idle threads sleep. A thread that hangs in
+// the kernel when the queue is destroyed is left behind, with its own descriptors of the files. Local; one thread at a
+// time.
 #pragma once
 
 #include <memory>
@@ -20,8 +19,8 @@ class ThreadQueue final : public IoQueue {
  public:
   static constexpr int kMaxThreads = 32;
 
-  // `calls` outlives its threads, those left behind too. Throws IoError where the system has no more descriptors or
-  // threads.
+  // `calls` must outlive its threads, including those left behind. Throws IoError if the system has no more descriptors
+  // or threads.
   ThreadQueue(std::span<const int> files, int depth, const FileCalls& calls = FileCalls::kernel());
   ThreadQueue(const ThreadQueue&) = delete;
   ThreadQueue& operator=(const ThreadQueue&) = delete;
@@ -29,9 +28,9 @@ class ThreadQueue final : public IoQueue {
 
   int submit(const IoRequest& request) override;
   int reap(std::span<IoAnswer> into, std::chrono::milliseconds wait) override;
-  // Works for a request that no thread has begun.
+  // Succeeds only for a request that no thread has begun.
   void cancel(std::uint64_t tag) override;
-  // ENOTSUP: threads look pages up each time.
+  // Returns ENOTSUP: threads look up pages at every request.
   int register_memory(std::span<std::byte> memory) override;
   void forget_memory(std::span<std::byte>) override {}
   std::string_view name() const override { return "threads"; }
@@ -40,7 +39,7 @@ class ThreadQueue final : public IoQueue {
   struct Shared;
   void stop();
 
-  std::shared_ptr<Shared> shared_;  // with the threads, of which one may outlive the queue
+  std::shared_ptr<Shared> shared_;  // shared with the threads, which may outlive the queue
   std::vector<std::thread> threads_;
 };
 

@@ -24,7 +24,7 @@ struct Answer {
   ssize_t result = 0;
 };
 
-// `call` owns what it touches. `too_late`: what is to be done with a result that nobody takes.
+// Runs `call` on a thread with a time limit. `call` must own its data. `too_late` receives a result that nobody takes.
 ssize_t within(std::chrono::milliseconds limit, std::function<ssize_t()> call,
                std::function<void(ssize_t)> too_late = {}) {
   const auto answer = std::make_shared<Answer>();
@@ -32,7 +32,7 @@ ssize_t within(std::chrono::milliseconds limit, std::function<ssize_t()> call,
     const SignalsBlocked blocked;
     std::thread([answer, call = std::move(call), too_late = std::move(too_late)]() mutable {
       const ssize_t result = call();
-      call = nullptr;  // with its descriptor, before anybody goes on
+      call = nullptr;  // frees its descriptor before the caller continues
       std::unique_lock lock(answer->mutex);
       answer->result = result;
       answer->is_given = true;
@@ -50,7 +50,7 @@ ssize_t within(std::chrono::milliseconds limit, std::function<ssize_t()> call,
   return -ETIMEDOUT;
 }
 
-// As `within`, with a descriptor of the call's own: a call that comes late must not meet another file under the number.
+// As `within`, with a duplicate descriptor: a late call must not hit another file that has the same number.
 template <typename Call>
 ssize_t within(std::chrono::milliseconds limit, const FileCalls& calls, int fd, Call call) {
   const int duplicate = calls.duplicate(fd);
@@ -103,7 +103,7 @@ int TimedCalls::set_direct(int fd, bool direct) const {
 }
 
 ssize_t TimedCalls::read(int fd, std::span<std::byte> into, std::int64_t offset) const {
-  // A read that hangs goes on when its caller's memory is another's, so it gets its own, as aligned.
+  // A hanging read may continue after its caller's memory is reused, so it gets its own memory with the same alignment.
   constexpr std::size_t kPage = 4096;
   const auto own = std::make_shared<std::vector<std::byte>>(into.size() + kPage);
   void* begin = own->data();

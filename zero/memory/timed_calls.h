@@ -1,11 +1,11 @@
-// TimedCalls: the calls that open a tier's files, each with a limit, for folders of disks and mounts that hang.
+// TimedCalls: the calls that open a tier's files, each with a time limit, for disks and mounts that hang.
 //
 //   const TimedCalls calls(FileCalls::kernel(), std::chrono::seconds(60));
 //   calls.open(path, flags);                 // -ETIMEDOUT if the kernel has no answer by then
 //
-// Each call runs on a thread of its own. A call that hangs is left behind with copies of its arguments; a descriptor
-// that it gets after all is closed. Making room on a disk may take long where every byte is written: it gets ten times
-// the limit. Calls of checkpoints pass through. Local, thread-safe. The calls underneath outlive the threads.
+// Each call runs on a separate thread. A call that hangs is left behind with copies of its arguments; a descriptor that
+// it still gets is closed. Preallocation may write every byte, so it has ten times the limit. Calls of checkpoints have
+// no limit. Local, thread-safe. The underlying calls must outlive the threads.
 #pragma once
 
 #include <chrono>

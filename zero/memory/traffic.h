@@ -1,4 +1,4 @@
-// DiskTraffic, LinkTraffic: what crossed to and from a disk, and over the link between device and host. Values only.
+// DiskTraffic, LinkTraffic: bytes and seconds of transfers to and from a disk, and over a link. Values only.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace zero {
 struct DiskTraffic {
   std::int64_t read_bytes = 0;
   std::int64_t written_bytes = 0;
-  double waited_seconds = 0;  // in Transfer::wait(), and for room in the queue
-  // While at least one request was under way: from its submission until somebody took its answer, which may be later
-  // than the disk gave it.
+  double waited_seconds = 0;  // time in Transfer::wait(), and waiting for room in the queue
+  // While at least one request was under way: from its submission until its answer was taken, which may be later than
+  // the disk's answer.
   double busy_seconds = 0;
 };
 DiskTraffic operator+(const DiskTraffic& a, const DiskTraffic& b);
@@ -19,9 +19,9 @@ DiskTraffic operator-(const DiskTraffic& a, const DiskTraffic& b);
 struct LinkTraffic {
   std::int64_t up_bytes = 0;    // host to device
   std::int64_t down_bytes = 0;  // device to host
-  double busy_seconds = 0;      // what the transfers took, both ways added
-  double waited_seconds = 0;    // the part that nothing hid
-  // The same of the way up alone.
+  double busy_seconds = 0;      // time of the transfers, both directions added
+  double waited_seconds = 0;    // the exposed part: not hidden by computation
+  // The same for transfers to the device only.
   double up_busy_seconds = 0;
   double up_waited_seconds = 0;
   double down_busy_seconds() const { return busy_seconds - up_busy_seconds; }

@@ -1,13 +1,11 @@
-// Transfer: bytes on their way between memory and a slower tier.
+// Transfer: a copy of bytes between memory and a slower tier, for which the caller can wait.
 //
 //   Transfer read = disk.read(offset, into);   // begun; `into` belongs to the transfer until wait() returns
 //   ...                                        // compute
-//   read.wait();                               // the bytes are there, or IoError says which file, operation and bytes
+//   read.wait();                               // the bytes have arrived, or IoError names file, operation and bytes
 //
-// Owned, move-only. An error sticks to its transfer and is thrown by wait(), once. Destroyed or assigned to without
-// wait(), it waits and swallows nothing silently: the error is logged. An empty Transfer is done.
-//
-// Local; one thread at a time.
+// Owned, move-only. wait() throws a transfer's error once. If a transfer is destroyed or assigned to without wait(), it
+// waits, and logs the error. An empty Transfer is done. Local; one thread at a time.
 #pragma once
 
 #include <memory>
@@ -17,13 +15,13 @@ namespace zero {
 
 class Transfer {
  public:
-  // What a tier implements. Destroyed after finish() only.
+  // The implementation by a tier. It is destroyed only after finish().
   class Pending {
    public:
     virtual ~Pending() = default;
     // Blocks until the bytes are moved; throws IoError.
     virtual void finish() = 0;
-    // True when finish() will not block. May do the work that is ready.
+    // Returns true if finish() will not block. May do work that is ready.
     virtual bool poll() = 0;
   };
 
@@ -33,7 +31,7 @@ class Transfer {
   Transfer& operator=(Transfer&& other) noexcept;
   ~Transfer();
 
-  // No-op when done.
+  // Waits for the end; does nothing if the transfer is done.
   void wait();
   bool done() const { return pending_ == nullptr || pending_->poll(); }
 
@@ -43,7 +41,7 @@ class Transfer {
   std::unique_ptr<Pending> pending_;
 };
 
-// Of the seconds that transfers took, those in which nobody waited for them; the rest is exposed.
+// Returns the transfers' seconds for which nobody waited; the other seconds are exposed.
 constexpr double hidden_seconds(double busy_seconds, double waited_seconds) {
   return busy_seconds > waited_seconds ? busy_seconds - waited_seconds : 0;
 }

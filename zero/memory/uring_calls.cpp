@@ -15,7 +15,7 @@ int UringCalls::set_up(unsigned entries, io_uring& ring) const {
   io_uring_params params{};
   const int result = io_uring_queue_init_params(entries, &ring, &params);
   if (result < 0) return result;
-  // Before it, waiting with a limit was a request of its own. All operations used here are older.
+  // Older kernels needed a separate request to wait with a limit. All operations used here are older still.
   if ((params.features & IORING_FEAT_EXT_ARG) != 0) return 0;
   io_uring_queue_exit(&ring);
   return -ENOSYS;

@@ -14,8 +14,8 @@
 namespace zero {
 namespace {
 
-constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();  // the tag of a cancellation itself
-constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;                  // the kernel registers no larger one
+constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();  // tag of cancellations
+constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // limit of the kernel for registered buffers
 constexpr unsigned kMostBuffers = 1024;
 
 class UringQueue final : public IoQueue {
@@ -42,15 +42,15 @@ class UringQueue final : public IoQueue {
   std::vector<int> files_;
   bool files_registered_ = false;
   bool has_table_ = false;
-  std::vector<iovec> buffers_;  // by slot of the table; of 0 bytes: free
+  std::vector<iovec> buffers_;  // by slot of the table; 0 bytes: free
   io_uring ring_{};
   bool open_ = false;
-  int broken_ = 0;  // errno value of a submission that the kernel refused for good
+  int broken_ = 0;  // errno value of a submission that the kernel refused permanently
   int num_under_way_ = 0;
 };
 
 int UringQueue::open(int depth) {
-  // Twice the depth: a request and its cancellation.
+  // Twice the depth, for a request and its cancellation.
   if (const int result = calls_.set_up(2 * static_cast<unsigned>(depth), ring_); result < 0) return -result;
   open_ = true;
   const int result = calls_.register_files(ring_, files_);
@@ -62,8 +62,8 @@ int UringQueue::open(int depth) {
 
 UringQueue::~UringQueue() {
   if (!open_) return;
-  // The kernel takes a ring apart in the background. Files and locked memory are to be free when this returns; for a
-  // request that hangs they are not, and the kernel would wait for it here.
+  // The kernel releases a ring in the background, but files and locked memory must be free when this returns. With a
+  // request that hangs they cannot be, and unregistering would wait for it.
   if (num_under_way_ == 0) {
     if (files_registered_) io_uring_unregister_files(&ring_);
     if (has_table_) io_uring_unregister_buffers(&ring_);
@@ -109,7 +109,7 @@ int UringQueue::submit(const IoRequest& request) {
   return error;
 }
 
-// What the kernel has no room for at the moment (EAGAIN, EBUSY) stays in the ring and goes with the next call.
+// Requests for which the kernel has no room now (EAGAIN, EBUSY) stay in the ring, and are submitted with the next call.
 int UringQueue::flush() {
   int result;
   do result = calls_.submit(ring_);
@@ -146,7 +146,7 @@ int UringQueue::take_answers(std::span<IoAnswer> into) {
 void UringQueue::cancel(std::uint64_t tag) {
   if (broken_ != 0) return;
   io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-  if (entry == nullptr) return;  // called off before
+  if (entry == nullptr) return;  // no entry is free, because cancellations were queued before
   io_uring_prep_cancel64(entry, tag, 0);
   io_uring_sqe_set_data64(entry, kNobody);
   flush();
@@ -176,7 +176,7 @@ int UringQueue::set_free_slot(const iovec& buffer) {
   return 0;
 }
 
-// A slot that the kernel would not empty is not used again: its pages stay locked until the ring ends.
+// A slot that the kernel does not empty is not reused: its pages stay locked until the ring is closed.
 void UringQueue::forget_memory(std::span<std::byte> memory) {
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
     iovec& buffer = buffers_[slot];

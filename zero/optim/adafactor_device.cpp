@@ -1,4 +1,4 @@
-// The host's code of Adafactor's kernels: the functions of adafactor_kernel.h and factor_squares.h.
+// The host's code of Adafactor's kernels. It calls the functions of adafactor_kernel.h and factor_squares.h.
 #include <vector>
 
 #include "zero/optim/adafactor_kernel.h"

@@ -21,11 +21,11 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::size_t kAhead = 512;  // elements of gradient and parameter that are asked for
-// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
+constexpr std::size_t kAhead = 512;  // distance of prefetches of gradient and parameter, in elements
+// Elements whose directions are kept until their squares are added; they fit into a core's first cache.
 constexpr std::size_t kChunk = kMostBlocks * kTermNumel;
 
-// The smaller one, and a NaN where `x` is one.
+// Returns min(x, bound), or NaN if `x` is NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> at_most(D d, hn::Vec<D> x, float bound) {
   const auto limit = hn::Set(d, bound);
@@ -38,11 +38,11 @@ HWY_INLINE hn::Vec<D> at_least(D d, hn::Vec<D> x, float bound) {
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 }
 
-// A span's gradients, scaled.
+// The scaled gradients of a span.
 template <class G>
 struct ScaledGradients {
   const G* gradient;
-  const float* parameter;  // read beside them
+  const float* parameter;  // prefetched with the gradient
   float scale;
 
   template <class D>
@@ -53,8 +53,8 @@ struct ScaledGradients {
   }
 };
 
-// What makes directions of them. Loops have copies of what they read: to a compiler a store of vectors may change all else,
-// which it then reads again for each vector.
+// Computes directions from scaled gradients. Its loops capture copies of their inputs. Otherwise the compiler must
+// assume that a vector store changes the inputs, and reloads them for each vector.
 template <class G>
 class Directions {
  public:
@@ -76,8 +76,8 @@ class Directions {
   }
   bool is_factored() const { return !factors_.row_var.empty(); }
 
-  // Calls use(d, i, u, v) for elements [begin, end) of the span: directions, and of a vector its variances after the step.
-  // `use` is copied; it changes nothing of its own.
+  // Calls use(d, i, u, v) for elements [begin, end) of the span: u is the direction; for a vector parameter v is its
+  // variance after the step. `use` is copied, so it must not change its own members.
   template <class Use>
   HWY_INLINE void for_each(std::size_t begin, std::size_t end, Use use) const {
     if (!is_factored()) return for_each_of_vector(begin, end, use);
@@ -99,7 +99,7 @@ class Directions {
     });
   }
 
-  // `count` elements of a row, from element `from` of the span on.
+  // `count` elements of a row, beginning with element `from` of the span.
   template <class Use>
   HWY_INLINE void for_each_of_row(std::size_t row, std::size_t column, std::size_t from, std::size_t count,
                                   Use use) const {
@@ -107,7 +107,7 @@ class Directions {
     const float* scales = column_scales_.data() + (column - columns_.first);
     const auto scale = [=](auto d, std::size_t i)
                            HWY_ATTR { return hn::Mul(hn::Set(d, row_scale), hn::LoadU(d, scales + (i - from))); };
-    if (row_scale >= 0 && row_scale * most_column_scale_ <= c_.most_scale) {  // of nearly all rows
+    if (row_scale >= 0 && row_scale * most_column_scale_ <= c_.most_scale) {  // true for nearly all rows
       for_lanes(from, from + count, [use, scale, g_of = gradients_](auto d, std::size_t i) {
         use(d, i, hn::Mul(g_of(d, i), scale(d, i)), hn::Zero(d));
       });
@@ -125,10 +125,10 @@ class Directions {
   std::size_t first_;
   ColumnRange columns_{};
   std::vector<float> column_scales_;
-  float most_column_scale_ = 0;  // of those that are numbers: a NaN stays one, with a bound and without
+  float most_column_scale_ = 0;  // without NaNs: a NaN direction is NaN with or without the bound
 };
 
-// Calls use(directions) with those of the span.
+// Calls use(directions) with the directions of the span.
 template <class Use>
 void with_directions(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c, Use use) {
   with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) { use(Directions<G>(span, factors, c)); });
@@ -150,7 +150,7 @@ void add_adafactor_sums_target(const UpdateSpan& span, const Factors& factors, c
   });
 }
 
-// Low: what the rounded copy is stored as; float: there is none.
+// Low: type of the rounded copy; float: no copy.
 template <class Low>
 void update_as(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& c) {
   with_directions(span, factors, c, [&](const auto& directions) {
@@ -183,7 +183,7 @@ HWY_EXPORT(adafactor_target);
 
 namespace {
 
-// torch.lerp's formula: the end that is nearer is the one that is corrected.
+// torch.lerp's formula, which starts from the nearer end.
 float lerp(float from, float to, const AdafactorConstants& c) {
   return (c.lerp_from_square ? to : from) + c.lerp_factor * (to - from);
 }
@@ -223,7 +223,7 @@ void update_factor(std::span<float> factor, std::span<const double> sums, std::i
 }
 
 float row_mean(std::span<const float> row_var, const AdafactorConstants& constants) {
-  double sum = 0;  // in rising order
+  double sum = 0;  // sum in ascending order
   for (const float value : row_var) sum += value;
   return std::max(static_cast<float>(sum / static_cast<double>(row_var.size())), constants.eps1);
 }

@@ -1,24 +1,16 @@
-// adafactor_update(): the inner loops of Adafactor (Shazeer and Stern, arXiv:1804.04235, algorithms 4 and 5 without a first
-// moment), with the choices of torch.optim.Adafactor: a matrix keeps a mean square of each row and of each column in the place of one for
-// each element.
+// adafactor_update(): the inner loops of Adafactor (Shazeer and Stern, arXiv:1804.04235, algorithms 4 and 5 without a
+// first moment), with the choices of torch.optim.Adafactor. A matrix keeps a mean square per row and per column.
 //
 //   g = gradient * gradient_scale;   w = step^beta2_decay
 //   R = lerp(R, mean of g^2 over a row, w);   C = lerp(C, mean of g^2 over a column, w)
 //   V = R / max(mean of R, eps1) * C          of a vector: V = lerp(V, g^2, w), which is its state
-//   u = g / sqrt(max(V, eps1^2))              of a matrix: g * min(1 / sqrt(R / max(mean of R, eps1)) * 1 / sqrt(C), 1 / eps1)
+//   u = g / sqrt(max(V, eps1^2))       of a matrix: g * min(1 / sqrt(R / max(mean of R, eps1)) * 1 / sqrt(C), 1 / eps1)
 //   p = p * (1 - lr * weight_decay) - alpha / max(1, rms(u) / clip) * u
 //   alpha = max(eps2, rms(p) before the step) * min(lr, 1 / sqrt(step))
 //
-// States and elements are fp32, every operation rounded on its own. Sums over a row, a column or a parameter are exact
-// before they are rounded, so that neither threads nor the partition change a bit. A caller with a span of a parameter:
-//
-//   add_factor_sums(span, gradient_scale, rows, columns, lock);    // factor_squares.h; then sums of all spans are added
-//   update_factor(row_var, row_sums, num_columns, constants);      // and of columns: on every rank, both are whole
-//   const Factors factors{row_var, col_var, row_mean(row_var, constants)};
-//   add_adafactor_sums(span, factors, constants, parameter, direction);     // again of all spans
-//   adafactor_update(span, factors, with_sums(constants, ...));
-//
-// Spans begin at multiples of kSumBlock in their parameter, and end there or at its end. Local, all of it.
+// States and elements are fp32, and every operation is rounded by itself. Sums over a row, column or parameter are
+// exact before rounding, so neither threads nor the partition change a bit. Spans begin at multiples of kSumBlock in
+// their parameter, and end at such a multiple or at the parameter's end. Local, all of it.
 #pragma once
 
 #include <cstdint>
@@ -30,38 +22,48 @@
 
 namespace zero {
 
-// What is the same for every element of a parameter.
+// A caller with a span of a parameter:
+//
+//   add_factor_sums(span, gradient_scale, rows, columns, lock);    // factor_squares.h; then add the sums of all spans
+//   update_factor(row_var, row_sums, num_columns, constants);     // the same for columns; both are whole on every rank
+//   const Factors factors{row_var, col_var, row_mean(row_var, constants)};
+//   add_adafactor_sums(span, factors, constants, parameter, direction);     // then add the sums of all spans
+//   adafactor_update(span, factors, with_sums(constants, ...));
+//
+// AdafactorConstants are the same for every element of a parameter.
 struct AdafactorConstants {
   float gradient_scale = 1;
-  // lerp(v, x, w) is v + w (x - v) for w < 1/2 and x - (1 - w) (x - v) otherwise; w: the weight of new squares.
+  // lerp(v, x, w) is v + w (x - v) for w < 1/2, else x - (1 - w) (x - v). w is the weight of new squares.
   bool lerp_from_square = true;  // the second form
   float lerp_factor = 0;         // w, or -(1 - w)
-  float eps1 = 0;                // least mean of R
+  float eps1 = 0;                // lower bound of the mean of R
   float least_variance = 0;      // eps1^2
   float most_scale = 0;          // 1 / eps1
   float keep = 1;                // 1 - lr * weight_decay
-  float minus_step = 0;          // after with_sums()
+  float minus_step = 0;          // set by with_sums()
   double rho = 0, eps2 = 0, clip = 1;
 };
 AdafactorConstants adafactor_constants(const AdafactorOptions& options, const UpdateScalars& scalars);
-// `numel`: of the parameter; the sums: of squares of all its elements before the step, and of all its directions.
+// Adds the parameter's sums to the constants. `numel`: elements of the parameter. `parameter`, `direction`: sums of the
+// squares of all its elements before the step, and of all its directions.
 AdafactorConstants with_sums(AdafactorConstants constants, std::int64_t numel, double parameter, double direction);
 
-// R or C after the step; `terms`: squares in each sum.
+// Updates R or C for the step. `terms`: number of squares in each sum.
 void update_factor(std::span<float> factor, std::span<const double> sums, std::int64_t terms,
                    const AdafactorConstants& constants);
-// max(mean of R, eps1).
+// Returns max(mean of R, eps1).
 float row_mean(std::span<const float> row_var, const AdafactorConstants& constants);
 
-// `factors`: of a vector both are empty, and state 0 of the span is V. Writes nothing.
+// Adds the squares of the span's parameter and directions to the sums, and writes nothing else. `factors`: empty for a
+// vector, whose V is state 0 of the span.
 void add_adafactor_sums(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants,
                         ExactSum& parameter, ExactSum& direction);
-// Updates the span's parameter, of a vector V too, and writes low_precision if it is not null.
+// Updates the span's parameter, and V of a vector. Writes low_precision if it is not null.
 void adafactor_update(const UpdateSpan& span, const Factors& factors, const AdafactorConstants& constants);
 
-// The same as kernels of a device, whose memory has all that is pointed to.
+// The same functions as device kernels; all pointers are to device memory.
 //
-// add_factor_sums() (factor_squares.h), to limbs: one for each row, and one for each column.
+// Runs add_factor_sums() (factor_squares.h) with sums as limbs: one for each row, and one for each column.
 struct FactorSquaresArguments {
   UpdateSpan span;
   float gradient_scale = 1;
@@ -70,7 +72,7 @@ struct FactorSquaresArguments {
   MatrixShape matrix{};
 };
 extern const Kernel kFactorSquares;
-// update_factor().
+// Runs update_factor().
 struct FactorArguments {
   float* factor = nullptr;
   const double* sums = nullptr;
@@ -79,7 +81,7 @@ struct FactorArguments {
   AdafactorConstants constants{};
 };
 extern const Kernel kFactor;
-// row_mean(), written to *mean.
+// Runs row_mean(), and writes it to *mean.
 struct RowMeanArguments {
   const float* row_var = nullptr;
   float* mean = nullptr;
@@ -88,7 +90,7 @@ struct RowMeanArguments {
 };
 extern const Kernel kRowMean;
 
-// What is the same for a slice: of a vector no states of rows and columns.
+// The constants of a slice. A vector has no states of rows and columns.
 struct FactoredConstants {
   AdafactorConstants constants{};
   const float* row_var = nullptr;
@@ -97,7 +99,7 @@ struct FactoredConstants {
   MatrixShape matrix{};
 };
 using AdafactorArguments = UpdateSlices<FactoredConstants>;
-// add_adafactor_sums() of each slice, to limbs; and adafactor_update().
+// kAdafactorSums runs add_adafactor_sums() for each slice, with sums as limbs. kAdafactor runs adafactor_update().
 struct AdafactorSumsArguments {
   AdafactorArguments slices;
   std::array<SumLimbs*, AdafactorArguments::kMost> parameter{}, direction{};

@@ -134,7 +134,7 @@ std::unique_ptr<UpdateRule> make_rule(const AdafactorOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
   require(options.beta2_decay <= 0, options.beta2_decay, "optimizer.beta2_decay", "must be a finite number, 0 or less",
           "use for example -0.8");
-  // As fp32, and squared, because that is what keeps 0 / sqrt(eps1^2) from being a NaN.
+  // The square must not be 0 as fp32, or 0 / sqrt(eps1^2) would be NaN.
   require(static_cast<float>(options.eps1 * options.eps1) > 0, options.eps1, "optimizer.eps1",
           "its square must be a finite fp32 number greater than 0", "use for example 1.19e-7");
   require(options.eps2 >= 0, options.eps2, "optimizer.eps2", "must be a finite number, 0 or more",

@@ -1,12 +1,12 @@
-// AdafactorOptions: Adafactor, a mean square of each row and each column of a matrix in place of one of each element (adafactor_kernel.h).
-// Matrices are parameters with two or more dimensions: rows are the first dimension, columns all others together. Every
-// other parameter has a mean square of each element.
+// AdafactorOptions: Adafactor, with a mean square per row and column of a matrix (adafactor_kernel.h).
 //
 //   auto rule = make_rule(AdafactorOptions{.lr = 1e-2});
-//   rule->states()             // "variance" of others than matrices; "row_var" and "col_var" of matrices
-//   rule->factors()->...       // what happens to these of a matrix before update(); see FactorRule
+//   rule->states()             // "row_var" and "col_var" of matrices, "variance" of other parameters
+//   rule->factors()->...       // updates row_var and col_var before update(); see FactorRule
 //
-// A step wants two sums over each parameter, add_sums(): of its squares, and of those of its direction. Local.
+// Matrices are parameters with two or more dimensions: the first dimension is the rows, all others together the
+// columns. Other parameters have a mean square per element. A step needs two sums over each parameter (add_sums()): the
+// squares of the parameter, and the squares of its direction. Local.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@
 
 namespace zero {
 
-// Defaults are torch.optim.Adafactor's. Decay is decoupled.
+// Default values are those of torch.optim.Adafactor. Weight decay is decoupled.
 struct AdafactorOptions {
-  double lr = 1e-2;  // most of a relative step: 1 / sqrt(step) where that is less
+  double lr = 1e-2;  // upper bound of the relative step, which is 1 / sqrt(step) if that is less
   double beta2_decay = -0.8;
-  double eps1 = std::numeric_limits<float>::epsilon();  // torch's eps[0]: bounds variances from below
-  double eps2 = 1e-3;                                   // torch's eps[1]: least rms of a parameter that scales its step
-  double clip = 1;                                      // torch's d: rms of a direction from which it is shortened
+  double eps1 = std::numeric_limits<float>::epsilon();  // torch's eps[0]: lower bound of variances, as a root
+  double eps2 = 1e-3;  // torch's eps[1]: lower bound of the parameter's rms, which scales its step
+  double clip = 1;     // torch's d: upper bound of a direction's rms
   double weight_decay = 0;
 
   static constexpr std::array kKeys{RuleKey{"optimizer.lr", "that of a relative step", "0.01"},
@@ -41,7 +41,7 @@ struct AdafactorOptions {
 
 using Adafactor = AdafactorOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const AdafactorOptions& options);
 
 }  // namespace zero

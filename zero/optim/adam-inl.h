@@ -1,7 +1,7 @@
-// Adam: its arithmetic for one vector of elements, as zero/optim/adam_kernel.h says it: a rule of update_elements();
-// and in parts, which 8-bit AdamW calls between decoding moments and encoding them.
+// Adam: the arithmetic of adam_kernel.h for one vector of elements. It is a rule for update_elements(). 8-bit AdamW
+// calls its parts between the decoding and the encoding of moments.
 //
-// Included once a target by a kernel's .cpp, hence no #pragma once.
+// A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_OPTIM_ADAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_ADAM_INL_H_
 #undef ZERO_OPTIM_ADAM_INL_H_
@@ -24,18 +24,18 @@ struct Adam {
 
   template <class D, class V>
   HWY_INLINE void update_moments(D d, V g, V& m, V& v) const {
-    // A blend of lanes: the same condition for all, but a branch on it would go through memory.
+    // Blends lanes: the condition is the same for all lanes, but a branch on it would spill vectors to memory.
     const auto from_gradient = hn::Ne(hn::Set(d, c.lerp_from_gradient), hn::Zero(d));
     update_moments_from(d, hn::IfThenElse(from_gradient, g, m), g, m, v);
   }
-  // With the end that lerp() starts from.
+  // `start`: the end from which lerp() starts.
   template <class D, class V>
   HWY_INLINE void update_moments_from(D d, V start, V g, V& m, V& v) const {
     m = hn::Add(start, hn::Mul(hn::Set(d, c.lerp_factor), hn::Sub(g, m)));
     v = hn::Add(hn::Mul(v, hn::Set(d, c.beta2)), hn::Mul(hn::Mul(hn::Set(d, c.one_minus_beta2), g), g));
   }
 
-  // p * decay + numerator / denominator, with the new moments.
+  // The parts of p * decay + numerator / denominator, with the new moments.
   template <class D, class V>
   HWY_INLINE V numerator(D d, V m) const {
     return hn::Mul(hn::Set(d, c.minus_step_size), m);

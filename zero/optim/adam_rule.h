@@ -1,10 +1,9 @@
-// AdamWOptions, AdamOptions: Adam, with decoupled decay and with decay that is added to the gradient, and PyTorch's
-// arithmetic (adam_kernel.h).
+// AdamWOptions, AdamOptions: Adam with decoupled weight decay (AdamW), and with decay added to the gradient (Adam).
 //
 //   auto rule = make_rule(AdamWOptions{.lr = 3e-4, .beta2 = 0.95});
 //   rule->states()             // "exp_avg", "exp_avg_sq"
 //
-// Local.
+// The arithmetic is PyTorch's (adam_kernel.h). Local.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@
 
 namespace zero {
 
-// Defaults are torch.optim's. Decay is decoupled.
+// Default values are those of torch.optim. Weight decay is decoupled.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -35,7 +34,7 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0;  // coupled, as in torch.optim.Adam: added to the gradient
+  double weight_decay = 0;  // coupled as in torch.optim.Adam: added to the gradient
 
   static constexpr std::array kKeys{RuleKey{"optimizer.betas"}, RuleKey{"optimizer.eps"},
                                     RuleKey{"optimizer.weight_decay", "added to the gradient", "0.0"}};
@@ -47,7 +46,7 @@ struct AdamOptions {
 using AdamW = AdamWOptions;
 using Adam = AdamOptions;
 
-// Throws ConfigError for options out of range.
+// Make the rules. Both throw ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const AdamWOptions& options);
 std::unique_ptr<UpdateRule> make_rule(const AdamOptions& options);
 

@@ -21,18 +21,18 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 
 constexpr auto kBlock8 = static_cast<std::size_t>(kCodeBlock);
-constexpr std::size_t kGroup = 64;  // elements between two looks at blocks and streams: a line of codes
+constexpr std::size_t kGroup = 64;  // elements between checks of blocks and prefetches: a cache line of codes
 constexpr std::size_t kRing = 2 * kBlock8;
-constexpr std::size_t kAhead = 512;  // elements of each stream that are asked for
+constexpr std::size_t kAhead = 512;  // distance of prefetches of each stream, in elements
 static_assert(kRing % kGroup == 0);
 
-// Moments in fp32 from their decoding to their encoding; element i of the span lies at i % kRing.
+// fp32 moments between decoding and encoding; element i of the span is at i % kRing.
 struct MomentRing {
   HWY_ALIGN float first[kRing];
   HWY_ALIGN float second[kRing];
 };
 
-// 2 / scale of both moments of a block, for encode_lanes().
+// 2 / scale of a block's moments, for encode_lanes().
 struct BlockScales {
   float first = 0, second = 0;
 };
@@ -42,9 +42,9 @@ HWY_INLINE void prefetch_group(const T* from) {
   for (std::size_t i = 0; i < kGroup; i += 64 / sizeof(T)) hwy::Prefetch(from + i);
 }
 
-// A span goes through three stages: moments are decoded and updated; the parameter is updated; moments are encoded, once
-// their block's scales are known. One stage alone leaves most of a core idle: the second waits for the divider. So the stages
-// take turns, a vector each. The second is a group behind the first, the third a block and a group.
+// Updates a span in three stages: decode and update moments; update the parameter; encode moments, after their block's
+// scales are known. A single stage leaves most of a core idle, because the second waits for the divider. So the stages
+// alternate, one vector each. The second stage is a group behind the first, the third a block and a group.
 template <class Low, class G>
 class BlockUpdate {
  public:
@@ -61,7 +61,7 @@ class BlockUpdate {
   HWY_INLINE void run() {
     std::size_t done = 0;
     const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
-    // The second stage looks a vector ahead, into a group that the first is at.
+    // The second stage reads a vector ahead, within the group that the first stage decodes.
     const bool stages = kGroup % lanes == 0 && kGroup / lanes >= 4 && adam_.c.lerp_from_gradient == 0;
     if (stages && numel_ >= 2 * kBlock8) {
       done = numel_ / kBlock8 * kBlock8;
@@ -71,7 +71,7 @@ class BlockUpdate {
   }
 
  private:
-  static constexpr std::size_t kLag = kBlock8 + kGroup;  // of the third stage: scales take a while
+  static constexpr std::size_t kLag = kBlock8 + kGroup;  // lag of the third stage: scales are late
 
   HWY_INLINE void update_block(std::size_t begin, std::size_t end) {
     begin_block_at(begin);
@@ -92,14 +92,14 @@ class BlockUpdate {
     clear_zeros(begin, end - begin, scales_);
   }
 
-  // Whole blocks, two at least.
+  // Updates whole blocks, at least two.
   HWY_INLINE void update_in_stages(std::size_t end) {
     const hn::ScalableTag<float> d;
     const hn::Rebind<std::uint32_t, decltype(d)> du;
     BlockScales encoded;
     auto most_first = hn::Zero(du), most_second = most_first;
     const std::size_t lanes = hn::Lanes(d);
-    // Of the second stage's vector, and then of its next one: begun early, it is there when it is used.
+    // Root of the second stage's next vector: it is started early, so it is ready when needed.
     auto root = hn::Zero(d);
     const auto update_groups = [&](auto has_step, auto has_encode, std::size_t from, std::size_t to) HWY_ATTR
         __attribute__((always_inline)) {
@@ -110,7 +110,7 @@ class BlockUpdate {
         }
         if (at % kBlock8 == kGroup) encoded = scales_;
         if (at + kAhead + kGroup <= numel_) prefetch(at + kAhead);
-        // Where each stage's group lies in the ring. Vectors of a group come after each other there.
+        // Positions of each stage's group in the ring. A group's vectors are contiguous there.
         const std::size_t decoding = at % kRing, stepping = (at - kGroup) % kRing, encoding = (at - kLag) % kRing;
         for (std::size_t i = 0; i < kGroup; i += 4 * lanes) {
 #pragma GCC unroll 4
@@ -162,7 +162,7 @@ class BlockUpdate {
     prefetch_group(second_.codes + at);
   }
 
-  // The old moments; returns the gradient.
+  // Decodes the old moments, and returns the gradient.
   template <class D, class V>
   HWY_INLINE V decode(D d, std::size_t i, V& m, V& v) const {
     m = decode_lanes<SignedCode>(d, first_.codes + i, half_first_);
@@ -170,7 +170,7 @@ class BlockUpdate {
     return hn::Mul(load_lanes(d, gradient_ + i), hn::Set(d, adam_.c.gradient_scale));
   }
 
-  // The new moments, at a place of the ring.
+  // Stores the new moments at an index of the ring.
   template <class D, class V>
   HWY_INLINE void keep(D d, std::size_t place, V m, V v) const {
     hn::StoreU(m, d, ring_.first + place);
@@ -182,7 +182,7 @@ class BlockUpdate {
     scales_.second = begin_block(most_second, second_.scales + begin / kBlock8);
   }
 
-  // `m`: the new first moment; `root`: of the new second one.
+  // Adds the step to the parameter. `m`: the new first moment. `root`: the root of the new second moment.
   template <class D, class V>
   HWY_INLINE void add_step(D d, std::size_t i, V m, V root) const {
     const auto step = hn::Div(adam_.numerator(d, m), hn::Add(root, hn::Set(d, adam_.c.eps)));
@@ -218,14 +218,14 @@ class BlockUpdate {
   Low* HWY_RESTRICT low_;
   CodedState first_, second_;
   std::size_t numel_;
-  // Of the block that the first stage is at.
+  // of the block that the first stage decodes
   float half_first_ = 0, half_second_ = 0;
-  BlockScales scales_;  // of the block that it finished last
+  BlockScales scales_;  // scales of the block that the first stage finished last
   MomentRing& ring_;
 };
 
 void adamw8bit_target(const UpdateSpan& span, const AdamConstants& c) {
-  MomentRing ring;  // by itself: next to it a compiler would keep nothing in registers
+  MomentRing ring;  // a separate object: otherwise the compiler would keep nothing else in registers
   with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
     if (span.low_precision == nullptr) {
       BlockUpdate<float, G>(span, c, ring).run();

@@ -1,7 +1,7 @@
-// AdamW8bitOptions: AdamW with moments in 8 bits (adamw8bit_kernel.h); weights are as precise as AdamW's.
+// AdamW8bitOptions: AdamW with moments in 8 bits (adamw8bit_kernel.h); weights have AdamW's precision.
 //
 //   auto rule = make_rule(AdamW8bitOptions{.lr = 3e-4});
-//   rule->states()             // "exp_avg", "exp_avg_sq", each a code of one byte
+//   rule->states()             // "exp_avg", "exp_avg_sq", each a one-byte code
 //
 // Local.
 #pragma once
@@ -30,7 +30,7 @@ struct AdamW8bitOptions {
 
 using AdamW8bit = AdamW8bitOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const AdamW8bitOptions& options);
 
 }  // namespace zero

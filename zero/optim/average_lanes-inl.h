@@ -1,6 +1,6 @@
-// average_lanes(): the moving average of a vector of parameters, as zero/optim/averaged_rule.h says it.
+// average_lanes(): updates the moving average of a vector of parameters (zero/optim/averaged_rule.h).
 //
-// Included once a target by a kernel's .cpp, hence no #pragma once.
+// A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_OPTIM_AVERAGE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_AVERAGE_LANES_INL_H_
 #undef ZERO_OPTIM_AVERAGE_LANES_INL_H_
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// `p`: the parameter after its update; `weight`: 1 - decay.
+// Updates `average`. `p`: the parameter after its update. `weight`: 1 - decay.
 template <class D>
 HWY_INLINE void average_lanes(D d, hn::Vec<D> p, float* HWY_RESTRICT average, float weight) {
   const auto ema = hn::LoadU(d, average);

@@ -33,7 +33,7 @@ HWY_EXPORT(average_target);
 
 namespace {
 
-// Elements of a pass of its own; what the rule wrote of them is still in the cache. Whole blocks of states in 8 bits.
+// Elements per pass: the rule's results are still in the cache. A multiple of a block of 8-bit states.
 constexpr std::int64_t kPiece = 8192;
 static_assert(kPiece % kCodeBlock == 0);
 
@@ -67,7 +67,7 @@ class AveragedRule final : public UpdateRule {
       HWY_DYNAMIC_DISPATCH(average_target)(piece.parameter, average, piece.numel, weight_);
     }
   }
-  // The rule's own kernels have all spans at once, averages one each.
+  // Queues all spans at once with the rule's own kernels, then one average kernel per span.
   void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
     std::vector<SpanUpdate> of_rule;
     for (const SpanUpdate& update : updates) {
@@ -96,7 +96,7 @@ class AveragedRule final : public UpdateRule {
     span.states[place_] = nullptr;
     return span;
   }
-  // For a rule that keeps it in its own pass.
+  // For a rule that updates the average in its own pass.
   UpdateSpan with_average(const UpdateSpan& span) const {
     UpdateSpan own = without_average(span);
     own.average = span.states[place_];

@@ -1,15 +1,15 @@
-// with_average(): a moving average of the weights (EMA), kept by the rule that updates them: as one more state it is split,
-// placed, saved and counted as the others are.
+// with_average(): wraps a rule, which then also keeps a moving average of the weights (EMA).
 //
 //   auto rule = with_average(make_update_rule(AdamWOptions{}), 0.999);
 //   rule->states()                                    // "exp_avg", "exp_avg_sq", "ema"
 //
-// Before a parameter's first update its average is the parameter; after each update
+// The average is one more state, which is split, placed, saved and counted like the others. Before a parameter's first
+// update it equals the parameter. Each update computes, in fp32 with every operation rounded by itself:
 //
 //   ema = ema + (1 - decay) * (p - ema)
 //
-// in fp32, each operation rounded on its own; the same bits however spans are cut. A rule that keeps_average() does so in its
-// own pass over memory; after others, and in the first step, the average has a pass of its own. Local.
+// The bits do not depend on how spans are cut. A rule with keeps_average() updates the average in its own pass over
+// memory. For other rules, and in the first step, the average has a separate pass. Local.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,15 @@ namespace zero {
 
 constexpr std::string_view kAverageState = "ema";
 
-// Throws ConfigError under "train.ema" for a decay that is not between 0 and 1, both excluded, and for a rule that has
-// kMostStates already.
+// Wraps `rule`. Throws ConfigError under "train.ema" unless 0 < decay < 1, or if the rule already has kMostStates
+// states.
 std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, double decay);
 
-// Exchanges parameters with their last state, the average; no update. Twice, and all is as before.
+// Makes a rule whose update swaps parameters and averages (the last state). A second update restores both.
 std::unique_ptr<UpdateRule> make_exchange(const UpdateRule& averaged);
 
-// The same as kernels of a device: the average after an update; before the first one it is a copy of the parameter.
+// The same as device kernels. kAverage updates the average after an update; before the first update, the average is
+// copied from the parameter.
 struct AverageArguments {
   const float* parameter = nullptr;
   float* average = nullptr;
@@ -39,7 +40,7 @@ extern const Kernel kAverage;
 struct ExchangeArguments {
   float* parameter = nullptr;
   float* average = nullptr;
-  std::byte* low_precision = nullptr;  // of the new parameter; null: none
+  std::byte* low_precision = nullptr;  // rounded copy of the new parameter; null: no copy
   DType low_precision_dtype = DType::kBFloat16;
   std::int64_t numel = 0;
 };

@@ -1,11 +1,11 @@
-// add_block_squares(): squares of floats into an ExactSum, a term for each block of kSumBlock, with the bits of
-// block_sum_of_squares() in zero/base/exact_sum.h.
+// add_block_squares(): adds squares of floats to an ExactSum, one term for each block of kSumBlock elements.
 //
 //   TermSums sums(sum);
-//   add_block_squares(values, numel, sums);       // the last block may be a part of one
+//   add_block_squares(values, numel, sums);       // the last block may be partial
 //
-// Squares of floats are exact in double, and the tree of a block is the same: so are the bits, on every instruction set.
-// Included once a target by a kernel's .cpp, hence no #pragma once. Local.
+// Every instruction set gives the bits of block_sum_of_squares() in zero/base/exact_sum.h: squares of floats are exact
+// in double, and both use the same summation tree. A kernel's .cpp includes this file once per target, so it has no
+// #pragma once. Local.
 #if defined(ZERO_OPTIM_BLOCK_TERMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_BLOCK_TERMS_INL_H_
 #undef ZERO_OPTIM_BLOCK_TERMS_INL_H_
@@ -28,8 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr auto kTermNumel = static_cast<std::size_t>(kSumBlock);
 
-// What a block's tree adds: elements themselves, or their squares. plus(): sum + x, or sum + x * x. A square of a float is
-// exact in double, so that a fused operation rounds as one that follows another does.
+// The terms of a block's summation tree: the elements, or their squares. plus() returns sum + x or sum + x * x. A
+// float's square is exact in double, so a fused multiply-add rounds like a product and a sum.
 struct Itself {
   template <class V>
   HWY_INLINE V operator()(V x) const {
@@ -51,7 +51,7 @@ struct Square {
   }
 };
 
-// Four sums, i, i + 4, i + 8 and i + 12 of a block each: the first two floors of its tree.
+// Sums i, i + 4, i + 8 and i + 12 of a block in four lanes: the first two levels of its tree.
 template <class D, class Of>
 HWY_INLINE hn::Vec<D> quarter_sums(D d, const float* HWY_RESTRICT block, Of of, std::size_t i) {
   const hn::Rebind<float, D> d32;
@@ -68,7 +68,7 @@ HWY_INLINE double block_term(const float* HWY_RESTRICT block, Of of) {
 }
 
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
-// Of two blocks: sums i and i + 2 of their quarters.
+// The same for two blocks: sums i and i + 2 of their quarters.
 template <class D, class Of>
 HWY_INLINE hn::Vec<D> two_halves(D d, const float* HWY_RESTRICT two, Of of) {
   const auto first = quarter_sums(d, two, of, 0), second = quarter_sums(d, two + kTermNumel, of, 0);
@@ -76,7 +76,7 @@ HWY_INLINE hn::Vec<D> two_halves(D d, const float* HWY_RESTRICT two, Of of) {
 }
 #endif
 
-// Terms of four blocks, in any order: fewer instructions than one after the other.
+// Computes the terms of four blocks, in any order; this needs fewer instructions than four single blocks.
 template <class Of>
 HWY_INLINE void four_block_terms(const float* HWY_RESTRICT block, Of of, double* HWY_RESTRICT terms) {
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
@@ -88,7 +88,7 @@ HWY_INLINE void four_block_terms(const float* HWY_RESTRICT block, Of of, double*
 #endif
 }
 
-// Terms of at most kMostBlocks blocks, the last of which may be a part of one; zeros fill the last vector.
+// Computes the terms of at most kMostBlocks blocks. The last block may be partial; zeros fill the last vector.
 constexpr std::size_t kMostBlocks = 32;
 static_assert(kMostBlocks % TermSums::kLanes == 0);
 static_assert(kMostBlocks / TermSums::kLanes <= ColumnSums::most_rows(kDoubleTerms));

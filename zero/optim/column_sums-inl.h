@@ -1,10 +1,10 @@
-// add_terms(): terms of a row, or of four, to columns of ColumnSums (zero/optim/column_sums.h).
+// add_terms(): adds terms of one or four rows to the columns of ColumnSums (zero/optim/column_sums.h).
 //
 //   add_terms<1>(terms, numel, 0, high, low);
 //   add_terms<4>(terms, numel, stride, high, low);         // row r begins at terms + r * stride
 //
-// high + (term - cut) + cut: the second sum is exact, because high is the larger (Dekker 1971). Included once a target by a
-// kernel's .cpp, hence no #pragma once. Local.
+// The low sum receives the rounding error of the high sum. That error is exact, because high is the larger summand
+// (Dekker 1971). A kernel's .cpp includes this file once per target, so it has no #pragma once. Local.
 #if defined(ZERO_OPTIM_COLUMN_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_COLUMN_SUMS_INL_H_
 #undef ZERO_OPTIM_COLUMN_SUMS_INL_H_
@@ -25,8 +25,8 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Adds a vector of terms to sums, and to what their additions cut off. (No struct of both: a vector of SVE has no size that a
-// member could have.)
+// Adds a vector of terms to `high`, and the rounding errors of these additions to `low`. Two parameters instead of a
+// struct: SVE vectors have no size and cannot be members.
 template <class V>
 HWY_INLINE void add_term(V term, V& high, V& low) {
   const V sum = hn::Add(high, term);
@@ -56,7 +56,7 @@ HWY_INLINE void add_terms(const float* HWY_RESTRICT terms, std::size_t numel, st
   for (; i < numel; ++i) add_term_lanes<kRows>(one, terms + i, stride, high + i, low + i);
 }
 
-// The high halves of the largest term, and of the smallest one that is not zero: they have the exponents.
+// The high halves of the largest term and of the smallest nonzero term, which contain the exponents.
 struct TermRange {
   std::uint32_t least, most;
   static int exponent_of(std::uint32_t half) { return static_cast<int>(half >> 20) - 1023; }
@@ -75,7 +75,7 @@ HWY_INLINE TermRange range_of(const double* HWY_RESTRICT terms, std::size_t nume
   const hn::CappedTag<double, TermSums::kLanes> d;
   const hn::Repartition<std::uint32_t, decltype(d)> du;
   const hn::Rebind<std::uint64_t, decltype(d)> du64;
-  // Low halves are made zeros, which are no largest and no smallest.
+  // Clears low halves: as zeros they are neither largest nor smallest.
   const auto halves = hn::Set(du64, 0xffffffff00000000U);
   auto most = hn::Zero(du), before_least = hn::Set(du, ~0U);
   for (std::size_t i = 0; i < numel; i += hn::Lanes(d)) {
@@ -87,7 +87,7 @@ HWY_INLINE TermRange range_of(const double* HWY_RESTRICT terms, std::size_t nume
 #endif
 }
 
-// `numel` terms, a multiple of TermSums::kLanes; with at most kDoubleTerms' rows of them.
+// Adds `numel` terms, a multiple of TermSums::kLanes, with at most most_rows(kDoubleTerms) terms per lane.
 HWY_INLINE void add_terms(const double* HWY_RESTRICT terms, std::size_t numel, TermSums& into) {
   const hn::CappedTag<double, TermSums::kLanes> d;
   const TermRange range = range_of(terms, numel);

@@ -1,13 +1,13 @@
-// decode_lanes(), encode_lanes(): vectors of floats from and to codes of 8 bits, for kernels that Highway compiles once a
-// target; see zero/optim/eight_bit_code.h.
+// decode_lanes(), encode_lanes(): convert vectors of floats from and to 8-bit codes (zero/optim/eight_bit_code.h).
 //
 //   using Code = SignedCode;
 //   const auto m = decode_lanes<Code>(d, codes + i, 0.5F * scale);
 //   BlockPeak peak(d);  peak.add(d, m);                             // every element of the block
-//   const float two_over = begin_block(peak.bits(), scale);         // its scale
-//   end_block<Code>(values, numel, two_over, codes);   // its codes
+//   const float two_over = begin_block(peak.bits(), scale);         // writes its scale
+//   end_block<Code>(values, numel, two_over, codes);                // writes its codes
 //
-// Included once a target by a kernel's .cpp, hence no #pragma once.
+// For kernels that Highway compiles once per target. A kernel's .cpp includes this file once per target, so it has no
+// #pragma once.
 #if defined(ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_
 #undef ZERO_OPTIM_EIGHT_BIT_CODE_INL_H_
@@ -39,15 +39,15 @@ struct UnsignedCode {
   static constexpr float kMost = 255;
 };
 
-// The bits of 2 are four times those of kTiny: a shift alone takes a fraction of kTiny to a fraction of 2, and back. Half
-// of the scale, and 2 through it, make those fractions of 1.
+// The bits of 2 are four times those of kTiny. So a shift converts a fraction of kTiny to a fraction of 2, and back.
+// Half of the scale, and 2 / scale, make those fractions of 1.
 constexpr float kTiny = 0x1p-95F;
-constexpr float kLeastScale = 0x1p-90F;  // its smallest code is a normal float
+constexpr float kLeastScale = 0x1p-90F;  // the block's smallest code is still a normal float
 constexpr std::uint32_t kInfinityBits = 0x7f800000;
 constexpr std::uint32_t kNanBits = 0x7fc00000;
-constexpr float kRounding = 0x1.8p23F;  // added to a small number, leaves its integer in the low bits
+constexpr float kRounding = 0x1.8p23F;  // adding it to a small number leaves the number's integer in the low bits
 
-// `half_scale`: half of the block's scale.
+// Decodes a vector. `half_scale`: half of the block's scale.
 template <class Code, class D>
 HWY_INLINE hn::Vec<D> decode_lanes(D d, const std::uint8_t* codes, float half_scale) {
   const hn::Rebind<std::int32_t, D> di;
@@ -63,7 +63,7 @@ HWY_INLINE hn::Vec<D> decode_lanes(D d, const std::uint8_t* codes, float half_sc
 template <class D>
 HWY_INLINE void store_low_bytes(D d, hn::Vec<hn::Rebind<std::uint32_t, D>> from, std::uint8_t* to) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  if constexpr (hn::MaxLanes(d) == 16) {  // one instruction, where Highway has two shuffles
+  if constexpr (hn::MaxLanes(d) == 16) {  // one instruction; Highway uses two shuffles
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(from.raw));
     return;
   }
@@ -72,37 +72,37 @@ HWY_INLINE void store_low_bytes(D d, hn::Vec<hn::Rebind<std::uint32_t, D>> from,
   hn::StoreU(hn::U8FromU32(hn::And(from, hn::Set(du, 0xff))), hn::Rebind<std::uint8_t, D>(), to);
 }
 
-// A code before it is rounded to an integer.
+// Returns a code before it is rounded to an integer.
 template <class Code, class D>
 HWY_INLINE hn::Vec<D> place_in_code(D d, hn::Vec<D> value, float two_over) {
   const hn::Rebind<std::int32_t, D> di;
   const auto part = hn::BitCast(di, hn::Mul(value, hn::Set(d, two_over)));
-  auto shrunk = hn::ShiftRight<2>(part);  // with two more bits of the sign
+  auto shrunk = hn::ShiftRight<2>(part);  // also shifts two copies of the sign in
   if constexpr (Code::kHasSign) shrunk = hn::And(shrunk, hn::Set(di, static_cast<std::int32_t>(0x9fffffffU)));
   return hn::Mul(hn::BitCast(d, shrunk), hn::Set(d, Code::kMost / kTiny));
 }
 
-// `two_over`: 2 / scale. Values of codes without a sign are not negative.
+// Encodes a vector. `two_over`: 2 / scale. Values of unsigned codes must not be negative.
 template <class Code, class D>
 HWY_INLINE void encode_lanes(D d, hn::Vec<D> value, float two_over, std::uint8_t* codes) {
   const hn::Rebind<std::uint32_t, D> du;
   auto code = hn::BitCast(du, hn::Add(place_in_code<Code>(d, value, two_over), hn::Set(d, kRounding)));
-  if constexpr (!Code::kHasSign) {  // 1 for all that is above zero
+  if constexpr (!Code::kHasSign) {  // values above zero get at least code 1
     const auto above = hn::RebindMask(du, hn::Ne(value, hn::Zero(d)));
     code = hn::IfThenElse(above, hn::Max(code, hn::Set(du, std::bit_cast<std::uint32_t>(kRounding) + 1)), code);
   }
   store_low_bytes(d, code, codes);
 }
 
-// The same of four vectors.
+// Encodes four vectors.
 template <class Code, class D>
 HWY_INLINE void encode_four(D d, const float* HWY_RESTRICT values, float two_over, std::uint8_t* HWY_RESTRICT codes) {
   const std::size_t lanes = hn::Lanes(d);
 #if HWY_TARGET == HWY_AVX2
-  if constexpr (hn::MaxLanes(d) == 8) {  // packed together: half of the instructions
+  if constexpr (hn::MaxLanes(d) == 8) {  // packs four vectors together, with half of the instructions
     const hn::Rebind<std::int32_t, D> di;
     const auto place_of = [&](hn::Vec<D> value) HWY_ATTR {
-      return _mm256_cvtps_epi32(place_in_code<Code>(d, value, two_over).raw);  // to nearest, as kRounding does
+      return _mm256_cvtps_epi32(place_in_code<Code>(d, value, two_over).raw);  // rounds to nearest, as kRounding does
     };
     const auto bits_of = [&](hn::Vec<D> value) HWY_ATTR { return hn::BitCast(di, value).raw; };
     const auto v0 = hn::LoadU(d, values), v1 = hn::LoadU(d, values + lanes);
@@ -112,12 +112,12 @@ HWY_INLINE void encode_four(D d, const float* HWY_RESTRICT values, float two_ove
     __m256i four;
     if constexpr (Code::kHasSign) {
       four = _mm256_packs_epi16(low, high);
-    } else {  // 1 for all that is above zero: packing leaves nothing above zero at zero
+    } else {  // values above zero get at least code 1: packing maps no value above zero to zero
       const auto above = _mm256_packus_epi16(_mm256_packs_epi32(bits_of(v0), bits_of(v1)),
                                              _mm256_packs_epi32(bits_of(v2), bits_of(v3)));
       four = _mm256_max_epu8(_mm256_packus_epi16(low, high), _mm256_min_epu8(above, _mm256_set1_epi8(1)));
     }
-    // Each of both halves of a register was packed on its own.
+    // The two halves of a register were packed separately.
     four = _mm256_permutevar8x32_epi32(four, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(codes), four);
     return;
@@ -127,7 +127,7 @@ HWY_INLINE void encode_four(D d, const float* HWY_RESTRICT values, float two_ove
     encode_lanes<Code>(d, hn::LoadU(d, values + at), two_over, codes + at);
 }
 
-// A vector that a class may hold. One of SVE has no size that a member could have: it is kept in memory.
+// A vector as a class member. SVE vectors have no size, so they are stored in memory.
 #if HWY_HAVE_SCALABLE
 template <class D>
 class HeldLanes {
@@ -152,7 +152,7 @@ class HeldLanes {
 };
 #endif
 
-// The bits of the largest magnitude of a block: in their order a NaN is above infinity. Values come as vectors, and one by
+// The bits of a block's largest magnitude; a NaN's bits are above infinity's. Values are added as vectors or one by
 // one.
 template <class D>
 class BlockPeak {
@@ -162,7 +162,7 @@ class BlockPeak {
   HWY_INLINE void add(AnyD d, hn::Vec<AnyD> value) {
     add_unsigned(d, hn::Abs(value));
   }
-  // Of numbers that have no sign, unless a NaN has one: its bits are above infinity's, too.
+  // Adds non-negative values. A NaN may have a sign: its bits are above infinity's in any case.
   template <class AnyD>
   HWY_INLINE void add_unsigned(AnyD /*d*/, hn::Vec<AnyD> value) {
     const auto bits = hn::BitCast(hn::Rebind<std::uint32_t, AnyD>(), value);
@@ -187,7 +187,7 @@ class BlockPeak {
   HeldLanes<OneBits> rest_;
 };
 
-// Writes the block's scale, and returns what encode_lanes() wants: 2 / scale, or 0 where all codes of the block are 0.
+// Writes the block's scale, and returns two_over for encode_lanes(): 2 / scale, or 0 if all codes of the block are 0.
 HWY_INLINE float begin_block(std::uint32_t peak_bits, float* HWY_RESTRICT scale) {
   const float peak = std::bit_cast<float>(peak_bits);
   const bool finite = peak_bits < kInfinityBits;
@@ -195,12 +195,12 @@ HWY_INLINE float begin_block(std::uint32_t peak_bits, float* HWY_RESTRICT scale)
   return finite && peak >= kLeastScale ? 2 / peak : 0.0F;
 }
 
-// Where all codes of a block are to be 0, whatever was encoded.
+// Sets all codes of a block to 0 if two_over is 0, whatever was encoded.
 HWY_INLINE void clear_zero_block(float two_over, std::size_t numel, std::uint8_t* HWY_RESTRICT codes) {
   if (two_over == 0) std::memset(codes, 0, numel);
 }
 
-// Codes of a block's elements, numel <= kCodeBlock.
+// Encodes a block's elements; numel <= kCodeBlock.
 template <class Code>
 HWY_INLINE void end_block(const float* HWY_RESTRICT values, std::size_t numel, float two_over,
                           std::uint8_t* HWY_RESTRICT codes) {

@@ -1,21 +1,17 @@
-// CodedState: a state in 8 bits: codes, a byte an element, and a scale for each block of kCodeBlock.
+// CodedState: a state in 8 bits: one code byte per element, and a scale per block of kCodeBlock elements.
 //
 //   encode_blocks(StateCode::kSigned8, values, {codes, scales});
 //   decode_blocks(StateCode::kSigned8, {codes, scales}, values);
-//   decode_blocks(...); encode_blocks(...);                        // the same codes and scales as before
+//   decode_blocks(...); encode_blocks(...);                        // restores the same codes and scales
 //
-// A block's scale is its largest magnitude. Code k of n (n = 127 with a sign, n = 255 without one) stands for
-// scale * expand(k / n), where expand(y) is about the fourth power of y: the float whose bits are 4 * (bits(y) - b),
-// b so that expand(1) is 1. In words: of four octaves below the scale each is cut into 16 (n = 127) or 32 (n = 255)
-// equal steps, of the next four into half as many, and so on, down to 4e-9 or 2e-10 of the scale. bitsandbytes' dynamic
-// code has half as many steps from decade to decade; it takes a table and a search, where this takes a shift.
+// A block's scale is its largest magnitude. Code k of n (n = 127 signed, 255 unsigned) represents scale * expand(k /
+// n). expand(y) is roughly y^4: the float with bits 4 * (bits(y) - b), where b makes expand(1) = 1. The four octaves
+// below the scale have 16 (signed) or 32 (unsigned) equal steps each. The next four have half as many, and so on, down
+// to 4e-9 or 2e-10 of the scale. bitsandbytes' dynamic code has half as many steps per decade, and needs a table and a
+// search instead of a shift.
 //
-// A value becomes the code nearest to n times the shrunk value, ties to the even one; expand() is no line within a
-// step, so that this may differ from the nearest value by a little. Of states without a sign nothing above zero becomes
-// zero: a root of theirs divides. A block whose largest magnitude is below 2^-90 is zero, and one with a value that is
-// not finite is NaN. The largest element of a block is kept exactly, and what was decoded is encoded without loss.
-//
-// The same bits on every instruction set. Local.
+// Invariants: a block's largest element is exact, and decoded values encode without loss. All instruction sets give the
+// same bits. Local.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +23,18 @@ namespace zero {
 
 struct CodedState {
   std::uint8_t* codes = nullptr;
-  float* scales = nullptr;  // of the block of codes[0], and those that follow
-  // `begin`: a multiple of kCodeBlock.
+  float* scales = nullptr;  // scale of the block of codes[0], then those of the following blocks
+  // `begin` must be a multiple of kCodeBlock.
   CodedState from(std::int64_t begin) const {
     return codes == nullptr ? *this : CodedState{codes + begin, scales + begin / kCodeBlock};
   }
 };
 
-// From the first element of a block on; the last block may be a part of one. Of codes without a sign: of magnitudes.
+// Encodes or decodes blocks, from the first element of a block on; the last block may be partial. Unsigned codes store
+// magnitudes. A value gets the code nearest to n times the inverse of expand(), ties to even. Within a step expand() is
+// not linear, so this may not be the nearest value. With unsigned codes no value above zero becomes zero, because
+// updates divide by its root. A block is zero if its largest magnitude is below 2^-90, and NaN if any value is not
+// finite.
 void encode_blocks(StateCode code, std::span<const float> values, CodedState into);
 void decode_blocks(StateCode code, CodedState from, std::span<float> values);
 

@@ -1,19 +1,16 @@
-// The pass over memory that all elementwise update rules share: load, scale the gradient, let the rule compute, store.
-//
-// A rule is a small struct of constants, the same for every element, with a call for one vector of elements:
+// update_elements(): the pass over memory of all elementwise rules: load, scale the gradient, apply the rule, store.
 //
 //   struct Descent {
-//     static constexpr int kStates = 0;        // fp32 states an element that it reads and writes: 0, 1 or 2
+//     static constexpr int kStates = 0;        // fp32 states per element that it reads and writes: 0, 1 or 2
 //     float minus_lr;
 //     template <class D, class V>
 //     HWY_INLINE void operator()(D d, V g, V& p, V&, V&) const { p = hn::Add(p, hn::Mul(hn::Set(d, minus_lr), g)); }
 //   };
 //   update_elements(span, gradient_scale, Descent{-0.1F});
 //
-// `g` comes scaled; `p` and the states are read, and stored as the rule leaves them. Elements that do not fill a vector
-// go through the same call with a vector of one lane: the same operations, hence the same bits.
-//
-// Included once a target by a kernel's .cpp, hence no #pragma once.
+// A rule is a struct of constants with a call for one vector of elements. `g` is already scaled; `p` and the states are
+// read, and stored after the call. Elements that do not fill a vector use the same call with one lane, so they have the
+// same bits. A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_OPTIM_ELEMENTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_ELEMENTWISE_INL_H_
 #undef ZERO_OPTIM_ELEMENTWISE_INL_H_
@@ -36,11 +33,11 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How far ahead each stream is asked for: 1 KiB. AdamW's divisions and root fill the core's own look-ahead within a few
-// lines; this distance was worth some 4 % to it where one core reaches 40 GB/s, and 4 KiB cost 3 %.
+// Prefetch distance of each stream: 1 KiB. AdamW's divisions and roots fill the core's own look-ahead within a few
+// lines. This distance made it some 4 % faster on a core with 40 GB/s; 4 KiB made it 3 % slower.
 constexpr std::size_t kPrefetchNumel = 256;
 
-// Elements [i, i + Lanes(d)). Low: what the rounded copy is stored as; float: there is none.
+// Updates elements [i, i + Lanes(d)). Low: type of the rounded copy; float: no copy.
 template <class Low, class D, class G, class Rule>
 HWY_INLINE void update_lanes(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, float gradient_scale,
                              const Rule& rule, std::size_t i) {

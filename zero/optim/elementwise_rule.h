@@ -1,11 +1,10 @@
-// ElementwiseRule: a rule that knows each element alone, from the two functions of its kernel: one updates a span here, the
-// other queues updates of several on a device.
+// ElementwiseRule: a rule that updates each element by itself, made of its kernel's two functions.
 //
 //   std::unique_ptr<UpdateRule> make_rule(const LionOptions& options) {
 //     return std::make_unique<ElementwiseRule<LionOptions>>(options, fp32({"exp_avg"}), update, queue);
 //   }
 //
-// Local.
+// `update` updates a span on the host; `queue` queues updates of several spans on a device. Local.
 #pragma once
 
 #include <initializer_list>
@@ -19,14 +18,14 @@
 
 namespace zero {
 
-// States of fp32, one for each name.
+// Returns fp32 states with these names.
 inline std::vector<StateSpec> fp32(std::initializer_list<std::string_view> names) {
   std::vector<StateSpec> states;
   for (const std::string_view name : names) states.push_back({std::string(name)});
   return states;
 }
 
-// `Options` has its row, Options::kRow.
+// `Options` must have a row, Options::kRow.
 template <typename Options>
 class ElementwiseRule : public UpdateRule {
  public:
@@ -41,7 +40,7 @@ class ElementwiseRule : public UpdateRule {
     check_update(*this, states_.size(), span, scalars);
     update_(span, options_, scalars);
   }
-  bool keeps_average() const override { return true; }  // update_elements() does
+  bool keeps_average() const override { return true; }  // update_elements() updates the average
   void queue(Device& device, Lane lane, std::span<const SpanUpdate> updates) const override {
     for (const SpanUpdate& update : updates) check_update(*this, states_.size(), update.span, update.scalars);
     queue_(device, lane, updates, options_);

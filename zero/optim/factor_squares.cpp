@@ -20,11 +20,11 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Squares that wait in a core's first cache until they are added: rows of 1,024 columns four at a time.
+// Squares that are kept in a core's first cache until they are added: four rows of 1,024 columns.
 constexpr std::size_t kMostSquares = 4096;
-constexpr std::size_t kAhead = 1024;  // elements of the gradient that are asked for
+constexpr std::size_t kAhead = 1024;  // distance of prefetches of the gradient, in elements
 
-// A chunk's squares, and the bits of the largest, and of the smallest that is not zero.
+// A chunk's squares, and the bits of the largest and of the smallest nonzero square.
 class Squares {
  public:
   template <class G>
@@ -38,7 +38,7 @@ class Squares {
       hwy::Prefetch(gradient + std::min(i + kAhead, readable - 1));
       const auto bits = take_lanes(d, gradient + i, scale, i);
       most = hn::Max(most, bits);
-      before_least = hn::Min(before_least, hn::Sub(bits, hn::Set(du, 1)));  // of zero: the largest number
+      before_least = hn::Min(before_least, hn::Sub(bits, hn::Set(du, 1)));  // wraps zero to the largest number
     }
     most_ = hn::GetLane(hn::MaxOfLanes(du, most));
     before_least_ = hn::GetLane(hn::MinOfLanes(du, before_least));
@@ -67,7 +67,7 @@ class Squares {
   std::uint32_t most_ = 0, before_least_ = 0;
 };
 
-// Consecutive squares of one row, the first of which has place `at` in the parameter: a term for each block.
+// Adds consecutive squares of one row, one term per block. `at`: index of the first one in the parameter.
 HWY_INLINE void add_to_row(const float* HWY_RESTRICT squares, std::size_t at, std::size_t numel, ExactSum& row) {
   if (const std::size_t offset = at % kTermNumel; offset != 0) {
     const std::size_t count = std::min(kTermNumel - offset, numel);
@@ -85,7 +85,7 @@ HWY_INLINE void add_to_row(const float* HWY_RESTRICT squares, std::size_t at, st
   }
 }
 
-// One row at a time: its sum, until another row begins.
+// Collects one row's sum until the next row begins.
 class RowSums {
  public:
   RowSums(std::span<ExactSum> rows, std::mutex& lock) : rows_(rows), lock_(lock) {}
@@ -107,7 +107,8 @@ class RowSums {
   ExactSum sum_;
 };
 
-// Whole rows four at a time, where a chunk has no other: a column's sums are loaded and stored once for four terms.
+// Adds whole rows four at a time if the chunk has only whole rows: a column's sums are then loaded and stored once per
+// four terms.
 HWY_INLINE void add_to_columns(const Squares& squares, std::size_t begin, std::size_t end, std::size_t num_columns,
                                std::size_t first_column, ColumnSums& sums) {
   std::size_t at = begin;
@@ -121,12 +122,13 @@ HWY_INLINE void add_to_columns(const Squares& squares, std::size_t begin, std::s
   });
 }
 
-// Of a chunk that begins with element `begin` of the parameter: whole blocks, and whole rows in fours where they fit.
+// Returns the elements of a chunk that begins at element `begin` of the parameter: whole blocks, and groups of four
+// whole rows if they fit.
 HWY_INLINE std::size_t chunk_numel(std::size_t begin, std::size_t num_columns) {
   const std::size_t four_rows = 4 * num_columns;
   if (num_columns % kTermNumel == 0 && four_rows <= kMostSquares)
     return begin % num_columns == 0 ? kMostSquares / four_rows * four_rows : num_columns - begin % num_columns;
-  constexpr std::size_t kMostRows = ColumnSums::most_rows(kFloatTerms) - 2;  // with a part of one at both ends
+  constexpr std::size_t kMostRows = ColumnSums::most_rows(kFloatTerms) - 2;  // a partial row may be at both ends
   return std::clamp(kMostRows * num_columns / kTermNumel * kTermNumel, kTermNumel, kMostSquares);
 }
 
@@ -140,7 +142,7 @@ void add_squares_of(const UpdateSpan& span, float scale, std::span<ExactSum> row
   ColumnSums column_sums(kFloatTerms, columns.subspan(touched.first, touched.count), lock);
   RowSums row_sums(rows, lock);
   Squares squares;
-  // Elements [done, until) of the span, chunk by chunk.
+  // Adds elements [done, until) of the span, chunk by chunk.
   std::size_t done = 0;
   const auto add_chunks = [&](std::size_t until) HWY_ATTR {
     while (done < until) {

@@ -2,8 +2,8 @@
 //
 //   for_lanes(begin, end, [&](auto d, std::size_t i) { ... });     // elements [i, i + Lanes(d))
 //
-// Elements that do not fill a vector go through the same code with a vector of one lane: the same operations, hence the
-// same bits. Included once a target by a kernel's .cpp, hence no #pragma once. Local.
+// Elements that do not fill a vector use the same code with one lane, so they have the same bits. A kernel's .cpp
+// includes this file once per target, so it has no #pragma once. Local.
 #if defined(ZERO_OPTIM_FOR_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_FOR_LANES_INL_H_
 #undef ZERO_OPTIM_FOR_LANES_INL_H_

@@ -5,9 +5,8 @@
 
 namespace zero {
 
-// The best target comes first: it is the one that a dispatch takes. There may be none: Highway 1.0 counts NEON only
-// where the CPU has AES too, which that of a Raspberry Pi 4 has not; a dispatch then takes what the compiler takes for
-// granted.
+// The best target is first, and a dispatch takes it. There may be none: Highway 1.0 counts NEON only if the CPU also
+// has AES, which the CPU of a Raspberry Pi 4 lacks. A dispatch then uses the compiler's static target.
 std::string kernel_target() {
   const auto targets = hwy::SupportedAndGeneratedTargets();
   return hwy::TargetName(targets.empty() ? HWY_STATIC_TARGET : targets.front());

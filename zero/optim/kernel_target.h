@@ -1,4 +1,4 @@
-// kernel_target(): the instruction set that the kernels chose on this machine: "AVX2", "AVX3", "NEON", "SCALAR" ... Local.
+// kernel_target(): returns the kernels' instruction set on this machine: "AVX2", "AVX3", "NEON", "SCALAR" ... Local.
 #pragma once
 
 #include <string>

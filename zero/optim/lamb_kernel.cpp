@@ -17,7 +17,7 @@ struct Lamb {
   static constexpr int kStates = 2;
   LambConstants c;
 
-  // The moments as they will be, and u.
+  // Updates the moments, and returns u.
   template <class D, class V>
   HWY_INLINE V direction(D d, V g, V p, V& m, V& v) const {
     m = hn::Add(hn::Mul(m, hn::Set(d, c.beta1)), hn::Mul(g, hn::Set(d, c.one_minus_beta1)));
@@ -34,10 +34,10 @@ struct Lamb {
   }
 };
 
-// Elements whose directions are kept until their squares are added: they stay in a core's first cache.
+// Elements whose directions are kept until their squares are added; they fit into a core's first cache.
 constexpr std::size_t kChunk = kMostBlocks * kTermNumel;
 
-// The direction of elements [i, i + Lanes(d)).
+// Writes the directions of elements [i, i + Lanes(d)).
 template <class D, class G>
 HWY_INLINE void direct(D d, const G* HWY_RESTRICT gradient, const UpdateSpan& span, const Lamb& lamb, std::size_t i,
                        float* HWY_RESTRICT out) {

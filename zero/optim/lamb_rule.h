@@ -2,7 +2,7 @@
 //
 //   auto rule = make_rule(LambOptions{.lr = 1e-3});
 //   rule->states()             // "exp_avg", "exp_avg_sq"
-//   rule->num_sums()           // 2, over each whole parameter: squares of the parameter, and of its direction
+//   rule->num_sums()           // 2 over each whole parameter: squares of the parameter, and of its direction
 //
 // Local.
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace zero {
 
-// Defaults are DeepSpeed's. Decay is part of the direction.
+// Default values are those of DeepSpeed. Weight decay is part of the direction.
 struct LambOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  double least_ratio = 0.01;  // of a parameter's norm to its direction's
+  double least_ratio = 0.01;  // bounds of the parameter's norm over its direction's norm
   double most_ratio = 10;
 
   static constexpr std::array kKeys{RuleKey{"optimizer.betas"}, RuleKey{"optimizer.eps"},
@@ -35,7 +35,7 @@ struct LambOptions {
 
 using Lamb = LambOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const LambOptions& options);
 
 }  // namespace zero

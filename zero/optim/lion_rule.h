@@ -1,7 +1,7 @@
 // LionOptions: Lion, the sign of a moving average (lion_kernel.h).
 //
 //   auto rule = make_rule(LionOptions{.lr = 1e-4});
-//   rule->states()             // "exp_avg": half of Adam's
+//   rule->states()             // "exp_avg": half of Adam's states
 //
 // Local.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace zero {
 
-// Defaults are the paper's.
+// Default values are those of the paper.
 struct LionOptions {
   double lr = 1e-4;
   double beta1 = 0.9;
@@ -30,7 +30,7 @@ struct LionOptions {
 
 using Lion = LionOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const LionOptions& options);
 
 }  // namespace zero

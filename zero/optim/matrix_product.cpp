@@ -14,13 +14,13 @@ HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A thread works on a group of columns. What it needs of `right` for some terms of the sums lies packed, in panels of two
-// vectors' width. Rows of `left` are read where they lie if their elements follow each other; otherwise six of them at a time
-// are copied. Cuts between terms change no bit: a sum goes on from where it was.
+// A thread computes a group of columns. It packs some terms of `right` into panels of two vectors' width. Rows of
+// `left` are read in place if their elements are contiguous; otherwise six rows at a time are copied. Cuts between
+// terms change no bit: a sum continues from its previous value.
 constexpr std::int64_t kRows = 6;
 constexpr std::int64_t kTerms = 256;
 
-// a * b + c, rounded once. Where the instruction set has no such operation, the C library computes it.
+// Returns a * b + c, rounded once. Without such an instruction the C library computes it.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V fused(D d, V a, V b, V c) {
 #if HWY_NATIVE_FMA
@@ -35,19 +35,19 @@ HWY_INLINE V fused(D d, V a, V b, V c) {
 #endif
 }
 
-// Six rows of `left`: row i begins at data + i * stride.
+// Six rows of `left`; row i begins at data + i * stride.
 struct LeftRows {
   const float* data;
   std::int64_t stride;
 };
 
-// Between `out` and a tile of kRows rows: the sums so far go in, sums or, after the last term, results come out.
+// The position of a tile in `out`. A tile starts from the sums so far, and writes sums, or results after the last term.
 struct TilePlace {
   std::int64_t row, column, rows, columns;
   bool begins, ends;
 };
 
-// `finish` makes results of the sums of (row, half).
+// Adds products to a tile's sums. `finish` turns the sums of (row, half) into results.
 template <class D, class Finish>
 HWY_INLINE void add_products(D d, std::int64_t terms, LeftRows rows, const float* HWY_RESTRICT right,
                              const float* begin, std::int64_t begin_stride, float* out, std::int64_t out_stride,
@@ -91,7 +91,7 @@ HWY_INLINE void add_products(D d, std::int64_t terms, LeftRows rows, const float
   store(5, s50, s51);
 }
 
-// A tile that lies in `out` whole.
+// Computes a tile that is completely within `out`.
 template <class D>
 HWY_INLINE void whole_tile(D d, const MatrixProduct& p, const TilePlace& at, std::int64_t terms, LeftRows left,
                            const float* right) {
@@ -115,7 +115,7 @@ HWY_INLINE void whole_tile(D d, const MatrixProduct& p, const TilePlace& at, std
   }
 }
 
-// A tile at an edge: its sums are made beside `out`.
+// Computes a tile at an edge of `out` in separate memory.
 template <class D>
 HWY_INLINE void part_of_tile(D d, const MatrixProduct& p, const TilePlace& at, std::int64_t terms, LeftRows left,
                              const float* right) {
@@ -135,7 +135,7 @@ HWY_INLINE void part_of_tile(D d, const MatrixProduct& p, const TilePlace& at, s
   }
 }
 
-// Rows [row, row + kRows) of `left`, terms [first, first + terms): one after the other, with zeros beyond the matrix.
+// Copies rows [row, row + kRows) of `left`, terms [first, first + terms), row by row, with zeros beyond the matrix.
 LeftRows copy_left(const MatrixProduct& p, std::int64_t row, std::int64_t first, std::int64_t terms, float* to) {
   for (std::int64_t i = 0; i < kRows; ++i) {
     const float* const from = p.left.data + (row + i) * p.left.row_stride + first * p.left.column_stride;
@@ -144,7 +144,7 @@ LeftRows copy_left(const MatrixProduct& p, std::int64_t row, std::int64_t first,
   return {to, terms};
 }
 
-// Columns [begin, end) of `right`, panel by panel, in each term by term.
+// Packs columns [begin, end) of `right`, panel by panel, and term by term within a panel.
 template <class D>
 HWY_INLINE void pack_right(D d, const MatrixProduct& p, std::int64_t begin, std::int64_t end, std::int64_t first,
                            std::int64_t terms, float* HWY_RESTRICT to) {
@@ -165,7 +165,7 @@ HWY_INLINE void pack_right(D d, const MatrixProduct& p, std::int64_t begin, std:
   }
 }
 
-// Columns [begin, end) of the product; where it is symmetric, without tiles below the diagonal.
+// Computes columns [begin, end) of the product. If it is symmetric, tiles below the diagonal are left out.
 void multiply_columns_target(const MatrixProduct& p, std::int64_t begin, std::int64_t end) {
   const hn::CappedTag<float, 16> d;
   const auto width = 2 * static_cast<std::int64_t>(hn::Lanes(d));
@@ -216,7 +216,7 @@ void multiply(const MatrixProduct& product, ThreadTeam& team) {
     HWY_DYNAMIC_DISPATCH(multiply_columns_target)(product, begin, end);
   });
   if (!product.symmetric) return;
-  // Squares of `out` are turned in the first cache, where their rows are no power of two apart.
+  // Transposes squares of `out` in the first cache, where the distance of their rows is no power of two.
   constexpr std::int64_t kSide = 32;
   team.for_range(0, product.rows, kSide, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = 0; first < end; first += kSide) {

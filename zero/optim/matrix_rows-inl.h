@@ -1,9 +1,9 @@
-// for_each_row(): consecutive elements of a matrix, row by row; columns_of(): the columns that they lie in.
+// for_each_row(): visits consecutive elements of a matrix row by row. columns_of(): the range of their columns.
 //
 //   for_each_row(begin, end, num_columns, [&](row, column, at, count) { ... });     // elements [at, at + count)
 //   const ColumnRange touched = columns_of(begin, end, num_columns);
 //
-// Included once a target by a kernel's .cpp, hence no #pragma once. Local.
+// A kernel's .cpp includes this file once per target, so it has no #pragma once. Local.
 #if defined(ZERO_OPTIM_MATRIX_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_MATRIX_ROWS_INL_H_
 #undef ZERO_OPTIM_MATRIX_ROWS_INL_H_
@@ -33,7 +33,7 @@ struct ColumnRange {
   std::size_t first, count;
 };
 
-// Of elements that cross no end of a row a few, else all.
+// Returns the elements' columns if they are all in one row, else all columns.
 HWY_INLINE ColumnRange columns_of(std::size_t begin, std::size_t end, std::size_t num_columns) {
   const std::size_t column = begin % num_columns;
   return column + (end - begin) <= num_columns ? ColumnRange{column, end - begin} : ColumnRange{0, num_columns};

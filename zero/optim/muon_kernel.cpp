@@ -19,7 +19,7 @@ HWY_INLINE V lerp_lanes(D d, V from, V to, const Lerp& lerp) {
   return hn::Add(hn::IfThenElse(from_end, to, from), hn::Mul(hn::Set(d, lerp.factor), hn::Sub(to, from)));
 }
 
-// The direction takes the parameter's place.
+// Writes the direction to the parameter's memory.
 template <bool kLooksAhead>
 struct MuonDirection {
   static constexpr int kStates = 1;

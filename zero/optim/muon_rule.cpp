@@ -26,7 +26,8 @@ class MuonRule final : public UpdateRule, public MatrixRule {
             {.name = "exp_avg_sq", .of = StateOf::kOthers}};
   }
   const MatrixRule* matrices() const override { return this; }
-  bool keeps_average() const override { return true; }  // both kernels that update do, by update_elements()
+  // both updating kernels use update_elements(), which updates the average
+  bool keeps_average() const override { return true; }
 
   void direct(const UpdateSpan& span, const UpdateScalars& scalars) const override {
     ZERO_CHECK(span.numel == 0 || (span.parameter != nullptr && span.gradient != nullptr && span.states[0] != nullptr),
@@ -78,7 +79,7 @@ class MuonRule final : public UpdateRule, public MatrixRule {
   }
 
  private:
-  // Of a parameter that is no matrix: with AdamW's states in their places, and its learning rate.
+  // Converts the update of a parameter that is no matrix: AdamW's states, in AdamW's order, and AdamW's learning rate.
   SpanUpdate by_adamw(SpanUpdate update) const {
     const std::array<float*, kMostStates> states = update.span.states;
     ZERO_CHECK(update.span.numel == 0 || (states[1] != nullptr && states[2] != nullptr), "muon without moments");
@@ -88,7 +89,7 @@ class MuonRule final : public UpdateRule, public MatrixRule {
   }
 
   MuonOptions options_;
-  double adamw_scale_;  // of its learning rate over that of matrices, whatever a schedule makes of the latter
+  double adamw_scale_;  // AdamW's learning rate over that of matrices; a schedule keeps this ratio
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
-// MuonOptions: Muon. Matrices take steps along directions whose singular values are about 1 (muon_kernel.h); every other parameter is
-// AdamW's (adam_kernel.h), with a learning rate of its own.
+// MuonOptions: Muon, which steps matrices along directions with singular values near 1 (muon_kernel.h).
 //
 //   auto rule = make_rule(MuonOptions{.lr = 0.02, .adamw = {.lr = 1e-3}});
-//   rule->states()             // "momentum_buffer" of matrices; "exp_avg", "exp_avg_sq" of others
-//   rule->matrices()->...      // what happens to a matrix before update(); see MatrixRule
+//   rule->states()             // "momentum_buffer" of matrices; "exp_avg", "exp_avg_sq" of other parameters
+//   rule->matrices()->...      // computes directions of matrices before update(); see MatrixRule
 //
-// Local.
+// Every other parameter is updated by AdamW (adam_kernel.h) with its own learning rate. Local.
 #pragma once
 
 #include <array>
@@ -20,20 +19,21 @@
 
 namespace zero {
 
-// How long the steps of a matrix are, as torch.optim.Muon's adjust_lr_fn; muon_kernel.h has the formulas.
+// Scale of a matrix's steps, as torch.optim.Muon's adjust_lr_fn; muon_kernel.h has the formulas.
 enum class MuonScale : std::uint8_t { kOriginal, kMatchRmsAdamW };
 inline constexpr std::array<Choice<MuonScale>, 2> kMuonScales{
     {{"original", MuonScale::kOriginal}, {"match_rms_adamw", MuonScale::kMatchRmsAdamW}}};
 
-// Of matrices, with torch.optim.Muon's defaults; `adamw`: of all other parameters. Decay is decoupled.
+// Options of matrices, with the default values of torch.optim.Muon. `adamw`: options of all other parameters. Weight
+// decay is decoupled.
 struct MuonOptions {
   double lr = 1e-3;
   double momentum = 0.95;
   bool nesterov = true;
   MuonScale scale = MuonScale::kOriginal;
-  int steps = 5;                   // of Newton-Schulz
-  double weight_decay = 0.1;       // of all parameters with two or more dimensions
-  AdamWOptions adamw = {.lr = 0};  // lr 0: that of matrices. Its weight_decay is not used
+  int steps = 5;                   // Newton-Schulz iterations
+  double weight_decay = 0.1;       // for all parameters with two or more dimensions
+  AdamWOptions adamw = {.lr = 0};  // lr 0: the same as matrices; its weight_decay is ignored
 
   static constexpr std::array kKeys{RuleKey{"optimizer.betas", "those of its adamw"},
                                     RuleKey{"optimizer.eps", "that of its adamw"},
@@ -50,7 +50,7 @@ struct MuonOptions {
 
 using Muon = MuonOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options);
 
 }  // namespace zero

@@ -10,12 +10,12 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 16;  // elements a thread takes at a time
-// Of a workspace, and of the part of it where a device keeps the norm.
+constexpr std::int64_t kGrain = 1 << 16;  // elements per thread at a time
+// Alignment of workspace sizes, and floats of a workspace that are reserved for the norm on a device.
 constexpr std::int64_t kMultiple = 64;
 static_assert(sizeof(MatrixNorm) <= kMultiple * sizeof(float));
 
-// What the iterations do, by threads of the host ...
+// The iterations' operations on threads of the host ...
 struct ByThreads {
   ThreadTeam& team;
 
@@ -34,7 +34,7 @@ struct ByThreads {
   void copy(const float* from, std::int64_t numel, float* to) const { std::copy_n(from, numel, to); }
 };
 
-// ... and by kernels of a device.
+// ... and on kernels of a device.
 struct OnDevice {
   Device& device;
   Lane lane;
@@ -62,7 +62,7 @@ struct OnDevice {
   }
 };
 
-// `workspace` without the norm's place.
+// Runs the iterations. `workspace`: without the space for the norm.
 template <typename Work>
 void iterate(const Work& work, const NewtonSchulzOptions& options, float* matrix, std::int64_t rows,
              std::int64_t columns, float* workspace) {
@@ -107,7 +107,7 @@ void iterate(const Work& work, const NewtonSchulzOptions& options, float* matrix
   if (x != matrix) work.copy(x, numel, matrix);
 }
 
-// Without the norm's place.
+// Returns the workspace without the space for the norm.
 float* iterations_place(std::span<float> workspace, std::int64_t rows, std::int64_t columns) {
   ZERO_CHECK(std::ssize(workspace) >= newton_schulz_numel(rows, columns), "{} floats for {} x {}", workspace.size(),
              rows, columns);
@@ -121,7 +121,7 @@ std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t columns) {
   return (numel + kMultiple - 1) / kMultiple * kMultiple + kMultiple;
 }
 
-// Products of symmetric matrices are half computed.
+// Only half of a symmetric product is computed.
 double newton_schulz_flops(std::int64_t rows, std::int64_t columns, int steps) {
   const auto m = static_cast<double>(std::min(rows, columns)), n = static_cast<double>(std::max(rows, columns));
   return steps * (3 * m * m * n + m * m * m);

@@ -1,15 +1,15 @@
-// newton_schulz(): the matrix that Muon steps along: a direction with all its singular values made about 1, by
-// Newton-Schulz iterations (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
+// newton_schulz(): turns a direction of Muon into a matrix with all singular values near 1, by Newton-Schulz iterations
+// (Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024).
 //
 //   std::vector<float> workspace(newton_schulz_numel(rows, columns));
 //   newton_schulz({}, direction, rows, columns, workspace, team);      // in place
 //
-//   X = M / max(|M|, eps)                          |M|: the Frobenius norm; X has no more rows than columns: else M's transpose
+//   X = M / max(|M|, eps)                          |M|: Frobenius norm; if M has more rows than columns: its transpose
 //   A = X X^T,  B = b A + c A A,  X = a X + B X    `steps` times
 //
-// As torch.optim.Muon has it, but in fp32. Each element of a product is one sum, term after term in rising order
-// (matrix_product.h), and the norm's squares are added exactly (ExactSum): the same bits for any number of threads, on every
-// instruction set and on every device. queue_newton_schulz() queues the same over memory of a device. Local.
+// It computes as torch.optim.Muon, but in fp32. Each element of a product is one sum of terms in ascending order
+// (matrix_product.h), and the norm's squares are added exactly (ExactSum). So any number of threads, instruction set
+// and device gives the same bits. queue_newton_schulz() does the same in device memory. Local.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,20 @@ struct NewtonSchulzOptions {
   int steps = 5;
 };
 
-// Floats that newton_schulz() works with beside the matrix: rows * columns + 2 * min(rows, columns)^2, to the next multiple of
-// 64, and 64 more, where a device keeps the norm.
+// Returns the floats of newton_schulz()'s workspace: rows * columns + 2 * min(rows, columns)^2, rounded up to a
+// multiple of 64, plus 64 for the norm on a device.
 std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t columns);
 
-// Additions and multiplications: steps * (3 m^2 n + m^3), where m is the smaller of rows and columns, and n the larger.
+// Returns the number of additions and multiplications: steps * (3 m^2 n + m^3), with m = min(rows, columns) and n =
+// max(rows, columns).
 double newton_schulz_flops(std::int64_t rows, std::int64_t columns, int steps = NewtonSchulzOptions{}.steps);
 
-// `matrix`: rows * columns elements, row by row. Its contents are replaced.
+// Replaces `matrix`: rows * columns elements, row-major.
 void newton_schulz(const NewtonSchulzOptions& options, float* matrix, std::int64_t rows, std::int64_t columns,
                    std::span<float> workspace, ThreadTeam& team);
 
-// `matrix` and `workspace` lie on the device, the workspace at a multiple of 8 bytes. They are touched in `lane` alone, and the
-// host waits for nothing.
+// Queues the same in `lane`. `matrix` and `workspace` are on the device, the workspace at a multiple of 8 bytes. The
+// host does not wait.
 void queue_newton_schulz(Device& device, Lane lane, const NewtonSchulzOptions& options, float* matrix,
                          std::int64_t rows, std::int64_t columns, std::span<float> workspace);
 

@@ -107,7 +107,7 @@ class Mixing final : public UpdateRule {
   float own_, shared_;
 };
 
-// A comparison with a NaN is false, so that one is refused, too.
+// Also throws for NaN, because `valid` comes from a comparison, which is false for NaN.
 void require_local(bool valid, std::string_view key, std::string value, std::string_view reason,
                    std::string_view remedy) {
   if (!valid) throw ConfigError(key, std::move(value), reason, remedy);

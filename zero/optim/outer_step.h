@@ -1,35 +1,17 @@
-// OuterStep: the merge of copies that train apart: DiLoCo (Douillard et al., arXiv 2311.08105). Copies of a
-// model train apart for some steps. Then, with the mean over the copies in the order of their numbers,
-//
-//   D        = mean over copies of (anchor - weights)
-//   momentum = mu * momentum + D
-//   anchor   = anchor - lr * (D + mu * momentum)         (Nesterov's form; with lr = 1 and mu = 0 the mean of the weights)
-//   weights  = anchor, in every copy
-//
-// in fp32, each operation rounded on its own; the same bits however spans are cut. The anchor begins as the first weights.
-// Momentum and anchor are states of the rule that updates the weights: so they are split, placed, saved and counted as
-// the others are.
-//
-// Where a copy sends only the largest elements C(x) of its difference (WireCodecs::outer_topk), what it did not send is a
-// third such state, its residual (error feedback: Stich et al., arXiv 1809.07599):
-//
-//   x        = (anchor - weights) + residual
-//   residual = x - C(x)
-//   D        = mean over copies of C(x)
-//
-// In fragments, each has its outer step at another time, and with an overlap its result comes some steps after the differences
-// were taken, while the copies go on (Streaming DiLoCo: Douillard et al., arXiv 2501.18512): the anchor and the momentum are
-// those of above, and then
-//
-//   weights  = mix * weights + (1 - mix) * anchor, in every copy
+// OuterStep: merges copies that train apart by DiLoCo (Douillard et al., arXiv 2311.08105).
 //
 //   auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {.steps = 50});
 //   rule->states()                                  // "exp_avg", "exp_avg_sq", "outer_momentum", "anchor"
 //   const OuterStep outer(*rule, {.steps = 50}, /*copies=*/2);
-//   outer.subtract(span);                           // anchor - weights, where the span has its outer momentum
-//   outer.update(span);                             // the sum of that over the copies is the span's gradient
+//   outer.subtract(span);                           // writes anchor - weights to the span's outer momentum
+//   outer.update(span);                             // the span's gradient is the sum of that over the copies
 //
-// Nothing here knows of ranks: who calls brings the sum. Local.
+//   D        = mean over copies of (anchor - weights), in the order of the copies
+//   momentum = mu * momentum + D
+//   anchor   = anchor - lr * (D + mu * momentum)    (Nesterov's form; lr = 1 and mu = 0: the mean of the weights)
+//   weights  = anchor, in every copy
+//
+// fp32, each operation rounded by itself: cuts change no bit. The caller sums over ranks. Local.
 #pragma once
 
 #include <memory>
@@ -39,56 +21,69 @@
 
 namespace zero {
 
+// The outer steps of copies that train apart. Each fragment has its outer steps at other times. With an overlap, its
+// result arrives some steps after the differences were taken, while the copies continue (Streaming DiLoCo: Douillard et
+// al., arXiv 2501.18512). Anchor and momentum are computed as above, and then in every copy
+//
+//   weights  = mix * weights + (1 - mix) * anchor
 struct LocalSteps {
-  int steps = 50;               // from one outer step to the next; skipped ones count
+  int steps = 50;               // steps between two outer steps; skipped steps count
   double outer_lr = 0.7;        // 1 with momentum 0: the mean of the copies
-  double outer_momentum = 0.9;  // Nesterov's
-  int fragments = 1;            // parts of the model, each with an outer step of its own every `steps` steps
-  int overlap = 0;              // steps that the copies take while a fragment's differences are on their way
-  double mix = 0.5;             // with an overlap: the share of a copy's own weights in what it goes on with
+  double outer_momentum = 0.9;  // Nesterov momentum
+  int fragments = 1;            // parts of the model, each with its own outer step every `steps` steps
+  int overlap = 0;              // steps that the copies take while a fragment's differences are exchanged
+  double mix = 0.5;             // with an overlap: weight of a copy's own values, new = mix * own + (1 - mix) * anchor
   bool operator==(const LocalSteps&) const = default;
 };
 
 constexpr std::string_view kOuterResidualState = "outer_residual", kOuterMomentumState = "outer_momentum",
                            kAnchorState = "anchor";
 
-// The rule with the states of the outer step behind its own: a residual where one is kept, momentum, anchor. Its updates leave
-// them alone. Throws ConfigError under "sync.local_steps" for fewer than one, "sync.outer_lr" for one that is not finite or
-// not above 0, "sync.outer_momentum" or "sync.mix" for one that is not from 0 to below 1, "sync.fragments" for fewer than one
-// or more than steps, "sync.overlap" for one below 0 or above the steps between two fragments, and "sync.mode" for a rule that
-// has no room for more states.
+// Adds the states of the outer step after the rule's own: a residual if `keeps_residual`, momentum, anchor. They are
+// split, placed, saved and counted like other states, but the rule's updates ignore them. The anchor starts as the
+// first weights.
+//
+// Throws ConfigError under "sync.local_steps" (below 1), "sync.outer_lr" (not finite, or not above 0),
+// "sync.outer_momentum" and "sync.mix" (not in [0, 1)), "sync.fragments" (below 1 or above the steps), "sync.overlap"
+// (below 0 or above the steps between two fragments), and "sync.mode" (the rule has no room for more states).
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual = false);
 
-// What a kernel of the outer step reads and writes.
+// The inputs and outputs of an outer step's kernel.
 struct OuterArguments {
-  float* parameter = nullptr;  // null: kOuterMove leaves it alone
-  float* momentum = nullptr;   // where kOuterSubtract writes the differences
+  float* parameter = nullptr;  // null: kOuterMove does not write it
+  float* momentum = nullptr;   // kOuterSubtract writes the differences here
   float* anchor = nullptr;
-  const float* residual = nullptr;  // null: none is kept
-  const float* sum = nullptr;       // of the differences, over the copies
+  const float* residual = nullptr;  // null: no residual
+  const float* sum = nullptr;       // sum of the differences over the copies
   std::byte* low_precision = nullptr;
   DType low_precision_dtype = DType::kBFloat16;
   std::int64_t numel = 0;
   float lr = 0, mu = 0, copies = 1;
 };
 
-// Of a rule of with_outer_states(). Immutable: many threads may share one.
+// Runs outer steps for a rule from with_outer_states(). Immutable: threads may share it. If a copy sends only the
+// largest elements C(x) of its difference (WireCodecs::outer_topk), the rest stays in its residual (error feedback:
+// Stich et al., arXiv 1809.07599):
+//
+//   x        = (anchor - weights) + residual
+//   residual = x - C(x)
+//   D        = mean over copies of C(x)
 class OuterStep {
  public:
   OuterStep(const UpdateRule& rule, const LocalSteps& local, int copies);
 
-  // Where the span's outer momentum should be, the differences are written, with the residual where one is kept. The span
-  // needs parameter, that, anchor and residual.
+  // Writes the differences, plus the residual if there is one, to the span's outer momentum. The span needs parameter,
+  // outer momentum, anchor and residual.
   void subtract(const UpdateSpan& span) const;
-  // What was not sent of the differences, the span's gradient in fp32, becomes the residual.
+  // Stores the part of the differences that was not sent, which is the span's gradient in fp32, as residual.
   void keep(const UpdateSpan& span) const;
-  // The span needs the sum of the differences as gradient, in fp32, and parameter, momentum, anchor; move() leaves the
-  // parameter alone, and needs none.
+  // Update momentum, anchor and parameter. The span's gradient is the sum of the differences in fp32. move() does not
+  // write the parameter, and needs none.
   void update(const UpdateSpan& span) const;
   void move(const UpdateSpan& span) const;
 
-  // The place of the outer momentum among the rule's states; that of the anchor is the next one.
+  // Returns the index of the outer momentum among the rule's states. The anchor is the next state.
   std::size_t momentum_place() const { return momentum_; }
   bool keeps_residual() const { return keeps_residual_; }
 
@@ -101,12 +96,12 @@ class OuterStep {
   float lr_, mu_, copies_;
 };
 
-// A rule, in place of an update, that makes the weights the anchor.
+// Makes a rule whose update sets the weights to the anchor.
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule);
-// And one that makes weights mix * weights + (1 - mix) * anchor.
+// Makes a rule whose update sets the weights to mix * weights + (1 - mix) * anchor.
 std::unique_ptr<UpdateRule> make_mixing(const UpdateRule& rule, double mix);
 
-// The same as kernels of a device, of OuterArguments; keep() and the anchoring are copies.
+// The same as device kernels with OuterArguments. keep() and the anchoring are copies.
 extern const Kernel kOuterSubtract;  // OuterStep::subtract()
 extern const Kernel kOuterMove;      // OuterStep::update(), or move()
 struct MixArguments {

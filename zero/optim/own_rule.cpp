@@ -12,12 +12,12 @@
 namespace zero {
 namespace {
 
-// One that every span has, as fp32.
+// Returns whether every span has the state, as fp32.
 bool is_plain(const StateSpec& state) {
   return !state.coded() && state.of == StateOf::kAll && state.per == StatePer::kElement;
 }
 
-// A user's, as one that can be owned.
+// Wraps a user's shared rule as an owned one.
 class SharedRule final : public UpdateRule {
  public:
   explicit SharedRule(std::shared_ptr<const UpdateRule> rule)
@@ -37,7 +37,8 @@ class SharedRule final : public UpdateRule {
   const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
-  // States in 8 bits have other memory, and those of matrices or of other parameters are not in each span.
+  // Checks the span, unless a state is in 8 bits (other memory), or only of matrices or other parameters (not in every
+  // span).
   void check(const UpdateSpan& span, const UpdateScalars& scalars) const {
     if (has_plain_states_) check_update(*this, states_.size(), span, scalars);
   }
@@ -47,7 +48,7 @@ class SharedRule final : public UpdateRule {
   bool has_plain_states_;
 };
 
-// Why the states cannot be kept; empty: they can.
+// Returns why the states cannot be kept; empty if they can.
 std::string unkept_states(const UpdateRule& rule, const std::vector<StateSpec>& states) {
   if (states.size() > kMostOwnStates) return fmt::format("it has {} states", states.size());
   for (const StateSpec& state : states) {

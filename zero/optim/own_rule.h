@@ -1,9 +1,8 @@
-// OwnRuleOptions: a rule that the user wrote, in a program of the user's own. It has no row and no keys: no configuration
-// chooses it. It may be a MatrixRule or a FactorRule, too; the latter not on a device that the host cannot read.
+// OwnRuleOptions: a rule that the user's program defines. It has no row and no keys, so no configuration selects it.
 //
 //   .optimizer = OwnRule{.rule = std::make_shared<MyRule>(), .lr = 1e-2}
 //
-// Local.
+// It may also be a MatrixRule or a FactorRule, but not a FactorRule on a device that the host cannot read. Local.
 #pragma once
 
 #include <memory>
@@ -21,8 +20,8 @@ struct OwnRuleOptions {
 
 using OwnRule = OwnRuleOptions;
 
-// Throws ConfigError under "optimizer.rule" for a rule that is null, has more states than kMostOwnStates, a state of an outer step,
-// or states of rows, columns or matrices that it has no factors() or matrices() for.
+// Makes the rule. Throws ConfigError under "optimizer.rule" if it is null; has more than kMostOwnStates states, or a
+// state of an outer step; or has states of rows, columns or matrices, but no factors() or matrices().
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
 
 }  // namespace zero

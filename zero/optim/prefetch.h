@@ -1,7 +1,7 @@
-// prefetch_to_l2(): asks for the line of memory at `address`, which is read soon. Not for the first cache: there it waits for
-// one of a dozen places that the loads at hand want, too, and passes over four arrays took a third longer. An address
-// beyond an array is allowed: nothing is read. GCC 12 drops some of the calls, because it takes this function for one
-// without effect. With all calls kept (always_inline) most rules are no faster, and Adafactor is slower. Local.
+// prefetch_to_l2(): prefetches the memory line at `address` into the second cache. A prefetch into the first cache
+// would compete with loads for a dozen fill buffers, and made passes over four arrays a third slower. An address beyond
+// an array is allowed, because nothing is read. GCC 12 drops some of the calls, because it considers this function to
+// have no effect. With all calls kept (always_inline) most rules are no faster, and Adafactor is slower. Local.
 #pragma once
 
 namespace zero {

@@ -1,9 +1,9 @@
-// SpanUpdate: one of several updates that are queued together. queue_slices() queues any number of them with a kernel that takes
-// UpdateSlices.
+// SpanUpdate: one of several updates that are queued together. queue_slices() queues any number of them.
 //
-//   queue_slices<AdamConstants>(device, Lane::kUpdate, kAdam, updates, [&](const UpdateScalars& s) { return adam_constants(options, s); });
+//   queue_slices<AdamConstants>(device, Lane::kUpdate, kAdam, updates,
+//                               [&](const UpdateScalars& s) { return adam_constants(options, s); });
 //
-// Local.
+// The kernel takes UpdateSlices. Local.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct SpanUpdate {
   UpdateScalars scalars;
 };
 
-// As few calls of the kernel as possible, each with up to kMost slices. `constants_of(update)`: the constants of that update.
-// `reads_beside(update)`: accesses to what these constants point to.
+// Queues the updates in as few calls of the kernel as possible, each with up to kMost slices. `constants_of(update)`:
+// the constants of that update. `reads_beside(update)`: accesses to the memory that these constants point to.
 template <typename Constants, typename ConstantsOf, typename ReadsBeside>
 void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
                   const ConstantsOf& constants_of, const ReadsBeside& reads_beside) {
@@ -39,7 +39,7 @@ void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<con
   }
 }
 
-// The same where constants point to nothing. `constants_of(scalars)` makes them.
+// The same for constants without pointers. `constants_of(scalars)` returns them.
 template <typename Constants, typename ConstantsOf>
 void queue_slices(Device& device, Lane lane, const Kernel& kernel, std::span<const SpanUpdate> updates,
                   const ConstantsOf& constants_of) {

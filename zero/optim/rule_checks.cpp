@@ -10,8 +10,8 @@
 
 namespace zero {
 
-// A comparison with a NaN is false, so `valid` is false for it; infinity, and what is infinite as fp32, need the second
-// look.
+// A comparison with NaN is false, so `valid` is false for NaN. The second check finds infinity, and values that are
+// infinite as fp32.
 void require(bool valid, double value, std::string_view key, std::string_view reason, std::string_view remedy) {
   if (!valid || !std::isfinite(static_cast<float>(value)))
     throw ConfigError(key, fmt::format("{}", value), reason, remedy);
@@ -31,7 +31,7 @@ void require_betas(double beta1, double beta2, std::string_view usual) {
 }
 
 void require_eps(double eps) {
-  // As fp32, because that is what keeps 0 / (sqrt(0) + eps) from being a NaN.
+  // eps must not be 0 as fp32, or 0 / (sqrt(0) + eps) would be NaN.
   require(static_cast<float>(eps) > 0, eps, "optimizer.eps", "must be a finite fp32 number greater than 0",
           "use for example 1e-8");
 }

@@ -1,5 +1,4 @@
-// require(), require_lr_and_decay() and others: the checks that rules share, of their options and of the spans that they
-// are given.
+// require(), require_lr_and_decay() and others: the rules' common checks of their options and spans.
 //
 //   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-4");
 //   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.99]");
@@ -13,13 +12,13 @@
 
 namespace zero {
 
-// Of options: each throws ConfigError, under `key` or under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
+// Check options. They throw ConfigError under `key`, "optimizer.lr", "optimizer.weight_decay", "optimizer.betas" or
 // "optimizer.eps". A value that is not finite as fp32 is never valid.
 void require(bool valid, double value, std::string_view key, std::string_view reason, std::string_view remedy);
 void require_lr_and_decay(double lr, double weight_decay, std::string_view usual_lr);
 void require_betas(double beta1, double beta2, std::string_view usual);
 void require_eps(double eps);
-// Options with lr, betas, eps and weight_decay.
+// Checks options with lr, betas, eps and weight_decay.
 template <typename Options>
 void require_adam(const Options& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
@@ -27,9 +26,10 @@ void require_adam(const Options& options) {
   require_eps(options.eps);
 }
 
-// Of an update: the step, and a span that has its memory, the first `num_states` states and no others. InternalError.
+// Checks an update's step, and that its span has memory, the first `num_states` states and no others. Throws
+// InternalError.
 void check_update(const UpdateRule& rule, std::size_t num_states, const UpdateSpan& span, const UpdateScalars& scalars);
-// Of a span: codes and scales of the first `num_coded` states, and of no others. InternalError.
+// Checks that a span has codes and scales of the first `num_coded` states, and of no others. Throws InternalError.
 void check_coded(const UpdateRule& rule, std::size_t num_coded, const UpdateSpan& span);
 
 }  // namespace zero

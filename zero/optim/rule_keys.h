@@ -1,10 +1,9 @@
-// RuleKeys: the keys of [optimizer] that update rules read, with their defaults. The function from() of a rule's options
-// takes from them what the rule reads (RuleRow::keys); a key that no rule had before is a member here, and a row in
-// zero/config/option_table.cpp.
+// RuleKeys: the keys of [optimizer] that update rules read, with their default values.
 //
 //   LionOptions::from({.lr = 1e-4, .betas = {0.9, 0.99}})
 //
-// Values; Local.
+// The function from() of a rule's options takes the keys that the rule reads (RuleRow::keys). A new key needs a member
+// here, and a row in zero/config/option_table.cpp. Values; Local.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ struct RuleKeys {
   std::array<double, 2> trust_ratio = {0.01, 10};
   std::string muon_scale = "original";
   double adamw_lr = 0;
-  // Of adafactor, as torch.optim.Adafactor has them.
+  // Keys of adafactor, with the default values of torch.optim.Adafactor.
   double beta2_decay = -0.8;
   double eps1 = std::numeric_limits<float>::epsilon();
   double eps2 = 1e-3;

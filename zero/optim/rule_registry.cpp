@@ -5,7 +5,7 @@
 namespace zero {
 namespace {
 
-// The last alternative of the variant, a rule that the user wrote, has no row.
+// The variant's last alternative is a rule that the user wrote, which has no row.
 static_assert(std::variant_size_v<OptimizerOptions> == kRuleTable.size() + 1);
 static_assert(std::is_same_v<std::variant_alternative_t<kRuleTable.size(), OptimizerOptions>, OwnRuleOptions>);
 

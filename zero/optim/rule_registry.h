@@ -1,13 +1,12 @@
-// Rules: the list of update rules. A line in it adds a rule: its options say all else of it (their row kRow, from() and
-// make_rule()). The variant of options, the table of rows, the configuration's names, keys and help texts, and the lists of
-// benchmarks and tests are made from it.
+// Rules: the list of update rules. A new line in it adds a rule; the options' kRow, from() and make_rule() do the rest.
 //
 //   auto rule = make_update_rule(AdamWOptions{.beta2 = 0.95});
 //   optimizer_options("lion", {.lr = 1e-4})          // LionOptions
 //   rule_row("lamb").needs                           // RuleNeeds::kSums
 //   rule_names(RuleNeeds::kElements)                 // "adamw, adam, sgd, lion or adamw8bit"
 //
-// Local. No torch.
+// The list generates the variant of options, the table of rows, the configuration's names, keys and help texts, and the
+// lists of benchmarks and tests. Local. No torch.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +40,7 @@ struct RuleList {
   using Variant = std::variant<Options..., OwnRuleOptions>;
 };
 
-// Most common first.
+// Most common rules first.
 using Rules = RuleList<AdamWOptions,      //
                        AdamOptions,       //
                        SgdOptions,        //
@@ -54,29 +53,30 @@ using Rules = RuleList<AdamWOptions,      //
 inline constexpr auto& kRuleTable = Rules::kRows;
 using OptimizerOptions = Rules::Variant;
 
-// `name` is one of the table.
+// Returns the row of a rule. `name` must be in the table.
 inline const RuleRow& rule_row(std::string_view name) {
   const auto* const found = std::ranges::find(kRuleTable, name, &RuleRow::name);
   ZERO_CHECK(found != kRuleTable.end(), "no row for optimizer {}", name);
   return *found;
 }
 
-// "a, b or c": all rules, or those that need this of a parameter. Inline, as the configuration is not linked with this room.
+// Lists the names of all rules, or of those with these needs: "a, b or c". Inline, because the configuration does not
+// link with this folder.
 inline std::string rule_names(std::optional<RuleNeeds> needs = {}) {
   return names_where(kRuleTable, [&](const RuleRow& row) { return !needs || row.needs == *needs; });
 }
 
-// Throws ConfigError under keys "optimizer.lr", "optimizer.betas" ... for values out of range or not finite, and under
-// "optimizer.rule" for a rule that is null, or has more states or other ones than an OwnRuleOptions may.
+// Makes a rule. Throws ConfigError under "optimizer.lr", "optimizer.betas" ... for values out of range or not finite.
+// Throws it under "optimizer.rule" for a user's rule that make_rule(OwnRuleOptions) refuses.
 std::unique_ptr<UpdateRule> make_update_rule(const OptimizerOptions& options);
 
-// Those of the rule of that name. Throws ConfigError under "optimizer.name" where there is none.
+// Makes the options of the rule with this name. Throws ConfigError under "optimizer.name" if there is none.
 OptimizerOptions optimizer_options(std::string_view name, const RuleKeys& keys);
-// The defaults of each rule's options, in the order of the table.
+// Returns the default options of each rule, in the order of the table.
 std::vector<OptimizerOptions> default_options();
 
 const RuleRow* row_of(const OptimizerOptions& options);     // null: a rule that the user wrote
-std::string_view name_of(const OptimizerOptions& options);  // "adamw", "lamb" ..., or the user's rule's
+std::string_view name_of(const OptimizerOptions& options);  // "adamw", "lamb" ..., or the name of the user's rule
 double learning_rate(const OptimizerOptions& options);
 double weight_decay(const OptimizerOptions& options);
 

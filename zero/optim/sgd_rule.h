@@ -18,7 +18,7 @@ namespace zero {
 struct SgdOptions {
   double lr = 1e-2;
   double momentum = 0;
-  double weight_decay = 0;  // coupled, as in torch.optim.SGD: added to the gradient
+  double weight_decay = 0;  // coupled as in torch.optim.SGD: added to the gradient
   bool nesterov = false;    // needs momentum
 
   static constexpr std::array kKeys{RuleKey{"optimizer.momentum"},
@@ -31,7 +31,7 @@ struct SgdOptions {
 
 using Sgd = SgdOptions;
 
-// Throws ConfigError for options out of range.
+// Makes the rule. Throws ConfigError for options out of range.
 std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options);
 
 }  // namespace zero

@@ -1,14 +1,14 @@
-// add_group(): exact sums of the squares in eight whole rows of a matrix, tile by tile: a tile's squares are made, and added
-// to its rows and to its columns while they lie in a core's first cache.
+// add_group(): adds the squares of eight whole rows of a matrix to exact sums of rows and columns, tile by tile.
 //
 //   GroupSums sums(rows, columns, column_sums, lock);
 //   add_group(gradient, scale, row, sums);       // rows [row, row + kTileRows), whose first element is *gradient
 //
-// Mostly the largest and the smallest square of a tile are near enough for sums of its columns and of parts of its rows to be
-// exact in a double. Then these sums alone go to ColumnSums: the exact sum of a row is the same in whatever tree its terms
-// were made, as long as they are exact. Squares of other tiles go there one by one or, if that does not do, to ExactSums.
-// The number of columns is a multiple of kTermNumel, so that no block of the parameter has elements of two rows. Included
-// once a target by a kernel's .cpp, hence no #pragma once. Local.
+// A tile's squares are added while they are in a core's first cache. Usually a tile's largest and smallest square are
+// so close that sums of its columns, and of parts of its rows, are exact in double. Then only these sums are added to
+// ColumnSums: a row's exact sum does not depend on the tree of its terms, as long as these are exact. Squares of other
+// tiles are added one by one to ColumnSums, or to ExactSums if ColumnSums has no room. The number of columns must be a
+// multiple of kTermNumel, so no block of the parameter has elements of two rows. A kernel's .cpp includes this file
+// once per target, so it has no #pragma once. Local.
 #if defined(ZERO_OPTIM_SQUARE_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_SQUARE_TILES_INL_H_
 #undef ZERO_OPTIM_SQUARE_TILES_INL_H_
@@ -39,7 +39,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kTileRows = 8, kTileColumns = 32;
 using TileDoubles = hn::CappedTag<double, ColumnSums::kMostLanes>;
 
-// Lanes of ColumnSums that a row of a tile has.
+// Returns the lanes of ColumnSums for a row of a tile.
 HWY_INLINE std::size_t row_lanes() {
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
   return hn::Lanes(TileDoubles()) / 4;
@@ -48,7 +48,7 @@ HWY_INLINE std::size_t row_lanes() {
 #endif
 }
 
-// What the rows of a span add to. Rows are moved through eight at a time.
+// The sums of a span's rows. row_sums moves on eight rows at a time.
 struct GroupSums {
   std::span<ExactSum> rows, columns;
   ColumnSums& column_sums;
@@ -56,12 +56,12 @@ struct GroupSums {
   ColumnSums row_sums{kFloatTerms, rows.first(kTileRows), lock, row_lanes()};
 };
 
-// The bits of a tile's largest square, and of the smallest that is not zero.
+// The bits of a tile's largest square and of its smallest nonzero square.
 struct SquareRange {
   std::uint32_t least, most;
 };
 
-// Squares of kTileRows rows of kWidth columns, one after the other.
+// Computes the squares of kTileRows rows of kWidth columns, row by row.
 template <std::size_t kWidth, class G>
 HWY_INLINE SquareRange take_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride,
                                  float* HWY_RESTRICT squares) {
@@ -83,14 +83,14 @@ HWY_INLINE SquareRange take_tile(const G* HWY_RESTRICT gradient, float scale, st
     auto before_least = hn::Set(du, ~0U);
     for (std::size_t i = 0; i < kTileRows * kWidth; i += hn::Lanes(d)) {
       const auto bits = hn::BitCast(du, hn::LoadU(d, squares + i));
-      before_least = hn::Min(before_least, hn::Sub(bits, hn::Set(du, 1)));  // of zero: the largest number
+      before_least = hn::Min(before_least, hn::Sub(bits, hn::Set(du, 1)));  // wraps zero to the largest number
     }
     range.least = hn::GetLane(hn::MinOfLanes(du, before_least)) + 1;
   }
   return range;
 }
 
-// sum + x. Processors that have units of their own for additions add in those of fused operations at the same time.
+// Returns sum + x. On processors with separate adders, a fused operation runs beside ordinary additions.
 template <class D, class V>
 HWY_INLINE V add_elsewhere(D d, V sum, V x) {
 #if HWY_NATIVE_FMA
@@ -102,7 +102,7 @@ HWY_INLINE V add_elsewhere(D d, V sum, V x) {
 }
 
 #if !HWY_HAVE_SCALABLE && HWY_MAX_BYTES >= 32
-// Four rows' vectors to the lanes of these rows.
+// Sums the vectors of four rows into the lanes of these rows.
 template <class D, class V>
 HWY_INLINE V four_rows(D d, V a, V b, V c, V e) {
   const V ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
@@ -120,7 +120,8 @@ struct TileSums {
   HWY_ALIGN double rows[kTileRows * ColumnSums::kMostLanes];
 };
 
-// All in one go, squares in registers alone. Whether the sums are exact is for the caller to see from the range.
+// Sums a tile in one pass, with squares only in registers. The caller must decide from the range whether the sums are
+// exact.
 template <std::size_t kWidth, class G>
 HWY_INLINE SquareRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std::size_t stride, TileSums& sums) {
   const TileDoubles d;
@@ -128,13 +129,12 @@ HWY_INLINE SquareRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std
   const hn::Rebind<std::uint32_t, TileDoubles> du;
   const auto one = hn::Set(du, 1);
   const auto scales = hn::Set(d32, scale);
-  auto most = hn::Zero(du), before_least = hn::Set(du, ~0U);  // of zero: the largest number
+  auto most = hn::Zero(du), before_least = hn::Set(du, ~0U);  // wraps zero to the largest number
   auto r0 = hn::Zero(d), r1 = r0, r2 = r0, r3 = r0, r4 = r0, r5 = r0, r6 = r0, r7 = r0;
   const std::size_t three = 3 * stride;
   const auto take_columns = [&](std::size_t i, auto asks) HWY_ATTR __attribute__((always_inline)) {
     const auto take = [&](const G* HWY_RESTRICT at, auto& sum) HWY_ATTR __attribute__((always_inline)) {
-      if constexpr (asks)
-        prefetch_to_l2(at + kTileRows * stride);  // more rows than the processor looks ahead for by itself
+      if constexpr (asks) prefetch_to_l2(at + kTileRows * stride);  // more rows than the hardware prefetcher tracks
       const auto g = hn::Mul(load_lanes(d32, at), scales);
       const auto square = hn::Mul(g, g);
       const auto bits = hn::BitCast(du, square);
@@ -169,7 +169,7 @@ HWY_INLINE SquareRange sum_tile(const G* HWY_RESTRICT gradient, float scale, std
   return {hn::GetLane(hn::MinOfLanes(du, before_least)) + 1, hn::GetLane(hn::MaxOfLanes(du, most))};
 }
 
-// Adds `numel` sums to the lanes from `at` on.
+// Adds `numel` sums to the lanes that begin with `at`.
 HWY_INLINE void add_to_lanes(const double* HWY_RESTRICT sums, std::size_t numel, ColumnSums& into, std::size_t at) {
   const TileDoubles d;
   for (std::size_t i = 0; i < numel; i += hn::Lanes(d)) {
@@ -180,7 +180,7 @@ HWY_INLINE void add_to_lanes(const double* HWY_RESTRICT sums, std::size_t numel,
   }
 }
 
-// Squares that are too far apart for that, in kTileRows rows of `width`.
+// Adds squares whose range is too wide for exact sums in double; kTileRows rows of `width`.
 void add_wide_tile(const float* squares, std::size_t width, std::size_t column, std::span<ExactSum> rows, bool has_room,
                    GroupSums& sums) {
   if (has_room) {
@@ -196,17 +196,18 @@ void add_wide_tile(const float* squares, std::size_t width, std::size_t column, 
     sums.columns[column + i % width].add(static_cast<double>(squares[i]));
 }
 
-// Eight rows that begin with *gradient.
+// Adds eight rows that begin at *gradient.
 template <class G>
 void add_group(const G* HWY_RESTRICT gradient, float scale, std::size_t first_row, GroupSums& sums) {
   const std::size_t stride = sums.columns.size();
   const auto rows = sums.rows.subspan(first_row, kTileRows);
   sums.row_sums.move_to(rows);
-  for (ExactSum& row : rows) prefetch_to_l2(&row);  // wanted at the end
-  // Squares of a row that a lane has, each of 24 bits: sums of them have at most 53, as have those of eight in a column.
+  for (ExactSum& row : rows) prefetch_to_l2(&row);  // needed at the end
+  // Squares have 24 bits. Sums of a lane's squares of a row must fit into 53 bits, as must sums of eight squares of a
+  // column.
   const auto terms = static_cast<int>(kTileColumns / row_lanes());
   const int exact_range = 53 - 24 - std::max(3, static_cast<int>(std::bit_width(static_cast<unsigned>(terms - 1))));
-  bool is_counted = false;  // the group's rows, in the sums of columns
+  bool is_counted = false;  // whether column_sums has counted the group's rows
   TileSums tile;
   HWY_ALIGN float squares[kTileRows * kTileColumns];
   const auto has_room = [&](int lowest, int highest) {

@@ -1,9 +1,9 @@
-// TermSums: adds many terms to one ExactSum, several at a time. See ColumnSums: here a column is a lane of a vector.
+// TermSums: adds many terms to one ExactSum, several at a time. It is a ColumnSums whose columns are a vector's lanes.
 //
-//   TermSums sums(parameter);             // an ExactSum, which has the terms when this is destroyed
+//   TermSums sums(parameter);             // an ExactSum; the destructor adds the terms to it
 //   add_block_squares(values, numel, sums);       // block_terms-inl.h
 //
-// Terms are doubles that are not negative. Sums are those of ExactSum::add(), bit for bit. Local.
+// Terms are non-negative doubles. The result equals that of ExactSum::add(), bit for bit. Local.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class TermSums {
  private:
   ExactSum& sum_;
   std::array<ExactSum, kLanes> lanes_{};
-  std::mutex lock_;  // no other thread has the lanes
+  std::mutex lock_;  // uncontended: no other thread uses the lanes
   ColumnSums columns_;
 };
 

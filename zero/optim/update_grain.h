@@ -2,9 +2,10 @@
 //
 //   team.for_range(0, numel, update_grain(numel, team.size(), by_element), update);
 //
-// A multiple of kCodeBlock, so that no block of codes has two threads. `by_element`: the rule needs no more than each element
-// (RuleNeeds::kElements); a tile of states that lie off the device is then shared by sixteen threads. Long spans cost other rules less:
-// with its span a thread of Adafactor begins and ends a sum of each column. Local.
+// The result is a multiple of kCodeBlock, so a block of codes has only one thread. `by_element`: the rule updates
+// elements independently (RuleNeeds::kElements); sixteen threads then share a tile of states that are off the device.
+// Other rules are cheaper with long spans: for each span, a thread of Adafactor begins and ends a sum of each column.
+// Local.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-// UpdateSlices: the arguments of an update's kernel: several spans, each with its constants, in one call.
+// UpdateSlices: the arguments of an update's kernel: several spans with their constants in one call.
 //
 //   AdamArguments arguments;                           // UpdateSlices<AdamConstants>
 //   arguments.add(span, adam_constants(options, scalars));
 //   run(device, Lane::kUpdate, kAdam, arguments, {reads(gradient), changes(states)});
 //
-// A device runs all of them in one launch. The host runs the rule's own kernel for each, one after the other. Local.
+// A device runs all slices in one launch. The host runs the rule's own kernel for each slice in order. Local.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace zero {
 
-[[noreturn]] void throw_full(std::size_t most);  // InternalError
+[[noreturn]] void throw_full(std::size_t most);  // throws InternalError
 
 template <typename Constants>
 struct UpdateSlices {
@@ -36,8 +36,8 @@ struct UpdateSlices {
   }
 };
 
-// A call with one slice of a kernel that adds two sums of it: `Arguments` has `slices`, `parameter` and `direction`. `accesses`:
-// what it reads beside the slice.
+// Runs a kernel that adds two sums of one slice. `Arguments` has `slices`, `parameter` and `direction`. `accesses`:
+// reads beside the slice.
 template <typename Arguments>
 void queue_two_sums(Device& device, Lane lane, const Kernel& kernel, Arguments& arguments, std::span<SumLimbs> sums,
                     std::vector<Access> accesses = {}) {

@@ -18,34 +18,36 @@
 
 namespace zero {
 
-constexpr std::size_t kMostOwnStates = 4;                // of a rule
-constexpr std::size_t kMostStates = kMostOwnStates + 3;  // with those of what wraps it: an average, or an outer step
+constexpr std::size_t kMostOwnStates = 4;                // most states of a rule
+constexpr std::size_t kMostStates = kMostOwnStates + 3;  // plus those of its wrapper: an average, or an outer step
 
-// What one update touches: numel elements of each, aligned as their type asks and no further; no two overlap. States
-// that the rule does not have are null; those it has start as zeros.
+// The memory of one update: numel elements of each array, with the alignment of their type; no two overlap. States that
+// the rule does not have are null; its own states start as zeros.
 struct UpdateSpan {
-  float* parameter = nullptr;           // fp32: the parameter itself, or the master copy
-  const std::byte* gradient = nullptr;  // of gradient_dtype
+  float* parameter = nullptr;           // fp32: the parameter itself, or the master
+  const std::byte* gradient = nullptr;  // elements of type gradient_dtype
   DType gradient_dtype = DType::kFloat32;
-  std::array<float*, kMostStates> states{};      // in the order of states_of_elements(); null for those in 8 bits
-  std::array<CodedState, kMostStates> coded{};   // of those; the span begins at a block of theirs
-  std::byte* low_precision = nullptr;            // written with the rounded parameter when given
-  DType low_precision_dtype = DType::kBFloat16;  // of that: bf16 or fp16
+  std::array<float*, kMostStates> states{};      // in the order of states_of_elements(); null for states in 8 bits
+  std::array<CodedState, kMostStates> coded{};   // states in 8 bits; the span begins at a block
+  std::byte* low_precision = nullptr;            // receives the rounded parameter; null: not written
+  DType low_precision_dtype = DType::kBFloat16;  // type of low_precision: bf16 or fp16
   std::int64_t numel = 0;
-  std::int64_t first = 0;  // its first element's place in the parameter
-  // The parameter's moving average, of with_average() alone, and what it wants of a rule that keeps_average(); null: nothing.
+  std::int64_t first = 0;  // index of its first element in the parameter
+  // The parameter's moving average, set by with_average() for a rule that keeps_average(); null: no average.
   float* average = nullptr;
-  float average_weight = 0;  // of the new parameter: 1 - decay
+  float average_weight = 0;  // weight of the new parameter: 1 - decay
 
-  // What an update reads and writes of memory.
+  // Returns the memory that an update reads and writes.
   std::vector<Access> accesses() const;
-  // What a pass reads that writes none of it: add_sums() of a rule.
+  // Returns the memory that a pass without writes reads, such as add_sums().
   std::vector<Access> read_accesses() const;
   Access gradient_access() const;
-  // Elements [begin, begin + count) of it; `begin` is a multiple of kCodeBlock where a state is in 8 bits.
+  // Returns elements [begin, begin + count) of the span. If a state is in 8 bits, `begin` must be a multiple of
+  // kCodeBlock.
   UpdateSpan part(std::int64_t begin, std::int64_t count) const;
 
-  // For rules that go element by element: an element of the gradient; and the last thing to do, the rounded copy.
+  // For elementwise rules: returns an element of the gradient. write_low_precision() then writes the rounded copy, as
+  // the last action.
   float gradient_at(std::int64_t i) const {
     return with_type_of(gradient_dtype, [&]<typename G>(std::type_identity<G>) {
       return to_float(reinterpret_cast<const G*>(gradient)[i]);
@@ -58,31 +60,31 @@ struct UpdateSpan {
   }
 };
 
-// Rows are a parameter's first dimension, columns all others together.
+// A matrix's shape: rows are the parameter's first dimension, columns all others together.
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 };
 
-// The states of a matrix of which a rule keeps a mean square of each row and each column (FactorRule).
+// The states of a matrix with a mean square per row and column (FactorRule).
 struct Factors {
   std::span<const float> row_var, col_var;
-  float row_mean = 0;  // of row_var, as the rule wants it
-  // In memory of a device, as the two states then are: where that mean lies.
+  float row_mean = 0;  // mean of row_var, as the rule needs it
+  // Device memory of that mean, if the states are in device memory.
   const float* row_mean_there = nullptr;
 };
 
 struct UpdateScalars {
-  std::int64_t step = 1;  // counted from 1: bias correction
+  std::int64_t step = 1;  // number of the step from 1, for bias correction
   double lr = 0;
-  double gradient_scale = 1;  // the gradient is multiplied by this before anything else
+  double gradient_scale = 1;  // factor of the gradient, applied first
   double weight_decay = 0;
-  // Of a rule that has sums: over the whole parameter, of all ranks; see UpdateRule::add_sums().
+  // Sums over the whole parameter on all ranks, for a rule with sums; see UpdateRule::add_sums().
   std::span<const double> sums;
-  // Of a matrix that is updated as a whole, whose completed directions update() finds as gradient (MatrixRule), and of
-  // one with states of rows and columns (FactorRule). Of other parameters no rows.
+  // Shape of a matrix that is updated as a whole (update() receives its completed directions as gradient; MatrixRule)
+  // or that has states of rows and columns (FactorRule). Without rows for other parameters.
   MatrixShape matrix{};
-  Factors factors{};       // of a FactorRule's matrix: after the step
-  std::int64_t numel = 0;  // of the whole parameter
+  Factors factors{};       // states after the step, of a FactorRule's matrix
+  std::int64_t numel = 0;  // elements of the whole parameter
 };
 
 }  // namespace zero

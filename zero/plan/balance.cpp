@@ -18,7 +18,7 @@ std::vector<std::int64_t> share_samples(std::span<const RankPace> paces, std::in
     ZERO_CHECK(std::isfinite(pace.sample) && pace.sample > 0 && std::isfinite(pace.fixed) && pace.fixed >= 0,
                "{} s a sample, {} samples fixed", pace.sample, pace.fixed);
   std::vector<std::int64_t> shares(paces.size(), 1);
-  // When a rank would end with one sample more.
+  // The time at which a rank would finish if it took one sample more, and that rank.
   using End = std::pair<double, std::size_t>;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
   const auto push = [&](std::size_t rank) {

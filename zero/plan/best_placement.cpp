@@ -15,10 +15,10 @@ namespace zero {
 namespace {
 
 constexpr std::string_view kKey = "zero.placement";
-// From then on all is given up at once that rounding may take.
+// After this many rounds, the margin becomes the most that rounding can cost (rounding_loss()).
 constexpr int kPatience = 4;
 
-// Every unit's states on the device, then what can move moved by its class's fractions.
+// Starts with all states on the device, then moves the movable states by the fractions of their class.
 std::vector<UnitTiers> round_to_blocks(const StepModel& model, const PlacementProgramme& programme,
                                        const std::vector<StateFractions>& fractions) {
   Placement on_device = model.placement;
@@ -50,8 +50,8 @@ TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers
   return {bytes(Tier::kDevice), bytes(Tier::kHost), bytes(Tier::kDisk)};
 }
 
-// The most by which rounding can exceed what the programme gave a tier: a block of each state of each class, what
-// fractions lose as floating-point numbers, and on disk the last page of every array.
+// Returns the most by which rounding can exceed the programme's bytes on a tier. It is a block of each state of each
+// class, the floating-point error of the fractions, and on disk each array's last page.
 TierBudgets rounding_loss(const StepModel& model, const PlacementProgramme& programme) {
   const std::int64_t total = programme.bytes().total;
   const std::int64_t imprecision = total / 50'000'000 + 1;
@@ -74,7 +74,7 @@ struct Refusal {
   bool knows_computation;
   const FreeDisk& free_disk;
 
-  // What a way out costs beside memory, where rates are known.
+  // Describes the step time after `tier` has grown to `bytes`; empty if rates are unknown.
   std::string step_with(std::int64_t TierBudgets::*tier, std::int64_t bytes) const {
     TierBudgets grown = budgets;
     grown.*tier = bytes;
@@ -83,7 +83,7 @@ struct Refusal {
       if (!solution || solution->seconds <= 0) return "";
       return fmt::format(" ({} of {})", knows_computation ? "a step" : "transfers and updates",
                          format_seconds(solution->seconds));
-    } catch (const Error&) {  // without a solver the refusal is as right
+    } catch (const Error&) {  // the refusal is also complete without these seconds, for example if there is no solver
       return "";
     }
   }
@@ -94,7 +94,7 @@ struct Refusal {
     const std::int64_t have = budgets.device + budgets.host + budgets.disk;
     std::string reason;
     std::string remedy;
-    // Together with what the other tiers have, and what rounding to blocks and pages may cost.
+    // Counts the other tiers' budgets, and the cost of rounding to blocks and pages.
     const std::int64_t rounding = loss.device + loss.host + loss.disk;
     const auto enough = [&](std::int64_t others, std::int64_t alone) {
       return std::min(total - others + rounding, alone);
@@ -148,10 +148,10 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets,
   const PlacementProgramme programme(model);
   const TierBudgets loss = rounding_loss(model, programme);
   const auto [total, movable] = programme.bytes();
-  TierBudgets margin;  // what earlier rounds broke the budgets by
+  TierBudgets margin;  // the bytes by which earlier rounds exceeded each budget
   BestPlacement best;
   for (int round = 0;; ++round) {
-    // What must be on the device is no matter of rounding.
+    // The margin never shrinks the device budget below the states that must stay there.
     const TierBudgets allowed{std::max(budgets.device - margin.device, std::min(budgets.device, total - movable)),
                               std::max<std::int64_t>(budgets.host - margin.host, 0),
                               std::max<std::int64_t>(budgets.disk - margin.disk, 0)};

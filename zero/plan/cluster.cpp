@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// Bytes by machine and by rank, added up sender by sender.
+// Sums sent bytes by machine and by rank.
 class Senders {
  public:
   explicit Senders(const Cluster& cluster)
@@ -29,7 +29,7 @@ class Senders {
     const bool leaves = cluster_.host_of(from) != cluster_.host_of(to);
     add(from, leaves ? 0 : bytes, leaves ? bytes : 0);
   }
-  // `messages` between machines that follow each other.
+  // Returns the largest sums. `messages`: the number of messages between machines that follow each other.
   Exchange exchange(double messages) const {
     const double leaving = most(leaving_);
     return {most(within_), leaving, leaving > 0 ? messages * cluster_.latency : 0};
@@ -39,17 +39,17 @@ class Senders {
   static double most(const std::vector<double>& bytes) { return *std::ranges::max_element(bytes); }
 
   const Cluster& cluster_;
-  std::vector<double> within_;   // by rank
-  std::vector<double> leaving_;  // by machine
+  std::vector<double> within_;   // bytes of each rank
+  std::vector<double> leaving_;  // bytes of each machine
 };
 
-// Ranks of [first, first + count) that are on the machine of `rank`.
+// Counts the ranks in [first, first + count) that are on the machine of `rank`.
 int on_host_of(int rank, int first, int count, const Cluster& cluster) {
   const int begin = cluster.host_of(rank) * cluster.ranks;
   return std::max(0, std::min(first + count, begin + cluster.ranks) - std::max(first, begin));
 }
 
-// Each rank sends `bytes` in all to the other ranks of its copy, to each as much.
+// Each rank sends `bytes` in total to the other ranks of its copy, the same amount to each.
 void send_within_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, double bytes) {
   if (mesh.shard == 1) return;
   for (int rank = 0; rank < mesh.world(); ++rank) {
@@ -59,12 +59,12 @@ void send_within_copies(Senders& senders, const Mesh& mesh, const Cluster& clust
   }
 }
 
-// The same of shards that differ in size: a rank sends its own to each of the others in a gather, and in a reduction to each
-// of them theirs. All but reductions is gathered.
+// Counts the same for shards of different sizes. In a gather a rank sends its own shard to every other rank. In a
+// reduction it sends every other rank that rank's shard. Everything but reductions counts as a gather.
 void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, std::vector<Unit> units,
                                const Placement& placement) {
   if (mesh.shard == 1) return;
-  std::vector<double> gathered, reduced{0};  // bytes of shards by place in the copy; the latter summed up to there
+  std::vector<double> gathered, reduced{0};  // bytes by position in the copy; `reduced`: prefix sums
   for (int place = 0; place < mesh.shard; ++place) {
     units = as_seen_by(std::move(units), place);
     double reductions = 0;
@@ -82,7 +82,8 @@ void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster
   for (int rank = 0; rank < mesh.world(); ++rank) {
     const int copy = mesh.copy_of(rank) * mesh.shard, place = mesh.shard_of(rank);
     const int here = on_host_of(rank, copy, mesh.shard, cluster);
-    const int first = std::max(copy, cluster.host_of(rank) * cluster.ranks) - copy;  // place of those here
+    // position of the first rank of this machine
+    const int first = std::max(copy, cluster.host_of(rank) * cluster.ranks) - copy;
     const double to_here = reduced[static_cast<std::size_t>(first + here)] - reduced[static_cast<std::size_t>(first)];
     const auto own = static_cast<std::size_t>(place);
     senders.add(rank, gathered[own] * (here - 1) + to_here - (reduced[own + 1] - reduced[own]),
@@ -90,7 +91,7 @@ void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster
   }
 }
 
-// Partial sums go up from copy to copy, and the total comes down (mesh.h).
+// Partial sums pass from each copy to the next, and the total passes back (mesh.h).
 void send_along_copies(Senders& senders, const Mesh& mesh, double crossing) {
   for (int rank = 0; rank < mesh.world(); ++rank) {
     const int copy = mesh.copy_of(rank);
@@ -99,20 +100,20 @@ void send_along_copies(Senders& senders, const Mesh& mesh, double crossing) {
   }
 }
 
-// Each rank sends `bytes` in all to the ranks of its shard in other copies, to each as much.
+// Each rank sends `bytes` in total to the ranks with the same shard in other copies, the same amount to each.
 void send_across_copies(Senders& senders, const Mesh& mesh, const Cluster& cluster, double bytes) {
   const double each = bytes / (mesh.copies - 1);
   for (int rank = 0; rank < mesh.world(); ++rank) {
     const int begin = cluster.host_of(rank) * cluster.ranks;
-    int here = 0;  // of its shard, on its machine
+    int here = 0;  // ranks with the same shard on this machine
     for (int other = begin; other < begin + cluster.ranks; ++other)
       here += mesh.shard_of(other) == mesh.shard_of(rank) ? 1 : 0;
     senders.add(rank, each * (here - 1), each * (mesh.copies - here));
   }
 }
 
-// Collectives of a copy in a step, one after the other, and how many of them are reductions. Beside them those of a secondary
-// group.
+// A copy's collectives in a step, one after the other. Collectives of a secondary group are counted separately, in
+// `of_parts`.
 struct Calls {
   int all = 0;
   int reductions = 0;
@@ -166,7 +167,8 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
     send_within_copies(within, mesh, cluster, static_cast<double>(sent_bytes(units, mesh.shard, placement) - parts));
   Exchange exchange = within.exchange(calls.all);
   if (parts > 0) {
-    const int group = placement.secondary_group;  // they are numbered as small copies would be
+    // secondary groups are numbered like the copies of a mesh whose copies have `group` ranks
+    const int group = placement.secondary_group;
     send_within_copies(among, {.shard = group, .copies = mesh.world() / group}, cluster, static_cast<double>(parts));
     exchange += among.exchange(calls.of_parts);
   }
@@ -181,13 +183,13 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
     return exchange;
   }
   send_along_copies(along, mesh, crossing);
-  // On the way from the first copy to the last: borders between machines, and copies.
+  // The chain from the first copy to the last crosses these borders between machines, in so many passages.
   const int borders = std::min(mesh.copies, cluster.hosts) - 1;
   const int passages = mesh.copies - 1;
   const Exchange between = along.exchange(2.0 * borders);
   exchange += between;
-  // Of one piece of a unit, from a copy to the next: over a network, by all pairs of ranks on two sides of a border between
-  // machines.
+  // Seconds of one piece of a unit from a copy to the next. Over a network, all pairs of ranks on the two sides of a
+  // border between machines send at once.
   const double reductions = std::max(1, calls.reductions);
   const double unit = crossing / reductions;
   const auto numel = static_cast<std::int64_t>(unit / sizeof(float));
@@ -196,9 +198,11 @@ Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, cons
   const int pairs = std::min(mesh.shard, cluster.ranks);
   const double over_network = cluster.network > 0 ? pairs * unit / pieces / cluster.network : 0;
   const double within_host = cluster.within > 0 ? unit / pieces / cluster.within : 0;
-  const double round = 2 * (borders * over_network + (passages - borders) * within_host);  // up, and down again
-  // The first piece goes up and the last comes down alone: what the bytes above do not have but for one passage. The pieces
-  // of two units are under way at a time, so that a long chain takes longer than its bytes.
+  // partial sums up the chain, and totals back down
+  const double round = 2 * (borders * over_network + (passages - borders) * within_host);
+  // The first piece's way up and the last piece's way down overlap with nothing. The bytes counted above include only
+  // one passage of them. Only the pieces of two units are under way at a time, so a long chain takes longer than its
+  // bytes.
   exchange.delay += round - (borders > 0 ? over_network : within_host);
   const double bytes = seconds_of({.within = between.within, .leaving = between.leaving}, cluster);
   const double under_way = std::min<double>(kMostPiecesAhead, 2 * pieces);
@@ -214,7 +218,8 @@ Exchange exchange_of_outer_step(const std::vector<Unit>& units, const Mesh& mesh
   Senders senders(cluster);
   send_across_copies(senders, mesh, cluster, static_cast<double>(bytes.between_copies));
   send_within_copies(senders, mesh, cluster, static_cast<double>(bytes.within));
-  // Over the copies a reduction and a gather, or with top-k a gather; and a gather within one where states are whole.
+  // Per unit: a reduction and a gather over the copies (with top-k only a gather), and a gather within a copy if states
+  // are whole.
   const int of_unit = (placement.wire.outer_topk > 0 ? 1 : 2) + (bytes.within > 0 ? 1 : 0);
   double messages = 0;
   for (const Unit& unit : units) messages += unit.trainable ? of_unit : 0;

@@ -1,13 +1,15 @@
-// Cluster: the machines of a run and the links between them, as a user describes them, and the bytes that cross them.
+// Cluster: the machines of a run and the links between them, as a user describes them. It predicts the bytes on each
+// link.
 //
 //   const Cluster cluster{.hosts = 4, .ranks = 8, .network = 12.5e9};
 //   const Exchange step = exchange_of_step(units, mesh, placement, cluster);
-//   seconds_of(step, cluster)                       // if nothing of it hides behind computation
+//   seconds_of(step, cluster)                       // if nothing overlaps with computation
 //
-// Ranks are numbered machine by machine. A rank sends its part of a gather or a reduction to each other rank of its group
-// directly, so the bytes that leave a machine follow from which ranks are on it. The ranks of a machine share its link; both
-// directions are as fast and carry as much. Where shards differ in size (zero/plan/weighted_cut.h), so do the bytes of ranks. Messages that follow each other each take `latency` more. A unit's gradient passes
-// from copy to copy in pieces (copy_pieces.h), which follow each other through that chain; the first one passes all of it alone.
+// Ranks are numbered machine by machine. In a gather or a reduction, a rank sends directly to each other rank of its
+// group. So the ranks on a machine determine the bytes that leave it. A machine's ranks share its full-duplex link. If
+// shards differ in size (zero/plan/weighted_cut.h), so do the bytes that ranks send. Each message that waits for an
+// earlier message adds `latency`. A unit's gradient passes from copy to copy in pieces (copy_pieces.h), which follow
+// each other through the chain; the first piece fills the chain.
 //
 // Values only; Local. Thousands of ranks take microseconds.
 #pragma once
@@ -23,42 +25,44 @@ namespace zero {
 
 struct Cluster {
   int hosts = 1;
-  int ranks = 1;               // of a machine
-  double network = 0;          // bytes a second that leave a machine; as many may come. Needed with several machines
+  int ranks = 1;  // number of ranks per machine
+  // bytes a second that leave a machine, and that can enter it at the same time; needed with several machines
+  double network = 0;
   double within = 0;           // bytes a second that a rank sends to ranks of its own machine; 0: not counted
   double latency = 0;          // seconds that a message between machines takes at least
-  double flops = 0;            // of a rank a second, in matrix products; 0: not known
-  std::int64_t memory = 0;     // bytes that a rank has for training; 0: not known
-  std::vector<double> speeds;  // of the ranks of each machine, where 1 is the speed of `flops`; empty: all 1
-  // By how much of its computation a rank takes longer now and then, in the mean: exponentially distributed. 0: it is even.
+  double flops = 0;            // flops per second of a rank, in matrix products; 0: unknown
+  std::int64_t memory = 0;     // bytes that a rank has for training; 0: unknown
+  std::vector<double> speeds;  // speed of each machine's ranks, relative to `flops`; empty: all 1
+  // Mean of a rank's random extra compute time, as a fraction of its computation; exponentially distributed. 0: none.
   double jitter = 0;
 
   int world() const { return hosts * ranks; }
   int host_of(int rank) const { return rank / ranks; }
-  double slowest() const;  // of the speeds
+  double slowest() const;  // the lowest of the speeds
   double mean() const;
 };
 
-// Seconds until `ranks` that each compute for `computation` at speed 1 are all done, in the mean: those of the slowest rank, and
-// of N that vary the jitter's 1 + 1/2 + ... + 1/N times.
+// Returns the mean seconds until `ranks` ranks have finished, if each computes `computation` seconds at speed 1. It is
+// the time of the slowest speed. With jitter, 1 + 1/2 + ... + 1/N times the mean extra time is added for N ranks.
 double seconds_of_all(double computation, std::int64_t ranks, const Cluster& cluster);
 
 struct Exchange {
-  double within = 0;   // bytes that a rank sends to others of its machine; of the rank that sends most
-  double leaving = 0;  // bytes that leave a machine; of the machine that sends most
-  double delay = 0;  // seconds beside those of the bytes: messages that follow each other, a chain of copies that fills
+  double within = 0;   // bytes to other ranks of the same machine, from the rank that sends most
+  double leaving = 0;  // bytes that leave a machine, for the machine that sends most
+  // seconds beside those of the bytes: messages that follow each other, and a chain of copies that fills
+  double delay = 0;
   Exchange& operator+=(const Exchange& other);
 };
 
-// In a step: gathers and reductions within a copy of the model, gathers of secondary parts within their groups, and gradients
-// that cross between copies.
+// Counts a step: gathers and reductions within a copy, gathers of secondary parts within their groups, and gradients
+// between copies.
 Exchange exchange_of_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
                           const Cluster& cluster);
-// In an outer step, of copies that train apart.
+// Counts an outer step of copies that train apart.
 Exchange exchange_of_outer_step(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement,
                                 const Cluster& cluster);
 
-// The time of its bytes on the links, one kind after the other, and its delay.
+// Returns the seconds of all bytes on the links, one kind of link after the other, plus the delay.
 double seconds_of(const Exchange& exchange, const Cluster& cluster);
 
 }  // namespace zero

@@ -1,6 +1,6 @@
-// copy_piece_numel: in which pieces a sum of gradients passes along the chain of copies of a model.
+// copy_piece_numel: the size of the pieces in which a sum of gradients passes along the chain of a model's copies.
 //
-// zero/comm/copies_reduce.h makes such sums, and zero/plan/cluster.h plans the time that they take. Values only.
+// zero/comm/copies_reduce.h makes such sums, and zero/plan/cluster.h predicts their time. Values only.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace zero {
 
-// Pieces that a copy may have passed up, and whose totals it has not waited for: a transport has room for them, and for as
-// many totals on their way down.
+// The most pieces that a copy may have passed on without having received their totals. A transport has room for so many
+// pieces, and for as many totals on the way back.
 constexpr int kMostPiecesAhead = 24;
 
-// Elements of a piece of a shard of `numel`: at most 32 pieces, and 64 KiB or more each. A multiple of 4096, so that statistics are
-// those of the whole shard.
+// Returns the elements per piece of a shard of `numel` elements: at most 32 pieces, each at least 64 KiB. A multiple of
+// 4096, so the pieces' statistics equal those of the whole shard.
 constexpr std::int64_t copy_piece_numel(std::int64_t numel) {
   constexpr std::int64_t kBlock = 4096, kLeast = 4 * kBlock, kMostPieces = 32;
   const std::int64_t piece = std::max(kLeast, (numel + kMostPieces - 1) / kMostPieces);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::pair<std::string_view, Cut>, 4> kCuts{
     {{"range", Cut::kRange}, {"whole", Cut::kWhole}, {"hash", Cut::kHash}, {"weighted", Cut::kWeighted}}};
 
-// By owner: ranges of the unit's flat range, in rising order.
+// For each owner, its ranges of the unit's flat range, in ascending order.
 using OwnedRanges = std::vector<std::vector<Shard>>;
 
 std::int64_t aligned(const Unit& unit, std::int64_t numel) {
@@ -50,7 +50,7 @@ OwnedRanges whole_ranges(const Unit& unit, std::vector<std::int64_t>& of_model) 
   return ranges;
 }
 
-// A hash of its own, so that all machines agree: the finalizer of SplitMix64.
+// Hashes with the finalizer of SplitMix64, so all machines compute the same value.
 std::uint64_t mix(std::uint64_t value) {
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -92,7 +92,7 @@ class Ring {
     return mix(mix(~static_cast<std::uint64_t>(unit.index)) + static_cast<std::uint64_t>(block));
   }
 
-  // The next on the ring that has room. All together have room for more than the unit's blocks.
+  // Returns the next owner on the ring that has room. All owners together have room for more than the unit's blocks.
   std::size_t owner_of(std::uint64_t key, const std::vector<std::int64_t>& load, std::int64_t most) const {
     auto at = std::ranges::lower_bound(points_, std::pair(key, 0));
     while (true) {
@@ -107,7 +107,7 @@ class Ring {
   std::vector<std::pair<std::uint64_t, int>> points_;
 };
 
-// Lays the flat range out in the order of owners.
+// Lays out the flat range in the order of owners.
 void lay_out(Unit& unit, const OwnedRanges& ranges) {
   ZERO_CHECK(unit.owned.empty(), "{} is cut already", unit.name);
   std::int64_t shard = 0;
@@ -135,7 +135,7 @@ void lay_out(Unit& unit, const OwnedRanges& ranges) {
   unit.numel = shard * static_cast<std::int64_t>(ranges.size());
   const auto used = std::ranges::count_if(unit.slices, [](const Slice& slice) { return slice.numel > 0; });
   unit.scattered = std::ssize(owned) > used;
-  if (!unit.scattered) {  // a parameter is whole where its owner has it
+  if (!unit.scattered) {  // each parameter is contiguous in its owner's shard
     std::map<int, std::int64_t> offsets;
     for (Slice& slice : owned) {
       slice.shift = 0;
@@ -146,7 +146,7 @@ void lay_out(Unit& unit, const OwnedRanges& ranges) {
   unit.owned = std::move(owned);
 }
 
-// Stretches of one parameter, by their first element.
+// A contiguous range of one parameter's elements with one owner.
 struct Stretch {
   std::int64_t begin = 0;
   std::int64_t numel = 0;

@@ -1,19 +1,18 @@
-// Demand: the actions for an event without a schedule: in the first step, after a trace mismatch, in an evaluation. It
-// is the second producer of actions, beside build_schedule(); it knows the units that are gathered now, and nothing of
-// later events.
+// Demand: chooses the actions for an event without a schedule: in the first step, after a trace mismatch, in an
+// evaluation.
 //
 //   Demand demand(units, world, placement, budget);
 //   demand.actions({EventKind::kAccess, u}, held, schedule.reduce_order);      // {release ..., gather u}
 //
-// A unit is gathered when it is accessed. Where secondary parts are kept, one of each gathered unit is, as nobody knows here
-// whether it will be gathered again. If the budget has no room for it, other units are released before, the least
-// recently used first. Units in use stay, even where that exceeds the budget. Under the min budget all others go.
+// It is the second source of actions, beside build_schedule(). It knows the units that are gathered now, but no later
+// events. A unit is gathered when it is accessed. If the budget has no room, other units are released first, least
+// recently used first. Units in use stay, even if that exceeds the budget. Under the min budget all other units are
+// released. If secondary parts are kept, every gather keeps its part, because Demand does not know whether the unit
+// will be gathered again.
 //
-// Units are reduced in one order: a complete unit waits for those before it, so that the order of collectives never
-// depends on the gradients that a rank happens to have. Gradients that are missing at the end of the backward pass
-// count as zeros.
-//
-// Local; the same actions on every rank whose model does the same.
+// Units are reduced in one order: a complete unit waits for the units before it. So the order of collectives never
+// depends on which gradients a rank has. Gradients that are missing at the end of the backward pass count as zeros.
+// Local; returns the same actions on every rank whose model does the same.
 #pragma once
 
 #include <functional>
@@ -25,19 +24,21 @@
 
 namespace zero {
 
-// What a rank holds when an event comes.
+// A rank's units and gradients at an event.
 struct Holdings {
   const Residency& gathered;
-  std::vector<int> releasable;  // of those units, the ones that nobody uses now, the least recently used first
-  int finished_backwards = 0;   // of this step
-  std::function<bool(int unit)> complete = [](int) { return false; };  // all of its gradients are there, and wait
-  std::function<bool(int unit)> reduced = [](int) { return false; };   // in this pass, and nothing came since
-  std::function<bool(int unit)> kept = [](int) { return false; };      // its secondary part is current
+  std::vector<int> releasable;  // gathered units that nobody uses now, least recently used first
+  int finished_backwards = 0;   // backward passes of this step that have ended
+  // all gradients of the unit are present and not yet reduced
+  std::function<bool(int unit)> complete = [](int) { return false; };
+  // the unit was reduced in this pass, and no gradient was added since
+  std::function<bool(int unit)> reduced = [](int) { return false; };
+  std::function<bool(int unit)> kept = [](int) { return false; };  // the unit's secondary part is current
 };
 
 class Demand {
  public:
-  // `units` outlive it.
+  // `units` must outlive the object.
   Demand(const std::vector<Unit>& units, int world, Placement placement, GatherBudget budget)
       : units_(&units), world_(world), placement_(std::move(placement)), budget_(budget) {}
 

@@ -68,7 +68,7 @@ std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placeme
              calls.gathers * gather_bytes(unit, world, placement.wire.gather);
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
     if (gathers_sums && unit.dtype != DType::kFloat32)
-      bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 is twice as much
+      bytes += gather_bytes(unit, world, WireCodec::kNone);  // fp32 has twice the bytes of these types
     bytes += update_sent_bytes(unit, world, placement);
   }
   return bytes + part_sent_bytes(units, world, placement);

@@ -1,8 +1,9 @@
-// Factored units (Unit::factored): how many states of rows and columns a rank holds, and what the ranks exchange for them.
+// Factored units (Unit::factored): the sizes of their row and column states, and the bytes that ranks exchange for
+// them.
 //
 //   factor_numel(unit)             // rows + columns of its matrices
-//   factor_bytes(unit, spec)       // of their states, as the rule declares them; every rank holds them whole
-//   factor_sent_bytes(unit, 4)     // what a rank sends to sum squares over 4 ranks, in a step
+//   factor_bytes(unit, spec)       // bytes of the states that the rule declares; every rank holds them whole
+//   factor_sent_bytes(unit, 4)     // bytes that a rank sends in a step to sum squares over 4 ranks
 //
 // Values; Local.
 #pragma once
@@ -19,7 +20,7 @@ inline std::int64_t factor_numel(const Slice& slice) {
   return slice.rows == 0 ? 0 : slice.rows + slice.columns();
 }
 
-// 0 of a unit that is not factored.
+// Returns the rows and columns of all matrices of the unit; 0 if it is not factored.
 inline std::int64_t factor_numel(const Unit& unit) {
   std::int64_t numel = 0;
   for (const Slice& slice : unit.slices) numel += unit.factored ? factor_numel(slice) : 0;
@@ -32,12 +33,13 @@ inline std::int64_t factor_bytes(const Unit& unit, const OptimizerSpec& spec) {
   return bytes;
 }
 
-// Each row and each column has an exact sum of its squares. A rank adds what all ranks have of a block of these sums.
+// Returns the number of sums in a rank's block. Each row and column has an exact sum of its squares, and a rank adds up
+// one block of these sums over all ranks.
 inline std::int64_t factor_block_numel(const Unit& unit, int world) {
   return (factor_numel(unit) + world - 1) / world;
 }
 
-// A sum goes to the rank that adds it, and comes back rounded, as a double.
+// A sum is sent to the rank that adds it, and is returned rounded to a double.
 inline constexpr auto kFactorSumBytes = static_cast<std::int64_t>(sizeof(ExactSum) + sizeof(double));
 
 inline std::int64_t factor_sent_bytes(const Unit& unit, int world) {

@@ -19,7 +19,7 @@ namespace {
                     "zero.optimizer = {host = 0.6, disk = 0.4}");
 }
 
-// Local symbols: the solver brings a BLAS whose functions have the names of libtorch's, and must not stand in for them.
+// Opens the solver with local symbols: its BLAS has functions with the names of libtorch's, and must not replace them.
 SolveProgramme open_solver(std::string_view plugin) {
   const std::string path = plugin_file(plugin);
   if (path.empty()) refuse(fmt::format("the solver, {}, is not there", plugin));

@@ -1,12 +1,12 @@
-// LinearProgramme: minimises cost * x, where every x and every row of sums stays within bounds.
+// LinearProgramme: minimises cost * x, with bounds on every x and on every row's sum.
 //
 //   LinearProgramme programme;
 //   const int x = programme.add_column({.upper = 1, .cost = -1});
 //   programme.add_row({{x, 2.0}}, {.upper = 1});
-//   solve(programme)                       // {0.5}; nothing where no x is within all bounds
+//   solve(programme)                       // {0.5}; nullopt if no x is within all bounds
 //
-// Solved by the simplex of COIN-OR CLP, to 1e-9 in bounds and costs: give it numbers around 1. The same programme has
-// the same solution every time. Values only; Local.
+// COIN-OR CLP's simplex solves it, to 1e-9 in bounds and costs, so scale the numbers to around 1. The same programme
+// always has the same solution. Values only; Local.
 #pragma once
 
 #include <limits>
@@ -44,7 +44,8 @@ struct LinearProgramme {
   std::vector<Row> rows;
 };
 
-// Throws ConfigError under "zero.placement" where the solver is not there: `plugin` beside zero_core.
+// Solves the programme. `plugin`: the solver's file, beside zero_core. Throws ConfigError under "zero.placement" if it
+// is missing.
 std::optional<std::vector<double>> solve(const LinearProgramme& programme,
                                          std::string_view plugin = "libzero_plan_clp.so");
 

@@ -5,11 +5,11 @@
 //   mesh.ranks_of_copy(1)                  // {2, 3}: they gather from each other
 //   mesh.ranks_of_shard(1)                 // {1, 3}: they hold the same shard, and sum over the copies
 //
-// The ranks of a copy are neighbours: a launcher puts them on one machine where it can. A mesh of one copy is the world
-// without a mesh. Gradients cross from copy to copy in fp32: partial sums go up, in the order of the ranks, and the total
-// comes down again. With a codec between copies (WireCodecs::outer) each copy sums its own ranks; these sums are added by a
-// reduce-scatter over the copies, and an all-gather. Where copies train apart (zero/optim/outer_step.h), no gradient crosses: now and then each shard does,
-// as a reduce-scatter over the copies, and an all-gather; or, of its largest elements alone, as an all-gather.
+// The ranks of a copy are neighbours: a launcher starts them on one machine if it can. A mesh of one copy behaves as no
+// mesh. Gradients pass from copy to copy in fp32: partial sums in the order of the ranks, then the total back. With a
+// codec (WireCodecs::outer) each copy sums its own ranks, and a reduce-scatter and an all-gather over the copies add
+// these sums. If copies train apart (zero/optim/outer_step.h), no gradient crosses. Each outer step then sends shards
+// by a reduce-scatter and an all-gather, or by an all-gather of only their largest elements.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@
 namespace zero {
 
 struct Mesh {
-  int shard = 1;   // ranks that hold the model once
-  int copies = 1;  // how often it is held
+  int shard = 1;   // ranks that together hold the model once
+  int copies = 1;  // number of copies
 
   int world() const { return shard * copies; }
   int copy_of(int rank) const { return rank / shard; }
@@ -34,42 +34,47 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// `group`: ranks that hold the model once; 0: all. Throws ConfigError under `key` for one that does not divide the world.
+// Makes a mesh. `group`: ranks that hold the model once; 0: all. Throws ConfigError under `key` if it does not divide
+// the world.
 Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 
-// The same where copies train apart: 0 is one rank a copy. Throws ConfigError under "sync.mode", too, for a single copy.
+// Makes a mesh of copies that train apart; `group` 0: one rank per copy. Also throws ConfigError under "sync.mode" for
+// a single copy.
 Mesh mesh_of_local(int world, int group, std::string_view key = "zero.group");
 
-// Crossings of a shard of gradients that a rank sends to the copies beside its own, in one reduction: the first and the
-// last copy send one, those between them two, a single copy none. With a codec all send as much: that is one crossing.
+// Returns the number of crossings of a gradient shard that a rank sends to neighbouring copies in one reduction. The
+// first and the last copy send one, copies between them two, a single copy none. With a codec every copy sends one.
 int num_crossings(const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
-// Bytes of one crossing of a unit: a shard, in fp32; or with a codec 2 of R blocks of it, as they cross.
+// Returns the bytes of one crossing of a unit: a shard in fp32, or with a codec 2 of the R encoded blocks of it.
 std::int64_t crossing_bytes(const Unit& unit, const Mesh& mesh, WireCodec codec = WireCodec::kNone);
 
-// Bytes that a rank sends to other copies when `unit` is reduced: 2 b (P/S)(R-1)/R in the mean, for b bytes an element.
+// Returns the bytes that a rank sends to other copies if `unit` is reduced: 2 b (P/S)(R-1)/R on average, with b bytes
+// per element.
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
 
-// The same of a step, in the mean over the copies: of all units, each reduced as often as the placement says. 0 where
-// copies train apart.
+// Returns the mean over the copies for a step: all units, each reduced as often as the placement says; 0 if copies
+// train apart.
 std::int64_t sent_between_copies(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
 
-// Elements of a unit's shard that each copy sums, in an outer step or with a codec between copies.
+// Returns the elements of a unit's shard that each copy sums in an outer step, or with a codec between copies.
 std::int64_t outer_block_numel(const Unit& unit, const Mesh& mesh);
 
 // Bytes that a rank sends in an outer step.
 struct OuterBytes {
   std::int64_t between_copies = 0;
-  std::int64_t within = 0;  // the copy: sums where the optimizer's states are whole, else parameters where those are
+  // within the copy: sums if the optimizer's states are whole, otherwise parameters if those are whole
+  std::int64_t within = 0;
   std::int64_t total() const { return between_copies + within; }
   bool operator==(const OuterBytes&) const = default;
 };
 OuterBytes outer_bytes(const std::vector<Unit>& units, const Mesh& mesh, const Placement& placement);
-// Those between copies of `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks, or, coded, twice the
-// codec's bytes of an element in place of 8. With top-k topk_element_bytes() (P/S)(R-1): each copy sends all others the same.
+// Returns the bytes between copies for `numel` parameters, without padding: 8 (P/S)(R-1)/R for R copies of S ranks.
+// With a codec, 8 becomes twice the codec's bytes per element. With top-k it is topk_element_bytes() (P/S)(R-1),
+// because each copy sends the same bytes to all others.
 double outer_formula_bytes(std::int64_t numel, const Mesh& mesh, const WireCodecs& wire = {});
 
-// Elements of a unit that a rank writes into a checkpoint: each copy an equal part of its shards, so that all ranks
-// write as much and each element is written once.
+// Returns the elements of a unit that a rank writes into a checkpoint. Each copy writes an equal part of its shards, so
+// all ranks write the same amount, and each element is written once.
 Shard saved_part(const Unit& unit, const Mesh& mesh, int rank);
 
 }  // namespace zero

@@ -11,11 +11,11 @@
 namespace zero {
 
 struct ParamSpec {
-  std::string name;                 // the first name under which the module registered it
+  std::string name;                 // first name under which the module registered the parameter
   std::vector<std::int64_t> shape;  // empty: a scalar
   DType dtype = DType::kFloat32;
-  bool trainable = true;             // false: frozen; no gradient, no moments
-  bool own_unit = false;             // embeddings (and a head tied to one) are gathered by themselves
+  bool trainable = true;             // false: frozen, without gradient and moments
+  bool own_unit = false;             // embeddings, and a head tied to one, are gathered by themselves
   std::vector<std::string> aliases;  // further names of the same tensor: tied parameters are planned once
 
   std::int64_t numel() const {

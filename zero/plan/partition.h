@@ -1,13 +1,13 @@
-// Shard: one rank's part of a unit. shard_of() alone computes where it begins.
+// Shard: one rank's part of a unit. Only shard_of() computes where it begins.
 //
 //   shard_of(unit, rank, world) == {offset = rank * n, numel = n},  n = ceil(unit.numel / world) rounded up to the
 //                                                                  unit's alignment and grain
 //
-// Every rank's shard has the same size, so that collectives move equal blocks; the flat range is padded to world * n
-// and the padding lies at the end: the last ranks hold it. Padding is zero, is never updated and is stated by
-// padding_numel().
+// Every rank's shard has the same size, so collectives move equal blocks. The flat range is padded at its end to a
+// total of world * n elements, so the last ranks hold the padding. Padding is zero and is never updated;
+// padding_numel() returns its size.
 //
-// Shards of a unit that is cut by weights (zero/plan/weighted_cut.h) differ in size: they lie between Unit::bounds.
+// Shards of a unit that is cut by weights (zero/plan/weighted_cut.h) differ in size: Unit::bounds separates them.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-// Elements of a shard; of a unit that is cut by weights, of the shard of Unit::own.
+// Returns the elements of a shard; for a unit that is cut by weights, of the shard of Unit::own.
 inline std::int64_t shard_numel(const Unit& unit, int world) {
   if (!unit.bounds.empty()) {
     const auto own = static_cast<std::size_t>(unit.own);
@@ -44,29 +44,29 @@ inline Shard shard_of(const Unit& unit, int rank, int world) {
   return {rank * numel, numel};
 }
 
-// Elements of the padded flat range: all shards.
+// Returns the elements of the padded flat range, which is the total of all shards.
 inline std::int64_t padded_numel(const Unit& unit, int world) {
   if (!unit.bounds.empty()) return unit.bounds.back();
   return world * shard_numel(unit, world);
 }
 
-// Elements of the unit's parameters.
+// Returns the elements of the unit's parameters.
 inline std::int64_t used_numel(const Unit& unit) {
   std::int64_t used = 0;
   for (const Slice& slice : unit.slices) used += slice.numel;
   return used;
 }
 
-// Elements of the padded range that are no parameter's.
+// Returns the elements of the padded range that belong to no parameter.
 inline std::int64_t padding_numel(const Unit& unit, int world) {
   return padded_numel(unit, world) - used_numel(unit);
 }
 
-// A slice's part that lies in [range.offset, range.offset + range.numel), in elements of the unit's flat range.
+// The part of a slice within [range.offset, range.offset + range.numel), in elements of the unit's flat range.
 struct SlicePart {
   std::int64_t offset = 0;
-  std::int64_t numel = 0;  // 0: none of it
-  std::int64_t begin = 0;  // its first element's place in the parameter
+  std::int64_t numel = 0;  // 0: no overlap
+  std::int64_t begin = 0;  // index of its first element in the parameter
 };
 inline SlicePart overlap(const Slice& slice, const Shard& range) {
   const std::int64_t begin = std::max(slice.offset, range.offset);
@@ -74,12 +74,12 @@ inline SlicePart overlap(const Slice& slice, const Shard& range) {
   return {begin, std::max<std::int64_t>(end - begin, 0), slice.begin + begin - slice.offset};
 }
 
-// The unit's slices as shards have them, in the order of their offsets.
+// Returns the unit's slices as the shards store them, in the order of their offsets.
 inline const std::vector<Slice>& owned_slices(const Unit& unit) {
   return unit.owned.empty() ? unit.slices : unit.owned;
 }
 
-// Of these, all that overlap with a range of the flat range, and perhaps empty ones.
+// Returns the owned slices that overlap with a part of the flat range. Empty slices may be among them.
 inline std::span<const Slice> owned_in(const Unit& unit, const Shard& range) {
   const std::span<const Slice> all = owned_slices(unit);
   const auto first =
@@ -89,7 +89,7 @@ inline std::span<const Slice> owned_in(const Unit& unit, const Shard& range) {
   return {first, last};
 }
 
-// Whether no shard ends within a slice, so that one rank has each of the unit's parameters whole.
+// Returns whether no shard ends within a slice, so one rank has each parameter of the unit whole.
 inline bool has_whole_slices(const Unit& unit, int world) {
   return std::ranges::all_of(owned_slices(unit), [&](const Slice& slice) {
     if (slice.numel == 0) return true;
@@ -102,8 +102,8 @@ inline bool has_whole_slices(const Unit& unit, int world) {
   });
 }
 
-// Calls use(offset, whole, numel) for stretches of a range that lie together in the flat range, at `offset`, and where the
-// parameters are whole, at `whole`: all of the range but padding.
+// Calls use(offset, whole, numel) for each stretch of `range` that is contiguous in both orders. It is at `offset` in
+// the flat range, and at `whole` in the order of parameters. Padding is left out.
 template <typename Use>
 void for_each_stretch(const Unit& unit, const Shard& range, Use use) {
   if (!unit.scattered) {

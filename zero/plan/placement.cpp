@@ -20,7 +20,7 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   placement.accumulate = accumulate;
   placement.reduce_each = accumulate == 1 || reduce != Reduce::kLast;
   placement.optimizer_sharded = stage >= 1;
-  // A local sum over micro-batches needs the whole gradient: stage-1 memory.
+  // A local sum over micro-batches needs the whole gradient, which takes the memory of stage 1.
   placement.gradient_sharded = stage >= 2 && placement.reduce_each;
   placement.parameter_sharded = stage >= 3;
   placement.delayed_update = delayed_update;
@@ -45,7 +45,7 @@ Placement at_stage(Placement placement, int stage) {
 
 namespace {
 
-// Elements of each state that a rank holds.
+// Returns the elements of each state that a rank holds.
 UnitTiers on_device(const Placement& placement, const Unit& unit, int world) {
   const std::int64_t shard = shard_numel(unit, world);
   const auto held = [&](bool sharded) { return TierSplit{.device = sharded ? shard : padded_numel(unit, world)}; };

@@ -10,9 +10,9 @@
 namespace zero {
 namespace {
 
-// What the solver calls equal: budgets and equal steps are given this much room, rounding takes it back.
+// Tolerance of the solver: budgets and equal steps get this slack, and rounding to blocks removes it.
 constexpr double kSlack = 1e-9;
-constexpr int kClassColumns = kNumAmounts - 1;  // kUpdated is no choice
+constexpr int kClassColumns = kNumAmounts - 1;  // kUpdated is no variable
 
 int column_of(std::size_t which, Amount amount) {
   return kNumStepPhases + static_cast<int>(which) * kClassColumns + static_cast<int>(amount);
@@ -47,7 +47,8 @@ std::vector<UnitClass> classes_of(const StepModel& model, const std::vector<Phas
   return classes;
 }
 
-// The solver's 0.3000000001 and 0.2999999999 are meant to be the same fraction: two states that share a boundary do.
+// Rounds away the solver's error: 0.3000000001 and 0.2999999999 are the same fraction, because two states share a
+// boundary.
 double clean(double fraction) {
   constexpr double kSteps = 1 << 28;
   return std::clamp(std::round(fraction * kSteps) / kSteps, 0.0, 1.0);
@@ -111,7 +112,7 @@ LinearProgramme PlacementProgramme::programme(const TierBudgets& budgets) const 
   for (const UnitClass& units : classes_) {
     for (const StateColumns& state : kStates) {
       const bool moves = can_move(units, state.state);
-      // Where there are no moments their place still says where the update runs, and that is not on disk.
+      // Without moments, the host fraction still says where the update runs. An update does not run on disk.
       const bool has_bytes = units.bytes.*state.bytes > 0;
       programme.add_column({.upper = moves && (budgets.host > 0 || !has_bytes) ? 1.0 : 0.0});
       programme.add_column({.upper = moves && budgets.disk > 0 && has_bytes ? 1.0 : 0.0});
@@ -153,7 +154,8 @@ void PlacementProgramme::add_end_rows(LinearProgramme& programme) const {
     std::vector<LinearProgramme::Term> terms{{static_cast<int>(end.phase), -1}};
     const bool update = end.phase == StepPhase::kUpdate;
     const StepPhase computing = update ? StepPhase::kForward : end.phase;
-    if (update) terms.push_back({static_cast<int>(StepPhase::kForward), -1});  // which is what it goes beyond
+    // subtracts the forward pass: the update counts only what exceeds it
+    if (update) terms.push_back({static_cast<int>(StepPhase::kForward), -1});
     double already =
         end.apart * busy_on_device(static_cast<std::size_t>(computing), static_cast<std::size_t>(Resource::kCompute));
     const std::size_t num_phases = terms.size();
@@ -180,8 +182,7 @@ void PlacementProgramme::add_class_rows(LinearProgramme& programme, bool all_lea
       programme.add_row({{column(state.host), 1}, {column(state.disk), 1}}, {.lower = leaves ? 1.0 : 0.0, .upper = 1});
     }
     if (!classes_[which].trainable) continue;
-    // What of the state is on the device less what of the update is: as much above as it is more, or below as it is
-    // less.
+    // The elements of the state on the device, minus the elements whose update runs there, are `above` minus `below`.
     const auto balance = [&](Amount host, Amount disk, Amount above, Amount below) {
       programme.add_row({{column(Amount::kOptimizerHost), 1},
                          {column(Amount::kOptimizerDisk), 1},
@@ -221,7 +222,7 @@ std::optional<PlacementProgramme::Solution> PlacementProgramme::solve(const Tier
   if (!x) return std::nullopt;
   const double shortest = programme.cost_of(*x);
 
-  // Again, among the placements that are as fast: the less lies off the device, the better.
+  // Solves again, among the placements with the shortest step: the fewest bytes off the device win.
   std::vector<LinearProgramme::Term> phases;
   for (int phase = 0; phase < kNumStepPhases; ++phase) {
     phases.push_back({phase, 1});

@@ -32,7 +32,7 @@ void PushOrder::pushed(int worker, std::int64_t clock) {
 
 void PushOrder::left(int worker) {
   ZERO_CHECK(at(worker).here, "worker {} leaves twice", worker);
-  note_progress();  // an update may have come since the last event, and nobody be left after this one
+  note_progress();  // an update may have happened since the last event, and no worker may be left after this one
   at(worker).here = false;
   at(worker).waits = false;
   --num_here_;
@@ -63,7 +63,7 @@ bool PushOrder::has_push(int worker, std::int64_t clock) const {
   return !at(worker).pushes.empty() && at(worker).pushes.front() == clock;
 }
 
-// Takes the worker's oldest push into an action.
+// Moves the worker's oldest push into an action.
 void PushOrder::take(int worker, PushAction& action) {
   Worker& who = at(worker);
   action.workers.push_back(worker);
@@ -74,7 +74,7 @@ void PushOrder::take(int worker, PushAction& action) {
   arrived_.erase(std::ranges::find(arrived_, worker));
 }
 
-// The update of its clock was made without it.
+// Drops a push whose clock was updated without it.
 std::optional<PushAction> PushOrder::drop() {
   if (applies_each()) return std::nullopt;
   for (const int worker : arrived_) {
@@ -90,7 +90,7 @@ std::optional<PushAction> PushOrder::update(std::int64_t until) {
   if (!applies_each() && version_ >= until) return std::nullopt;
   std::vector<int> first;
   for (const int worker : arrived_) {
-    const bool counted = std::ranges::find(first, worker) != first.end();  // several pushes of it may be here
+    const bool counted = std::ranges::find(first, worker) != first.end();  // a worker may have several pushes here
     if (!counted && (applies_each() || has_push(worker, version_))) first.push_back(worker);
     if (std::ssize(first) == (applies_each() ? 1 : num_needed())) break;
   }
@@ -102,7 +102,7 @@ std::optional<PushAction> PushOrder::update(std::int64_t until) {
   return action;
 }
 
-// Of what each that is here has pushed and nobody has still to apply.
+// Returns the lowest clock that a present worker has not had applied yet.
 std::int64_t PushOrder::slowest() const {
   std::int64_t slowest = std::numeric_limits<std::int64_t>::max();
   for (const Worker& worker : workers_)
@@ -119,7 +119,7 @@ std::optional<PushAction> PushOrder::answer() {
     Worker& who = at(worker);
     if (!who.waits || !may_begin(who)) continue;
     who.waits = false;
-    // Whoever was late goes on with the newest clock.
+    // A late worker continues with the newest clock.
     if (!applies_each()) who.clock = std::max(who.clock, version_);
     who.version = applies_each() ? version_ : std::max(oldest_, who.clock - plan_.staleness);
     return PushAction{

@@ -1,18 +1,17 @@
-// PushOrder: what the head of the servers does next, as workers push gradients, leave or are lost. Values in, values out:
-// no threads, no clock, no messages.
+// PushOrder: decides the next action of the head of the servers, as workers push gradients, leave or are lost.
 //
 //   PushOrder order(plan, workers);
-//   order.pushed(0, 17);                          // worker 0's gradient of clock 17 is here, whole
+//   order.pushed(0, 17);                          // worker 0's gradient of clock 17 has arrived completely
 //   while (const auto action = order.next()) ...  // carry it out: update, or answer a worker
 //   if (order.is_over()) ...                      // all workers have left
 //
-// The weights have one version after each update, and all servers take the same actions in the same order. So every
-// version is one of the whole model, and staleness is decided here alone. Of an update of several gradients the workers
-// are in ascending order: the sum does not depend on who came first.
+// Each update makes a new version of the weights, and all servers take the same actions in the same order. So every
+// version is one of the whole model, and only this class decides about staleness. An update of several gradients lists
+// its workers in ascending order, so the sum does not depend on the order of arrival.
 //
-// A worker is answered with the clock that it begins and the version that it reads. At first every worker waits for such
-// an answer. With kSync and kStale version v is what the updates of all clocks below v have made; with kAsync an update
-// is a worker's own.
+// An answer tells a worker which clock it begins and which version it reads. At first every worker waits for an answer.
+// With kSync and kStale, version v includes the updates of all clocks below v. With kAsync each gradient is an update.
+// Values only: no threads, no clock, no messages.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +33,13 @@ struct PushAction {
   Kind kind = Kind::kUpdate;
   std::vector<int> workers;
   std::int64_t clock = 0;
-  std::int64_t version = 0;  // kUpdate: that it is applied to
-  std::int64_t age = 0;      // kUpdate: updates since the weights that the oldest of these gradients was computed with
+  std::int64_t version = 0;  // kUpdate: the version that the update is applied to
+  std::int64_t age = 0;      // kUpdate: updates since the oldest version that these gradients were computed with
   bool operator==(const PushAction&) const = default;
 };
 
-// What has happened to a worker: a push of `clock`, that it leaves in `clock`, or that it is there again and goes on with
-// `clock`. A run is a function of the order of these.
+// An event of a worker: it pushed the gradient of `clock`, it leaves in `clock`, or its replacement continues with
+// `clock`. A run is a function of the order of these events.
 struct PushEvent {
   int worker = 0;
   std::int64_t clock = 0;
@@ -51,47 +50,48 @@ struct PushEvent {
 
 class PushOrder {
  public:
-  // Every worker begins with `clock`; `oldest` <= clock is the first version that servers have (of a new run 0 both).
+  // Every worker begins with `clock`. `oldest` <= clock is the oldest version that the servers have. In a new run both
+  // are 0.
   PushOrder(const SyncPlan& plan, int workers, std::int64_t clock = 0, std::int64_t oldest = 0);
 
-  // Events. Of a worker that has been answered with `clock`, and has not left.
+  // Events. pushed(): the worker was answered with `clock`, and has not left.
   void pushed(int worker, std::int64_t clock);
-  // It pushes no more. What it has pushed counts.
+  // The worker will push no more. Its pushes so far still count.
   void left(int worker);
-  // A new process is there for a worker that has left. It waits for an answer, and goes on with the clock that its
-  // predecessor was in, or where the others have done that clock, with the first that not all of them have done (a quorum:
-  // the newest). So no clock has two gradients of one worker, num_clocks() never falls, and workers part by no more clocks
-  // than before.
+  // A new process replaces a worker that has left. It waits for an answer, and continues with its predecessor's clock.
+  // If the others have done that clock, it continues with the first clock that not all have done (with a quorum: the
+  // newest). So no clock has two gradients of one worker, num_clocks() never falls, and workers are no more clocks
+  // apart than before.
   void returned(int worker);
 
-  // Carried out before the next is asked for. Empty: there is nothing to do before another event. With kSync and kStale no
-  // clock from `until` on is updated.
+  // Returns the next action, which must be carried out before the next call. Nothing: no action before another event.
+  // With kSync and kStale, clocks from `until` on are not updated.
   std::optional<PushAction> next(std::int64_t until = std::numeric_limits<std::int64_t>::max());
 
   std::int64_t version() const { return version_; }
-  // Clocks of which every worker that is there has done its part: the steps of the run.
+  // Returns the number of clocks whose part every present worker has done: the steps of the run.
   std::int64_t num_clocks() const;
   bool is_over() const { return num_here_ == 0; }
   bool is_here(int worker) const { return at(worker).here; }
-  // That it computes, or will begin.
+  // Returns the clock that the worker computes, or will begin.
   std::int64_t clock(int worker) const { return at(worker).clock; }
-  // It was answered, and has not pushed since.
+  // Returns whether the worker was answered, and has not pushed since.
   bool computes(int worker) const { return at(worker).here && !at(worker).waits; }
-  // Workers that others wait for; empty where nobody waits.
+  // Returns the workers that others wait for; empty if no worker waits.
   std::vector<int> late() const;
-  // Enough workers are left for another update.
+  // Returns whether enough workers are left for another update.
   bool can_go_on() const;
-  // There are not, and some that are there wait for one. Others may still leave, too.
+  // Returns whether too few workers are left, and some of those wait for an update. More workers may still leave.
   bool is_stuck() const { return somebody_waits() && !can_go_on(); }
 
  private:
   struct Worker {
     bool here = true;
     bool waits = true;                // for an answer
-    std::int64_t clock = 0;           // that it computes, or will begin
-    std::int64_t version = 0;         // that it computes with
-    std::deque<std::int64_t> pushes;  // clocks, in order; not applied yet
-    std::deque<std::int64_t> read;    // the versions that they were computed with
+    std::int64_t clock = 0;           // the clock that it computes, or will begin
+    std::int64_t version = 0;         // the version that it computes with
+    std::deque<std::int64_t> pushes;  // clocks that are not applied yet, in order
+    std::deque<std::int64_t> read;    // versions that the pushes were computed with
   };
 
   bool applies_each() const { return plan_.mode == SyncMode::kAsync; }
@@ -110,10 +110,10 @@ class PushOrder {
 
   SyncPlan plan_;
   std::vector<Worker> workers_;
-  std::deque<int> arrived_;  // workers, a push each, in the order in which these came
+  std::deque<int> arrived_;  // a worker for each push, in the order of arrival
   std::int64_t version_;
   std::int64_t oldest_;
-  std::int64_t all_done_;  // the most clocks that all who were there had done
+  std::int64_t all_done_;  // the most clocks that all workers present at that time had done
   int num_here_;
 };
 

@@ -30,7 +30,7 @@ std::vector<PushedStretch> pushed_stretches(const Unit& whole, const Unit& cut, 
   for (const Slice& slice : owned_in(cut, shard)) {
     const SlicePart here = overlap(slice, shard);
     if (here.numel == 0) continue;
-    // To a multiple of the alignment: a cut ends there, or the parameter ends and the rest is a gap on both sides.
+    // Rounded up to the alignment: a cut ends at a multiple, or the parameter ends, followed by a gap on both sides.
     const PushedStretch next{.whole = whole_place(whole, slice.param) + here.begin,
                              .shard = here.offset - shard.offset,
                              .numel = (here.numel + align - 1) / align * align};

@@ -1,5 +1,5 @@
-// Residency: the units that are gathered, and their bytes. Building, simulating and replaying a schedule share
-// this bookkeeping; it moves no bytes itself.
+// Residency: the set of gathered units, and their bytes. Building, simulating and replaying a schedule share this
+// bookkeeping, which moves no bytes.
 #pragma once
 
 #include <vector>
@@ -12,14 +12,14 @@ class Residency {
  public:
   Residency(const std::vector<Unit>& units, int world);
 
-  // Throw InternalError when the unit is there already, or not there.
+  // Throw InternalError if the unit is already in the set, or is not in it.
   void add(int unit);
   void remove(int unit);
 
   bool holds(int unit) const { return held_[static_cast<std::size_t>(unit)]; }
   std::int64_t bytes() const { return bytes_; }
   std::int64_t bytes_of(int unit) const { return sizes_[static_cast<std::size_t>(unit)]; }
-  std::vector<int> units() const;  // those held, ascending
+  std::vector<int> units() const;  // the gathered units, ascending
 
  private:
   std::vector<std::int64_t> sizes_;

@@ -13,21 +13,22 @@ bool contains(const std::vector<int>& values, int value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// This rank's shard of the parameters must come from a lower tier before the unit can be gathered.
+// Returns whether this rank's shard of the parameters must be fetched from a lower tier before the unit can be
+// gathered.
 bool comes_from_below(const Placement& placement, const Unit& unit, int world) {
   return !tiers_of(placement, unit, world).parameter.on_device();
 }
 
-// The unit's update waits for what comes from a lower tier.
+// Returns whether the unit's update must wait for states from a lower tier.
 bool is_updated_from_below(const Placement& placement, const Unit& unit, int world) {
   const UnitTiers tiers = tiers_of(placement, unit, world);
   return unit.trainable && !(tiers.gradient.on_device() && tiers.optimizer.on_device());
 }
 
-// Fills the entries' gathers and releases: Belady's rule over the known future, one unit gathered ahead. A unit whose shard
-// lies on a lower tier is not gathered ahead, unless from secondary parts: its shard is prefetched instead. Nor is a unit's
-// first gather of a step ahead where its update reads a lower tier and updates overlap the forward pass: the unit at hand
-// would wait for that update.
+// Fills the entries' gathers and releases: Belady's rule over the known future, with one unit gathered ahead. A unit
+// whose shard is on a lower tier is prefetched instead of gathered ahead, unless the gather uses secondary parts. A
+// unit's first gather of a step is also not ahead if its update reads a lower tier and updates overlap the forward
+// pass. The current unit would wait for that update.
 class GatherPlanner {
  public:
   GatherPlanner(Schedule& schedule, const std::vector<Unit>& units, int world)
@@ -75,8 +76,9 @@ class GatherPlanner {
     if (!schedule_.budget.is_min()) gather_ahead(at, event);
   }
 
-  // Begins the gather for the next access. That hides the wait for late peers and must cost nothing: it gives up only
-  // units that Belady's rule would give up at that access as well, so none that is needed before one in use now.
+  // Begins the gather for the next access, which hides the wait for late peers. It must cost nothing, so it releases
+  // only units that Belady's rule would also release at that access. None of these is needed earlier than a unit in use
+  // now.
   void gather_ahead(std::size_t at, const Event& event) {
     const auto next = std::find_if(
         schedule_.entries.begin() + static_cast<std::ptrdiff_t>(at) + 1, schedule_.entries.end(),
@@ -103,13 +105,14 @@ class GatherPlanner {
     gather(at, next->event.unit);
   }
 
-  // Nothing more must go before `unit` may be gathered. Strict: whatever is not in use goes.
+  // Returns whether `unit` may be gathered without further releases. Under the min budget it always returns false, so
+  // all units that are not in use are released.
   bool fits(int unit, std::int64_t freed) const {
     const std::int64_t wanted = resident_.holds(unit) ? 0 : resident_.bytes_of(unit);
     return !schedule_.budget.is_min() && resident_.bytes() - freed + wanted <= schedule_.budget.capacity_bytes;
   }
 
-  // Units held that the event does not need, the one accessed again last first.
+  // Returns the gathered units that the event does not need, the unit with the farthest next access first.
   std::vector<int> releasable(const Event& event, int unit) const {
     std::vector<int> result;
     for (int held : resident_.units()) {
@@ -121,7 +124,7 @@ class GatherPlanner {
 
   std::size_t next_access(int unit) const { return next_access_[static_cast<std::size_t>(unit)]; }
 
-  // A part is kept of a unit that this step gathers again, and of no other.
+  // Keeps a part only of units that this step gathers again.
   void gather(std::size_t at, int unit) {
     const auto index = static_cast<std::size_t>(unit);
     std::vector<Action>& actions = schedule_.entries[at].actions;
@@ -145,10 +148,10 @@ class GatherPlanner {
   Schedule& schedule_;
   const std::vector<Unit>& units_;
   int world_;
-  std::vector<std::size_t> access_after_;                   // by entry: the next access of the same unit
-  std::vector<std::size_t> next_access_;                    // by unit, after the entry at hand
-  std::vector<bool> gathered_;                              // by unit: already in this step
-  std::vector<std::pair<std::size_t, std::size_t>> first_;  // by unit: entry and place of that gather
+  std::vector<std::size_t> access_after_;                   // for each entry: the next access of the same unit
+  std::vector<std::size_t> next_access_;                    // for each unit: the next access after the current entry
+  std::vector<bool> gathered_;                              // for each unit: whether this step has gathered it
+  std::vector<std::pair<std::size_t, std::size_t>> first_;  // for each unit: entry and index of that gather
   Residency resident_;
 };
 
@@ -160,7 +163,8 @@ std::vector<int> reversed_order(const std::vector<Unit>& units) {
   return order;
 }
 
-// The order in which the last backward pass of the trace completed its gradients; units it never mentions come last.
+// Returns the order in which the trace's last backward pass completed the units' gradients. Units without a gradient
+// event are last.
 std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& units) {
   std::vector<int> order;
   for (const Event& event : trace.events) {
@@ -173,16 +177,16 @@ std::vector<int> completion_order(const Trace& trace, const std::vector<Unit>& u
   return order;
 }
 
-// A gather of secondary parts fetches nothing: they lie on the device, wherever the shards do.
-// A unit whose parameters lie off the device begins to come when a unit before it has been gathered: the one right
-// before it, or an earlier one, as many as the budget lets be on their way at once. Where none was before it, and under
-// the min budget, it comes for its gather alone.
+// Adds a prefetch for each gather of parameters off the device. The prefetch begins after the gather of an earlier
+// unit: the previous unit, or an earlier one if the budget allows more prefetches at once. Without an earlier unit, and
+// under the min budget, it begins right before its own gather. A gather of secondary parts needs no prefetch, because
+// parts are always on the device.
 void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int world) {
   struct Gathered {
     std::size_t entry;
-    std::int64_t coming;  // elements that come for it
+    std::int64_t coming;  // elements prefetched for this gather
   };
-  std::vector<Gathered> before;  // in order; of an entry the last one alone
+  std::vector<Gathered> before;  // in order; only the last one of an entry
   for (std::size_t place = 0; place < schedule.entries.size(); ++place) {
     std::vector<Action>& actions = schedule.entries[place].actions;
     for (std::size_t at = 0; at < actions.size(); ++at) {
@@ -209,7 +213,8 @@ void add_prefetches(Schedule& schedule, const std::vector<Unit>& units, int worl
   }
 }
 
-// As the recorded step accessed them first: the next forward wants them so. Units that it never accessed come last.
+// Returns the order of first accesses in the recorded step, because the next forward pass needs it. Units without
+// access are last.
 std::vector<int> access_order(const Trace& trace, const std::vector<Unit>& units) {
   std::vector<int> order;
   for (const Event& event : trace.events) {
@@ -221,8 +226,9 @@ std::vector<int> access_order(const Trace& trace, const std::vector<Unit>& units
   return order;
 }
 
-// In the order of the next forward, so that what it needs first is ready first. Matrices that are updated as wholes come
-// before all others: they take their whole update in step(), and would stop what is read ahead of updates that do not.
+// Lists the updates in the order of the next forward pass, so the units that it needs first are ready first. Matrices
+// that are updated as wholes come before all others: they are updated completely in step(), and would block the reads
+// ahead for other updates.
 std::vector<Action> step_actions(const Trace& trace, const Placement& placement, const std::vector<Unit>& units) {
   std::vector<Action> actions;
   std::vector<int> order = access_order(trace, units);
@@ -237,7 +243,7 @@ std::vector<Action> step_actions(const Trace& trace, const Placement& placement,
   return actions;
 }
 
-// See UpdateTiming.
+// Computes UpdateTiming::free_from.
 std::vector<std::size_t> free_from(const Schedule& schedule, std::size_t num_units) {
   std::vector<std::size_t> free(num_units, 0);
   const auto not_before = [&free](int unit, std::size_t entry) {

@@ -1,4 +1,4 @@
-// What a schedule costs, found by replaying it without a model.
+// Replays a schedule without a model to find its cost.
 #include <algorithm>
 
 #include "zero/base/check.h"
@@ -24,7 +24,7 @@ class LowerTiers {
     read(tiers(unit).parameter, parameter_bytes(unit));
   }
 
-  // The second and later sums of a step go on from the one before, which is brought for that.
+  // The second and later sums of a step add to the sum before, which is read first.
   void offload(int index) {
     const Unit& unit = at(index);
     const TierSplit gradient = tiers(unit).gradient;
@@ -32,8 +32,7 @@ class LowerTiers {
     write(gradient, gradient_bytes(unit));
   }
 
-  // Of what lies in the range that is updated every byte is read, by some rules twice, and, but for the gradient,
-  // written.
+  // Reads every byte of the updated range, with some rules twice, and writes all states but the gradient.
   void update(int index) {
     const Unit& unit = at(index);
     const UnitTiers lies = tiers(unit);
@@ -43,12 +42,13 @@ class LowerTiers {
     read_for_update(lies.parameter, parameter_bytes(unit));
     write(lies.parameter, parameter_bytes(unit));
     const bool own_master = unit.dtype == DType::kFloat32;
-    if (placement_.rounds_gradient(unit.dtype)) {  // the sum is rounded first, where it lies
+    if (placement_.rounds_gradient(unit.dtype)) {  // an extra pass rounds the sum on its tier
       read(lies.gradient, gradient_bytes(unit));
       write(lies.gradient, gradient_bytes(unit));
     }
     read_for_update(lies.gradient, gradient_bytes(unit));
-    if (unit.factored) read(lies.gradient, gradient_bytes(unit));  // the sums of rows and columns come before all
+    // an extra pass before the update computes the sums of rows and columns
+    if (unit.factored) read(lies.gradient, gradient_bytes(unit));
     const auto update_state = [&](std::int64_t bytes) {
       read_for_update(lies.optimizer, bytes);
       write(lies.optimizer, bytes);
@@ -81,7 +81,7 @@ class LowerTiers {
   int world_;
   const OptimizerSpec& spec_;
   ScheduleCost& cost_;
-  std::vector<int> num_sums_;  // by unit, in this step
+  std::vector<int> num_sums_;  // sums of each unit in this step
 };
 
 }  // namespace
@@ -89,7 +89,7 @@ class LowerTiers {
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world, const OptimizerSpec& spec) {
   ScheduleCost cost;
   Residency resident(units, world);
-  std::vector<bool> kept(units.size(), false);  // by unit: its part is current
+  std::vector<bool> kept(units.size(), false);  // for each unit: whether its secondary part is current
   LowerTiers lower(schedule.placement, units, world, spec, cost);
   const auto size = [&](int unit) {
     return static_cast<std::int64_t>(size_of(units[static_cast<std::size_t>(unit)].dtype));

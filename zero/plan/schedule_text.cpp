@@ -1,4 +1,4 @@
-// A schedule as people read it.
+// Prints schedules and actions as text.
 #include <algorithm>
 #include <array>
 #include <initializer_list>
@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// "host and disk": where parts of it lie.
+// Lists the tiers that hold a part: "host and disk".
 std::string tiers_text(const TierSplit& split, std::initializer_list<Tier> among) {
   std::string text;
   for (const Tier tier : among) {
@@ -26,8 +26,8 @@ std::string lower_tiers_text(const TierSplit& split) {
   return tiers_text(split, {Tier::kHost, Tier::kDisk});
 }
 
-// " on host (optimizer state on disk)". An element of which anything lies off the device is updated on the host. Told
-// are the states that lie elsewhere than that; those on the device alone are not.
+// Describes an update: " on host (optimizer state on disk)". An element with any state off the device is updated on the
+// host. The brackets name the states on tiers other than the update's, except states that are only on the device.
 std::string update_text(const UnitTiers& lies) {
   const std::array<std::pair<const char*, TierSplit>, 3> states{
       {{"parameter", lies.parameter}, {"gradient", lies.gradient}, {"optimizer state", lies.optimizer}}};
@@ -45,7 +45,7 @@ std::string update_text(const UnitTiers& lies) {
   return fmt::format(" on {}{}", tiers_text(runs), elsewhere.empty() ? "" : " (" + elsewhere + ")");
 }
 
-// " within 4 ranks": whom a gather asks, where that is not every rank.
+// Describes the sources of a gather, " within 4 ranks"; empty if they are all ranks.
 std::string way_text(GatherWay way, const Placement& placement) {
   switch (way) {
     case GatherWay::kAll:
@@ -63,7 +63,7 @@ std::string way_text(GatherWay way, const Placement& placement) {
 std::string describe(const Action& action, const std::vector<Unit>& units, const Placement& placement) {
   const Unit& unit = units.at(static_cast<std::size_t>(action.unit));
   const std::string& name = unit.name;
-  // Where everything lies on the device, how much of it a rank has does not matter here.
+  // Only the tiers matter here, not the number of elements.
   const UnitTiers lies = tiers_of(placement, unit, /*world=*/1);
   switch (action.kind) {
     case ActionKind::kPrefetch:

@@ -1,13 +1,13 @@
-// Secondary parts: what each rank keeps of a unit's weights within a step, beside its shard (hpZ of ZeRO++).
+// Secondary parts: the part of a unit's weights that each rank keeps within a step, beside its shard (hpZ of ZeRO++).
 //
 //   secondary_part(unit, /*rank=*/5, /*world=*/8, /*group=*/4)      // the second quarter of the unit's padded range
 //   secondary_bytes(units, 8, 4)                                    // of all units, on one rank
 //   part_gather_bytes(unit, 8, 4)                                   // sent in one gather among the four
 //
-// `world`: the ranks that hold the model once; `group`: neighbours among them that hold all weights together once more,
-// rank / group being the number of a rank's group and rank % group its place there. The first gather of a unit after an
-// update goes over all ranks, and of what it brings each rank keeps its part; later ones go over the group alone. Parts are
-// equal: a part is world / group shards that lie side by side. Units that are cut by weights have none.
+// `world`: the ranks that hold the model once. `group`: the number of neighbouring ranks that together hold all weights
+// a second time. rank / group is a rank's group, and rank % group its position there. The first gather of a unit after
+// an update asks all ranks, and each rank keeps its part of the result; later gathers ask only the group. Parts are
+// equal: a part is world / group adjacent shards. Units that are cut by weights have no parts.
 //
 // Values only; Local.
 #pragma once
@@ -20,8 +20,8 @@
 
 namespace zero {
 
-// Throws ConfigError under `key` unless `shard` ranks, which hold the model once, are two or more groups of this size; 0 asks for
-// no groups.
+// Throws ConfigError under `key` for an impossible group. `group` must divide `shard`, the number of ranks that hold
+// the model once; it must be at least 2 and leave two or more groups. 0: no groups.
 void require_secondary_group(int shard, int group, std::string_view key = "zero.secondary_group");
 
 inline Shard secondary_part(const Unit& unit, int rank, int world, int group) {
@@ -33,19 +33,20 @@ inline std::int64_t secondary_part_bytes(const Unit& unit, int world, int group)
   return world / group * shard_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
 }
 
-// What a rank keeps of all units; `group` 0: nothing.
+// Returns the bytes that a rank keeps of all units; 0 if `group` is 0.
 inline std::int64_t secondary_bytes(const std::vector<Unit>& units, int world, int group) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) bytes += group > 0 ? secondary_part_bytes(unit, world, group) : 0;
   return bytes;
 }
 
-// A rank sends its part to each of the others in its group.
+// Returns the bytes of a gather: a rank sends its part to every other rank of its group.
 inline std::int64_t part_gather_bytes(const Unit& unit, int world, int group) {
   return (group - 1) * secondary_part_bytes(unit, world, group);
 }
 
-// Of bytes that a rank sends to all others of `world`, to each as many: those that leave its group.
+// Returns the bytes that leave the group, if a rank sends `sent_over_all` bytes in equal amounts to all others of
+// `world`.
 inline std::int64_t sent_between_groups(std::int64_t sent_over_all, int world, int group) {
   return world > 1 ? sent_over_all / (world - 1) * (world - group) : 0;
 }

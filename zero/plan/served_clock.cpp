@@ -13,12 +13,12 @@ constexpr std::int64_t kMostDraws = 2'000'000;
 constexpr std::int64_t kMostClocks = 400;
 constexpr std::int64_t kFewestClocks = 40;
 
-// Of a machine's ranks, how many are servers; they are the first of all.
+// Returns the number of servers on a machine. The servers are the first ranks of all.
 int servers_on(const SyncPlan& sync, const Cluster& cluster, int host) {
   return std::clamp(sync.servers - host * cluster.ranks, 0, cluster.ranks);
 }
 
-// Each worker exchanges `total` bytes with all servers, one way or the other, of them at most `largest` with one.
+// Each worker exchanges `total` bytes with all servers in one direction, at most `largest` of them with one server.
 struct Pairs {
   const SyncPlan& sync;
   const Cluster& cluster;
@@ -27,11 +27,11 @@ struct Pairs {
 
   Pairs(const SyncPlan& plan, const Cluster& on, double bytes, double largest_part)
       : sync(plan), cluster(on), total(bytes), largest(bytes * std::max(largest_part, 1.0 / plan.servers)) {}
-  // A worker's with so many servers, at most.
+  // Returns the most bytes that a worker exchanges with so many servers.
   double with(double servers) const { return std::min(servers * largest, total); }
 
   double workers() const { return sync.num_workers(cluster.world()); }
-  // The busiest of machines; a link carries as much out as in. `for_workers`: what its own workers cause.
+  // Returns the bytes of the busiest machine; links are full duplex. `for_workers`: only the bytes of its own workers.
   double leaving(bool for_workers) const {
     double most = 0;
     for (int host = 0; host < cluster.hosts; ++host) {
@@ -42,7 +42,7 @@ struct Pairs {
     }
     return most;
   }
-  // The busiest of ranks, with others of its machine.
+  // Returns the bytes of the busiest rank with other ranks of its machine.
   double within(bool for_workers) const {
     double most = 0;
     for (int host = 0; host < cluster.hosts; ++host) {
@@ -65,7 +65,7 @@ bool reads_old_weights(const SyncPlan& sync) {
   return sync.mode != SyncMode::kSync && sync.staleness > 0;
 }
 
-// Seconds that each worker computes in a clock.
+// The seconds that each worker computes in a clock.
 class Computations {
  public:
   Computations(const SyncPlan& sync, const Cluster& cluster, double seconds)
@@ -76,7 +76,8 @@ class Computations {
     }
   }
   std::size_t size() const { return seconds_.size(); }
-  // Of its next clock. Exponentially distributed, from bits: std's distributions differ between libraries.
+  // Returns the seconds of the worker's next clock. Exponentially distributed, computed from random bits because std's
+  // distributions differ between libraries.
   double next(std::size_t worker) {
     if (jitter_ == 0) return seconds_[worker];
     const double uniform = (static_cast<double>(bits_()) + 0.5) / 4294967296.0;
@@ -89,11 +90,11 @@ class Computations {
   std::mt19937 bits_;
 };
 
-// Seconds that a worker's push and pull take over a link which `sharers` workers use one after the other and, by chance, at
-// once; the worker computes for `computation` between two exchanges. `out`, `in`: seconds of all of their bytes. The mean value
-// analysis of a closed network with two stations (Reiser and Lavenberg, 1980).
+// Returns the seconds of a worker's push and pull over a link that `sharers` workers use at random times, one transfer
+// after the other. The worker computes for `computation` between two exchanges. `out`, `in`: seconds of the bytes of
+// all sharers. Method: mean value analysis of a closed network with two stations (Reiser and Lavenberg, 1980).
 double exchange_of_sharers(double computation, double out, double in, int sharers) {
-  double before_out = 0, before_in = 0;  // others that a worker meets there, in the mean
+  double before_out = 0, before_in = 0;  // mean number of other workers that a worker finds there
   double taken = 0;
   for (int number = 1; number <= sharers; ++number) {
     const double out_taken = out / sharers * (1 + before_out), in_taken = in / sharers * (1 + before_in);
@@ -105,13 +106,14 @@ double exchange_of_sharers(double computation, double out, double in, int sharer
   return taken;
 }
 
-// Of a worker that waits only for its own transfers: over the link of its machine, or of the servers', whichever takes longer.
+// Returns the exchange of a worker that waits only for its own transfers: over its machine's link or the servers' link,
+// whichever takes longer.
 double own_exchange(const SyncPlan& sync, const Cluster& cluster, double computation, const ServedTraffic& traffic) {
   const auto over_link = [&](const Exchange& push, const Exchange& pull, int sharers) {
     if (sharers == 0 || push.leaving + pull.leaving == 0) return 0.0;
     return exchange_of_sharers(computation, push.leaving / cluster.network, pull.leaving / cluster.network, sharers);
   };
-  int fewest_servers = cluster.ranks;  // on a machine
+  int fewest_servers = cluster.ranks;  // on any machine
   for (int host = 0; host < cluster.hosts; ++host)
     fewest_servers = std::min(fewest_servers, servers_on(sync, cluster, host));
   const int workers_here = cluster.ranks - fewest_servers;
@@ -122,7 +124,7 @@ double own_exchange(const SyncPlan& sync, const Cluster& cluster, double computa
                            over_link(traffic.push, traffic.pull, workers_elsewhere));
 }
 
-// When clock after clock is applied. A worker begins as soon as clock c - wait is, of which it is the c-th.
+// Returns the time at which the last clock is applied. A worker begins its clock c when clock c - wait is applied.
 double end_of_bounded(Computations& computations, int wait, double own_exchange, std::int64_t clocks) {
   std::vector<double> ends(computations.size(), 0);
   std::deque<double> applied(static_cast<std::size_t>(wait), 0);
@@ -138,7 +140,8 @@ double end_of_bounded(Computations& computations, int wait, double own_exchange,
   return applied.back();
 }
 
-// A clock ends with its quorum's last gradient. A late worker takes up the newest clock when it has done its own.
+// A clock ends with the last gradient of its quorum. A late worker takes the newest clock after it has finished its
+// own.
 double end_of_quorum(Computations& computations, std::size_t quorum, double exchange, std::int64_t clocks) {
   std::vector<double> free(computations.size(), 0), ends(free), sorted;
   double now = 0;
@@ -149,7 +152,7 @@ double end_of_quorum(Computations& computations, std::size_t quorum, double exch
     std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(quorum - 1));
     const double applied = sorted[quorum - 1];
     for (std::size_t worker = 0; worker < ends.size(); ++worker) {
-      const bool is_busy = free[worker] > applied;  // with a clock that is over, still
+      const bool is_busy = free[worker] > applied;  // still computes a clock that is over
       if (!is_busy) free[worker] = ends[worker];
     }
     now = applied + exchange;
@@ -188,7 +191,7 @@ double clock_seconds(const SyncPlan& sync, const Cluster& cluster, double comput
     const double mean = computation / cluster.mean() + cluster.jitter * computation;
     end = end_of_bounded(computations, sync.staleness + 1, own_exchange(sync, cluster, mean, traffic), clocks);
   }
-  // Out and in at once.
+  // Both directions at once.
   const double links = std::max(seconds_of(traffic.push, cluster), seconds_of(traffic.pull, cluster));
   return std::max(end / static_cast<double>(clocks), links);
 }

@@ -1,12 +1,12 @@
-// solver_border: the one function of a plug-in that solves linear programmes, libzero_plan_clp.so.
+// solver_border: the one function of libzero_plan_clp.so, a plug-in that solves linear programmes.
 //
-// The plug-in includes this header and no other of ours, and links none of our libraries. Nothing is thrown across.
+// The plug-in includes only this header of ours, and links none of our libraries. The function throws no exceptions.
 #pragma once
 
 namespace zero {
 
-// minimise cost * x, where column_lower <= x <= column_upper and row_lower <= A x <= row_upper. A by columns: column j
-// has the entries column_start[j] to column_start[j + 1] of row_index and coefficient. Infinities are bounds, too.
+// Minimise cost * x with column_lower <= x <= column_upper and row_lower <= A x <= row_upper. A is stored by columns:
+// column j has the entries column_start[j] to column_start[j + 1] of row_index and coefficient. Bounds may be infinite.
 struct SolverProgramme {
   int num_columns;
   int num_rows;
@@ -22,7 +22,7 @@ struct SolverProgramme {
 
 enum class SolverStatus : int { kOptimal, kInfeasible, kUnbounded, kGaveUp };
 
-// Under the name "zero_solve_programme". `x`: num_columns values, written where the status is kOptimal.
+// Exported as "zero_solve_programme". `x`: num_columns values, written if the status is kOptimal.
 using SolveProgramme = SolverStatus (*)(const SolverProgramme* programme, double* x);
 
 }  // namespace zero

@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// The middle half, in order.
+// The middle half of the sorted steps.
 struct Middle {
   std::vector<double> sorted;
   explicit Middle(std::span<const double> seconds) : sorted(seconds.begin(), seconds.end()) {
@@ -42,8 +42,8 @@ double SteadyMean::value() const {
   return Middle(seconds_).mean();
 }
 
-// That of a trimmed mean: the deviation of the steps, where those left out count as the nearest that are not, over the
-// part that is left (Tukey, McLaughlin 1963).
+// Returns the standard error of a trimmed mean (Tukey, McLaughlin 1963). Trimmed steps are replaced by the nearest
+// remaining ones. The error is the standard error of that sample over the remaining share.
 double SteadyMean::error() const {
   const Middle middle(seconds_);
   const auto half = middle.half();

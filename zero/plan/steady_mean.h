@@ -1,14 +1,14 @@
-// SteadyMean: the mean of a rank's steps, as long as its pace stays the same, and how far off it may be.
+// SteadyMean: the mean seconds of a rank's steps while its pace stays the same, and the error of that mean.
 //
 //   SteadyMean mean;
 //   mean.add(0.10);                          // after each step
 //   if (mean.is_due()) ... mean.value(), mean.error()
 //   mean.restart();                          // other steps follow
 //
-// Due after every kWindow steps. The mean leaves out the fourth of the steps that were fastest and the fourth that were
-// slowest: one stall is no pace, and a rank that is stopped again and again counts with the mean of its stops. When the
-// newest window departs from the steps before it by more than kDeparts, those are forgotten; so are steps before the last
-// kMost. The error is the standard error of the mean. Values only; Local.
+// Due after every kWindow steps. The mean leaves out the fastest and the slowest fourth of the steps. So a single stall
+// has no effect, and a rank that is stopped regularly counts with the mean of its stops. If the newest window differs
+// from the steps before it by more than kDeparts, the earlier steps are forgotten. Only the last kMost steps are kept.
+// The error is the standard error of the mean. Values only; Local.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace zero {
 class SteadyMean {
  public:
   static constexpr std::size_t kWindow = 4;
-  static constexpr std::size_t kMost = 24;  // steps, whole windows
-  static constexpr double kDeparts = 0.2;   // of the mean before
+  static constexpr std::size_t kMost = 24;  // steps, in whole windows
+  static constexpr double kDeparts = 0.2;   // fraction of the earlier mean
 
   void add(double seconds);
   bool is_due() const { return !seconds_.empty() && seconds_.size() % kWindow == 0; }

@@ -8,17 +8,17 @@
 namespace zero {
 namespace {
 
-// How often a pass brings the parameters of `unit` from its shards.
+// Returns how often a pass gathers the parameters of `unit` from its shards.
 int gathers(const std::vector<int>& by_unit, const StepModel& model, const Unit& unit) {
   if (by_unit.empty() && model.placement.secondary_group > 0)
-    return &by_unit == &model.profile.forward_gathers ? 1 : 0;  // later ones bring parts
+    return &by_unit == &model.profile.forward_gathers ? 1 : 0;  // later gathers use parts
   if (by_unit.empty()) return model.placement.accumulate;
   const auto index = static_cast<std::size_t>(unit.index);
   ZERO_CHECK(index < by_unit.size(), "no gathers of unit {} in the profile", unit.index);
   return by_unit[index];
 }
 
-// Adds up what one element costs. Bytes may be 0, and so may rates: then nothing is added.
+// Adds up the cost of one element. Bytes and rates may be 0, which adds nothing.
 class CostSheet {
  public:
   explicit CostSheet(const TierRates& rates) : rates_(rates) {}
@@ -56,7 +56,7 @@ void add_prefetches(CostSheet& sheet, StepPhase phase, std::int64_t bytes) {
   sheet.read(Amount::kParameterDisk, phase, bytes);
 }
 
-// Every reduction but the first goes on from the sum so far, which is brought for that.
+// Every reduction but the first adds to the sum so far, which is fetched first.
 void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
   for (const Amount held : {Amount::kGradientHost, Amount::kGradientDisk}) {
     sheet.down(held, StepPhase::kBackward, reductions * bytes);
@@ -71,7 +71,7 @@ void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bo
   constexpr auto kUpdate = StepPhase::kUpdate;
   sheet.read(Amount::kOptimizerDisk, kUpdate, num_reads * bytes.optimizer);
   sheet.write(Amount::kOptimizerDisk, kUpdate, bytes.optimizer);
-  // The update writes parameters, and reads those that are their own master.
+  // The update writes parameters. If parameters are their own master, it also reads them.
   const std::int64_t read = own_master ? num_reads * bytes.parameter : 0;
   sheet.read(Amount::kParameterDisk, kUpdate, read);
   sheet.write(Amount::kParameterDisk, kUpdate, bytes.parameter);
@@ -80,7 +80,7 @@ void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bo
   sheet.up(Amount::kParameterBelow, kUpdate, read);
   sheet.down(Amount::kParameterBelow, kUpdate, bytes.parameter);
   sheet.read(Amount::kGradientDisk, kUpdate, gradient_reads * bytes.gradient);
-  if (rounds_gradient) {  // the fp32 sum of bf16 gradients, in a pass of its own before the norm is known
+  if (rounds_gradient) {  // rounds the fp32 sum of bf16 gradients in an extra pass, before the norm is known
     sheet.read(Amount::kGradientDisk, kUpdate, bytes.gradient);
     sheet.write(Amount::kGradientDisk, kUpdate, bytes.gradient);
   }
@@ -90,7 +90,7 @@ void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bo
 
 void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
   constexpr auto kUpdate = StepPhase::kUpdate;
-  if (rates.device_update_numel <= 0) {  // the same cores, wherever the moments lie
+  if (rates.device_update_numel <= 0) {  // the same cores update all moments, whatever their tier
     sheet.add(Amount::kUpdated, kUpdate, Resource::kUpdate, 1, rates.update_numel);
     return;
   }
@@ -101,14 +101,15 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
   }
 }
 
-constexpr std::size_t kMostEnds = 4;  // of a phase
+constexpr std::size_t kMostEnds = 4;  // per phase
 
 constexpr std::array kPrefetching{Resource::kLinkUp, Resource::kDisk, Resource::kDiskRead};
 constexpr std::array kOffloading{Resource::kLinkDown, Resource::kDisk, Resource::kDiskWrite};
 constexpr std::array kUpdating{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk, Resource::kDiskRead,
                                Resource::kDiskWrite};
 
-// Where the units lie in a phase, each place once, the one that overlaps with least first.
+// Returns the positions of units within a phase, without duplicates. The position with the least computation to overlap
+// with is first.
 std::vector<double> places_of(const StepModel& model, const std::vector<double>& at, bool first_is_least) {
   std::vector<double> places;
   for (std::size_t i = 0; i < at.size(); ++i) {
@@ -117,7 +118,7 @@ std::vector<double> places_of(const StepModel& model, const std::vector<double>&
   std::ranges::sort(places);
   if (!first_is_least) std::ranges::reverse(places);
   places.erase(std::ranges::unique(places).begin(), places.end());
-  // The nearer to the end, the less there is to overlap with: those count most.
+  // Positions near the end of the phase have the least to overlap with, and matter most.
   if (places.size() > kMostEnds) places.resize(kMostEnds);
   return places;
 }
@@ -134,7 +135,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
   }
 }
 
-// Nothing comes ahead, so nothing of it is hidden.
+// Nothing is prefetched, so no fetch is hidden.
 void add_min_budget_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
   for (const Resource resource : kPrefetching) {
@@ -143,7 +144,7 @@ void add_min_budget_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   }
 }
 
-// Parameters that are sharded are updated while the next forward pass computes.
+// Sharded parameters are updated while the next forward pass computes.
 void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
   const auto add = [&](Resource resource, double apart, const std::vector<bool>& units) {
@@ -155,12 +156,12 @@ void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<double>& at = model.profile.used_at;
   if (at.empty()) return;
   std::vector<double> places = places_of(model, at, /*first_is_least=*/true);
-  // Where the update takes longer than the pass, the last unit to be used is what everything waits for.
+  // If the update takes longer than the pass, the pass waits for the last unit to be used.
   if (const double last = std::ranges::max(at); last > places.back()) places.push_back(last);
   for (const double place : places) {
     std::vector<bool> units(at.size());
     for (std::size_t i = 0; i < at.size(); ++i) units[i] = at[i] <= place;
-    // It is the first of several passes that waits.
+    // Only the first of several forward passes waits.
     for (const Resource resource : kUpdating) add(resource, 1 - place / model.placement.accumulate, units);
   }
 }
@@ -219,7 +220,7 @@ ElementBytes element_bytes(const StepModel& model, const Unit& unit) {
 StepCosts costs_of(const StepModel& model, const Unit& unit) {
   const Placement& placement = model.placement;
   ElementBytes bytes = element_bytes(model, unit);
-  bytes.gradient /= placement.num_gradients();  // of what is held, one moves
+  bytes.gradient /= placement.num_gradients();  // only one of the held gradients moves
   if (unit.trainable) bytes.optimizer -= model.optimizer.outer_bytes();
   CostSheet sheet(model.rates);
   if (placement.parameter_sharded) {
@@ -248,7 +249,7 @@ Amounts amounts_of(const StepModel& model, const Unit& unit, const UnitTiers& ti
   set(Amount::kOptimizerHost, tiers.optimizer.host);
   set(Amount::kOptimizerDisk, tiers.optimizer.disk);
   set(Amount::kUpdated, tiers.optimizer.numel());
-  // Every state begins on the device, so that one boundary in the updated range says all. What is whole never leaves.
+  // Every state's first elements are on the device, so one boundary describes it. Whole states never leave the device.
   const std::int64_t updated = tiers.optimizer.numel();
   const std::int64_t parameter = model.placement.parameter_sharded ? tiers.parameter.device : updated;
   const std::int64_t gradient = model.placement.gradient_sharded ? tiers.gradient.device : updated;

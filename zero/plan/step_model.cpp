@@ -18,8 +18,8 @@ bool goes_on(const PredictedStep& step, StepPhase phase) {
          std::ranges::any_of(step.ends, [](const EndTransfers& end) { return end.phase == StepPhase::kUpdate; });
 }
 
-// Seconds of each resource, and of the computation that does not overlap with it. Of an update that goes on into the
-// forward pass: of both.
+// Returns the seconds of each resource, including the computation that it does not overlap with. For an update that
+// continues into the forward pass, it returns the seconds of both phases.
 std::array<double, kNumResources> with_ends(const PredictedStep& step, StepPhase phase) {
   const bool both = goes_on(step, phase);
   std::array<double, kNumResources> seconds{};
@@ -38,18 +38,18 @@ Resource largest(const std::array<double, kNumResources>& seconds) {
   return static_cast<Resource>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
 }
 
-// What the phase takes longest for, with the computation that it cannot overlap with.
+// Returns the resource that bounds the phase, including the computation that it cannot overlap with.
 Resource busiest(const PredictedStep& step, StepPhase phase) {
   return largest(with_ends(step, phase));
 }
 
-// Of the phase's seconds, that resource's own; the rest is computation before or after it.
+// Returns the resource's own seconds within the phase; the rest is computation before or after it.
 double own_seconds(const PredictedStep& step, StepPhase phase, Resource resource) {
   const double longest = step.seconds(phase);
   return goes_on(step, phase) ? longest : std::min(longest, of(step.busy, phase)[static_cast<std::size_t>(resource)]);
 }
 
-// One disk, where more than one of its resources has a share.
+// Adds up the disk's resources if more than one of them has a share.
 void join_disk(std::array<double, kNumResources>& share) {
   const auto of = [&share](Resource resource) -> double& { return share[static_cast<std::size_t>(resource)]; };
   double &both = of(Resource::kDisk), &read = of(Resource::kDiskRead), &write = of(Resource::kDiskWrite);

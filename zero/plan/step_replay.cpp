@@ -41,7 +41,7 @@ void StepReplay::end_step(bool same_everywhere) {
   replaying_ = mismatched_ = false;
 }
 
-// The entry at the cursor is being served: its event is past, its actions may be to come.
+// The event of the entry at the cursor has been followed, but its actions may not have been issued yet.
 bool StepReplay::done_with(int unit) const {
   return replaying_ && cursor_ >= schedule_.updates.free_from[static_cast<std::size_t>(unit)];
 }

@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// 0.1 + 0.2 + 0.7 is meant to be 1.
+// Tolerates rounding: 0.1 + 0.2 + 0.7 counts as 1.
 constexpr double kFractionSlack = 1e-9;
 
 void check(TierFractions fractions, std::string_view key) {
@@ -21,7 +21,7 @@ void check(TierFractions fractions, std::string_view key) {
                     "for example {host = 0.6, disk = 0.4}; the rest lies on the device");
 }
 
-// Gives each range in turn the part of a fraction that the ranges before it have left over.
+// Gives each range in turn its part of a fraction, including the remainder of the ranges before it.
 class Portion {
  public:
   explicit Portion(double fraction)
@@ -29,7 +29,7 @@ class Portion {
                   : fraction < kFractionSlack   ? 0.0
                                                 : fraction) {}
 
-  // At least `least` of them, a portion that this one includes.
+  // Returns the elements for the next range. `least`: the part of another portion that this portion includes.
   std::int64_t of(std::int64_t numel, std::int64_t least = 0) {
     total_ += numel;
     const auto wanted = static_cast<std::int64_t>(std::floor(fraction_ * static_cast<double>(total_))) - given_;

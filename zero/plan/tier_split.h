@@ -1,11 +1,10 @@
-// TierSplit: one state of one unit, split over the tiers: its first elements on the device, the next on the host, the
-// last on disk.
+// TierSplit: one state of one unit, split over the tiers: first elements on the device, next on the host, last on disk.
 //
 //   split_over_tiers({1 << 20, 1 << 20}, {.host = 0.5, .disk = 0.5})
 //       -> {device 0, host 524288, disk 524288} twice
 //
-// Invariants: boundaries lie at multiples of kBlockNumel or at the range's end, so that the part on disk begins at a
-// page. Summed over the units a tier gets its fraction, to a block, and the device never more.
+// Invariants: boundaries are at multiples of kBlockNumel or at the range's end, so the part on disk begins at a page.
+// Summed over the units, each tier gets its fraction, up to one block; the device never gets more.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,12 @@
 
 namespace zero {
 
-// The smallest piece of a state that can lie apart from the rest, in elements: 16 KiB of fp32, 8 KiB of bf16.
+// Granularity of splits in elements: 16 KiB of fp32, 8 KiB of bf16.
 constexpr std::int64_t kBlockNumel = 4096;
 // A state's part on disk takes whole pages.
 constexpr std::int64_t kDiskPageBytes = 4096;
 
-// Which part of a state lies off the device. The rest lies on it.
+// Fractions of a state off the device. The rest is on the device.
 struct TierFractions {
   double host = 0;
   double disk = 0;
@@ -37,7 +36,7 @@ struct TierSplit {
 
   std::int64_t numel() const { return device + host + disk; }
   std::int64_t numel(Tier tier) const { return tier == Tier::kDevice ? device : tier == Tier::kHost ? host : disk; }
-  // The first element on `tier`.
+  // Returns the index of the first element on `tier`.
   std::int64_t begin(Tier tier) const {
     return tier == Tier::kDevice ? 0 : tier == Tier::kHost ? device : device + host;
   }
@@ -45,12 +44,12 @@ struct TierSplit {
   bool operator==(const TierSplit&) const = default;
 };
 
-// One split a range. Throws ConfigError (under `key`) for fractions that are negative, not finite, or more than 1
-// together.
+// Returns one split for each range. Throws ConfigError under `key` if fractions are negative or not finite, or if their
+// sum exceeds 1.
 std::vector<TierSplit> split_over_tiers(std::span<const std::int64_t> numels, TierFractions fractions,
                                         std::string_view key);
 
-// Bytes of a split's part on `tier`; on disk in whole pages.
+// Returns the bytes of a split's part on `tier`; on disk in whole pages.
 std::int64_t tier_bytes(const TierSplit& split, Tier tier, std::int64_t element_bytes);
 
 }  // namespace zero

@@ -5,7 +5,7 @@
 namespace zero {
 
 std::uint64_t hash_of(const Trace& trace) {
-  // FNV-1a over (kind, unit, micro-batch, pinned...), field by field so that padding bytes never enter.
+  // FNV-1a over (kind, unit, micro-batch, pinned...), field by field, because padding bytes must not enter the hash.
   std::uint64_t hash = 14695981039346656037ull;
   const auto mix = [&hash](std::uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) {

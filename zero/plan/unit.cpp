@@ -17,7 +17,7 @@ bool has_prefix(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
 }
 
-// "transformer.h.0.attn.bias" -> "transformer.h.0"; no numbered part that has parameters below it -> "root".
+// "transformer.h.0.attn.bias" -> "transformer.h.0". If no numbered part has parameters below it: "root".
 std::string repeated_block(std::string_view name) {
   std::size_t begin = 0;
   while (true) {
@@ -36,7 +36,7 @@ std::string longest_prefix(std::string_view name, const std::vector<std::string>
   return best != nullptr ? *best : "root";
 }
 
-// A module's name: "h.3", and not "fc1".
+// Returns whether a module's name ends in a number: "h.3", but not "fc1".
 bool ends_in_number(std::string_view name) {
   return is_number(name.substr(name.rfind('.') + 1));
 }
@@ -57,7 +57,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                         "name a module as it appears in parameter names");
   }
   std::vector<Unit> units;
-  std::map<std::string, int> blocks;  // the first unit of each
+  std::map<std::string, int> blocks;  // first unit of each block
   std::map<std::tuple<std::string, DType, bool, bool>, int> known;
   for (std::size_t index = 0; index < specs.size(); ++index) {
     const ParamSpec& spec = specs[index];

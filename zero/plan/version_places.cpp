@@ -18,7 +18,8 @@ int VersionPlaces::keep(std::int64_t version) {
   return place;
 }
 
-// The oldest that is neither read nor one of the newest, the next one among them.
+// Finds the place of the oldest version that is neither read nor among the newest; the next version counts as one of
+// these.
 int VersionPlaces::free_place() const {
   std::vector<std::int64_t> stay = newest();
   if (std::ssize(stay) == num_versions_) stay.erase(stay.begin());

@@ -15,7 +15,8 @@
 namespace zero {
 namespace {
 
-// Where each owner's part of `blocks` begins, and where the last ends: every owner has one at least.
+// Returns where each owner's part of `blocks` begins, and where the last part ends. Every owner gets at least one
+// block.
 std::vector<std::int64_t> bounds_of(std::int64_t blocks, std::span<const double> weights) {
   const auto owners = static_cast<std::int64_t>(weights.size());
   blocks = std::max(blocks, owners);

@@ -2,11 +2,11 @@
 //
 //   std::vector<Unit> units = weighted_units(make_units(specs, {}), std::vector<double>{2, 1, 1}, /*own=*/1);
 //   shard_of(units[u], 0, 3).numel          // half of the unit
-//   shard_numel(units[u], 3)                // a quarter: that of rank 1, for whom these units speak
+//   shard_numel(units[u], 3)                // a quarter: the shard of rank 1, which is `own`
 //
-// Shards lie one after the other, as equal ranges do, but between Unit::bounds: each begins and ends at a multiple of
-// alignment_numel(unit), and nothing is padded to the largest. A rank has at least one such block of every unit, so that all
-// ranks take part in the same collectives. Values only.
+// Shards follow each other like equal ranges, but Unit::bounds separates them. Each begins and ends at a multiple of
+// alignment_numel(unit), and no shard is padded to the largest. Each rank has at least one such block of every unit, so
+// all ranks take part in the same collectives. Values only.
 #pragma once
 
 #include <span>
@@ -18,18 +18,18 @@
 
 namespace zero {
 
-// `units` as make_units() has made them; one weight a rank, as require_weights() wants them.
+// Cuts `units`, as made by make_units(). `weights`: one per rank, as require_weights() demands.
 std::vector<Unit> weighted_units(std::vector<Unit> units, std::span<const double> weights, int own);
 
-// The same units as `own` sees them: shard_numel(), and the bytes that follow from it, are that rank's.
+// Returns the units from the view of `own`: shard_numel(), and the bytes computed from it, are that rank's.
 std::vector<Unit> as_seen_by(std::vector<Unit> units, int own);
 
-// Throws ConfigError under `key` for weights that are not one positive number for each of the `owners` that
-// hold the model once. `owner`: what the error calls an owner.
+// Throws ConfigError under `key` unless `weights` has one positive number for each of the `owners` that hold the model
+// once. `owner`: the error's word for an owner.
 void require_weights(std::span<const double> weights, int owners, std::string_view key = "zero.shard_weights",
                      std::string_view owner = "rank");
 
-// "2, 1, 1"
+// Prints weights: "2, 1, 1".
 std::string weights_text(std::span<const double> weights);
 
 }  // namespace zero

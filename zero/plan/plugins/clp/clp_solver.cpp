@@ -1,5 +1,5 @@
-// COIN-OR CLP's dual simplex behind solver_border.h. One thread, no perturbation, no presolve: the same programme takes
-// the same pivots every time.
+// COIN-OR CLP's dual simplex behind solver_border.h. One thread, no perturbation and no presolve, so the same programme
+// always takes the same pivots.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace {
 
-// Of what the programme is scaled to; a hundredth of CLP's own.
+// Relative to the programme's scale; a hundredth of CLP's default.
 constexpr double kTolerance = 1e-9;
 constexpr int kNoPerturbation = 100;
 
-// CLP's infinity is the largest double.
+// Replaces infinities by the largest double, which is CLP's infinity.
 std::vector<double> bounds(const double* values, int count) {
   constexpr double kInfinity = std::numeric_limits<double>::max();
   std::vector<double> finite(values, values + count);
@@ -53,6 +53,6 @@ extern "C" __attribute__((visibility("default"))) zero::SolverStatus zero_solve_
   const double* solution = Clp_getColSolution(model.get());
   std::copy_n(solution, columns, x);
   return SolverStatus::kOptimal;
-} catch (...) {  // CoinError, for what CLP cannot work with
+} catch (...) {  // CLP throws CoinError for input that it cannot handle
   return zero::SolverStatus::kGaveUp;
 }
