@@ -17,7 +17,7 @@ TEST(Cnn, IsLeNetOnDigits) {
 }
 
 TEST(Cnn, ReadsPicturesInColour) {
-  Cnn model(CnnOptions{.side = 12, .channels = 3, .classes = 4});
+  Cnn model(CnnOptions{.height = 12, .width = 12, .channels = 3, .classes = 4});
   EXPECT_EQ(model->named_parameters()["conv1.weight"].sizes(), (std::vector<std::int64_t>{6, 3, 5, 5}));
   EXPECT_EQ(model->forward(torch::randn({2, 3 * 12 * 12})).sizes(), (std::vector<std::int64_t>{2, 4}));
 }
@@ -42,7 +42,7 @@ torch::Tensor pooled(const torch::Tensor& x) {
 
 TEST(Cnn, ComputesWhatItsDefinitionSays) {
   torch::manual_seed(1);
-  Cnn model(CnnOptions{.side = 14, .classes = 3});
+  Cnn model(CnnOptions{.height = 14, .width = 14, .classes = 3});
   const torch::NoGradGuard no_grad;
   const auto p = [&](const std::string& name) { return model->named_parameters()[name]; };
   const auto images = torch::randn({4, 14 * 14});
@@ -62,9 +62,9 @@ TEST(Cnn, TakesRowsOfPixelsOrImages) {
 }
 
 TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
-  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.side = 11}); }), "11 x 11 pixels"));
+  EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.height = 11, .width = 11}); }), "11 x 11 pixels"));
   EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.classes = 1}); }), "data.classes = 1"));
-  EXPECT_NO_THROW(Cnn(CnnOptions{.side = 12}));
+  EXPECT_NO_THROW(Cnn(CnnOptions{.height = 12, .width = 12}));
 }
 
 TEST(Cnn, CountsSixFlopsForEachUseOfAWeight) {

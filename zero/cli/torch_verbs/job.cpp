@@ -253,9 +253,12 @@ DataOptions data_options(const Config& config) {
                       .lower_case = d.lower_case,
                       .tokenizer = d.tokenizer,
                       .channels = d.channels,
+                      .size = d.size,
                       .classes = d.classes,
                       .order = value_of(kOrders, "data.order", d.order),
-                      .augment = value_of(kAugments, "data.augment", d.augment)};
+                      .images = {.augment = value_of(kAugments, "data.augment", d.augment),
+                                 .mean = d.mean,
+                                 .deviation = d.deviation}};
   if (!d.validation.path.empty()) options.validation = d.validation.path;
   return options;
 }
