@@ -83,7 +83,8 @@ TEST(Rules, MeansAreOneOrOfEachChannel) {
   EXPECT_TRUE(rules_hold(images(0, {0.1307}, {0.3081})));
   EXPECT_TRUE(says(rule_broken(images(3, {1, 2}, {})), "data.mean = [1.0, 2.0]: 2 numbers for images of 3 channels\n"));
   EXPECT_TRUE(says(rule_broken(images(3, {1, 2}, {})), "give one number, or three: of red, green and blue"));
-  EXPECT_TRUE(says(rule_broken(images(0, {}, {1, 2, 3})), "data.std = [1.0, 2.0, 3.0]: 3 numbers for images of 1 channel"));
+  EXPECT_TRUE(
+      says(rule_broken(images(0, {}, {1, 2, 3})), "data.std = [1.0, 2.0, 3.0]: 3 numbers for images of 1 channel"));
 }
 
 TEST(Rules, AnMlpEndsWithAnOutputForEachClassThatIsNamed) {

@@ -23,8 +23,8 @@ Bytes fitted(const Picture& picture, std::int64_t height, std::int64_t width) {
 // Values of Pillow: resize((10, 6), BILINEAR), and resize((3, 2), BILINEAR) with the middle cut out.
 TEST(FittedPicture, PixelsAreThoseOfPillow) {
   EXPECT_EQ(fitted(some_picture(), 6, 10),
-            (Bytes{0,  3,  8,   58,  153, 214, 241, 199, 86,  30,  10,  15,  24,  66, 142, 193, 218, 192, 112, 73,
-                   30, 38, 55,  82,  121, 151, 173, 177, 164, 158, 94,  85,  69,  84, 130, 145, 129, 144, 190, 214,
+            (Bytes{0,   3,   8,  58, 153, 214, 241, 199, 86,  30,  10,  15,  24, 66, 142, 193, 218, 192, 112, 73,
+                   30,  38,  55, 82, 121, 151, 173, 177, 164, 158, 94,  85,  69, 84, 130, 145, 129, 144, 190, 214,
                    201, 156, 66, 71, 171, 176, 86,  91,  191, 241, 255, 191, 64, 64, 191, 191, 64,  64,  191, 255}));
   EXPECT_EQ(fitted(some_picture(), 2, 3), (Bytes{24, 151, 147, 113, 134, 160}));
 }

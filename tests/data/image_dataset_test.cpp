@@ -101,7 +101,8 @@ TEST(ImageDataset, AShiftIsOfTheSeedAndTheSamplesNumberInTheRun) {
 }
 
 TEST(ImageDataset, OnlyTrainingShifts) {
-  const ImageDataset shifted(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift}), still(a_dot(), 0, 1, "data.path");
+  const ImageDataset shifted(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift}),
+      still(a_dot(), 0, 1, "data.path");
   const std::vector<std::int64_t> samples(20, 0);
   Batch batch;
   shifted.fill(samples, batch);

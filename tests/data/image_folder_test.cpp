@@ -206,8 +206,11 @@ TEST(ImageFolder, ImagesInColourAreShiftedAsOne) {
     std::filesystem::create_directories(folder / name);
     folder.write(name + "/dot.png", png_file(pixels));
   }
-  const Corpus corpus = open_data(
-      {.kind = DataKind::kImages, .path = folder.path(), .validation = 0.0, .channels = 3, .images = {.augment = Augment::kShift}});
+  const Corpus corpus = open_data({.kind = DataKind::kImages,
+                                   .path = folder.path(),
+                                   .validation = 0.0,
+                                   .channels = 3,
+                                   .images = {.augment = Augment::kShift}});
   Batch batch;
   corpus.train->fill_training(std::vector<std::int64_t>(20, 0), /*seed=*/3, /*first=*/0, batch);
   const auto& values = std::get<std::vector<float>>(batch.input.values);

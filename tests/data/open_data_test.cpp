@@ -284,7 +284,8 @@ TEST(OpenData, ReadsImages) {
 
 TEST(OpenData, OnlyImagesAreAugmented) {
   const TemporaryFolder folder;
-  const DataOptions options{.path = folder.write("text", "some text"), .context = 2, .images = {.augment = Augment::kShift}};
+  const DataOptions options{
+      .path = folder.write("text", "some text"), .context = 2, .images = {.augment = Augment::kShift}};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { open_data(options); }), "data.augment = shift or flip: only images"));
 }
 

@@ -59,7 +59,7 @@ int grey_of(const std::string& file) {
 
 // 299 R + 587 G + 114 B, as Pillow has it.
 TEST(Picture, GreyIsItu601InBothFormats) {
-  const std::vector<std::pair<Bytes, int>> colours{{{0, 0, 255}, 29},   {{0, 255, 0}, 150},   {{255, 0, 0}, 76},
+  const std::vector<std::pair<Bytes, int>> colours{{{0, 0, 255}, 29},    {{0, 255, 0}, 150},   {{255, 0, 0}, 76},
                                                    {{255, 255, 0}, 226}, {{10, 200, 90}, 131}, {{77, 77, 77}, 77}};
   for (const auto& [colour, grey] : colours) {
     EXPECT_EQ(grey_of(png_file(all_of(8, 8, colour))), grey);
@@ -100,10 +100,11 @@ TEST(Picture, AlphaIsDropped) {
   const std::string rgba = png_of({.colour = PNG_COLOR_TYPE_RGB_ALPHA}, 2, {{10, 20, 30, 0, 40, 50, 60, 128}});
   EXPECT_EQ(decoded(rgba, 3).pixels, (Bytes{10, 40, 20, 50, 30, 60}));
   EXPECT_EQ(decoded(png_of({.colour = PNG_COLOR_TYPE_GRAY_ALPHA}, 2, {{9, 0, 200, 7}}), 1).pixels, (Bytes{9, 200}));
-  const std::string palette = png_of({.colour = PNG_COLOR_TYPE_PALETTE,
-                                      .palette = {{.red = 0, .green = 0, .blue = 255}, {.red = 9, .green = 8, .blue = 7}},
-                                      .palette_alpha = {0, 99}},
-                                     2, {{0, 1}});
+  const std::string palette =
+      png_of({.colour = PNG_COLOR_TYPE_PALETTE,
+              .palette = {{.red = 0, .green = 0, .blue = 255}, {.red = 9, .green = 8, .blue = 7}},
+              .palette_alpha = {0, 99}},
+             2, {{0, 1}});
   EXPECT_EQ(decoded(palette, 3).pixels, (Bytes{0, 9, 0, 8, 255, 7}));
   EXPECT_EQ(decoded(palette, 1).pixels, (Bytes{29, 8}));
 }

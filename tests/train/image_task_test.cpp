@@ -37,9 +37,10 @@ TEST(ImageTasks, ReadRectangles) {
 }
 
 TEST(ImageTasks, SmallImagesAreRefused) {
-  EXPECT_EQ(refusal_of_task({.name = "cnn"}, {.features = 110, .height = 10, .width = 11, .classes = 10}),
-            "model.name = cnn: images of 10 x 11 pixels are too small for two 5 x 5 convolutions\n  use images of 12 x 12 "
-            "pixels or more, or model.name mlp; data.size = 12 resizes those of data.kind images");
+  EXPECT_EQ(
+      refusal_of_task({.name = "cnn"}, {.features = 110, .height = 10, .width = 11, .classes = 10}),
+      "model.name = cnn: images of 10 x 11 pixels are too small for two 5 x 5 convolutions\n  use images of 12 x 12 "
+      "pixels or more, or model.name mlp; data.size = 12 resizes those of data.kind images");
 }
 
 // Rows of a table with classes have no height and width.

@@ -142,7 +142,8 @@ void check_mean_and_std(const LoadedConfig& loaded) {
   for (const auto& [name, numbers] : {std::pair("data.mean", &data.mean), std::pair("data.std", &data.deviation)}) {
     const std::int64_t count = std::ssize(*numbers);
     if (count > 1 && count != channels)
-      refuse(loaded, name, fmt::format("{} for images of {}", format_count(count, "number"), format_count(channels, "channel")),
+      refuse(loaded, name,
+             fmt::format("{} for images of {}", format_count(count, "number"), format_count(channels, "channel")),
              channels == 1 ? "give one number" : "give one number, or three: of red, green and blue");
   }
 }

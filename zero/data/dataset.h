@@ -24,13 +24,13 @@ namespace zero {
 
 // What a model must agree with.
 struct SampleShape {
-  std::int64_t context = 0;   // tokens per sample; 0: rows
-  std::int64_t features = 0;  // numbers per row; 0: tokens
-  std::int64_t channels = 1;  // of images: a row is a plane of pixels for each
+  std::int64_t context = 0;            // tokens per sample; 0: rows
+  std::int64_t features = 0;           // numbers per row; 0: tokens
+  std::int64_t channels = 1;           // of images: a row is a plane of pixels for each
   std::int64_t height = 0, width = 0;  // of images, pixels; 0: rows that are no images
-  std::int64_t classes = 0;   // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
-  std::int64_t vocab = 0;     // of labelled texts: how many tokens there are; `classes` is of the labels then
-  std::int64_t pad = 0;       // of labelled texts: the token that fills short ones
+  std::int64_t classes = 0;  // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
+  std::int64_t vocab = 0;    // of labelled texts: how many tokens there are; `classes` is of the labels then
+  std::int64_t pad = 0;      // of labelled texts: the token that fills short ones
 };
 
 class Dataset {

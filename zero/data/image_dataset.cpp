@@ -57,7 +57,8 @@ ImageDataset::ImageDataset(const LabelledImages& images, std::int64_t begin, std
   pixels_.assign(images.pixels.begin() + begin * num_features_, images.pixels.begin() + end * num_features_);
   labels_.assign(images.labels.begin() + begin, images.labels.begin() + end);
   for (std::size_t channel = 0; channel < inputs_.mean.size(); ++channel) {
-    const auto mean = static_cast<float>(inputs_.mean[channel]), deviation = static_cast<float>(inputs_.deviation[channel]);
+    const auto mean = static_cast<float>(inputs_.mean[channel]),
+               deviation = static_cast<float>(inputs_.deviation[channel]);
     for (std::size_t byte = 0; byte < kBytes; ++byte)
       values_.push_back((static_cast<float>(byte) / 255.0F - mean) / deviation);
   }

@@ -16,10 +16,10 @@ struct LabelledImages {
   std::string path;  // for messages
   std::int64_t channels = 1;
   std::int64_t height = 0, width = 0;
-  std::vector<std::uint8_t> pixels;    // [images, channels, height, width]
-  std::vector<std::int32_t> labels;    // one an image
-  std::vector<std::string> classes{};  // their names; empty: they have none
-  std::string labels_path{};           // the file of the labels; empty: they have no file of their own
+  std::vector<std::uint8_t> pixels;     // [images, channels, height, width]
+  std::vector<std::int32_t> labels;     // one an image
+  std::vector<std::string> classes{};   // their names; empty: they have none
+  std::string labels_path{};            // the file of the labels; empty: they have no file of their own
   std::vector<std::int64_t> numbers{};  // of the images in the data; empty: as they are
   bool fitted = false;                  // brought to this size from pictures of any
 

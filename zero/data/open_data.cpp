@@ -107,9 +107,10 @@ std::int64_t hold_classes(File& file, double fraction, bool in_file_order, std::
                       "use 0, give more samples of a class, or name other data");
   file.reorder(held.order);
   if (in_file_order && !held.order.empty())
-    notes.push_back(fmt::format("note: {} = {} holds out the last samples of each class: the end of the data has too few "
-                                "or too many of a class",
-                                kValidation, fraction));
+    notes.push_back(
+        fmt::format("note: {} = {} holds out the last samples of each class: the end of the data has too few "
+                    "or too many of a class",
+                    kValidation, fraction));
   return held.count;
 }
 
@@ -204,8 +205,9 @@ Corpus open_images(const DataOptions& options, Read read) {
       }),
       [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
-        check_labels(range, classes_of(images.classes, options), images.labels, begin, end, key,
-                     [&](std::int64_t i) { return place_of_label(images.number_of(i), images.labels_path, images.path); });
+        check_labels(range, classes_of(images.classes, options), images.labels, begin, end, key, [&](std::int64_t i) {
+          return place_of_label(images.number_of(i), images.labels_path, images.path);
+        });
         return std::make_unique<ImageDataset>(images, begin, end, key, options.images);
       },
       [&](LabelledImages& images, double fraction) {
@@ -308,10 +310,10 @@ void require_same_inputs(const DataOptions& options, const Corpus& corpus) {
                       options.kind == DataKind::kImages ? "set data.size to resize all images to one size"
                                                         : "both must have one image size");
   if (held.features != train.features)
-    throw ConfigError(kValidation, std::get<DataFiles>(options.validation).text(),
-                      fmt::format("has {} numbers per input, but the training data has {}", held.features,
-                                  train.features),
-                      "both must have the same columns");
+    throw ConfigError(
+        kValidation, std::get<DataFiles>(options.validation).text(),
+        fmt::format("has {} numbers per input, but the training data has {}", held.features, train.features),
+        "both must have the same columns");
 }
 
 }  // namespace

@@ -45,12 +45,12 @@ struct DataOptions {
   std::filesystem::path vocab;  // of labelled texts: a WordPiece vocabulary instead; empty: none
   std::optional<bool>
       lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
-  std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
-  std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
-  ImageSize size{};                  // of a folder of pictures; not given: their own
-  std::int64_t classes = 0;          // of the labels of kMnist and kTsv; 0: as many as the training labels make
-  Order order = Order::kShuffled;    // how TrainingBatches draws
-  ImageInputs images{};              // of kMnist and kImages
+  std::filesystem::path tokenizer;  // of tokens: the folder of the one that made them; empty: none
+  std::int64_t channels = 1;        // of a folder of pictures: 1, grey; 3, in colour
+  ImageSize size{};                 // of a folder of pictures; not given: their own
+  std::int64_t classes = 0;         // of the labels of kMnist and kTsv; 0: as many as the training labels make
+  Order order = Order::kShuffled;   // how TrainingBatches draws
+  ImageInputs images{};             // of kMnist and kImages
 };
 
 struct Corpus {

@@ -46,10 +46,8 @@ Decoded decode_png(const Source& source) {
   const auto fails = [&] { source.refuse(fmt::format("a damaged PNG: {}", png.message())); };
   if (!png.read_header()) fails();
   source.require_sides(png.height(), png.width());
-  Decoded decoded{.height = png.height(),
-                  .width = png.width(),
-                  .values = static_cast<std::size_t>(png.channels()),
-                  .pixels = {}};
+  Decoded decoded{
+      .height = png.height(), .width = png.width(), .values = static_cast<std::size_t>(png.channels()), .pixels = {}};
   ZERO_CHECK(decoded.values == 1 || decoded.values == 3, "a PNG with {} values a pixel", decoded.values);
   take_memory(decoded);
   if (!png.read_rows(decoded.pixels.data())) fails();

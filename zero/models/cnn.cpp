@@ -30,12 +30,12 @@ torch::nn::Conv2dOptions five_by_five(std::int64_t in, std::int64_t out, std::in
 
 void check(const CnnOptions& options) {
   if (options.height < kLeastSide || options.width < kLeastSide)
-    throw ConfigError("model.name", "cnn",
-                      fmt::format("images of {} x {} pixels are too small for two 5 x 5 convolutions", options.height,
-                                  options.width),
-                      fmt::format("use images of {0} x {0} pixels or more, or model.name mlp; data.size = {0} resizes "
-                                  "those of data.kind images",
-                                  kLeastSide));
+    throw ConfigError(
+        "model.name", "cnn",
+        fmt::format("images of {} x {} pixels are too small for two 5 x 5 convolutions", options.height, options.width),
+        fmt::format("use images of {0} x {0} pixels or more, or model.name mlp; data.size = {0} resizes "
+                    "those of data.kind images",
+                    kLeastSide));
   require_classes(options.classes);
 }
 
@@ -56,8 +56,8 @@ CnnImpl::CnnImpl(const CnnOptions& options)
       fc3_(register_module("fc3", torch::nn::Linear(84, options.classes))) {}
 
 torch::Tensor CnnImpl::forward(const torch::Tensor& images) {
-  auto x = images.to(fc3_->weight.scalar_type())
-               .view({images.size(0), options_.channels, options_.height, options_.width});
+  auto x =
+      images.to(fc3_->weight.scalar_type()).view({images.size(0), options_.channels, options_.height, options_.width});
   x = at::max_pool2d(at::relu(conv1_->forward(x)), 2);
   x = at::max_pool2d(at::relu(conv2_->forward(x)), 2);
   x = at::relu(fc1_->forward(x.flatten(1)));
