@@ -52,7 +52,7 @@ std::vector<Window> windows_of(const Axis& axis) {
   return windows;
 }
 
-// The weighted sum of pixels that lie `stride` apart.
+// The weighted sum of pixels, `stride` bytes apart.
 std::uint8_t filtered(const std::uint8_t* pixels, std::int64_t stride, const Window& window) {
   std::int64_t sum = kHalf;
   const std::uint8_t* pixel = pixels + window.first * stride;
@@ -86,7 +86,7 @@ Picture with_rows(const Picture& picture, const Axis& axis) {
   return result;
 }
 
-// Half of what stands out; of an odd number the even one of both halves, as Python's round() has it.
+// Half of the pixels to cut off; an odd half is rounded to even, as Python's round() does.
 std::int64_t cut_before(std::int64_t out) {
   const std::int64_t half = out / 2;
   return out % 2 == 0 ? half : half + half % 2;

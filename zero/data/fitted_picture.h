@@ -2,9 +2,9 @@
 //
 //   fitted_picture(picture, {.height = 32, .width = 32})       // 40 x 64 pixels: resized to 32 x 51, then cut to 32 x 32
 //
-// The picture is scaled until it covers the size, its proportions kept; then what stands out is cut off on both sides.
+// The picture is scaled until it covers the size, its proportions kept; then both ends of the longer side are cut off.
 // Pixels are those of Pillow's resize(BILINEAR): the filter spreads over all pixels that an output covers (antialias),
-// rows first, each pass rounded to 8 bits. Local.
+// columns first, each pass rounded to 8 bits. Local.
 #pragma once
 
 #include <cstdint>

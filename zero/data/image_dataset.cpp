@@ -146,7 +146,7 @@ std::string ImageDataset::preprocessing() const {
     json["size"] = {{"height", height_}, {"width", width_}};
   }
   if (fitted_) {
-    json["keep_aspect_ratio"] = true;  // the size is covered, and what stands out is cropped
+    json["keep_aspect_ratio"] = true;  // the picture covers the size, and is cropped
     json["resample"] = kBilinear;
     json["crop_size"] = {{"height", height_}, {"width", width_}};
   }

@@ -23,7 +23,7 @@ enum class Augment { kNone, kShift, kFlip, kShiftFlip };
 
 struct ImageInputs {
   Augment augment = Augment::kNone;  // of fill_training() only
-  // Of each channel, or one number for all channels; empty: 0 and 1.
+  // A number for each channel, or one number for all channels; empty: 0 and 1.
   std::vector<double> mean{}, deviation{};
 };
 

@@ -89,7 +89,7 @@ Corpus split(const DataOptions& options, Load load, Size size, Part part, Hold h
   return corpus;
 }
 
-// Of samples without classes: the end.
+// Samples without classes: the end is held out.
 template <typename Load, typename Size, typename Part>
 Corpus split(const DataOptions& options, Load load, Size size, Part part) {
   return split(options, load, size, part,

@@ -90,7 +90,7 @@ std::uint8_t product(unsigned a, unsigned b) {
   return static_cast<std::uint8_t>((sum + (sum >> 8)) >> 8);
 }
 
-// From ink to light. A value in the file is 255 - ink, so that its product with that of black is what is left of 255.
+// From ink to light. A value in the file is 255 - ink: its product with the value of black, over 255, is the light.
 void cmyk_to_rgb(Decoded& decoded) {
   const std::size_t count = decoded.pixels.size() / 4;
   for (std::size_t pixel = 0; pixel < count; ++pixel) {

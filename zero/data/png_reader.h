@@ -5,8 +5,8 @@
 //   std::vector<std::uint8_t> pixels(height * width * png.channels());
 //   if (!png.read_rows(pixels.data())) return refuse(png.message());
 //
-// 16 bits become round(v / 257); fewer than 8 bits of grey are spread; palettes become colours; alpha is dropped. What comes
-// after the last row is not read. Local.
+// 16 bits become round(v / 257); fewer than 8 bits of grey are spread; palettes become colours; alpha is dropped. Bytes
+// after the last row are not read. Local.
 #pragma once
 
 #include <array>
