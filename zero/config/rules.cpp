@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/name_lists.h"
 #include "zero/config/device_rules.h"
