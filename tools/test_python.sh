@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# A Python with torch, transformers and TensorBoard, for the tests that compare with them, and torchrun. Sourced, not run.
+# A Python with torch, transformers, TensorBoard and Pillow, for the tests that compare with them, and torchrun. Sourced, not run.
 #
 #   provide_test_python      sets ZERO_TEST_PYTHON and ZERO_TORCHRUN, where they are not set; `./test.sh full` calls it
 #
 # It lies in the cache, beside libtorch: 6 GB, since PyTorch's package of Python needs the libraries of CUDA even where there is
 # no GPU. Where it can't be had, the tests skip and say so.
 test_python="$zero_cache/python-$libtorch_version"
-test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard)
+small_modules=(pillow numpy) # a Python that was made before lacks them
+test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard "${small_modules[@]}")
 
 make_test_python() {
   local free_kib
@@ -22,7 +23,11 @@ provide_test_python() {
     mkdir -p "$zero_cache"
     (
       flock 9
-      [ -e "$test_python/complete" ] && exit 0
+      if [ -e "$test_python/complete" ]; then
+        "$test_python/bin/python" -c 'import PIL, numpy' 2>/dev/null ||
+          "$test_python/bin/pip" install -q --only-binary=:all: "${small_modules[@]}"
+        exit 0
+      fi
       say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
       make_test_python
     ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }

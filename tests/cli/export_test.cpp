@@ -1,4 +1,5 @@
 // Checkpoints as a user meets them: listed, verified, exported, and taken by another run.
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,8 @@
 
 #include "zero/base/sha256.h"
 
+#include "tests/data/make_files.h"
+#include "tests/message_of.h"
 #include "tests/transformers_python.h"
 #include "training_test.h"
 
@@ -205,6 +208,50 @@ theirs.save_pretrained("shards", max_shard_size="40KB")
   ASSERT_TRUE(fs::exists(folder_.path() / "shards/model.safetensors.index.json"));
   const Json from_shards = report_of("--model.init shards --model.vocab 256", "from_shards");
   EXPECT_EQ(from_shards["parameters_sha256"], from_theirs["parameters_sha256"]);
+}
+
+class ExportOfImages : public TrainingTest {
+ protected:
+  ExportOfImages()
+      : TrainingTest(
+            "[model]\nname = \"cnn\"\n[data]\nkind = \"mnist\"\npath = \"digits\"\nvalidation = 0.25\nmean = 0.25\n"
+            "std = [0.5]\naugment = \"shift_flip\"\n[train]\nsteps = 2\nbatch = 2\n[checkpoint]\nevery = 1\n"
+            "[run]\nthreads = 1\n") {}
+  void SetUp() override {
+    TrainingTest::SetUp();
+    if (IsSkipped()) return;
+    fs::create_directories(folder_.path() / "digits");
+    std::string pixels;
+    for (int i = 0; i < 8 * 13 * 17; ++i) pixels += static_cast<char>(i * 7 % 251);
+    folder_.write("digits/train-images-idx3-ubyte", idx_images(8, 13, 17, pixels));
+    folder_.write("digits/train-labels-idx1-ubyte", idx_labels(std::string("\0\0\0\0\1\1\1\1", 8)));
+  }
+};
+
+// Images of 13 x 17 pixels whose labels are sorted: what a program needs to know of inputs is beside the weights.
+TEST_F(ExportOfImages, InputsAreDescribedBesideTheWeights) {
+  report_of("", "run");
+  const Json json = Json::parse(folder_.read("run/preprocessor_config.json"));
+  EXPECT_EQ(json["size"]["height"], 13);
+  EXPECT_EQ(json["size"]["width"], 17);
+  EXPECT_EQ(json["num_channels"], 1);
+  EXPECT_EQ(json["rescale_factor"], 1.0 / 255);
+  EXPECT_EQ(json["image_mean"], std::vector{0.25});
+  EXPECT_EQ(json["image_std"], std::vector{0.5});
+  const Ran exported = folder_.zero("export run -o exported");
+  EXPECT_EQ(exported.status, 0) << exported.errors;
+  EXPECT_TRUE(says(exported.output, "exported/preprocessor_config.json"));
+  EXPECT_EQ(folder_.read("exported/preprocessor_config.json"), folder_.read("run/preprocessor_config.json"));
+}
+
+// Shifts and flips depend on the seed and the sample's number in the run. Other sums of the same samples differ in last bits.
+TEST_F(ExportOfImages, AugmentationIsTheSameOnEachWorld) {
+  const auto first_loss = [&](const std::string& flags, const std::string& run) {
+    return report_of(flags, run).at("losses").front().get<double>();
+  };
+  const double one = first_loss("--train.batch 4", "one");
+  EXPECT_NEAR(first_loss("-n 2 --train.batch 2", "two"), one, 1e-5);
+  EXPECT_GT(std::abs(first_loss("--train.batch 4 --data.augment none", "none") - one), 1e-4);
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ TEST(ReadKeys, AModelHasItsOwnKeys) {
   EXPECT_TRUE(says(refusal("model.dropout", "0.1", "llama"), "use model.name gpt2, bert, rnn, lstm or gru"));
   EXPECT_TRUE(says(refusal("data.words", "100"), "leave it out, or use data.kind tsv or word_order"));
   EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist or images"));
+  EXPECT_TRUE(says(refusal("data.mean", "0.5"), "use data.kind mnist or images"));
+  EXPECT_TRUE(says(refusal("data.std", "0.5"), "use data.kind mnist or images"));
+  EXPECT_TRUE(says(refusal("data.size", "32"), "use data.kind images"));
   EXPECT_TRUE(says(refusal("data.classes", "10"), "use data.kind mnist or tsv"));
   EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
   EXPECT_TRUE(says(refusal("model.kv_heads", "0"), "no such key")) << "a default says nothing of it either";

@@ -68,6 +68,25 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
+TEST(Rules, MeansAreOneOrOfEachChannel) {
+  const auto images = [](std::int64_t channels, const std::vector<double>& mean, const std::vector<double>& deviation) {
+    return [=](Config& config) {
+      config.model.name = "cnn";
+      config.data.kind = channels == 0 ? "mnist" : "images";
+      config.data.channels = std::max<std::int64_t>(channels, 1);
+      config.data.mean = mean;
+      config.data.deviation = deviation;
+    };
+  };
+  EXPECT_TRUE(rules_hold(images(3, {}, {})));
+  EXPECT_TRUE(rules_hold(images(3, {0.5}, {1, 2, 3})));
+  EXPECT_TRUE(rules_hold(images(0, {0.1307}, {0.3081})));
+  EXPECT_TRUE(says(rule_broken(images(3, {1, 2}, {})), "data.mean = [1.0, 2.0]: 2 numbers for images of 3 channels\n"));
+  EXPECT_TRUE(says(rule_broken(images(3, {1, 2}, {})), "give one number, or three: of red, green and blue"));
+  EXPECT_TRUE(
+      says(rule_broken(images(0, {}, {1, 2, 3})), "data.std = [1.0, 2.0, 3.0]: 3 numbers for images of 1 channel"));
+}
+
 TEST(Rules, AnMlpEndsWithAnOutputForEachClassThatIsNamed) {
   const auto digits = [](const std::string& model, std::int64_t classes) {
     return [=](Config& config) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "zero/base/error.h"
 #include "zero/data/mnist.h"
@@ -75,7 +76,7 @@ std::int64_t place_of_dot(const Batch& batch, std::size_t row) {
 }
 
 TEST(ImageDataset, ShiftsReachEveryPlaceWithinTwoPixels) {
-  const ImageDataset data(a_dot(), 0, 1, "data.path", /*shifts=*/true);
+  const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   Batch batch;
   data.fill_training(std::vector<std::int64_t>(1000, 0), /*seed=*/7, /*first=*/0, batch);
   std::vector<int> found(25);
@@ -84,7 +85,7 @@ TEST(ImageDataset, ShiftsReachEveryPlaceWithinTwoPixels) {
 }
 
 TEST(ImageDataset, AShiftIsOfTheSeedAndTheSamplesNumberInTheRun) {
-  const ImageDataset data(a_dot(), 0, 1, "data.path", /*shifts=*/true);
+  const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   const auto places = [&](std::uint64_t seed, std::int64_t first, std::int64_t count) {
     Batch batch;
     data.fill_training(std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), seed, first, batch);
@@ -100,7 +101,8 @@ TEST(ImageDataset, AShiftIsOfTheSeedAndTheSamplesNumberInTheRun) {
 }
 
 TEST(ImageDataset, OnlyTrainingShifts) {
-  const ImageDataset shifted(a_dot(), 0, 1, "data.path", /*shifts=*/true), still(a_dot(), 0, 1, "data.path");
+  const ImageDataset shifted(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift}),
+      still(a_dot(), 0, 1, "data.path");
   const std::vector<std::int64_t> samples(20, 0);
   Batch batch;
   shifted.fill(samples, batch);
@@ -109,10 +111,93 @@ TEST(ImageDataset, OnlyTrainingShifts) {
   for (std::size_t row = 0; row < 20; ++row) EXPECT_EQ(place_of_dot(batch, row), 12);
 }
 
-TEST(ImageDataset, WhatIsNotSquareIsNotShifted) {
-  const LabelledImages images{.path = "flat", .height = 1, .width = 2, .pixels = {1, 2}, .labels = {0}};
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { ImageDataset(images, 0, 1, "data.path", true); }),
-                   "data.augment = shift: images of 1 x 2 pixels are not square"));
+// 2 x 3 pixels, of which each has its own value.
+LabelledImages six_pixels() {
+  return {.path = "six", .height = 2, .width = 3, .pixels = {51, 102, 153, 204, 255, 0}, .labels = {0}};
+}
+
+std::vector<std::vector<float>> trained_rows(const ImageDataset& data, std::uint64_t seed, std::int64_t first,
+                                             std::size_t count) {
+  Batch batch;
+  data.fill_training(std::vector<std::int64_t>(count, 0), seed, first, batch);
+  const auto& values = std::get<std::vector<float>>(batch.input.values);
+  std::vector<std::vector<float>> rows;
+  for (auto at = values.begin(); at != values.end(); at += 6) rows.emplace_back(at, at + 6);
+  return rows;
+}
+
+TEST(ImageDataset, RectanglesAreShifted) {
+  const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kShift});
+  const auto rows = trained_rows(data, 3, 0, 200);
+  EXPECT_GT(std::ranges::count(rows, std::vector<float>{0, 0.2F, 0.4F, 0, 0.8F, 1}), 0) << "one to the right";
+  EXPECT_GT(std::ranges::count(rows, std::vector<float>{0.8F, 1, 0, 0, 0, 0}), 0) << "one up";
+}
+
+TEST(ImageDataset, EverySecondImageIsFlipped) {
+  const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kFlip});
+  const auto rows = trained_rows(data, 3, 0, 1000);
+  const auto flipped = std::ranges::count(rows, std::vector<float>{0.6F, 0.4F, 0.2F, 0, 1, 0.8F});
+  EXPECT_NEAR(flipped, 500, 60);
+  EXPECT_EQ(std::ranges::count(rows, std::vector<float>{0.2F, 0.4F, 0.6F, 0.8F, 1, 0}), 1000 - flipped);
+}
+
+TEST(ImageDataset, AFlipIsOfSeedAndNumber) {
+  const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kFlip});
+  const auto whole = trained_rows(data, 7, 0, 40);
+  const auto second = trained_rows(data, 7, 20, 20);
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 20)) << "however a step is dealt";
+  EXPECT_NE(trained_rows(data, 8, 0, 40), whole);
+  EXPECT_NE(trained_rows(data, 7, 40, 40), whole) << "another epoch";
+}
+
+TEST(ImageDataset, EvaluationNeverFlips) {
+  const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kShiftFlip});
+  Batch batch;
+  data.fill(std::vector<std::int64_t>(50, 0), batch);
+  const auto& values = std::get<std::vector<float>>(batch.input.values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], (std::vector<float>{0.2F, 0.4F, 0.6F, 0.8F, 1, 0})[i % 6]);
+}
+
+// torchvision's ToTensor() and Normalize(mean, std), each channel with its own.
+TEST(ImageDataset, ChannelsAreNormalised) {
+  const LabelledImages images{
+      .path = "three", .channels = 3, .height = 1, .width = 1, .pixels = {255, 51, 0}, .labels = {0}};
+  const ImageDataset data(images, 0, 1, "data.path", {.mean = {0.5, 0.25, 0.125}, .deviation = {0.5, 2, 0.25}});
+  Batch batch;
+  data.fill(std::vector<std::int64_t>{0}, batch);
+  EXPECT_EQ(std::get<std::vector<float>>(batch.input.values), (std::vector<float>{1, (0.2F - 0.25F) / 2, -0.5F}));
+  const ImageDataset same(images, 0, 1, "data.path", {.mean = {0.5}});
+  same.fill(std::vector<std::int64_t>{0}, batch);
+  EXPECT_EQ(std::get<std::vector<float>>(batch.input.values), (std::vector<float>{0.5F, 0.2F - 0.5F, -0.5F}));
+}
+
+// A shift brings in bytes of 0, not inputs of 0.
+TEST(ImageDataset, BordersAreNormalised) {
+  const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kShift, .mean = {0.5}});
+  const auto rows = trained_rows(data, 3, 0, 200);
+  EXPECT_GT(std::ranges::count(rows, std::vector<float>(6, -0.5F)), 0) << "moved out of sight";
+}
+
+TEST(ImageDataset, PreprocessingIsDescribed) {
+  LabelledImages images = six_pixels();
+  images.classes = {"daisy"};
+  images.fitted = true;
+  const auto json = nlohmann::json::parse(
+      ImageDataset(images, 0, 1, "data.path", {.mean = {0.5}, .deviation = {0.25}}).preprocessing());
+  EXPECT_EQ(json["num_channels"], 1);
+  EXPECT_EQ(json["rescale_factor"], 1.0 / 255);
+  EXPECT_EQ(json["image_mean"], std::vector{0.5});
+  EXPECT_EQ(json["image_std"], std::vector{0.25});
+  EXPECT_EQ(json["do_normalize"], true);
+  EXPECT_EQ(json["do_center_crop"], true);
+  EXPECT_EQ(json["crop_size"]["height"], 2);
+  EXPECT_EQ(json["crop_size"]["width"], 3);
+  EXPECT_EQ(json["id2label"]["0"], "daisy");
+  const auto plain = nlohmann::json::parse(ImageDataset(six_pixels(), 0, 1, "data.path").preprocessing());
+  EXPECT_EQ(plain["do_resize"], false);
+  EXPECT_EQ(plain["do_normalize"], false);
+  EXPECT_EQ(plain["size"]["width"], 3);
 }
 
 TEST(ImageDataset, ADigitIsShownAsAPictureInCharacters) {

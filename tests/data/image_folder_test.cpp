@@ -69,6 +69,79 @@ TEST(ImageFolder, ThreeChannelsAreThreePlanes) {
   EXPECT_EQ(read(folder, 3).num_features(), 6);
 }
 
+Corpus held_out_of(const TemporaryFolder& folder, double fraction) {
+  return open_data({.kind = DataKind::kImages, .path = folder.path(), .validation = fraction});
+}
+
+std::vector<std::int64_t> labels_of(const Dataset& data) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < data.pass_size(); ++i) samples.push_back(data.pass_sample(i));
+  Batch batch;
+  data.fill(samples, batch);
+  return std::get<std::vector<std::int64_t>>(batch.target.values);
+}
+
+// All four were of one class.
+TEST(ImageFolder, AFractionHoldsOutThatOfEachClass) {
+  const TemporaryFolder folder;
+  write_class(folder, "a", 8, 1);
+  write_class(folder, "b", 8, 2);
+  const Corpus corpus = held_out_of(folder, 0.25);
+  EXPECT_EQ(std::ranges::count(labels_of(*corpus.validation), 0), 2);
+  EXPECT_EQ(std::ranges::count(labels_of(*corpus.validation), 1), 2);
+  EXPECT_EQ(std::ranges::count(labels_of(*corpus.train), 0), 6);
+  EXPECT_EQ(corpus.train->size(), 12);
+}
+
+TEST(ImageFolder, AClassOfTwoIsInBothParts) {
+  const TemporaryFolder folder;
+  write_class(folder, "many", 40, 1);
+  write_class(folder, "one", 1, 2);
+  write_class(folder, "two", 2, 3);
+  const Corpus corpus = held_out_of(folder, 0.1);
+  EXPECT_EQ(corpus.validation->size(), 5) << "4, 0 and 1";
+  EXPECT_EQ(std::ranges::count(labels_of(*corpus.train), 1), 1);
+  EXPECT_EQ(std::ranges::count(labels_of(*corpus.train), 2), 1);
+}
+
+TEST(ImageFolder, SinglePicturesCannotBeHeldOut) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b"}) write_class(folder, name, 1, 1);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { held_out_of(folder, 0.1); }),
+                   "data.validation = 0.1: no class has two samples, so none can be held out\n  use 0, "));
+  EXPECT_EQ(held_out_of(folder, 0).train->size(), 2);
+}
+
+TEST(ImageFolder, PicturesOfAnySizeAreBroughtToOne) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b"}) std::filesystem::create_directories(folder / name);
+  folder.write("a/x.png", png_file(all_of(3, 9, {7})));
+  folder.write("b/y.png", png_file(all_of(20, 4, {200})));
+  EXPECT_TRUE(says(refusal(folder), "pixels, but ")) << "without a size";
+  EXPECT_TRUE(says(refusal(folder), "set data.size, such as data.size = 64"));
+  const LabelledImages images = read_image_folder(folder.path(), 1, "data.path", {.height = 4, .width = 6});
+  EXPECT_EQ(images.height, 4);
+  EXPECT_EQ(images.width, 6);
+  EXPECT_EQ(std::ranges::count(images.pixels, 7), 24);
+  EXPECT_EQ(std::ranges::count(images.pixels, 200), 24);
+}
+
+// 2 x 6 and 3 x 4 have as many pixels.
+TEST(ImageFolder, ValidationHasTheSameSize) {
+  const TemporaryFolder train, held;
+  for (const char* const name : {"a", "b"}) {
+    for (const auto* const folder : {&train, &held}) std::filesystem::create_directories(*folder / name);
+    train.write(std::string(name) + "/x.png", png_file(all_of(2, 6, {1})));
+    held.write(std::string(name) + "/x.png", png_file(all_of(3, 4, {1})));
+  }
+  DataOptions options{.kind = DataKind::kImages, .path = train.path(), .validation = held.path()};
+  const std::string message = message_of<ConfigError>([&] { open_data(options); });
+  EXPECT_TRUE(says(message, "has images of 3 x 4 pixels, but those of the training data have 2 x 6"));
+  EXPECT_TRUE(says(message, "set data.size"));
+  options.size = {.height = 2, .width = 2};
+  EXPECT_EQ(open_data(options).validation->shape().features, 4);
+}
+
 TEST(ImageFolder, APartFromTheEndHoldsEachClass) {
   const TemporaryFolder folder;
   write_class(folder, "a", 40, 1);
@@ -133,8 +206,11 @@ TEST(ImageFolder, ImagesInColourAreShiftedAsOne) {
     std::filesystem::create_directories(folder / name);
     folder.write(name + "/dot.png", png_file(pixels));
   }
-  const Corpus corpus = open_data(
-      {.kind = DataKind::kImages, .path = folder.path(), .validation = 0.0, .channels = 3, .augment = Augment::kShift});
+  const Corpus corpus = open_data({.kind = DataKind::kImages,
+                                   .path = folder.path(),
+                                   .validation = 0.0,
+                                   .channels = 3,
+                                   .images = {.augment = Augment::kShift}});
   Batch batch;
   corpus.train->fill_training(std::vector<std::int64_t>(20, 0), /*seed=*/3, /*first=*/0, batch);
   const auto& values = std::get<std::vector<float>>(batch.input.values);

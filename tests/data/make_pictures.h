@@ -39,6 +39,58 @@ inline std::string png_file(const Pixels& pixels) {
   return file;
 }
 
+// A PNG of any kind. `rows`: the bytes of each row, of values that are packed as the file has them (16 bits: big-endian).
+struct PngKind {
+  int bits = 8;
+  int colour = PNG_COLOR_TYPE_GRAY;
+  double gamma = 0;  // of a gAMA chunk; 0: none
+  bool interlaced = false;
+  std::vector<png_color> palette{};
+  std::vector<std::uint8_t> palette_alpha{};
+};
+
+inline std::string png_of(const PngKind& kind, int width, const std::vector<std::vector<std::uint8_t>>& rows) {
+  std::string file;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(
+      png, &file,
+      [](png_structp to, png_bytep bytes, std::size_t count) {
+        static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<const char*>(bytes), count);
+      },
+      nullptr);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(rows.size()), kind.bits,
+               kind.colour, kind.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  if (kind.gamma > 0) png_set_gAMA(png, info, kind.gamma);
+  if (!kind.palette.empty()) png_set_PLTE(png, info, kind.palette.data(), static_cast<int>(kind.palette.size()));
+  if (!kind.palette_alpha.empty())
+    png_set_tRNS(png, info, kind.palette_alpha.data(), static_cast<int>(kind.palette_alpha.size()), nullptr);
+  png_write_info(png, info);
+  const int passes = png_set_interlace_handling(png);
+  for (int pass = 0; pass < passes; ++pass)
+    for (const auto& row : rows) png_write_row(png, row.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return file;
+}
+
+// As Adobe writes it: YCCK, each value 255 minus the ink.
+inline std::string cmyk_jpeg_file(int height, int width, const std::vector<std::uint8_t>& pixel) {
+  std::vector<std::uint8_t> values;
+  for (int i = 0; i < height * width; ++i) values.insert(values.end(), pixel.begin(), pixel.end());
+  const tjhandle encoder = tjInitCompress();
+  unsigned char* file = nullptr;
+  unsigned long bytes = 0;
+  EXPECT_EQ(tjCompress2(encoder, values.data(), width, 0, height, TJPF_CMYK, &file, &bytes, TJSAMP_444, 100,
+                        TJFLAG_ACCURATEDCT),
+            0);
+  std::string copy(reinterpret_cast<const char*>(file), bytes);
+  tjFree(file);
+  tjDestroy(encoder);
+  return copy;
+}
+
 inline std::string jpeg_file(const Pixels& pixels) {
   const tjhandle encoder = tjInitCompress();
   unsigned char* file = nullptr;

@@ -348,13 +348,14 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
 
 // The command refuses by the table of models before libtorch is loaded; the models themselves are the truth.
 TEST(Job, TheRowsOfTheTableAreTheModels) {
-  const std::map<std::string_view, SampleShape> shapes{{"text", {.context = 8, .classes = 256}},
-                                                       {"tokens", {.context = 8, .classes = 256}},
-                                                       {"mnist", {.features = 784, .classes = 10}},
-                                                       {"csv", {.features = 4}},
-                                                       {"images", {.features = 768, .channels = 3, .classes = 4}},
-                                                       {"tsv", {.context = 8, .classes = 2, .vocab = 20}},
-                                                       {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
+  const std::map<std::string_view, SampleShape> shapes{
+      {"text", {.context = 8, .classes = 256}},
+      {"tokens", {.context = 8, .classes = 256}},
+      {"mnist", {.features = 784, .height = 28, .width = 28, .classes = 10}},
+      {"csv", {.features = 4}},
+      {"images", {.features = 768, .channels = 3, .height = 16, .width = 16, .classes = 4}},
+      {"tsv", {.context = 8, .classes = 2, .vocab = 20}},
+      {"word_order", {.context = 8, .classes = 2, .vocab = 20}}};
   ASSERT_EQ(kModelTable.size(), model_kinds().size());
   for (const ModelKind& kind : model_kinds()) {
     const ModelRow& row = model_row(kind.name);
@@ -379,12 +380,19 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   EXPECT_EQ(job.data.words, 77);
   EXPECT_EQ(job.data.vocab, "vocab.txt");
   EXPECT_EQ(job.data.lower_case, false);
-  config.data = {.kind = "mnist", .classes = 12, .augment = "shift"};
+  config.data = {.kind = "mnist", .classes = 12, .augment = "shift_flip"};
   EXPECT_EQ(data_options(config).classes, 12);
-  EXPECT_EQ(data_options(config).augment, Augment::kShift);
-  config.data = {.kind = "images", .channels = 3};
+  EXPECT_EQ(data_options(config).images.augment, Augment::kShiftFlip);
+  config.data = {.kind = "images",
+                 .channels = 3,
+                 .size = {.height = 24, .width = 32},
+                 .mean = {0.5},
+                 .deviation = {0.1, 0.2, 0.3}};
   EXPECT_EQ(data_options(config).kind, DataKind::kImages);
   EXPECT_EQ(data_options(config).channels, 3);
+  EXPECT_EQ(data_options(config).size, (ImageSize{.height = 24, .width = 32}));
+  EXPECT_EQ(data_options(config).images.mean, std::vector{0.5});
+  EXPECT_EQ(data_options(config).images.deviation, (std::vector{0.1, 0.2, 0.3}));
 }
 
 TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {

@@ -68,7 +68,7 @@ std::unique_ptr<Task> task_of(const Recipe& recipe) {
   if (tried.model == "mlp") options.sizes = {144, 16, 3};
   SampleShape shape{.context = 8, .classes = 11};
   if (tried.reads == Reads::kLabelledText) shape = {.context = 8, .classes = 3, .vocab = 11};
-  if (tried.reads == Reads::kImages) shape = {.features = 144, .classes = 3};
+  if (tried.reads == Reads::kImages) shape = {.features = 144, .height = 12, .width = 12, .classes = 3};
   if (tried.reads == Reads::kRows) shape = {.features = 144};
   return make_task(options, shape, /*seed=*/5);
 }

@@ -26,7 +26,8 @@ TEST(RecurrentTasks, OfTokensLearnTheNextOneAndWriteText) {
 
 TEST(RecurrentTasks, OfImagesSortThem) {
   for (const char* name : kNames) {
-    const auto task = real_task({.name = name, .layers = 1, .hidden = 6}, {.features = 16, .classes = 3});
+    const auto task =
+        real_task({.name = name, .layers = 1, .hidden = 6}, {.features = 16, .height = 4, .width = 4, .classes = 3});
     EXPECT_TRUE(task->score(torch::rand({2, 16}), torch::tensor({0, 2}, at::kLong)).num_correct.defined()) << name;
     EXPECT_EQ(task->language_model(), nullptr) << name;
   }

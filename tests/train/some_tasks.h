@@ -15,7 +15,7 @@
 namespace zero {
 
 constexpr SampleShape kTextShape{.context = 8, .classes = 256};
-constexpr SampleShape kImageShape{.features = 4, .classes = 3};
+constexpr SampleShape kImageShape{.features = 4, .height = 2, .width = 2, .classes = 3};
 constexpr SampleShape kTableShape{.features = 4};
 constexpr SampleShape kTextsShape{.context = 8, .classes = 2, .vocab = 11};
 

@@ -10,6 +10,7 @@
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
+#include "zero/base/file.h"
 #include "zero/base/name_lists.h"
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/transformers_config.h"
@@ -18,6 +19,7 @@
 #include "zero/config/load.h"
 #include "zero/data/vocabulary.h"
 #include "zero/train/model_table.h"
+#include "zero/train/run_files.h"
 
 namespace zero::cli {
 namespace {
@@ -97,13 +99,25 @@ std::string add_config(const std::optional<TransformersModel>& model, const fs::
   return "";
 }
 
+// Copies what a model of images needs to know of its inputs, which the run wrote when it began, beside the weights.
+void add_preprocessing(const CheckpointReader& reader, const fs::path& file, ExportedWeights& exported) {
+  const fs::path from = RunFiles(fs::absolute(reader.path()).parent_path().parent_path()).preprocessing;
+  std::error_code ignored;
+  if (!fs::exists(from, ignored)) return;
+  const fs::path to = RunFiles(file.parent_path()).preprocessing;
+  if (fs::equivalent(from, to, ignored)) return;
+  write_file(to, read_file(from));
+  exported.files.push_back(to);
+}
+
 }  // namespace
 
 int run_export(Arguments arguments) {
   CLI::App app(
       "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
       "and the config.json that transformers needs to load a " +
-          names_where(kModelTable, &ModelRow::published) + ".",
+          names_where(kModelTable, &ModelRow::published) +
+          ",\nor of a model of images preprocessor_config.json: how its inputs are made of pictures.",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;
@@ -122,6 +136,7 @@ int run_export(Arguments arguments) {
   const auto model = published_model(reader);
   ExportedWeights exported = export_weights(reader, file, options);
   const std::string no_config = add_config(model, file, type, exported);
+  add_preprocessing(reader, file, exported);
   if (json) {
     nlohmann::ordered_json out{{"checkpoint", reader.path().string()},
                                {"parameters", exported.num_parameters},

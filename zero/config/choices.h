@@ -29,7 +29,10 @@ inline constexpr std::array<Choice<DataKind>, 7> kDataKinds{{{"text", DataKind::
                                                              {"csv", DataKind::kCsv},
                                                              {"tsv", DataKind::kTsv},
                                                              {"word_order", DataKind::kWordOrder}}};
-inline constexpr std::array<Choice<Augment>, 2> kAugments{{{"none", Augment::kNone}, {"shift", Augment::kShift}}};
+inline constexpr std::array<Choice<Augment>, 4> kAugments{{{"none", Augment::kNone},
+                                                           {"shift", Augment::kShift},
+                                                           {"flip", Augment::kFlip},
+                                                           {"shift_flip", Augment::kShiftFlip}}};
 inline constexpr std::array<Choice<Order>, 2> kOrders{
     {{"shuffled", Order::kShuffled}, {"sequential", Order::kSequential}}};
 inline constexpr std::array<Choice<Reduce>, 3> kReduces{

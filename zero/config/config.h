@@ -19,6 +19,7 @@
 
 #include "zero/base/data_files.h"
 #include "zero/base/memory_budget.h"
+#include "zero/data/fitted_picture.h"
 #include "zero/optim/rule_keys.h"
 #include "zero/plan/tier_split.h"
 
@@ -60,6 +61,9 @@ struct DataConfig {
   std::optional<bool> lower_case;  // nothing: as the vocabulary has it
   std::int64_t channels = 1;
   std::int64_t classes = 0;
+  ImageSize size;
+  std::vector<double> mean;
+  std::vector<double> deviation;
   std::string augment = "none";
   std::string tokenizer;
   bool operator==(const DataConfig&) const = default;

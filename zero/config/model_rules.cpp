@@ -35,8 +35,8 @@ bool has_context(std::string_view kind) {
 
 std::span<const std::string_view> kinds_that_take(std::string_view key) {
   if (key == "data.words" || key == "data.vocab" || key == "data.lower_case") return model_words::kTexts;
-  if (key == "data.augment") return model_words::kImages;
-  if (key == "data.channels") return kPictures;
+  if (key == "data.augment" || key == "data.mean" || key == "data.std") return model_words::kImages;
+  if (key == "data.channels" || key == "data.size") return kPictures;
   if (key == "data.classes") return kNumberedClasses;
   if (key == "data.tokenizer") return kTokenFiles;
   return {};

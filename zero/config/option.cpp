@@ -115,6 +115,30 @@ class Assignment {
     member = {number(items[0]), number(items[1])};
   }
 
+  // One number needs no brackets.
+  void operator()(std::vector<double>& member) const {
+    std::vector<double> numbers;
+    if (const auto* items = std::get_if<Value::Array>(&setting_.value.data)) {
+      for (const auto& item : *items) numbers.push_back(number(item));
+    } else {
+      numbers.push_back(number(setting_.value));
+    }
+    member = std::move(numbers);
+  }
+
+  void operator()(ImageSize& member) const {
+    if (!std::holds_alternative<Value::Array>(setting_.value.data)) {
+      const std::int64_t side = integer(setting_.value);
+      member = {.height = side, .width = side};
+      return;
+    }
+    const auto& items = array();
+    if (items.size() != 2) refuse(fmt::format("{}, where two are wanted", format_count(std::ssize(items), "number")));
+    const ImageSize size{.height = integer(items[0]), .width = integer(items[1])};
+    if ((size.height == 0) != (size.width == 0)) refuse("only one side is given");
+    member = size;
+  }
+
   void operator()(milliseconds& member) const {
     const milliseconds duration = parse_duration(word(), where());
     if (duration < milliseconds(1) || duration > kLongestTimeout) refuse("out of range");
@@ -369,6 +393,15 @@ struct Reading {
   Value operator()(const std::array<double, 2>& member) const {
     return Value(Value::Array{Value(member[0]), Value(member[1])});
   }
+  Value operator()(const std::vector<double>& member) const {
+    Value::Array items;
+    for (const double number : member) items.emplace_back(number);
+    return Value(std::move(items));
+  }
+  Value operator()(const ImageSize& member) const {
+    if (member.height == member.width) return Value(member.height);
+    return Value(Value::Array{Value(member.height), Value(member.width)});
+  }
   Value operator()(milliseconds member) const { return Value(duration_text(member)); }
   Value operator()(const Interval& member) const {
     return member.time.count() > 0 ? Value(duration_text(member.time)) : Value(member.steps);
@@ -447,6 +480,12 @@ struct Describe {
   }
   std::string operator()(OptionAccess<std::array<double, 2>>) const {
     return limits(option.range, "two numbers, such as [0.9, 0.95], each");
+  }
+  std::string operator()(OptionAccess<std::vector<double>>) const {
+    return limits(option.range, "a number, or several, such as [0.485, 0.456, 0.406]");
+  }
+  std::string operator()(OptionAccess<ImageSize>) const {
+    return limits(option.range, "an integer, or height and width, such as [96, 128], each");
   }
   std::string operator()(OptionAccess<milliseconds>) const {
     return "a duration from 1ms to 168h, such as \"500ms\" or \"60s\"";

@@ -83,7 +83,7 @@ constexpr std::array kOptions{
 
     Option{"data.kind", at<kData, &DataConfig::kind>, kAny, kWordsOf<kDataKinds>, "format of the data. text: each byte is a token; tokens: llm.c or nanoGPT .bin; mnist: IDX; images: a folder of PNG or JPEG files for each class; csv: the last column is the target; tsv: columns sentence and label, as SST-2; word_order: lines of a text; their class is whether their words are in order"},
     Option{"data.path", at<kData, &DataConfig::path>, kAny, kFree, "file of the data, or the folder of MNIST's files or of the folders of images; always needed. text and tokens may lie in several files, which are read as one in their order: a list, or a pattern"},
-    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, or a path of its own, or several, which data.path does not read; of the folder of MNIST's files t10k-*; 0: none"},
+    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne, kFree, "data for evaluation: a fraction from the end of data.path, of images and unevenly sorted classes from the end of each class, or a path of its own, or several, which data.path does not read; of the folder of MNIST's files t10k-*; 0: none"},
     Option{"data.context", at<kData, &DataConfig::context>, kNatural, kFree, "tokens of a sample; 0: as many as model.context"},
     Option{"data.order", at<kData, &DataConfig::order>, kAny, kWordsOf<kOrders>, "order of the samples; it depends on the seed and the position alone"},
     Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32}, kFree, "most words in the vocabulary that is learned from the training texts of tsv or word_order, [PAD], [UNK] and [CLS] included"},
@@ -92,7 +92,10 @@ constexpr std::array kOptions{
     Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny, kFree, "folder of the tokenizer that made the tokens (`zero tokenize`): prompts and generated text are then words; empty: they are numbers of tokens"},
     Option{"data.channels", at<kData, &DataConfig::channels>, Range{.lowest = 1, .highest = 3}, kFree, "channels of images. 1: grey; 3: red, green and blue"},
     Option{"data.classes", at<kData, &DataConfig::classes>, kNatural, kFree, "number of classes of mnist or tsv, whose labels are 0 and up: another label is refused, and a class without a sample counts, too; 0: as many as the training labels make"},
-    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kWordsOf<kAugments>, "change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction"},
+    Option{"data.size", at<kData, &DataConfig::size>, Range{.lowest = 0, .highest = kMostPictureSide}, kFree, "pixels on a side of each image, or [height, width]: pictures of any size are resized until they cover it, and their middle is cut out; 0: all pictures have one size"},
+    Option{"data.mean", at<kData, &DataConfig::mean>, kAny, kFree, "mean of each channel, or one for all, of values from 0 to 1: an input is (v / 255 - mean) / std of a pixel's byte v; []: 0"},
+    Option{"data.std", at<kData, &DataConfig::deviation>, kAboveZero, kFree, "standard deviation of each channel, or one for all, by which inputs are divided after data.mean is subtracted; []: 1"},
+    Option{"data.augment", at<kData, &DataConfig::augment>, kAny, kWordsOf<kAugments>, "random change of each training image of mnist or images, anew in each epoch. shift: by up to 2 pixels in each direction; flip: left and right change places in every second image; shift_flip: both"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive, kFree, "optimizer steps of the run"},
     Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural, kFree, "passes over the training data, instead of train.steps, which follow from it; 0: not given"},

@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/name_lists.h"
 #include "zero/config/device_rules.h"
@@ -133,6 +134,19 @@ void check_dropout(const LoadedConfig& loaded) {
 
 void check_channels(const LoadedConfig& loaded) {
   if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
+}
+
+// mnist is grey, and has no key that says so.
+void check_mean_and_std(const LoadedConfig& loaded) {
+  const DataConfig& data = loaded.config.data;
+  const std::int64_t channels = data.kind == "images" ? data.channels : 1;
+  for (const auto& [name, numbers] : {std::pair("data.mean", &data.mean), std::pair("data.std", &data.deviation)}) {
+    const std::int64_t count = std::ssize(*numbers);
+    if (count > 1 && count != channels)
+      refuse(loaded, name,
+             fmt::format("{} for images of {}", format_count(count, "number"), format_count(channels, "channel")),
+             channels == 1 ? "give one number" : "give one number, or three: of red, green and blue");
+  }
 }
 
 // An mlp says itself how many outputs it has.
@@ -527,6 +541,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_disks(loaded);
   check_dropout(loaded);
   check_channels(loaded);
+  check_mean_and_std(loaded);
   check_classes(loaded);
   check_lower_case(loaded);
   check_checkpoint(loaded);

@@ -24,12 +24,13 @@ namespace zero {
 
 // What a model must agree with.
 struct SampleShape {
-  std::int64_t context = 0;   // tokens per sample; 0: rows
-  std::int64_t features = 0;  // numbers per row; 0: tokens
-  std::int64_t channels = 1;  // of images: a row is a plane of pixels for each
-  std::int64_t classes = 0;   // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
-  std::int64_t vocab = 0;     // of labelled texts: how many tokens there are; `classes` is of the labels then
-  std::int64_t pad = 0;       // of labelled texts: the token that fills short ones
+  std::int64_t context = 0;            // tokens per sample; 0: rows
+  std::int64_t features = 0;           // numbers per row; 0: tokens
+  std::int64_t channels = 1;           // of images: a row is a plane of pixels for each
+  std::int64_t height = 0, width = 0;  // of images, pixels; 0: rows that are no images
+  std::int64_t classes = 0;  // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
+  std::int64_t vocab = 0;    // of labelled texts: how many tokens there are; `classes` is of the labels then
+  std::int64_t pad = 0;      // of labelled texts: the token that fills short ones
 };
 
 class Dataset {
@@ -66,6 +67,9 @@ class Dataset {
   virtual std::string show(std::int64_t /*sample*/, std::size_t /*columns*/) const { return {}; }
   // A target, or a prediction of one, in words: the name of a class where the data has names, else the number.
   virtual std::string name_of(double target) const { return fmt::format("{:.5g}", target); }
+
+  // How inputs are made of images, as the text of preprocessor_config.json (image_dataset.h). "": they are no images.
+  virtual std::string preprocessing() const { return {}; }
 
   // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
   // the option that says how many the model has ("model.vocab").

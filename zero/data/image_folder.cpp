@@ -77,14 +77,15 @@ std::vector<PictureFile> find_pictures(const std::vector<fs::path>& classes, std
 
 }  // namespace
 
-LabelledImages read_image_folder(const fs::path& folder, std::int64_t channels, std::string_view key) {
+LabelledImages read_image_folder(const fs::path& folder, std::int64_t channels, std::string_view key, ImageSize size) {
   const std::vector<fs::path> classes = sorted_classes(folder, key);
-  LabelledImages images{.path = folder.native(), .channels = channels};
+  LabelledImages images{.path = folder.native(), .channels = channels, .fitted = size.is_given()};
   for (const fs::path& name : classes) images.classes.push_back(name.filename().native());
   Picture first;
   fs::path first_path;
   for (const PictureFile& file : find_pictures(classes, key)) {
-    const Picture picture = decode_picture(read_file(file.path), channels, key, file.path.native());
+    Picture picture = decode_picture(read_file(file.path), channels, key, file.path.native());
+    if (size.is_given()) picture = fitted_picture(picture, size);
     if (images.labels.empty()) {
       first = picture;
       first_path = file.path;
@@ -92,7 +93,7 @@ LabelledImages read_image_folder(const fs::path& folder, std::int64_t channels, 
       throw ConfigError(key, file.path.native(),
                         fmt::format("{} x {} pixels, but {} has {} x {}", picture.height, picture.width,
                                     first_path.native(), first.height, first.width),
-                        "bring all pictures to one size");
+                        "set data.size, such as data.size = 64, to resize all pictures to one size");
     }
     images.pixels.insert(images.pixels.end(), picture.pixels.begin(), picture.pixels.end());
     images.labels.push_back(file.label);

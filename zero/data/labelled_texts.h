@@ -22,6 +22,8 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/data/held_out.h"
+
 namespace zero {
 
 struct LabelledTexts {
@@ -32,6 +34,12 @@ struct LabelledTexts {
   std::vector<std::string> classes{};  // their names; empty: they have none
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
+  // Brings the texts into another order, by their indices; an empty order leaves them.
+  void reorder(const std::vector<std::int64_t>& order) {
+    take_in_order(texts, order);
+    take_in_order(labels, order);
+    take_in_order(lines, order);
+  }
 };
 
 LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path);

@@ -1,7 +1,6 @@
 #include "zero/data/open_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,7 +16,7 @@
 #include "zero/data/byte_pair_tokenizer.h"
 #include "zero/data/class_range.h"
 #include "zero/data/csv.h"
-#include "zero/data/image_dataset.h"
+#include "zero/data/held_out.h"
 #include "zero/data/image_folder.h"
 #include "zero/data/labelled_text_dataset.h"
 #include "zero/data/mnist.h"
@@ -71,16 +70,11 @@ void require_classes_of_labels(const DataOptions& options) {
   if (options.classes < 2) refuse("nothing to choose from", "use 2 or more, or 0: as many as the data has");
 }
 
-// How many of n are held out. The small term takes back what rounding adds to a product that is whole: 10 * 0.3 is 3.
-std::int64_t held_out(double fraction, std::int64_t n) {
-  const auto size = static_cast<double>(n);
-  return static_cast<std::int64_t>(std::ceil(size * fraction - size * 1e-12));
-}
-
 // `load(files, key)` reads files, `part(file, begin, end, key)` makes a dataset of a part of it, `size(file)` counts.
-template <typename Load, typename Size, typename Part>
-Corpus split(const DataOptions& options, Load load, Size size, Part part) {
-  const auto file = load(options.path, kPath);
+// `hold(file, fraction)` brings the samples to hold out to the end, and returns their number.
+template <typename Load, typename Size, typename Part, typename Hold>
+Corpus split(const DataOptions& options, Load load, Size size, Part part, Hold hold) {
+  auto file = load(options.path, kPath);
   const std::int64_t n = size(file);
   Corpus corpus;
   if (const auto* const other = std::get_if<DataFiles>(&options.validation)) {
@@ -89,10 +83,35 @@ Corpus split(const DataOptions& options, Load load, Size size, Part part) {
     corpus.validation = part(held, 0, size(held), kValidation);
     return corpus;
   }
-  const std::int64_t held = held_out(std::get<double>(options.validation), n);
+  const std::int64_t held = hold(file, std::get<double>(options.validation));
   corpus.train = part(file, 0, n - held, kPath);
   if (held > 0) corpus.validation = part(file, n - held, n, kValidation);
   return corpus;
+}
+
+// Samples without classes: the end is held out.
+template <typename Load, typename Size, typename Part>
+Corpus split(const DataOptions& options, Load load, Size size, Part part) {
+  return split(options, load, size, part,
+               [&](const auto& file, double fraction) { return held_out(fraction, size(file)); });
+}
+
+// For split(): holds out samples of each class, and notes it if the end of a file was not fair. `file` has labels, and
+// reorder(order).
+template <typename File>
+std::int64_t hold_classes(File& file, double fraction, bool in_file_order, std::vector<std::string>& notes) {
+  const std::vector<std::int64_t> labels(file.labels.begin(), file.labels.end());
+  const HeldOut held = hold_out_classes(labels, fraction, in_file_order);
+  if (fraction > 0 && held.count == 0 && !labels.empty())
+    throw ConfigError(kValidation, fmt::format("{}", fraction), "no class has two samples, so none can be held out",
+                      "use 0, give more samples of a class, or name other data");
+  file.reorder(held.order);
+  if (in_file_order && !held.order.empty())
+    notes.push_back(
+        fmt::format("note: {} = {} holds out the last samples of each class: the end of the data has too few "
+                    "or too many of a class",
+                    kValidation, fraction));
+  return held.count;
 }
 
 // For kinds that lie in one file, or one folder: `load(path, key)` reads it.
@@ -170,6 +189,7 @@ Corpus open_images(const DataOptions& options, Read read) {
   std::vector<std::string> classes;  // of the training images, which split() reads first
   std::optional<FileId> trained;     // their file, or folder
   std::optional<ClassRange> range;
+  std::vector<std::string> notes;
   Corpus corpus = split(
       options, one_file([&](const std::filesystem::path& path, std::string_view key) {
         LabelledImages images = read(path, key);
@@ -185,11 +205,16 @@ Corpus open_images(const DataOptions& options, Read read) {
       }),
       [](const LabelledImages& images) { return images.size(); },
       [&](const LabelledImages& images, std::int64_t begin, std::int64_t end, std::string_view key) {
-        check_labels(range, classes_of(images.classes, options), images.labels, begin, end, key,
-                     [&](std::int64_t i) { return place_of_label(i, images.labels_path, images.path); });
-        const bool shifts = options.augment == Augment::kShift && key == kPath && begin == 0;  // the training part
-        return std::make_unique<ImageDataset>(images, begin, end, key, shifts);
+        check_labels(range, classes_of(images.classes, options), images.labels, begin, end, key, [&](std::int64_t i) {
+          return place_of_label(images.number_of(i), images.labels_path, images.path);
+        });
+        return std::make_unique<ImageDataset>(images, begin, end, key, options.images);
+      },
+      [&](LabelledImages& images, double fraction) {
+        // A folder has no order of its own.
+        return hold_classes(images, fraction, /*in_file_order=*/options.kind != DataKind::kImages, notes);
       });
+  corpus.notes = std::move(notes);
   add_note(corpus, range);
   return corpus;
 }
@@ -214,6 +239,7 @@ template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
   std::optional<Vocabulary> vocabulary;
   std::optional<ClassRange> range;
+  std::vector<std::string> notes;
   if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab", options.lower_case);
   Corpus corpus = split(
       options, one_file(read), [](const LabelledTexts& texts) { return texts.size(); },
@@ -227,8 +253,12 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
               all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), options.words);
         }
         return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
+      },
+      [&](LabelledTexts& texts, double fraction) {
+        return hold_classes(texts, fraction, /*in_file_order=*/true, notes);
       });
   corpus.notes = vocabulary->notes();
+  corpus.notes.insert(corpus.notes.end(), notes.begin(), notes.end());
   add_note(corpus, range);
   return corpus;
 }
@@ -243,7 +273,7 @@ Corpus open_kind(const DataOptions& options) {
       return open_images(options, read_mnist);
     case DataKind::kImages:
       return open_images(options, [&](const std::filesystem::path& path, std::string_view key) {
-        return read_image_folder(path, options.channels, key);
+        return read_image_folder(path, options.channels, key, options.size);
       });
     case DataKind::kCsv:
       return open_table(options);
@@ -270,6 +300,22 @@ void require_tokenizer(const DataOptions& options, Corpus& corpus) {
   corpus.vocab = known;
 }
 
+void require_same_inputs(const DataOptions& options, const Corpus& corpus) {
+  if (!corpus.validation) return;
+  const SampleShape train = corpus.train->shape(), held = corpus.validation->shape();
+  if (held.height != train.height || held.width != train.width)
+    throw ConfigError(kValidation, std::get<DataFiles>(options.validation).text(),
+                      fmt::format("has images of {} x {} pixels, but those of the training data have {} x {}",
+                                  held.height, held.width, train.height, train.width),
+                      options.kind == DataKind::kImages ? "set data.size to resize all images to one size"
+                                                        : "both must have one image size");
+  if (held.features != train.features)
+    throw ConfigError(
+        kValidation, std::get<DataFiles>(options.validation).text(),
+        fmt::format("has {} numbers per input, but the training data has {}", held.features, train.features),
+        "both must have the same columns");
+}
+
 }  // namespace
 
 SampleShape Corpus::shape() const {
@@ -294,18 +340,15 @@ Corpus open_data(const DataOptions& options) {
       fraction && !(*fraction >= 0 && *fraction < 1))
     throw ConfigError(kValidation, fmt::format("{}", *fraction), "a fraction must be at least 0 and below 1",
                       "0 holds nothing out; a path names another file.");
-  if (options.augment != Augment::kNone && options.kind != DataKind::kMnist && options.kind != DataKind::kImages)
-    throw ConfigError("data.augment", "shift", "only images can be shifted", "use none, or data.kind mnist or images");
+  if (options.images.augment != Augment::kNone && options.kind != DataKind::kMnist && options.kind != DataKind::kImages)
+    throw ConfigError("data.augment", "shift or flip", "only images can be shifted or flipped",
+                      "use none, or data.kind mnist or images");
   require_classes_of_labels(options);
   require_other_files(options);
   Corpus corpus = open_kind(options);
   corpus.classes = options.classes;
   if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
-  if (corpus.validation && corpus.validation->shape().features != corpus.train->shape().features)
-    throw ConfigError(kValidation, std::get<DataFiles>(options.validation).text(),
-                      fmt::format("has {} numbers per input, but the training data has {}",
-                                  corpus.validation->shape().features, corpus.train->shape().features),
-                      "Both must have the same columns or image size.");
+  require_same_inputs(options, corpus);
   return corpus;
 }
 

@@ -11,9 +11,10 @@
 //
 // Text and tokens may lie in several files (token_shards.h), which are one stream; other kinds read one file or folder.
 //
-// A fraction is held out from the end: ceil(n * fraction) tokens or rows, as nanoGPT cuts its 90/10. Every way in which
-// the files can be wrong is a ConfigError under "data.path", "data.validation", "data.vocab", "data.tokenizer",
-// "data.classes", "data.augment" or "data.context". Local: each rank reads the files itself.
+// A fraction is held out from the end, or from the end of each class, as held_out.h says: images by class, files with labels by
+// class unless their end is fair. Every way in which the files can be wrong is a ConfigError under "data.path",
+// "data.validation", "data.vocab", "data.tokenizer", "data.classes", "data.augment" or "data.context". Local: each rank reads
+// the files itself.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +28,13 @@
 
 #include "zero/base/data_files.h"
 #include "zero/data/dataset.h"
+#include "zero/data/fitted_picture.h"
+#include "zero/data/image_dataset.h"
 
 namespace zero {
 
 // kImages: a folder of pictures (image_folder.h). kWordOrder: the task that word_order_texts() makes of a text (labelled_texts.h).
 enum class DataKind { kText, kTokens, kMnist, kImages, kCsv, kTsv, kWordOrder };
-
-// What is done to a training sample each time that it is drawn. kShift: an image moves by -2 to 2 pixels each way.
-enum class Augment { kNone, kShift };
 
 struct DataOptions {
   DataKind kind = DataKind::kText;
@@ -45,11 +45,12 @@ struct DataOptions {
   std::filesystem::path vocab;  // of labelled texts: a WordPiece vocabulary instead; empty: none
   std::optional<bool>
       lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
-  std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
-  std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
-  std::int64_t classes = 0;          // of the labels of kMnist and kTsv; 0: as many as the training labels make
-  Order order = Order::kShuffled;    // how TrainingBatches draws
-  Augment augment = Augment::kNone;  // of images
+  std::filesystem::path tokenizer;  // of tokens: the folder of the one that made them; empty: none
+  std::int64_t channels = 1;        // of a folder of pictures: 1, grey; 3, in colour
+  ImageSize size{};                 // of a folder of pictures; not given: their own
+  std::int64_t classes = 0;         // of the labels of kMnist and kTsv; 0: as many as the training labels make
+  Order order = Order::kShuffled;   // how TrainingBatches draws
+  ImageInputs images{};             // of kMnist and kImages
 };
 
 struct Corpus {

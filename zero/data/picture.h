@@ -3,8 +3,13 @@
 //   Picture picture = decode_picture(read_file(path), 1, "data.path", path.native());
 //   picture.pixels                     // channels x height x width bytes, as torch's images are laid out
 //
-// A PNG or a JPEG, told apart by its first bytes; of any depth and palette. Colours become grey by the decoder's own
-// weights; what is transparent lies on black. Local.
+// A PNG or a JPEG, recognised by its first bytes. The values are those of Pillow's Image.convert("L") and ("RGB"):
+//   8 bits       as in the file: gAMA, sRGB, ICC profiles and EXIF orientation are ignored
+//   16 bits      v / 257, rounded; 1, 2 and 4 bits of grey are spread over 0 to 255
+//   alpha, tRNS  dropped
+//   grey         ITU-R 601 of red, green and blue: (19595 R + 38470 G + 7471 B + 32768) >> 16
+//   CMYK, YCCK   inverted, as Adobe writes them: red = C * K / 255, and so on
+// Local.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +26,8 @@ struct Picture {
 
 constexpr std::int64_t kMostPictureSide = 16384;  // pixels; more is taken for damage, before memory is taken for it
 
-// `channels`: 1, grey; 3, red, green and blue. Throws ConfigError(key, path) for a file of another kind, or one that is
-// damaged, with the decoder's words.
+// `channels`: 1, grey; 3, red, green and blue. Throws ConfigError(key, path) for a file of another kind, or a damaged
+// file, with the decoder's words.
 Picture decode_picture(std::string_view file, std::int64_t channels, std::string_view key, std::string_view path);
 
 }  // namespace zero

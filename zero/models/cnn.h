@@ -1,16 +1,14 @@
-// Cnn: LeNet-5 for square images of one or several channels, in today's common form: max pooling and ReLU.
-//
-//   Cnn model(CnnOptions{.side = 28, .classes = 10});
-//   auto scores = model->forward(images);      // [batch, side * side] or [batch, channels, side, side]
-//                                              //   -> [batch, classes]
-//
-// LeCun et al., "Gradient-based learning applied to document recognition", 1998. Parameters:
+// Cnn: LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for images of one channel or
+// several, in the form that is common today: max pooling and ReLU. Images are squares or other rectangles.
 //
 //   conv1.{weight [6, channels, 5, 5], bias}    5 x 5, padding 2, then 2 x 2 pooling
 //   conv2.{weight [16, 6, 5, 5], bias}   5 x 5, then 2 x 2 pooling
-//   fc1.{weight [120, 16 * side * side], bias}    fc2.{weight [84, 120], bias}    fc3.{weight [classes, 84], bias}
+//   fc1.{weight [120, 16 * rows * columns], bias}    fc2.{weight [84, 120], bias}    fc3.{weight [classes, 84], bias}
 //
-// The model is independent of ZeRO. Local.
+//   Cnn model(CnnOptions{.height = 28, .width = 28, .classes = 10});
+//   auto scores = model->forward(images);      // [batch, channels * height * width], in any shape -> [batch, classes]
+//
+// It knows nothing of ZeRO. Local.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +21,12 @@
 namespace zero {
 
 struct CnnOptions {
-  std::int64_t side = 28;  // width and height of an image: 12 pixels or more
+  std::int64_t height = 28, width = 28;  // of the images, 12 pixels or more
   std::int64_t channels = 1;
   std::int64_t classes = 10;
 };
 
-// Throws ConfigError under "data.path" for images that are too small, and under "data.classes" for fewer than two
-// classes.
+// Throws ConfigError under "model.name" for images that are too small, "data.classes" for fewer than two.
 void check(const CnnOptions& options);
 
 // Returns the operations of a forward and a backward pass, per image: 6 for each weight and position where it is used.

@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t checked(std::int64_t features) {
   if (features >= 1) return features;
-  throw ConfigError("data.path", fmt::format("{} features", features), "nothing to learn from",
+  throw ConfigError("model.name", "linear", fmt::format("the data has {} features: nothing to learn from", features),
                     "a row is one number or more, and then the target");
 }
 

@@ -17,7 +17,7 @@ namespace zero {
 
 class LinearRegressionImpl : public torch::nn::Module {
  public:
-  // Throws ConfigError under "data.path" for a table without a feature column.
+  // Throws ConfigError under "model.name" for a table without a column to learn from.
   explicit LinearRegressionImpl(std::int64_t features);
   // Converts rows to the parameters' type.
   torch::Tensor forward(const torch::Tensor& x);

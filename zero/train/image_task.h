@@ -1,4 +1,4 @@
-// "cnn": LeNet-5, which sorts square images, grey or in colour, into classes. A row of model_kind.h.
+// "cnn": LeNet-5, which sorts images, grey or in colour, into classes. A row of model_kind.h.
 //
 //   auto task = make_cnn_task({.name = "cnn"}, corpus.shape(), seed);
 //
@@ -14,10 +14,7 @@
 
 namespace zero {
 
-// Throws ConfigError: what side_of() and check(CnnOptions) throw.
+// `data` are images. Throws ConfigError: what check(CnnOptions) throws.
 std::unique_ptr<Task> make_cnn_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
-
-// Pixels on a side. Throws ConfigError under "data.path" for images that are not square.
-std::int64_t side_of(const SampleShape& data);
 
 }  // namespace zero

@@ -29,11 +29,11 @@ bool is_texts_with_a_class(const SampleShape& data) {
 bool is_rows(const SampleShape& data) {
   return data.context == 0;
 }
-bool is_rows_with_a_class(const SampleShape& data) {
-  return data.context == 0 && data.classes > 0;
+bool is_images(const SampleShape& data) {
+  return data.context == 0 && data.classes > 0 && data.height > 0;
 }
-bool is_rows_with_a_class_or_tokens(const SampleShape& data) {
-  return is_rows_with_a_class(data) || is_tokens(data);
+bool is_images_or_tokens(const SampleShape& data) {
+  return is_images(data) || is_tokens(data);
 }
 bool is_rows_with_a_number(const SampleShape& data) {
   return data.context == 0 && data.classes == 0;
@@ -45,7 +45,7 @@ std::optional<SampleShape> unplanned_shape(const ModelOptions& /*model*/, DataKi
 
 constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::make) make) {
   return {.name = name,
-          .reads = is_rows_with_a_class_or_tokens,
+          .reads = is_images_or_tokens,
           .reads_what = "images and their classes, or tokens",
           .planned_shape = token_shape,
           .make = make};
@@ -70,7 +70,7 @@ constexpr std::array<ModelKind, 9> kModelKinds{{
      .planned_shape = mlp_shape,
      .make = make_mlp_task},
     {.name = "cnn",
-     .reads = is_rows_with_a_class,
+     .reads = is_images,
      .reads_what = "images and their classes",
      .planned_shape = unplanned_shape,
      .make = make_cnn_task},

@@ -3,7 +3,6 @@
 #include "zero/base/error.h"
 #include "zero/models/recurrent.h"
 #include "zero/torch/deferred.h"
-#include "zero/train/image_task.h"
 #include "zero/train/row_task.h"
 #include "zero/train/token_model.h"
 #include "zero/train/token_task.h"
@@ -29,11 +28,10 @@ std::unique_ptr<Task> make_row_reader(const RecurrentOptions& options, const Mod
   if (data.channels != 1)
     throw ConfigError("data.channels", fmt::format("{}", data.channels), "this model reads the rows of grey images",
                       "use 1, or model.name cnn or mlp");
-  const std::int64_t side = side_of(data);
-  const double flops = static_cast<double>(side) * flops_per_step(options, side, 0) +
+  const double flops = static_cast<double>(data.height) * flops_per_step(options, data.width, 0) +
                        6.0 * static_cast<double>(options.hidden * data.classes);
   return std::make_unique<RowTask<RowClassifier>>(
-      deferred([&] { return RowClassifier(options, side, data.classes); }, seed),
+      deferred([&] { return RowClassifier(options, data.width, data.classes); }, seed),
       RowTaskOptions{.classifies = true, .flops = flops, .label_smoothing = model.label_smoothing});
 }
 

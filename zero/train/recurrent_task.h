@@ -3,7 +3,7 @@
 //
 //   auto task = make_lstm_task({.name = "lstm", .layers = 1, .hidden = 256, .context = 64}, corpus.shape(), seed);
 //
-// Local. Throws ConfigError: what token_model.h throws, "data.path" for images that are not square, and what
+// Local. Throws ConfigError: what token_model.h throws, "data.channels" for images in colour, and what
 // check(RecurrentOptions) throws.
 #pragma once
 

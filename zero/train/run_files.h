@@ -21,11 +21,12 @@ struct RunFiles {
   std::filesystem::path model = folder / "model.safetensors";
   std::filesystem::path averaged_model = folder / "model_ema.safetensors";
   std::filesystem::path report = folder / "report.json";
-  std::filesystem::path timeline = folder / "timeline.json";   // of a run whose run.timeline is empty
-  std::filesystem::path pushes = folder / "pushes.log";        // of a run with servers: push_log.h
-  std::filesystem::path tensorboard = folder / "tensorboard";  // event files
-  std::filesystem::path launch = folder / ".launch";           // whose ranks made it
-  std::filesystem::path flight = folder / "flight";            // of each rank, when one failed
+  std::filesystem::path preprocessing = folder / "preprocessor_config.json";  // of a model of images
+  std::filesystem::path timeline = folder / "timeline.json";                  // of a run whose run.timeline is empty
+  std::filesystem::path pushes = folder / "pushes.log";                       // of a run with servers: push_log.h
+  std::filesystem::path tensorboard = folder / "tensorboard";                 // event files
+  std::filesystem::path launch = folder / ".launch";                          // whose ranks made it
+  std::filesystem::path flight = folder / "flight";                           // of each rank, when one failed
   CheckpointFolder checkpoints{folder / "checkpoints"};
 };
 

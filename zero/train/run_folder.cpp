@@ -101,7 +101,7 @@ void RunFolder::create(std::string_view launch) const {
     error = std::error_code(errno, std::generic_category());
   if (error) throw not_writable(files_.folder, error);
   for (const fs::path& file : {files_.config, files_.plan, files_.metrics, files_.model, files_.averaged_model,
-                               files_.report, files_.timeline}) {
+                               files_.report, files_.timeline, files_.preprocessing}) {
     remove_file(file);
   }
   files_.checkpoints.clear();

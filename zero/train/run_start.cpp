@@ -80,6 +80,8 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   run.timeline.remove_old();
   write_file(folder.files().config, run.job.config_text);
   write_file(folder.files().plan, plan);
+  const std::string preprocessing = run.corpus.train ? run.corpus.train->preprocessing() : "";
+  if (!preprocessing.empty()) write_file(folder.files().preprocessing, preprocessing);
   run.log.begin();
   if (run.job.tensorboard) run.log.draw({.after_step = run.state.step, .config = run.job.config_text});
   return weights;

@@ -244,18 +244,20 @@ ModelOptions model_options(const Config& config) {
 
 DataOptions data_options(const Config& config) {
   const DataConfig& d = config.data;
-  DataOptions options{.kind = value_of(kDataKinds, "data.kind", d.kind),
-                      .path = d.path,
-                      .validation = d.validation.fraction,
-                      .context = d.context,
-                      .words = d.words,
-                      .vocab = d.vocab,
-                      .lower_case = d.lower_case,
-                      .tokenizer = d.tokenizer,
-                      .channels = d.channels,
-                      .classes = d.classes,
-                      .order = value_of(kOrders, "data.order", d.order),
-                      .augment = value_of(kAugments, "data.augment", d.augment)};
+  DataOptions options{
+      .kind = value_of(kDataKinds, "data.kind", d.kind),
+      .path = d.path,
+      .validation = d.validation.fraction,
+      .context = d.context,
+      .words = d.words,
+      .vocab = d.vocab,
+      .lower_case = d.lower_case,
+      .tokenizer = d.tokenizer,
+      .channels = d.channels,
+      .size = d.size,
+      .classes = d.classes,
+      .order = value_of(kOrders, "data.order", d.order),
+      .images = {.augment = value_of(kAugments, "data.augment", d.augment), .mean = d.mean, .deviation = d.deviation}};
   if (!d.validation.path.empty()) options.validation = d.validation.path;
   return options;
 }
