@@ -5,7 +5,8 @@
 //                                                           .heads = 4, .context = 64, .vocab = 256}, dtype));
 //
 // Python: transformers.AutoModelForCausalLM.from_pretrained("folder"), and AutoModelForSequenceClassification of a bert.
-// Values; Local.
+// Of a model that began with published weights, their config.json is the base: keys that zero.cpp does not know, and
+// those that say the same, stay as they are. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "zero/base/dtype.h"
 
@@ -36,14 +38,20 @@ struct TransformersModel {
   double rope_theta = 10000;  // this and the rest: of a llama
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
+  std::vector<std::string>
+      class_names{};  // of a bert, in their order; empty: those of the base, or LABEL_0, LABEL_1, ...
 };
 
-// Of a model whose weights in the file are of type `dtype`.
-std::string transformers_config(const TransformersModel& model, DType dtype);
+// Of a model whose weights in the file are of type `dtype`. `base`: the config.json of its first weights, which describes
+// the same kind of model; else it does not count.
+std::string transformers_config(const TransformersModel& model, DType dtype, std::string_view base = "");
 
 // Writes it into `folder`, in place of another of a model. Of a model that transformers does not know (absent) nothing is
 // written. A config.json that is none of a model is somebody else's: it stays, and the result is false. Throws IoError.
 bool write_transformers_config(const std::filesystem::path& folder, const std::optional<TransformersModel>& model,
-                               DType dtype);
+                               DType dtype, std::string_view base = "");
+
+// The text of a folder's config.json; "" if it is not there, or describes no model.
+std::string transformers_config_in(const std::filesystem::path& folder);
 
 }  // namespace zero

@@ -49,6 +49,12 @@ struct Validation {
   bool operator==(const Validation&) const = default;
 };
 
+// Names of columns or of classes.
+struct Names {
+  std::vector<std::string> names;
+  bool operator==(const Names&) const = default;
+};
+
 struct DataConfig {
   std::string kind = "text";
   DataFiles path;
@@ -60,6 +66,10 @@ struct DataConfig {
   std::optional<bool> lower_case;  // nothing: as the vocabulary has it
   std::int64_t channels = 1;
   std::int64_t classes = 0;
+  std::string text_column;
+  std::string label_column;
+  Names columns;
+  Names labels;
   std::string augment = "none";
   std::string tokenizer;
   bool operator==(const DataConfig&) const = default;

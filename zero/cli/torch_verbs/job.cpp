@@ -254,6 +254,10 @@ DataOptions data_options(const Config& config) {
                       .tokenizer = d.tokenizer,
                       .channels = d.channels,
                       .classes = d.classes,
+                      .text_column = d.text_column,
+                      .label_column = d.label_column,
+                      .columns = d.columns.names,
+                      .labels = d.labels.names,
                       .order = value_of(kOrders, "data.order", d.order),
                       .augment = value_of(kAugments, "data.augment", d.augment)};
   if (!d.validation.path.empty()) options.validation = d.validation.path;
