@@ -175,14 +175,6 @@ class PreparedFolder : public Folder {
     write("pictures/cat/1.png", "\x89PNG\r\n\x1a\nand then nothing of a picture");
     write_tokenizer("tok", "a b\n");
     write_tokenizer("broken", "a b\na c\n");  // which makes "ac", and no token is that
-    write("quote.csv", "1,2,3\n4,\"5,6\n7,8,9\n");
-    std::vector<std::uint32_t> wide(400, 7);
-    wide[25] = 2147483653U;
-    header = std::vector<std::int32_t>(256);
-    header[0] = 20240801;
-    header[1] = 7;
-    header[2] = 400;
-    write("damaged.bin", bytes_of(header) + bytes_of(wide));
     write("rows.csv", "1,2,3\n4,5,6\n7,not a number,9\n");
     write("good.csv", "1,2,3\n4,5,6\n7,8,9\n2,3,4\n5,6,7\n8,9,1\n");
     write("cut.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 10));
@@ -396,19 +388,6 @@ Mistakes of_configuration() {
       {"ACaseWithoutAVocabulary",
        "c.toml --model.name bert --data.kind tsv --data.path ragged.tsv --data.lower_case false",
        {"data.lower_case = false", "without data.vocab", "give data.vocab"}},
-      {"ACsvOfTextsWithoutTheirColumn",
-       "c.toml --model.name bert --data.kind csv --data.path good.csv",
-       {"data.text_column = \"\"", "reads texts", "name the column of the texts"}},
-      {"ATextColumnForNumbers",
-       "c.toml --model.name mlp --data.kind csv --data.path good.csv --data.text_column a",
-       {"data.text_column = \"a\"", "reads numbers", "leave it out"}},
-      {"AColumnKeyForAText", "c.toml --data.columns a", {"data.columns = [\"a\"]", "no such key", "use data.kind csv"}},
-      {"ALabelColumnForAText",
-       "c.toml --data.label_column a",
-       {"data.label_column = \"a\"", "use data.kind tsv or csv"}},
-      {"OneNameOfAClass",
-       "c.toml --model.name bert --data.kind tsv --data.path two.tsv --data.labels good",
-       {"data.labels = [\"good\"]", "nothing to choose from", "name two or more"}},
       {"AnArgumentTooMany", "c.toml d.toml", {"d.toml", "too many"}},
   };
 }
@@ -432,25 +411,7 @@ Mistakes of_files() {
       in_file("ATableOfTextsThatIsRagged", bert("data.path = \"ragged.tsv\""),
               {"data.path = ragged.tsv:3", "has 1 column; the first line has 2"}),
       in_file("AClassThatIsNoNumber", bert("data.path = \"classes.tsv\""),
-              {"data.path = classes.tsv:3: column 2 (label)", "the label 'bad' is a word, and '1' is a number",
-               "mend the label"}),
-      in_file("ATextColumnThatIsNotThere", bert("data.path = \"two.tsv\"", "data.text_column = \"review\""),
-              {"data.text_column = review", "no column of two.tsv has this name", "its columns are sentence, label"}),
-      in_file("ALabelColumnThatIsNotThere", bert("data.path = \"two.tsv\"", "data.label_column = \"mood\""),
-              {"data.label_column = mood", "no column of two.tsv has this name", "its columns are sentence, label"}),
-      in_file("ALabelThatIsNoneOfTheNames", bert("data.path = \"stray.tsv\"", "data.labels = [\"bad\", \"good\"]"),
-              {"data.path = stray.tsv:4", "the label '900000' is none of data.labels: bad, good", "mend the label"}),
-      {"AColumnThatIsNotThere",
-       "bad.toml",
-       {"bad.toml:6: data.columns = cost", "no column of good.csv has this name", "use the column's number, 1 to 3"},
-       "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"good.csv\"\ncolumns = [\"cost\"]\n"
-       "[run]\ndir = \"run\"\n"},
-      {"AQuoteThatIsNeverClosed",
-       "bad.toml",
-       {"bad.toml:5: data.path = quote.csv:2", "column 2 opens a quote that is never closed", "close it"},
-       "[model]\nname = \"linear\"\n[data]\nkind = \"csv\"\npath = \"quote.csv\"\n[run]\ndir = \"run\"\n"},
-      in_file("ATokenThatNoVocabularyHas", {tokens, "data.path = \"damaged.bin\""},
-              {"data.path = damaged.bin", "token 25 (counted from 0) is 2147483653", "16,777,216", "write it again"}),
+              {"data.path = classes.tsv:3: column 2 (label)", "the label 'bad' is a word"}),
       in_file("AVocabularyWithoutItsPieces", bert("data.vocab = \"input.txt\"", "data.path = \"ragged.tsv\""),
               {"input.txt"}),
       {"NumbersWhoseLabelsAreSmoothed",

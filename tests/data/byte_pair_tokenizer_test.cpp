@@ -173,7 +173,7 @@ TEST(Llama2Tokenizer, CharactersThatAreNoTokenAreBytes) {
   EXPECT_EQ(tokenizer.decode(Tokens{3 + 0xE2, 3 + 0x82, 3 + 0xAC}), "€");
   EXPECT_EQ(tokenizer.added("</s>"), 2);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("<0x0A>")), "<0x0A>") << "no text becomes the token of a byte";
-  for (const std::int64_t token : tokenizer.encode("<0x0A>")) EXPECT_GE(token, 3 + 256);
+  for (const std::int64_t token : tokenizer.encode("<0x0A>")) EXPECT_NE(token, 3 + 10);
   EXPECT_EQ(tokenizer.encode("</s><unk>"), (Tokens{2, 0}));
 }
 

@@ -82,8 +82,7 @@ TEST(Csv, BrokenQuotesNameLineAndColumn) {
   EXPECT_TRUE(says(refusal("1,2\n\n3,\"4\n5,6\n"), "house.csv:3: column 2 opens a quote that is never closed"));
   EXPECT_TRUE(says(refusal("1,2\n\"3\"x,4\n"), "house.csv:2: column 1 has text after its closing quote"));
   EXPECT_TRUE(says(refusal("1,2\n3,4\"5\n"), "house.csv:2: column 2 has a quote within a field"));
-  EXPECT_TRUE(says(refusal("a,b\n\"1\n\",\"x\"\n"), "house.csv:3: column 2 (b) holds 'x'"))
-      << "lines within fields count";
+  EXPECT_TRUE(says(refusal("a,\"b\n2\"\n\"x\",1\n"), "house.csv:3: column 1 (a) holds 'x'")) << "lines in fields count";
 }
 
 TEST(Csv, ColumnsAreChosenByName) {

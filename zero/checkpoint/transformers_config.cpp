@@ -112,7 +112,7 @@ void put_classes(OrderedJson& json, const TransformersModel& model) {
   if (json.contains("num_labels")) json["num_labels"] = model.classes;
 }
 
-// Of a base that says the same of the model where both say something (model_of_weights.h).
+// The base says nothing else about the model than `model` does: model_of_weights.h refuses contradictions.
 OrderedJson with_base(OrderedJson json, const TransformersModel& model, DType dtype) {
   const OrderedJson ours = config_of(model);
   for (const char* const name : {"model_type", "architectures", "vocab_size"}) json[name] = ours[name];

@@ -5,8 +5,8 @@
 //                                                           .heads = 4, .context = 64, .vocab = 256}, dtype));
 //
 // Python: transformers.AutoModelForCausalLM.from_pretrained("folder"), and AutoModelForSequenceClassification of a bert.
-// Of a model that began with published weights, their config.json is the base: keys that zero.cpp does not know, and
-// those that say the same, stay as they are. Values; Local.
+// The config.json of published first weights is the base: keys that zero.cpp does not know, and keys that say the
+// same, stay as they are. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct TransformersModel {
       class_names{};  // of a bert, in their order; empty: those of the base, or LABEL_0, LABEL_1, ...
 };
 
-// Of a model whose weights in the file are of type `dtype`. `base`: the config.json of its first weights, which describes
+// The weights in the file have type `dtype`. `base`: the config.json of its first weights, which describes
 // the same kind of model; else it does not count.
 std::string transformers_config(const TransformersModel& model, DType dtype, std::string_view base = "");
 

@@ -54,7 +54,7 @@ std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
   return tensor < 0 ? 0 : reader.manifest().tensors[static_cast<std::size_t>(tensor)].shape.front();
 }
 
-// Of a run's checkpoint: RUN/checkpoints/step-00000006.
+// The run of a checkpoint RUN/checkpoints/step-00000006.
 fs::path run_of(const fs::path& checkpoint) {
   const fs::path path = checkpoint.has_filename() ? checkpoint : checkpoint.parent_path();
   const fs::path folder = path.parent_path().parent_path();
@@ -116,7 +116,7 @@ void add_companions(const PublishedModel& published, const fs::path& folder, Exp
   add(copy_companion(kGenerationConfig, run_has_it ? run : init, folder), exported);
 }
 
-// Adds config.json and what lies beside it to what was written, or returns why not.
+// Adds config.json and its companion files to the written ones, or returns why not.
 std::string add_config(std::optional<PublishedModel> published, const fs::path& run, const fs::path& file, DType dtype,
                        ExportedWeights& exported) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";

@@ -3,8 +3,8 @@
 //   zero train --model.init gpt2 ...      # gpt2/config.json: model.name, layers, width, heads, context, vocab, dropout
 //
 // Given keys stay: those that contradict the weights are refused when the weights are opened (model_of_weights.h), and
-// model.dropout wins. A settled key has the file as its origin. Of a bert whose file names its classes, data.labels has
-// these names. Throws ConfigError under "model.init" for a file that is no JSON, and for several dropouts that differ,
+// model.dropout wins. A settled key has the file as its origin. data.labels follows the names
+// of classes in the file of a bert. Throws ConfigError under "model.init" for a file that is no JSON, and for several dropouts that differ,
 // as a model here has one. Local.
 #pragma once
 

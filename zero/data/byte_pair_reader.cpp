@@ -137,7 +137,7 @@ class BytePairTokenizer::Reader {
     return json.contains(key) && !json.at(key).is_null() && json.at(key) != "" && json.at(key) != 0.0;
   }
 
-  // A token of added_tokens. Where one is normalized, its name is looked for after the text has been.
+  // A token of added_tokens. A normalized one is looked for in the normalized text.
   void add_added(const nlohmann::json& json) {
     SpecialToken token{.name = json.at("content").get<std::string>(),
                        .number = json.at("id").get<std::int64_t>(),

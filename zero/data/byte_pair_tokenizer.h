@@ -89,7 +89,7 @@ class BytePairTokenizer {
   void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
   SpecialTokens specials_;         // found in a text as it is
-  SpecialTokens normal_specials_;  // found after spaces have become "▁", where they do
+  SpecialTokens normal_specials_;  // found in the normalized text: "▁" for spaces of Llama 2's form
   TextSplitter splitter_;
   std::optional<Characters> characters_;  // nothing: tokens are bytes, cut by splitter_
   bool whole_pieces_first_ = false;       // a piece that is a token needs no merges: Llama 3

@@ -65,9 +65,9 @@ class Parser {
     take_target(fields[target_]);
   }
 
-  CsvTable finish() {
+  CsvTable finish(bool is_empty) {
     if (table_.values.empty())
-      throw ConfigError(key_, path_, num_fields_ == 0 ? "the file is empty" : "holds no row of numbers",
+      throw ConfigError(key_, path_, is_empty ? "the file is empty" : "holds no row of numbers",
                         "give rows of numbers");
     if (are_classes_) {
       table_.classes = std::move(labels_).finish();
@@ -189,7 +189,7 @@ CsvTable parse_csv(std::string_view text, std::string_view key, std::string_view
   CsvReader reader(text, key, path);
   std::vector<CsvReader::Field> fields;
   while (reader.next(fields)) parser.record(fields);
-  return parser.finish();
+  return parser.finish(text.empty());
 }
 
 CsvTable read_csv(const std::filesystem::path& path, std::string_view key, const CsvOptions& options) {

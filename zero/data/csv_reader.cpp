@@ -61,7 +61,7 @@ CsvReader::Field CsvReader::field(std::size_t column) {
 
 CsvReader::Field CsvReader::quoted(std::size_t column) {
   const std::int64_t first_line = line_;
-  std::string* held = nullptr;  // what stands before a doubled quote
+  std::string* held = nullptr;  // the field up to its last doubled quote
   std::size_t begin = ++at_;
   for (;;) {
     const std::size_t quote = text_.find('"', at_);

@@ -22,7 +22,7 @@ class CsvReader {
  public:
   struct Field {
     std::string_view text;  // valid until the next record is read
-    std::int64_t line = 0;  // where it begins, from 1
+    std::int64_t line = 0;  // its first line, from 1
   };
 
   // The text must outlive the reader.

@@ -221,7 +221,7 @@ class TableLabels {
   LabelRule rule_;
 };
 
-// Puts the splits beside what is known of the labels.
+// The splits, with the names and notes of `known`.
 Corpus with_splits(Corpus known, Corpus splits) {
   known.train = std::move(splits.train);
   known.validation = std::move(splits.validation);

@@ -62,7 +62,7 @@ bool is_of_a_word(std::int32_t c) {
   }
 }
 
-// Where the white space before `at` begins, and where that from `at` on ends.
+// The begin of the white space before `at`, and the end of the white space from `at` on.
 std::size_t space_begin(std::string_view text, std::size_t at) {
   while (at > 0) {
     const Character before = character_before(text, at);

@@ -19,7 +19,7 @@
 
 namespace zero {
 
-// Of a vocabulary. The largest that is published has less than a tenth.
+// The most tokens of a vocabulary. The largest published one has less than a tenth of them.
 inline constexpr std::int64_t kMostTokens = 1 << 24;
 
 class TokenDataset : public Dataset {

@@ -118,7 +118,7 @@ class Columns {
   }
 
  private:
-  // Of the first column for which `holds`; nothing: there is none.
+  // The name of the first column for which `holds`; nothing: no column.
   template <typename Holds>
   std::optional<std::string> first(Holds holds) const {
     const auto found = std::ranges::find_if(columns_, holds);

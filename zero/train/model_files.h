@@ -1,5 +1,5 @@
-// write_model_files(): what other programs read beside a run's weights, written when the run begins, so that also the export
-// of an unfinished run has it: config.json for transformers, generation_config.json and the tokenizer's files of the first
+// write_model_files(): the files that other programs read beside a run's weights. They are written when the run begins,
+// because the export of an unfinished run needs them also: config.json for transformers, generation_config.json and the tokenizer's files of the first
 // weights, and classes.json with the names of the data's classes.
 //
 //   for (const std::string& note : write_model_files(job, *task, corpus, "runs/mine", ModelFiles::kNew)) say(note);
