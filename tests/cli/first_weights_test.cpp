@@ -32,7 +32,8 @@ class FirstWeights : public TrainingTest {
 
 TEST_F(FirstWeights, OfAnotherModelAreRefusedByADryRunAndByTheRunAlike) {
   for (const char* const flags : {"--dry-run", "-n 2"}) {
-    const Ran ran = folder_.zero(std::string("train c.toml --model.heads 2 ") + flags);
+    const Ran ran = folder_.zero(
+        std::string("train c.toml --model.heads 2 --model.rope_theta 10000 --model.norm_eps 1e-5 ") + flags);
     EXPECT_EQ(ran.status, 2) << flags;
     for (const char* const told :
          {"model.heads = 2: the weights of model.init are of a model with 4 (llama/config.json: num_attention_heads)",

@@ -38,6 +38,29 @@ TEST(Tokenize, LearnsATokenizerAndWritesTheTextWithIt) {
   EXPECT_EQ(TokenStream(folder.path() / "b.bin", TokenKind::kTokens).size(), 2 * stream.size());
 }
 
+TEST(Tokenize, NamesOfAddedTokensAreTheseTokens) {
+  const Folder folder;
+  const auto published = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face/gpt2";
+  folder.write("a.txt", "to be<|endoftext|>or not<|endoftext|>");
+  const auto tokens_of = [&](const std::string& flags) {
+    const Ran ran = folder.zero("tokenize a.txt --tokenizer '" + published.string() + "' -o a.bin " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    EXPECT_EQ(ran.output.find("2 added tokens were named in the texts; --specials text") != std::string::npos,
+              flags.empty())
+        << ran.output;
+    const TokenStream stream(folder.path() / "a.bin", TokenKind::kTokens);
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(stream.size()));
+    stream.read(0, tokens);
+    return tokens;
+  };
+  const auto tokenizer = BytePairTokenizer::read(published, "tokenizer");
+  EXPECT_EQ(tokenizer.count_added(tokens_of("")), 2);
+  EXPECT_EQ(tokenizer.count_added(tokens_of("--specials text")), 0);
+  const Ran wrong = folder.zero("tokenize a.txt --tokenizer tok -o a.bin --specials none");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(says(wrong.errors, "--specials")) << wrong.errors;
+}
+
 // Cut at any byte, a part would end within a piece.
 TEST(Tokenize, ALongTextGivesTheTokensOfTheWhole) {
   const Folder folder;

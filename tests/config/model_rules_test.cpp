@@ -29,7 +29,7 @@ TEST(ModelRules, EveryKeyOfAModelIsSomeModels) {
 
 TEST(ModelRules, ModelsAreNamedByTheTable) {
   EXPECT_EQ(models_that_read("tsv"), "bert");
-  EXPECT_EQ(models_that_read("csv"), "mlp or linear");
+  EXPECT_EQ(models_that_read("csv"), "bert, mlp or linear");
   EXPECT_EQ(models_that_take("model.width"), "gpt2, llama or bert");
 }
 

@@ -310,6 +310,11 @@ TEST(Option, FoldersMayBeOneOrSeveral) {
   EXPECT_EQ(with("zero.disk", "/nvme0").zero.disk, (std::vector<std::string>{"/nvme0"}));
   EXPECT_EQ(with("zero.disk", "[\"/a\", \"/b\"]").zero.disk, (std::vector<std::string>{"/a", "/b"}));
   EXPECT_TRUE(says(refusal("zero.disk", "[1]"), "an integer does not fit here"));
+  EXPECT_EQ(with("data.columns", "[\"width\", 3]").data.columns.names, (std::vector<std::string>{"width", "3"}));
+  EXPECT_EQ(with("data.columns", "width").data.columns.names, (std::vector<std::string>{"width"}));
+  EXPECT_TRUE(says(refusal("data.columns", "[1.5]"), "a float does not fit here"));
+  EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"a\"]"), "a is there twice"));
+  EXPECT_TRUE(says(refusal("data.labels", "[\"\"]"), "an empty name"));
   EXPECT_TRUE(says(refusal("zero.disk", "[\"\"]"), "an empty path"));
 }
 

@@ -33,12 +33,17 @@ TEST(ReadKeys, AModelHasItsOwnKeys) {
   EXPECT_TRUE(says(refusal("model.kv_heads", "2"), "use model.name llama"));
   EXPECT_TRUE(says(refusal("model.sizes", "[2, 2]"), "leave it out, or use model.name mlp"));
   EXPECT_TRUE(says(refusal("model.dropout", "0.1", "llama"), "use model.name gpt2, bert, rnn, lstm or gru"));
-  EXPECT_TRUE(says(refusal("data.words", "100"), "leave it out, or use data.kind tsv or word_order"));
+  EXPECT_TRUE(says(refusal("data.words", "100"),
+                   "leave it out, or use data.kind tsv, csv or word_order (csv with data.text_column)"));
   EXPECT_TRUE(says(refusal("data.augment", "shift"), "use data.kind mnist or images"));
   EXPECT_TRUE(says(refusal("data.mean", "0.5"), "use data.kind mnist or images"));
   EXPECT_TRUE(says(refusal("data.std", "0.5"), "use data.kind mnist or images"));
   EXPECT_TRUE(says(refusal("data.size", "32"), "use data.kind images"));
-  EXPECT_TRUE(says(refusal("data.classes", "10"), "use data.kind mnist or tsv"));
+  EXPECT_TRUE(says(refusal("data.classes", "10"), "use data.kind mnist, tsv or csv"));
+  EXPECT_TRUE(says(refusal("data.text_column", "review"), "leave it out, or use data.kind tsv or csv"));
+  EXPECT_TRUE(says(refusal("data.label_column", "mood"), "leave it out, or use data.kind tsv or csv"));
+  EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"b\"]"), "leave it out, or use data.kind tsv or csv"));
+  EXPECT_TRUE(says(refusal("data.columns", "[\"a\"]"), "leave it out, or use data.kind csv without data.text_column"));
   EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
   EXPECT_TRUE(says(refusal("model.kv_heads", "0"), "no such key")) << "a default says nothing of it either";
 }

@@ -55,6 +55,36 @@ TEST(Rules, ModelsReadTheirKindOfData) {
             std::string::npos);
 }
 
+TEST(Rules, ACsvHasTextsOrNumbers) {
+  const auto csv = [](const std::string& model, const std::string& text_column) {
+    return [=](Config& config) {
+      config.model.name = model;
+      config.data.kind = "csv";
+      config.data.text_column = text_column;
+    };
+  };
+  EXPECT_TRUE(says(rule_broken(csv("bert", "")), "data.text_column = \"\": model.name = \"bert\" reads texts"));
+  EXPECT_TRUE(says(rule_broken(csv("bert", "")), "name the column of the texts"));
+  EXPECT_TRUE(
+      says(rule_broken(csv("mlp", "review")), "data.text_column = \"review\": model.name = \"mlp\" reads numbers"));
+  EXPECT_TRUE(rules_hold(csv("bert", "review")));
+  EXPECT_TRUE(rules_hold(csv("mlp", "")));
+}
+
+TEST(Rules, NamesOfClassesAreTheirNumber) {
+  const auto named = [](std::vector<std::string> labels, std::int64_t classes) {
+    return [=](Config& config) {
+      config.model.name = "bert";
+      config.data.kind = "tsv";
+      config.data.labels = {labels};
+      config.data.classes = classes;
+    };
+  };
+  EXPECT_TRUE(says(rule_broken(named({"a"}, 0)), "data.labels = [\"a\"]: one class leaves nothing to choose from"));
+  EXPECT_TRUE(says(rule_broken(named({"a", "b"}, 3)), "data.classes = 3: data.labels names 2 classes"));
+  EXPECT_TRUE(rules_hold(named({"a", "b"}, 2)));
+}
+
 TEST(Rules, PicturesHaveOneChannelOrThree) {
   const auto pictures = [](std::int64_t channels) {
     return [channels](Config& config) {

@@ -150,7 +150,51 @@ TEST(OpenData, TheNumberOfClassesIsGivenOrTheLabels) {
   options.classes = -2;
   EXPECT_TRUE(says(refusal(options), "data.classes = -2: nothing to choose from"));
   EXPECT_TRUE(says(refusal({.path = folder.write("text", "some text"), .context = 2, .classes = 3}),
-                   "data.classes = 3: only labels of mnist and tsv"));
+                   "data.classes = 3: only labels of mnist, tsv and csv"));
+}
+
+TEST(OpenData, WordsOfATableAreItsClasses) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kTsv,
+                      .path = folder.write("t", "sentence\tlabel\na\tpositive\nb\tnegative\nc\tpositive\n"),
+                      .validation = 0.0,
+                      .context = 4};
+  const Corpus corpus = open_data(options);
+  EXPECT_EQ(corpus.class_names, (std::vector<std::string>{"negative", "positive"}));
+  EXPECT_EQ(corpus.shape().classes, 2);
+  ASSERT_EQ(corpus.notes.size(), 1U);
+  EXPECT_TRUE(says(corpus.notes[0], "t: 0 = negative (1 row), 1 = positive (2)"));
+  options.validation = folder.write("held", "sentence\tlabel\na\tneutral\n");
+  EXPECT_TRUE(
+      says(refusal(options), "held:2: column 2 (label): the label 'neutral' is none of those of data.path: negative"));
+  options.validation = folder.write("numbers", "sentence\tlabel\na\t1\n");
+  EXPECT_TRUE(says(refusal(options), "numbers:2: column 2 (label): the label '1' is none of those of data.path"));
+  options.classes = 3;
+  EXPECT_TRUE(says(refusal(options), "data.classes = 3: 2 classes have names"));
+  options.classes = 0;
+  options.labels = {"negative", "positive", "neutral"};
+  options.validation = folder.write("third", "sentence\tlabel\na\tneutral\n");
+  EXPECT_EQ(open_data(options).shape().classes, 3);
+}
+
+TEST(OpenData, ACsvHasNumbersClassesOrTexts) {
+  const TemporaryFolder folder;
+  DataOptions options{
+      .kind = DataKind::kCsv, .path = folder.write("n.csv", "w,h,p\n1,2,3\n4,5,6\n"), .validation = 0.0};
+  EXPECT_EQ(open_data(options).shape().classes, 0);
+  const auto words = folder.write("w.csv", "w,kind\n1,a\n2,b\n3,c\n4,a\n");
+  options.validation = words;
+  EXPECT_TRUE(says(refusal(options), "w.csv:2: the target is a word, and in data.path it is a number"));
+  options.path = words;
+  options.validation = 0.5;
+  EXPECT_EQ(open_data(options).shape().classes, 3);
+  options.path = folder.write("t.csv", "text,label\n\"a, b\",x\nc,y\n");
+  options.text_column = "text";
+  options.context = 4;
+  options.validation = 0.0;
+  const Corpus texts = open_data(options);
+  EXPECT_EQ(texts.shape().context, 4);
+  EXPECT_EQ(texts.class_names, (std::vector<std::string>{"x", "y"}));
 }
 
 std::vector<std::int64_t> targets_of(const Dataset& data) {

@@ -74,6 +74,21 @@ TEST(TableDataset, AnyNumberOfClassesWillDo) {
   EXPECT_NO_THROW(TableDataset(kTable, 0, 4, "data.path", "t.csv").require_classes(1, "model.sizes"));
 }
 
+TEST(TableDataset, TargetsMayBeClasses) {
+  const CsvTable table = parse_csv("w,kind\n1,b\n2,a\n3,c\n", "data.path", "t.csv");
+  const TableDataset data(table, 1, 3, "data.path", "t.csv");
+  EXPECT_EQ(data.shape().features, 1);
+  EXPECT_EQ(data.shape().classes, 3);
+  Batch batch;
+  data.fill(std::vector<std::int64_t>{1, 0}, batch);
+  EXPECT_EQ(batch.target.shape, (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(batch.target.values), (std::vector<std::int64_t>{2, 0}));
+  EXPECT_EQ(floats_of(batch.input), (std::vector<float>{3, 2}));
+  EXPECT_EQ(data.name_of(2), "c");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { data.require_classes(2, "model.sizes"); }),
+                   "model.sizes = 2: too few classes: t.csv:4 has the label 2"));
+}
+
 TEST(TableDataset, NoRowIsRefused) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { TableDataset(kTable, 4, 4, "data.path", "t.csv"); }),
                    "data.path = t.csv: leaves no sample"));

@@ -40,6 +40,24 @@ const Tokens& tokens_of(const Array& array) {
   return std::get<Tokens>(array.values);
 }
 
+// Seen as "device_memory ... 256 GiB": the table of tokens was to have as many rows.
+TEST(TokenDataset, ADamagedTokenIsNamedWithItsPlace) {
+  const TemporaryFolder folder;
+  const auto refused = [&](std::uint32_t token) {
+    std::vector<std::int64_t> tokens(40, 7);
+    tokens[25] = token;
+    const auto file = folder.write("t.bin", llmc_header(20240801, 7, 40) + raw_tokens<std::uint32_t>(tokens));
+    return message_of<ConfigError>([&] { TokenDataset(TokenStream(file, TokenKind::kTokens), 0, 40, 4, "data.path"); });
+  };
+  EXPECT_TRUE(says(refused(2147483653U), "data.path = "));
+  EXPECT_TRUE(
+      says(refused(2147483653U),
+           "t.bin: token 25 (counted from 0) is 2147483653 (-2147483643 with a sign), and no vocabulary has more "
+           "than 16,777,216 tokens"));
+  EXPECT_TRUE(says(refused(4294967291U), "is 4294967291 (-5 with a sign)"));
+  EXPECT_TRUE(says(refused(1U << 24), "is 16777216, and no vocabulary"));
+}
+
 TEST(TokenDataset, TheTargetIsTheNextToken) {
   const auto data = Counting(20).part(0, 20, 3);
   Batch batch;
@@ -128,7 +146,7 @@ TEST(TokenDataset, ATokenBeyondTheVocabularyIsNamedWithItsPosition) {
   EXPECT_NO_THROW(data.require_classes(200, "model.vocab"));
   const auto message = message_of<ConfigError>([&] { data.require_classes(150, "model.vocab"); });
   EXPECT_TRUE(says(message, "model.vocab = 150: too small: token 150 of "));
-  EXPECT_TRUE(says(message, "train.bin is 150\n  Set it to at least 200"));
+  EXPECT_TRUE(says(message, "train.bin is 150\n  set it to at least 200"));
 }
 
 TEST(TokenDataset, TheLargestTokenIsNamedWithItsFirstPlace) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <tuple>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -115,6 +116,49 @@ TEST_F(Inspect, CsvShowsItsColumns) {
   EXPECT_EQ(found["rows"], 2);
   EXPECT_EQ(found["columns"][1]["name"], "price");
   EXPECT_EQ(found["columns"][1]["mean"], 20);
+}
+
+TEST_F(Inspect, JsonLinesAreNoText) {
+  for (const std::string name : {"a.jsonl", "a.txt"}) {
+    folder_.write(name, "{\"text\": \"to be\", \"label\": 1}\n{\"text\": \"or not\", \"label\": 0}\n");
+    EXPECT_EQ(json(name)["kind"], "json_lines");
+    EXPECT_EQ(json(name)["rows"], 2);
+    const std::string said = text(name);
+    EXPECT_EQ(said.find("kind = \"text\""), std::string::npos) << said;
+    EXPECT_NE(said.find("keys: text (string), label (number)"), std::string::npos) << said;
+    EXPECT_NE(said.find("no data.kind reads JSON lines"), std::string::npos) << said;
+    EXPECT_NE(said.find("zero tokenize a.txt --tokenizer FOLDER"), std::string::npos) << said;
+  }
+  folder_.write("cut.jsonl", "{\"text\": \"to be\"}\n{\"text\": \"or");
+  const Ran ran = folder_.zero("inspect cut.jsonl");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_NE(ran.errors.find("cut.jsonl:2: is no line of JSON"), std::string::npos) << ran.errors;
+}
+
+TEST_F(Inspect, TablesOfTextsSayTheirKeys) {
+  folder_.write("sst.tsv", "sentence\tlabel\nfine\t1\nbad\t0\n");
+  EXPECT_NE(text("sst.tsv").find("use it with: [data] kind = \"tsv\", path = \"sst.tsv\"\n"), std::string::npos)
+      << text("sst.tsv");
+  const std::string review(80, 'a');
+  folder_.write("r.csv", "review,mood\n\"" + review + ", so\",good\n" + review + ",bad\n");
+  EXPECT_NE(text("r.csv").find("kind = \"csv\", path = \"r.csv\", text_column = \"review\", label_column = \"mood\""),
+            std::string::npos)
+      << text("r.csv");
+  folder_.write("iris.csv", "w,kind\n1,a\n2,b\n");
+  EXPECT_NE(text("iris.csv").find("the last is the class"), std::string::npos) << text("iris.csv");
+  EXPECT_EQ(json("iris.csv")["columns"][1]["different"], 2);
+}
+
+TEST_F(Inspect, FilesThatNoKindReadsAreRefused) {
+  for (const auto& [name, bytes, what] : {std::tuple("a.parquet", std::string("PAR1\1\2\3\4"), "a Parquet file"),
+                                          std::tuple("a.zst", std::string("\x28\xb5\x2f\xfd rest"), "zstd-compressed"),
+                                          std::tuple("a.png", std::string("\x89PNG\r\n rest"), "a PNG picture")}) {
+    folder_.write(name, bytes);
+    const Ran ran = folder_.zero(std::string("inspect ") + name);
+    EXPECT_EQ(ran.status, 2) << ran.output;
+    EXPECT_NE(ran.errors.find(std::string("is ") + what + ", which no data.kind reads"), std::string::npos)
+        << ran.errors;
+  }
 }
 
 TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {

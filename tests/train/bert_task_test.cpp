@@ -34,7 +34,7 @@ TEST(BertTask, VocabularyClassesAndPaddingAreTheDatas) {
 }
 
 TEST(BertTask, WhatDoesNotFitIsRefusedByKey) {
-  EXPECT_TRUE(says(refusal_of_task(some_bert(), kTextShape), "use [data] kind tsv or word_order"));
+  EXPECT_TRUE(says(refusal_of_task(some_bert(), kTextShape), "use [data] kind tsv, csv or word_order"));
   EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 9, .classes = 2, .vocab = 11}), "model.context is 8"));
   EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 8, .classes = 1, .vocab = 11}), "data.classes = 1"));
   auto options = some_bert();

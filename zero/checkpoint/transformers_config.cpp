@@ -1,9 +1,14 @@
 #include "zero/checkpoint/transformers_config.h"
 
+#include <system_error>
+#include <tuple>
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/file.h"
+#include "zero/checkpoint/published_config.h"
 
 namespace zero {
 namespace {
@@ -48,12 +53,20 @@ OrderedJson llama_config(const TransformersModel& model) {
           {"pad_token_id", nullptr}};
 }
 
-OrderedJson bert_config(const TransformersModel& model) {
+// id2label and label2id.
+std::pair<OrderedJson, OrderedJson> labels_of(const TransformersModel& model) {
   OrderedJson labels = OrderedJson::object(), numbers = OrderedJson::object();
   for (std::int64_t label = 0; label < model.classes; ++label) {
-    labels[std::to_string(label)] = fmt::format("LABEL_{}", label);
-    numbers[fmt::format("LABEL_{}", label)] = label;
+    const std::string name = label < std::ssize(model.class_names) ? model.class_names[static_cast<std::size_t>(label)]
+                                                                   : fmt::format("LABEL_{}", label);
+    labels[std::to_string(label)] = name;
+    numbers[name] = label;
   }
+  return {std::move(labels), std::move(numbers)};
+}
+
+OrderedJson bert_config(const TransformersModel& model) {
+  const auto [labels, numbers] = labels_of(model);
   return {{"model_type", "bert"},
           {"architectures", {"BertForSequenceClassification"}},
           {"num_hidden_layers", model.layers},
@@ -84,24 +97,80 @@ OrderedJson config_of(const TransformersModel& model) {
   return bert_config(model);
 }
 
+// Probabilities of dropout, each where the base has another, by transformers' default if it has none.
+void put_dropout(OrderedJson& json, const TransformersModel& model) {
+  if (model.kind == PublishedKind::kLlama) return;  // it has none here, and so asks for none
+  for (const PublishedKey& key : published_dropouts(model.kind, json))
+    if (key.value != OrderedJson(model.dropout)) json[key.at] = model.dropout;
+}
+
+void put_classes(OrderedJson& json, const TransformersModel& model) {
+  if (model.kind != PublishedKind::kBert) return;
+  const OrderedJson named = published_value(json, "id2label", OrderedJson::object());
+  const bool are_kept = model.class_names.empty() && named.is_object() && std::ssize(named) == model.classes;
+  if (!are_kept) std::tie(json["id2label"], json["label2id"]) = labels_of(model);
+  if (json.contains("num_labels")) json["num_labels"] = model.classes;
+}
+
+// The base says nothing else about the model than `model` does: model_of_weights.h refuses contradictions.
+OrderedJson with_base(OrderedJson json, const TransformersModel& model, DType dtype) {
+  const OrderedJson ours = config_of(model);
+  for (const char* const name : {"model_type", "architectures", "vocab_size"}) json[name] = ours[name];
+  put_dropout(json, model);
+  put_classes(json, model);
+  if (model.kind == PublishedKind::kLlama &&
+      published_value(json, "max_position_embeddings", 2048) < OrderedJson(model.context))
+    json["max_position_embeddings"] = model.context;
+  if (model.kind == PublishedKind::kBert && published_value(json, "pad_token_id", 0) != OrderedJson(model.pad))
+    json["pad_token_id"] = model.pad;
+  const bool is_new = json.contains("dtype");  // transformers 5 calls it so
+  if (is_new) json["dtype"] = torch_name(dtype);
+  if (!is_new || json.contains("torch_dtype")) json["torch_dtype"] = torch_name(dtype);
+  return json;
+}
+
+// Names of classes may be no UTF-8.
+std::string text_of(const OrderedJson& json) {
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+bool is_of_kind(const OrderedJson& base, const TransformersModel& model) {
+  return base.is_object() &&
+         published_value(base, "model_type", config_of(model)["model_type"]) == config_of(model)["model_type"];
+}
+
 }  // namespace
 
-std::string transformers_config(const TransformersModel& model, DType dtype) {
+std::string transformers_config(const TransformersModel& model, DType dtype, std::string_view base) {
+  OrderedJson based = OrderedJson::parse(base, nullptr, /*allow_exceptions=*/false);
+  if (is_of_kind(based, model)) return text_of(with_base(std::move(based), model, dtype));
   OrderedJson json = config_of(model);
   json["torch_dtype"] = torch_name(dtype);
-  return json.dump(2) + "\n";
+  return text_of(json);
 }
 
 bool write_transformers_config(const std::filesystem::path& folder, const std::optional<TransformersModel>& model,
-                               DType dtype) {
+                               DType dtype, std::string_view base) {
   if (!model) return true;
   const std::filesystem::path file = folder / "config.json";
   if (std::filesystem::exists(file)) {
     const auto old = OrderedJson::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
     if (!old.is_object() || !old.contains("model_type")) return false;
   }
-  write_file(file, transformers_config(*model, dtype));
+  write_file(file, transformers_config(*model, dtype, base));
   return true;
+}
+
+std::string transformers_config_in(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return "";
+  std::string text = read_file(file);
+  const auto json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() &&
+                 (json.contains("model_type") || json.contains("num_attention_heads") || json.contains("n_head"))
+             ? text
+             : "";
 }
 
 }  // namespace zero

@@ -5,7 +5,9 @@
 //
 // It is beside model.safetensors, or beside shards and their index. In Python,
 // AutoModelForCausalLM.from_pretrained("folder") then loads the model, or AutoModelForSequenceClassification loads a
-// BERT. Values; Local.
+// BERT.
+// The config.json of published first weights is the base: keys that zero.cpp does not know, and keys with the same
+// meaning, stay as they are. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "zero/base/dtype.h"
 
@@ -36,15 +39,21 @@ struct TransformersModel {
   double rope_theta = 10000;  // this and the following: Llama only
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
+  std::vector<std::string>
+      class_names{};  // of a bert, in their order; empty: those of the base, or LABEL_0, LABEL_1, ...
 };
 
-// `dtype`: the type of the weights in the file.
-std::string transformers_config(const TransformersModel& model, DType dtype);
+// The weights in the file have type `dtype`. `base`: the config.json of its first weights, which describes
+// the same kind of model; else it does not count.
+std::string transformers_config(const TransformersModel& model, DType dtype, std::string_view base = "");
 
 // Writes the config into `folder`, and replaces one that is of a model. Writes nothing for a model that transformers
 // does not know (absent). Returns false and changes nothing if the folder has a config.json that is of no model. Throws
 // IoError.
 bool write_transformers_config(const std::filesystem::path& folder, const std::optional<TransformersModel>& model,
-                               DType dtype);
+                               DType dtype, std::string_view base = "");
+
+// The text of a folder's config.json; "" if it is not there, or describes no model.
+std::string transformers_config_in(const std::filesystem::path& folder);
 
 }  // namespace zero

@@ -12,7 +12,9 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/name_lists.h"
+#include "zero/checkpoint/companion_files.h"
 #include "zero/checkpoint/export_weights.h"
+#include "zero/checkpoint/published_config.h"
 #include "zero/checkpoint/transformers_config.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/command/flags.h"
@@ -54,9 +56,24 @@ std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
   return tensor < 0 ? 0 : reader.manifest().tensors[static_cast<std::size_t>(tensor)].shape.front();
 }
 
-// The model as transformers knows it; nothing where the checkpoint is of none that it knows, or not of `zero train`.
+// The run of a checkpoint RUN/checkpoints/step-00000006.
+fs::path run_of(const fs::path& checkpoint) {
+  const fs::path path = checkpoint.has_filename() ? checkpoint : checkpoint.parent_path();
+  const fs::path folder = path.parent_path().parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+// A model as transformers knows it, and the folders in which files about it may be.
+struct PublishedModel {
+  TransformersModel model;
+  fs::path run;        // the run's folder, which has them since the run began
+  fs::path init;       // of its first weights; empty: none
+  fs::path tokenizer;  // empty: none
+};
+
+// Nothing where the checkpoint is of no model that transformers knows, or not of `zero train`.
 // What the configuration leaves to the data or to the model is read off the weights.
-std::optional<TransformersModel> published_model(const CheckpointReader& reader) {
+std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
   if (manifest.config.empty()) return std::nullopt;
   const Config config = load_config({.text = manifest.config,
@@ -83,19 +100,38 @@ std::optional<TransformersModel> published_model(const CheckpointReader& reader)
                           .norm_eps = model.norm_eps,
                           .tie_embeddings = model.tie_embeddings};
   if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
-  return found;
+  PublishedModel published{.model = std::move(found), .run = run_of(reader.path()), .init = {}, .tokenizer = {}};
+  if (!model.init.empty()) published.init = folder_of_weights(model.init);
+  published.tokenizer = config.data.tokenizer.empty() ? published.init : fs::path(config.data.tokenizer);
+  return published;
 }
 
-// Adds config.json to what was written, or returns why not.
-std::string add_config(const std::optional<TransformersModel>& model, const fs::path& file, DType dtype,
+void add(const std::vector<fs::path>& files, ExportedWeights& exported) {
+  exported.files.insert(exported.files.end(), files.begin(), files.end());
+}
+
+// What the run wrote when it began; a run of an earlier version has less than that, and its first weights' folder counts.
+void add_companions(const PublishedModel& published, const fs::path& folder, ExportedWeights& exported) {
+  const auto& [model, run, init, tokenizer] = published;
+  add(copy_tokenizer_files(has_tokenizer_files(run) ? run : tokenizer, folder), exported);
+  const bool run_has_it = fs::exists(run / kGenerationConfig);
+  add(copy_companion(kGenerationConfig, run_has_it ? run : init, folder), exported);
+}
+
+// Adds config.json and its companion files to the written ones, or returns why not.
+std::string add_config(std::optional<PublishedModel> published, const fs::path& run, const fs::path& file, DType dtype,
                        ExportedWeights& exported) {
-  if (!model) return "";
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (file.filename() == kWeightsName) add(copy_companion(kClassesName, run, folder), exported);
+  if (!published) return "";
   if (file.filename() != kWeightsName)
     return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!write_transformers_config(folder, model, dtype))
+  std::string base = transformers_config_in(published->run);
+  if (base.empty() && !published->init.empty()) base = transformers_config_in(published->init);
+  if (!write_transformers_config(folder, published->model, dtype, base))
     return fmt::format("no config.json: {} is there already, and is no model's", (folder / "config.json").string());
   exported.files.push_back(file.parent_path() / "config.json");
+  add_companions(*published, folder, exported);
   return "";
 }
 
@@ -115,9 +151,10 @@ void add_preprocessing(const CheckpointReader& reader, const fs::path& file, Exp
 int run_export(Arguments arguments) {
   CLI::App app(
       "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
-      "and the config.json that transformers needs to load a " +
+      "and for a " +
           names_where(kModelTable, &ModelRow::published) +
-          ",\nor of a model of images preprocessor_config.json: how its inputs are made of pictures.",
+          " what transformers reads beside them: config.json, generation_config.json and the tokenizer's files;\n"
+          "for a model of images preprocessor_config.json: how its inputs are made of pictures.",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false;
@@ -135,7 +172,7 @@ int run_export(Arguments arguments) {
   CheckpointReader reader = open_whole_checkpoint(run);
   const auto model = published_model(reader);
   ExportedWeights exported = export_weights(reader, file, options);
-  const std::string no_config = add_config(model, file, type, exported);
+  const std::string no_config = add_config(model, run_of(reader.path()), file, type, exported);
   add_preprocessing(reader, file, exported);
   if (json) {
     nlohmann::ordered_json out{{"checkpoint", reader.path().string()},

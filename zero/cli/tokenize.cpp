@@ -66,11 +66,16 @@ std::int64_t document_end(const BytePairTokenizer& tokenizer, const std::string&
   return *number;
 }
 
-// Returns the bytes of the texts. `writer` is finished; an error leaves nothing of it.
-template <typename Writer>
-std::int64_t write_tokens(const std::vector<std::string>& inputs, const BytePairTokenizer& tokenizer,
-                          const std::optional<std::int64_t>& end, Writer& writer) {
+struct ReadTexts {
   std::int64_t bytes = 0;
+  std::int64_t specials = 0;  // tokens whose names were in the texts
+};
+
+// `writer` is finished; an error leaves nothing of it.
+template <typename Writer>
+ReadTexts write_tokens(const std::vector<std::string>& inputs, const BytePairTokenizer& tokenizer,
+                       const std::optional<std::int64_t>& end, Writer& writer) {
+  ReadTexts read;
   std::string part;
   std::vector<std::int64_t> tokens;
   for (const std::string& input : inputs) {
@@ -81,17 +86,22 @@ std::int64_t write_tokens(const std::vector<std::string>& inputs, const BytePair
       tokenizer.encode(part, tokens, begins);
       begins = false;
       writer.append(tokens);
-      bytes += std::ssize(part);
+      read.bytes += std::ssize(part);
+      read.specials += tokenizer.count_added(tokens);
     }
     if (end) writer.append(std::span(&*end, 1));
   }
   writer.finish();
-  return bytes;
+  return read;
 }
 
-void say_written(const std::string& files, std::int64_t tokens, std::int64_t bytes, std::int64_t vocab) {
-  fmt::print("{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", files, tokens, format_bytes(bytes),
-             static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(tokens, 1)), vocab);
+void say_written(const std::string& files, std::int64_t tokens, const ReadTexts& read, std::int64_t vocab) {
+  fmt::print("{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", files, tokens,
+             format_bytes(read.bytes),
+             static_cast<double>(read.bytes) / static_cast<double>(std::max<std::int64_t>(tokens, 1)), vocab);
+  if (read.specials > 0)
+    fmt::print("  {} added tokens were named in the texts; --specials text reads such names as text\n",
+               format_count(read.specials));
 }
 
 std::string names_of(const TokenShardWriter& shards) {
@@ -109,7 +119,7 @@ int run_tokenize(Arguments arguments) {
       "the texts.",
       "zero tokenize");
   std::vector<std::string> inputs;
-  std::string output, tokenizer_folder, learned_folder, end_name;
+  std::string output, tokenizer_folder, learned_folder, end_name, specials = "tokens";
   std::int64_t size = 1024, shard_tokens = 0;
   app.add_option("INPUT", inputs, "texts")->required();
   app.add_option("-o,--output", output, "the file of tokens, in the form of llm.c");
@@ -118,6 +128,10 @@ int run_tokenize(Arguments arguments) {
       ->excludes(given);
   app.add_option("--size", size, "most tokens of the tokenizer that --learn makes")->capture_default_str();
   app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
+  app.add_option("--specials", specials,
+                 "names of added tokens in a text, such as <|endoftext|>, are these tokens, or text like any other")
+      ->check(CLI::IsMember({"tokens", "text"}))
+      ->capture_default_str();
   app.add_option(
          "--shard-tokens", shard_tokens,
          "tokens of a file: several are written, -o train.bin as train_000001.bin and so on; 0: one file of all")
@@ -136,19 +150,21 @@ int run_tokenize(Arguments arguments) {
   for (const std::string& input : inputs) require_input_file("INPUT", input);
   if (!output.empty()) require_token_output("-o", output);
   if (shard_tokens > 0) TokenShardWriter::require_free(output, "-o");
-  const BytePairTokenizer tokenizer = learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer")
-                                                             : learn(inputs, size, learned_folder);
+  const BytePairTokenizer tokenizer =
+      learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer",
+                                                       specials == "text" ? Specials::kText : Specials::kTokens)
+                             : learn(inputs, size, learned_folder);
   if (output.empty()) return 0;
   std::optional<std::int64_t> end;
   if (!end_name.empty()) end = document_end(tokenizer, end_name);
   if (shard_tokens > 0) {
     TokenShardWriter writer(output, tokenizer.size(), shard_tokens);
-    const std::int64_t bytes = write_tokens(inputs, tokenizer, end, writer);
-    say_written(names_of(writer), writer.size(), bytes, tokenizer.size());
+    const ReadTexts read = write_tokens(inputs, tokenizer, end, writer);
+    say_written(names_of(writer), writer.size(), read, tokenizer.size());
   } else {
     TokenFileWriter writer(output, tokenizer.size());
-    const std::int64_t bytes = write_tokens(inputs, tokenizer, end, writer);
-    say_written(output, writer.size(), bytes, tokenizer.size());
+    const ReadTexts read = write_tokens(inputs, tokenizer, end, writer);
+    say_written(output, writer.size(), read, tokenizer.size());
   }
   return 0;
 }

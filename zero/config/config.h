@@ -50,6 +50,12 @@ struct Validation {
   bool operator==(const Validation&) const = default;
 };
 
+// Names of columns or of classes.
+struct Names {
+  std::vector<std::string> names;
+  bool operator==(const Names&) const = default;
+};
+
 struct DataConfig {
   std::string kind = "text";
   DataFiles path;
@@ -64,6 +70,10 @@ struct DataConfig {
   ImageSize size;
   std::vector<double> mean;
   std::vector<double> deviation;
+  std::string text_column;
+  std::string label_column;
+  Names columns;
+  Names labels;
   std::string augment = "none";
   std::string tokenizer;
   bool operator==(const DataConfig&) const = default;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "zero/base/error.h"
+#include "zero/config/model_of_init.h"
 #include "zero/config/option.h"
 #include "zero/config/read_keys.h"
 #include "zero/config/rules.h"
@@ -73,6 +74,7 @@ LoadedConfig load_config(const ConfigRequest& request) {
   apply_environment(loaded, request.environment);
   for (const auto& setting : request.overrides) apply(loaded, setting);
   const bool of_a_run = is_file_of_a_run(loaded);
+  if (!request.recorded && !of_a_run) settle_model_of_init(loaded);
   settle_defaults(loaded);
   // Here, so that the files that a pattern found stand in the run's config.toml, and ranks that found others do not start.
   auto& data = loaded.config.data;

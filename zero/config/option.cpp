@@ -192,6 +192,27 @@ class Assignment {
     member = std::move(paths);
   }
 
+  // A column may be named by its number.
+  void operator()(Names& member) const {
+    Names names;
+    const auto* items = std::get_if<Value::Array>(&setting_.value.data);
+    if (items == nullptr) {
+      names.names.push_back(word());  // one needs no brackets
+    } else {
+      for (const auto& item : *items) {
+        const auto* text = std::get_if<std::string>(&item.data);
+        if (text == nullptr && !std::holds_alternative<std::int64_t>(item.data)) refuse_kind(item);
+        names.names.push_back(text != nullptr ? *text : fmt::format("{}", std::get<std::int64_t>(item.data)));
+      }
+    }
+    for (auto name = names.names.begin(); name != names.names.end(); ++name) {
+      if (name->empty()) refuse("an empty name");
+      if (std::find(name + 1, names.names.end(), *name) != names.names.end())
+        refuse(fmt::format("{} is there twice", shown(*name)));
+    }
+    member = std::move(names);
+  }
+
   void operator()(TierFractions& member) const {
     const auto* entries = std::get_if<Value::Table>(&setting_.value.data);
     if (entries == nullptr) refuse_kind(setting_.value);
@@ -418,6 +439,7 @@ struct Reading {
     for (const auto& text : member) items.emplace_back(text);
     return Value(std::move(items));
   }
+  Value operator()(const Names& member) const { return (*this)(member.names); }
   Value operator()(const TierFractions& member) const {
     Value::Table entries;
     if (member.disk > 0) entries.emplace_back("disk", Value(member.disk));
@@ -519,6 +541,7 @@ struct Describe {
   std::string operator()(OptionAccess<std::vector<std::string>>) const {
     return "folders, such as [\"/nvme0\", \"/nvme1\"]";
   }
+  std::string operator()(OptionAccess<Names>) const { return "names, such as [\"negative\", \"positive\"]"; }
   std::string operator()(OptionAccess<TierFractions>) const {
     return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest lies on the device";
   }

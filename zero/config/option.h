@@ -39,7 +39,8 @@ using Field =
                  OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
                  OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
                  OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>,
-                 OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>, OptionAccess<ImageSize>>;
+                 OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>, OptionAccess<ImageSize>,
+                 OptionAccess<Names>>;
 
 struct Option {
   std::string_view name;  // "section.key"

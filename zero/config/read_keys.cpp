@@ -28,11 +28,6 @@ struct Chooser {
   bool names_keys = true;                                 // does a refusal say which keys of the section are read?
 };
 
-bool kind_reads(std::string_view kind, std::string_view key) {
-  const auto kinds = kinds_that_take(key);
-  return kinds.empty() || std::ranges::find(kinds, kind) != kinds.end();
-}
-
 bool schedule_reads(std::string_view schedule, std::string_view key) {
   if (key == "schedule.power") return schedule == "polynomial";
   if (key == "schedule.decay") return schedule == "wsd";
@@ -47,12 +42,19 @@ std::string schedules_that_read(std::string_view key) {
   return one_of(names);
 }
 
+// A csv has texts or numbers.
+std::string whose_texts(std::string_view key) {
+  if (key == "data.columns") return " without data.text_column";
+  const auto kinds = kinds_that_take(key);
+  return std::ranges::equal(kinds, model_words::kTexts) ? " (csv with data.text_column)" : "";
+}
+
 constexpr std::array kChoosers{
     Chooser{"model.name",
             [](const Config& config, std::string_view key) { return model_row(config.model.name).takes(key); },
             models_that_take},
-    Chooser{"data.kind", [](const Config& config, std::string_view key) { return kind_reads(config.data.kind, key); },
-            [](std::string_view key) { return one_of(kinds_that_take(key)); }},
+    Chooser{"data.kind", [](const Config& config, std::string_view key) { return data_reads(config.data, key); },
+            [](std::string_view key) { return one_of(kinds_that_take(key)) + whose_texts(key); }},
     Chooser{"optimizer.name",
             [](const Config& config, std::string_view key) { return rule_row(config.optimizer.name).reads(key); },
             rules_that_read},

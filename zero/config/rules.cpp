@@ -65,9 +65,33 @@ void check_model_fits_data(const LoadedConfig& loaded) {
          fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
 }
 
+// A csv has texts, which a bert sorts, or numbers.
+void check_texts_of_csv(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (data.kind != "csv") return;
+  const bool reads_texts = model_row(model.name).reads("tsv");
+  if (reads_texts && data.text_column.empty())
+    refuse(loaded, "data.text_column",
+           fmt::format("model.name = \"{}\" reads texts, and a csv without this key has numbers", model.name),
+           "name the column of the texts; that of their classes is label, or data.label_column");
+  if (!reads_texts && !data.text_column.empty())
+    refuse(loaded, "data.text_column", fmt::format("model.name = \"{}\" reads numbers, and no texts", model.name),
+           "leave it out, or use model.name " + models_that_read("tsv"));
+}
+
+void check_labels(const LoadedConfig& loaded) {
+  const DataConfig& data = loaded.config.data;
+  const std::vector<std::string>& labels = data.labels.names;
+  if (labels.size() == 1)
+    refuse(loaded, "data.labels", "one class leaves nothing to choose from", "name two or more, or leave it out");
+  if (data.classes > 0 && !labels.empty() && data.classes != std::ssize(labels))
+    refuse(loaded, "data.classes", fmt::format("data.labels names {} classes", labels.size()),
+           "leave data.classes out");
+}
+
 void check_context(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  if (has_context(data.kind) && data.context > model.context) {
+  if (has_context(data) && data.context > model.context) {
     refuse(loaded, "data.context", fmt::format("more than model.context = {}", model.context),
            fmt::format("use {} or less, 0 for the model's, or a larger model.context", model.context));
   }
@@ -534,6 +558,8 @@ void settle_defaults(LoadedConfig& loaded) {
 void check_rules(const LoadedConfig& loaded) {
   check_model_fits_data(loaded);
   check_heads(loaded);
+  check_texts_of_csv(loaded);
+  check_labels(loaded);
   check_context(loaded);
   check_length(loaded);
   check_schedule(loaded);

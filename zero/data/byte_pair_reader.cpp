@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 class BytePairTokenizer::Reader {
  public:
-  Reader(fs::path path, std::string_view key) : path_(std::move(path)), key_(key) {}
+  Reader(fs::path path, std::string_view key, Specials specials)
+      : path_(std::move(path)), key_(key), specials_(specials) {}
 
   BytePairTokenizer take() {
     if (tokenizer_.characters_) return std::move(tokenizer_);
@@ -38,6 +39,16 @@ class BytePairTokenizer::Reader {
     tokenizer_.numbers_.erase(tokenizer_.characters_ ? name : tokenizer_.tokens_[static_cast<std::size_t>(number)]);
     tokenizer_.tokens_[static_cast<std::size_t>(number)].clear();
     tokenizer_.added_[name] = number;
+    if (number >= std::ssize(tokenizer_.is_added_)) tokenizer_.is_added_.resize(static_cast<std::size_t>(number) + 1);
+    tokenizer_.is_added_[static_cast<std::size_t>(number)] = true;
+  }
+
+  // GPT-2's two files do not say which names are found in a text: it is the one that transformers gives it.
+  void find_end_of_text() {
+    constexpr std::string_view kName = "<|endoftext|>";
+    const auto found = tokenizer_.added_.find(kName);
+    if (found != tokenizer_.added_.end() && specials_ == Specials::kTokens)
+      tokenizer_.specials_.add({.name = std::string(kName), .number = found->second});
   }
 
   void add_merge(std::string_view left, std::string_view right, const std::string& where) {
@@ -104,9 +115,9 @@ class BytePairTokenizer::Reader {
     }
     tokenizer_.whole_pieces_first_ = model.value("ignore_merges", false);
     for (const auto& token : json.value("added_tokens", nlohmann::json::array())) {
-      if (!token.is_object() || !token.contains("content") || !token.contains("id"))
+      if (!token.is_object() || !token.contains("content") || !token.contains("id") || token.at("content") == "")
         refuse("an added token without name");
-      add_special(token.at("content").get<std::string>(), token.at("id").get<std::int64_t>());
+      add_added(token);
     }
   }
 
@@ -124,6 +135,22 @@ class BytePairTokenizer::Reader {
 
   static bool is_given(const nlohmann::json& json, const char* key) {
     return json.contains(key) && !json.at(key).is_null() && json.at(key) != "" && json.at(key) != 0.0;
+  }
+
+  // A token of added_tokens. A normalized one is looked for in the normalized text.
+  void add_added(const nlohmann::json& json) {
+    SpecialToken token{.name = json.at("content").get<std::string>(),
+                       .number = json.at("id").get<std::int64_t>(),
+                       .single_word = json.value("single_word", false),
+                       .lstrip = json.value("lstrip", false),
+                       .rstrip = json.value("rstrip", false)};
+    const bool is_special = json.value("special", false);
+    add_special(token.name, token.number);
+    if (!is_special) tokenizer_.tokens_[static_cast<std::size_t>(token.number)] = token.name;
+    if (specials_ == Specials::kText) return;
+    if (!json.value("normalized", !is_special)) return tokenizer_.specials_.add(std::move(token));
+    if (tokenizer_.characters_) token.name = CharacterPieces::normal(token.name, /*begins=*/true);
+    tokenizer_.normal_specials_.add(std::move(token));
   }
 
   // Llama 2's form and no other: a difference would be other tokens, or another text.
@@ -214,6 +241,7 @@ class BytePairTokenizer::Reader {
 
   fs::path path_;
   std::string_view key_;
+  Specials specials_;
   BytePairTokenizer tokenizer_;
 };
 
@@ -225,7 +253,7 @@ fs::path BytePairTokenizer::file_of(const fs::path& folder) {
   return folder / (of_gpt2 && !fs::exists(folder / kWhole) ? "vocab.json" : kWhole);
 }
 
-BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_view key) {
+BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_view key, Specials specials) {
   const auto json_of = [&](const fs::path& path) {
     const std::string text = read_file(path);
     try {
@@ -235,7 +263,7 @@ BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_vi
     }
   };
   const auto reading = [&](const fs::path& path, auto&& body) {
-    Reader reader(path, key);
+    Reader reader(path, key, specials);
     try {
       body(reader);
     } catch (const nlohmann::json::exception& error) {
@@ -250,6 +278,7 @@ BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_vi
     return reading(folder / "merges.txt", [&](Reader& reader) {
       reader.read_vocabulary(json_of(folder / "vocab.json"));
       reader.read_merges_file(read_file(folder / "merges.txt"));
+      reader.find_end_of_text();
     });
   }
   throw ConfigError(key, folder.string(), "neither vocab.json and merges.txt nor tokenizer.json is there",

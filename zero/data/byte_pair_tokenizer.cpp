@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <functional>
 #include <queue>
 #include <tuple>
@@ -103,14 +104,37 @@ void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>&
     if (known.size() < kMostKept && piece.size() <= kLongestKept)
       known.emplace(piece, std::vector<std::int64_t>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
   };
-  if (!characters_) return splitter_.split(text, take);
-  const std::string normal = CharacterPieces::normal(text, begins);
-  characters_->pieces.split(normal, take);
+  const auto take_special = [&](std::int64_t number) { out.push_back(number); };
+  if (!characters_) {
+    specials_.split(
+        text,
+        [&](std::string_view part) {
+          normal_specials_.split(
+              part, [&](std::string_view rest) { splitter_.split(rest, take); }, take_special);
+        },
+        take_special);
+    return;
+  }
+  std::deque<std::string> normals;  // `known` points into them
+  specials_.split(
+      text,
+      [&](std::string_view part) {
+        const std::string& normal = normals.emplace_back(CharacterPieces::normal(part, begins));
+        begins = true;  // behind a special token a text begins anew
+        normal_specials_.split(
+            normal, [&](std::string_view rest) { characters_->pieces.split(rest, take); }, take_special);
+      },
+      [&](std::int64_t number) {
+        take_special(number);
+        begins = true;
+      });
 }
 
 bool BytePairTokenizer::may_cut(std::string_view text, std::size_t at) const {
+  if (!specials_.may_cut(text, at) || !normal_specials_.may_cut(text, at)) return false;
   if (!characters_) return true;
-  constexpr std::size_t kLongest = 4;  // bytes of a character
+  if (specials_.ends_at(text, at)) return false;  // behind it a text begins anew
+  constexpr std::size_t kLongest = 4;             // bytes of a character
   const std::size_t from = at - std::min(at, kLongest);
   const std::string before = CharacterPieces::normal(text.substr(from, at - from), false);
   return characters_->pieces.may_cut(before + CharacterPieces::normal(text.substr(at, kLongest), false), before.size());
@@ -136,6 +160,12 @@ std::string BytePairTokenizer::text_of(std::int64_t token) const {
 std::optional<std::int64_t> BytePairTokenizer::added(std::string_view name) const {
   const auto found = added_.find(name);
   return found == added_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::int64_t BytePairTokenizer::count_added(std::span<const std::int64_t> tokens) const {
+  return std::ranges::count_if(tokens, [&](std::int64_t token) {
+    return token >= 0 && token < std::ssize(is_added_) && is_added_[static_cast<std::size_t>(token)];
+  });
 }
 
 void BytePairTokenizer::write(const std::filesystem::path& folder) const {

@@ -9,7 +9,8 @@
 // A text is cut into pieces (TextSplitter), each piece into bytes, and neighbours are joined: again and again the pair
 // that comes first among the merges. Of tokenizer.json the models BPE over bytes are taken: GPT-2's, Llama 3's and their
 // like; and Llama 2's, which begins with characters (character_pieces.h) and has a token for each byte, "<0x0A>", for those
-// that are no token. Tokens that a tokenizer adds ("<|endoftext|>", "</s>") are numbers with a name, and no text becomes one.
+// that are no token. Tokens that a tokenizer adds ("<|endoftext|>", "</s>") are numbers with a name. Their names in a text
+// become them (special_tokens.h), unless the reader says Specials::kText; beside vocab.json only <|endoftext|> does.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once
@@ -26,14 +27,19 @@
 #include <vector>
 
 #include "zero/data/character_pieces.h"
+#include "zero/data/special_tokens.h"
 #include "zero/data/text_splitter.h"
 
 namespace zero {
 
+// What the name of an added token is in a text: that token, or text like any other.
+enum class Specials { kTokens, kText };
+
 class BytePairTokenizer {
  public:
   // Throws ConfigError(key) for files that are missing, are no such tokenizer, or in which a merge names an unknown token.
-  static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key);
+  static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key,
+                                Specials specials = Specials::kTokens);
   // The file in `folder` that says how many tokens there are: tokenizer.json, or else vocab.json.
   static std::filesystem::path file_of(const std::filesystem::path& folder);
   // At most `size` tokens, from 256 up: the bytes, then each joined pair, the most frequent first; of those as frequent
@@ -50,12 +56,14 @@ class BytePairTokenizer {
   void encode(std::string_view text, std::vector<std::int64_t>& out, bool begins = true) const;
   // Does the part [0, at) have the tokens that the whole has there? `at` is before the end of a line.
   bool may_cut(std::string_view text, std::size_t at) const;
-  // Numbers that are no token give nothing. Bytes that are no UTF-8 stay as they are.
+  // Numbers that are no token give nothing, as do added tokens that tokenizer.json calls special. Bytes that are no UTF-8 stay as they are.
   std::string decode(std::span<const std::int64_t> tokens) const;
   // Of a token within a text: Llama 2's has a space in front that decode() takes from the first one.
   std::string text_of(std::int64_t token) const;
   // The number of a token that the tokenizer added, such as "<|endoftext|>".
   std::optional<std::int64_t> added(std::string_view name) const;
+  // How many of these tokens the tokenizer added.
+  std::int64_t count_added(std::span<const std::int64_t> tokens) const;
 
  private:
   struct Merge {
@@ -80,6 +88,8 @@ class BytePairTokenizer {
   std::vector<std::int64_t> symbols_of(std::string_view piece) const;
   void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
+  SpecialTokens specials_;         // found in a text as it is
+  SpecialTokens normal_specials_;  // found in the normalized text: "▁" for spaces of Llama 2's form
   TextSplitter splitter_;
   std::optional<Characters> characters_;  // nothing: tokens are bytes, cut by splitter_
   bool whole_pieces_first_ = false;       // a piece that is a token needs no merges: Llama 3
@@ -88,6 +98,7 @@ class BytePairTokenizer {
   std::vector<std::pair<std::int64_t, std::int64_t>> merge_order_;
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;
   std::map<std::string, std::int64_t, std::less<>> added_;
+  std::vector<bool> is_added_;  // by number
 };
 
 }  // namespace zero

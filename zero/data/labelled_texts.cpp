@@ -1,15 +1,18 @@
 #include "zero/data/labelled_texts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/input_file.h"
+#include "zero/base/terminal_text.h"
+#include "zero/data/csv.h"
+#include "zero/data/csv_reader.h"
 #include "zero/data/sample_order.h"
 
 namespace zero {
@@ -41,19 +44,61 @@ void for_each_line(std::string_view bytes, Visit visit) {
   }
 }
 
-[[noreturn]] void refuse_line(std::string_view key, std::string_view path, std::int64_t line, const std::string& reason,
-                              std::string_view remedy) {
-  throw ConfigError(key, fmt::format("{}:{}", path, line), reason, remedy);
-}
+// The rows of a table of texts: those of a .tsv, or of a .csv.
+class TextTable {
+ public:
+  TextTable(std::string_view key, std::string_view path, const TextColumns& columns)
+      : key_(key), path_(path), columns_(columns), labels_(columns.labels) {
+    texts_.path = path;
+  }
 
-std::size_t column_named(std::string_view name, const std::vector<std::string_view>& header, std::string_view key,
-                         std::string_view path) {
-  const auto found = std::ranges::find(header, name);
-  if (found == header.end())
-    refuse_line(key, path, 1, fmt::format("no column is called '{}'", name),
-                "The first line names the columns: sentence and label, with a tab between them.");
-  return static_cast<std::size_t>(found - header.begin());
-}
+  template <typename Fields>
+  void record(std::int64_t line, const Fields& fields) {
+    if (header_.empty()) {
+      for (const auto& field : fields) header_.emplace_back(without_blanks(field));
+      text_ = column_of(columns_.text, line, "data.text_column", TextColumns().text);
+      label_ = column_of(columns_.label, line, "data.label_column", TextColumns().label);
+      return;
+    }
+    if (fields.size() != header_.size())
+      throw ConfigError(
+          key_, fmt::format("{}:{}", path_, line),
+          fmt::format("has {}; the first line has {}", format_count(std::ssize(fields), "column"), header_.size()),
+          "each line needs as many as the first");
+    labels_.add(without_blanks(fields[label_]), key_, {path_, line, label_ + 1, header_[label_]});
+    texts_.texts.emplace_back(fields[text_]);
+    texts_.lines.push_back(line);
+  }
+
+  LabelledTexts finish() && {
+    if (texts_.texts.empty())
+      throw ConfigError(
+          key_, path_, "holds no text",
+          fmt::format("give a table with the columns {} and {}, and rows", columns_.text, columns_.label));
+    NamedLabels named = std::move(labels_).finish();
+    texts_.labels = std::move(named.labels);
+    texts_.classes = std::move(named.names);
+    return std::move(texts_);
+  }
+
+ private:
+  // Nobody named a column that has its usual name: the file is at fault.
+  std::size_t column_of(const std::string& name, std::int64_t line, std::string_view key,
+                        const std::string& usual) const {
+    if (name == usual && std::ranges::find(header_, name) == header_.end())
+      throw ConfigError(key_, fmt::format("{}:{}", path_, line), fmt::format("no column is called '{}'", name),
+                        fmt::format("the first line names the columns: {}; {} = NAME says which one to read",
+                                    terminal_text(fmt::format("{}", fmt::join(header_, ", ")), 200), key));
+    return column_named(name, header_, header_.size(), key, path_);
+  }
+
+  std::string_view key_, path_;
+  const TextColumns& columns_;
+  LabelWords labels_;
+  std::vector<std::string> header_;
+  std::size_t text_ = 0, label_ = 0;
+  LabelledTexts texts_;
+};
 
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> words;
@@ -99,40 +144,33 @@ std::string whole_file(const std::filesystem::path& path, std::string_view key) 
 
 }  // namespace
 
-LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path) {
-  LabelledTexts texts{.path = std::string(path)};
-  std::vector<std::string_view> header;
-  std::size_t sentence = 0, label = 0;
-  for_each_line(bytes, [&](std::int64_t number, std::string_view line) {
-    const auto columns = columns_of(line);
-    if (header.empty()) {
-      header = columns;
-      sentence = column_named("sentence", header, key, path);
-      label = column_named("label", header, key, path);
-      return;
-    }
-    if (columns.size() != header.size())
-      refuse_line(
-          key, path, number,
-          fmt::format("has {}; the first line has {}", format_count(std::ssize(columns), "column"), header.size()),
-          "Each line needs as many tabs as the first.");
-    const std::string_view digits = columns[label];
-    std::int64_t value = -1;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 0 || value > 1'000'000)
-      refuse_line(key, path, number, fmt::format("'{}' is no class", digits.substr(0, 40)),
-                  "A label is a whole number, 0 or more.");
-    texts.texts.emplace_back(columns[sentence]);
-    texts.labels.push_back(value);
-    texts.lines.push_back(number);
-  });
-  if (header.empty() || texts.texts.empty())
-    throw ConfigError(key, path, "holds no text", "Give a table with the columns sentence and label, and rows.");
-  return texts;
+LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path,
+                        const TextColumns& columns) {
+  TextTable table(key, path, columns);
+  for_each_line(bytes, [&](std::int64_t number, std::string_view line) { table.record(number, columns_of(line)); });
+  return std::move(table).finish();
 }
 
-LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key) {
-  return parse_tsv(whole_file(path, key), key, path.native());
+LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key, const TextColumns& columns) {
+  return parse_tsv(whole_file(path, key), key, path.native(), columns);
+}
+
+LabelledTexts parse_csv_texts(std::string_view bytes, std::string_view key, std::string_view path,
+                              const TextColumns& columns) {
+  TextTable table(key, path, columns);
+  CsvReader reader(bytes, key, path);
+  std::vector<CsvReader::Field> fields;
+  std::vector<std::string_view> texts;
+  while (reader.next(fields)) {
+    texts.clear();
+    for (const CsvReader::Field& field : fields) texts.push_back(field.text);
+    table.record(fields.front().line, texts);
+  }
+  return std::move(table).finish();
+}
+
+LabelledTexts read_csv_texts(const std::filesystem::path& path, std::string_view key, const TextColumns& columns) {
+  return parse_csv_texts(whole_file(path, key), key, path.native(), columns);
 }
 
 LabelledTexts make_word_order_texts(std::string_view bytes, std::uint64_t seed, std::string_view key,

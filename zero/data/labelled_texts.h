@@ -4,7 +4,8 @@
 //   LabelledTexts lines = word_order_texts("input.txt", 1337, "data.path");  // a task made from any text
 //
 // A .tsv is as GLUE publishes SST-2: a header with columns "sentence" and "label" (others are passed over), then a text and
-// its class a line; classes are whole numbers from 0. Strict: every line has as many columns as the header.
+// its class a line. A .csv is the same with commas, and fields in quotes (csv_reader.h). TextColumns may name other columns.
+// Classes are whole numbers from 0, or words (label_words.h). Strict: every line has as many columns as the header.
 //
 // word_order_texts() asks whether words stand in the order in which somebody wrote them. Each line of the text with five
 // words or more gives two samples, one after the other: the line (class 1), and the line with its words in another order
@@ -13,7 +14,7 @@
 // ASCII capitals become small: they would tell where a line begins.
 // A line whose words allow one order only gives none.
 //
-// ConfigError(key, "path:line") for what is malformed or holds no sample; IoError where the file cannot be read. Local.
+// ConfigError(key, "path:line"), with the column of a label, for what is malformed or holds no sample; IoError where the file cannot be read. Local.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "zero/data/held_out.h"
+#include "zero/data/label_words.h"
 
 namespace zero {
 
@@ -42,8 +44,19 @@ struct LabelledTexts {
   }
 };
 
-LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path);
-LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key);
+// The columns that are read, by their names in the header or their numbers from 1.
+struct TextColumns {
+  std::string text = "sentence";  // data.text_column
+  std::string label = "label";    // data.label_column
+  LabelRule labels{};
+};
+
+LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path,
+                        const TextColumns& columns = {});
+LabelledTexts read_tsv(const std::filesystem::path& path, std::string_view key, const TextColumns& columns = {});
+LabelledTexts parse_csv_texts(std::string_view bytes, std::string_view key, std::string_view path,
+                              const TextColumns& columns);
+LabelledTexts read_csv_texts(const std::filesystem::path& path, std::string_view key, const TextColumns& columns);
 
 LabelledTexts make_word_order_texts(std::string_view bytes, std::uint64_t seed, std::string_view key,
                                     std::string_view path);

@@ -57,7 +57,7 @@ void require_other_files(const DataOptions& options) {
 }
 
 bool has_numbered_classes(DataKind kind) {
-  return kind == DataKind::kMnist || kind == DataKind::kTsv;
+  return kind == DataKind::kMnist || kind == DataKind::kTsv || kind == DataKind::kCsv;
 }
 
 void require_classes_of_labels(const DataOptions& options) {
@@ -66,7 +66,7 @@ void require_classes_of_labels(const DataOptions& options) {
     throw ConfigError("data.classes", fmt::format("{}", options.classes), reason, remedy);
   };
   if (!has_numbered_classes(options.kind))
-    refuse("only labels of mnist and tsv are numbers of classes", "use 0, or data.kind mnist or tsv");
+    refuse("only labels of mnist, tsv and csv are numbers of classes", "use 0, or data.kind mnist, tsv or csv");
   if (options.classes < 2) refuse("nothing to choose from", "use 2 or more, or 0: as many as the data has");
 }
 
@@ -214,9 +214,43 @@ Corpus open_images(const DataOptions& options, Read read) {
         // A folder has no order of its own.
         return hold_classes(images, fraction, /*in_file_order=*/options.kind != DataKind::kImages, notes);
       });
-  corpus.notes = std::move(notes);
+  corpus.notes.insert(corpus.notes.end(), notes.begin(), notes.end());
+  corpus.class_names = std::move(classes);
   add_note(corpus, range);
   return corpus;
+}
+
+// How labels of a file are read: those of held-out data as those of the training data, which is read first.
+class TableLabels {
+ public:
+  TableLabels(const DataOptions& options, Corpus& corpus)
+      : options_(options), corpus_(corpus), rule_{.names = options.labels} {}
+
+  const LabelRule& rule() const { return rule_; }
+
+  // What the labels of a file are, which was read by rule().
+  void take(const NamedLabels& read, std::string_view path, std::string_view key) {
+    if (key != kPath) return;
+    if (options_.classes > 0 && !read.names.empty() && options_.classes != std::ssize(read.names))
+      throw ConfigError("data.classes", fmt::format("{}", options_.classes),
+                        fmt::format("{} classes have names", read.names.size()),
+                        "leave data.classes out, or name all classes with data.labels");
+    rule_ = rule_of_training(rule_, read.names);
+    corpus_.class_names = read.names;
+    if (!read.names.empty() && options_.kind != DataKind::kWordOrder) corpus_.notes.push_back(class_line(path, read));
+  }
+
+ private:
+  const DataOptions& options_;
+  Corpus& corpus_;
+  LabelRule rule_;
+};
+
+// The splits, with the names and notes of `known`.
+Corpus with_splits(Corpus known, Corpus splits) {
+  known.train = std::move(splits.train);
+  known.validation = std::move(splits.validation);
+  return known;
 }
 
 Corpus open_table(const DataOptions& options) {
@@ -224,25 +258,63 @@ Corpus open_table(const DataOptions& options) {
     std::filesystem::path path;
     CsvTable table;
   };
-  return split(
-      options, one_file([](const std::filesystem::path& path, std::string_view key) {
-        return Source{path, read_csv(path, key)};
+  Corpus known;
+  TableLabels labels(options, known);
+  std::optional<ClassRange> range;
+  bool are_classes = options.classes > 0;
+  Corpus splits = split(
+      options, one_file([&](const std::filesystem::path& path, std::string_view key) {
+        CsvTable table = read_csv(path, key,
+                                  {.columns = options.columns,
+                                   .label_column = options.label_column,
+                                   .classes = are_classes,
+                                   .labels = labels.rule()});
+        if (key == kPath) are_classes = !table.classes.labels.empty();
+        if (are_classes != !table.classes.labels.empty())
+          throw ConfigError(key, fmt::format("{}:{}", path.native(), table.lines.front()),
+                            "the target is a word, and in data.path it is a number",
+                            "give both files the same columns");
+        if (are_classes) labels.take(table.classes, path.native(), key);
+        return Source{path, std::move(table)};
       }),
       [](const Source& source) { return source.table.num_rows(); },
-      [](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
-        return std::make_unique<TableDataset>(source.table, begin, end, key, source.path.native());
+      [&](const Source& source, std::int64_t begin, std::int64_t end, std::string_view key) {
+        const CsvTable& table = source.table;
+        if (are_classes)
+          check_labels(range, classes_of(table.classes.names, options), table.classes.labels, begin, end, key,
+                       [&](std::int64_t i) {
+                         return fmt::format("{}:{}", source.path.native(), table.lines[static_cast<std::size_t>(i)]);
+                       });
+        return std::make_unique<TableDataset>(table, begin, end, key, source.path.native());
       });
+  add_note(known, range);
+  return with_splits(std::move(known), std::move(splits));
+}
+
+TextColumns text_columns(const DataOptions& options, const LabelRule& rule) {
+  TextColumns columns{.labels = rule};
+  if (!options.text_column.empty()) columns.text = options.text_column;
+  if (!options.label_column.empty()) columns.label = options.label_column;
+  return columns;
 }
 
 // The vocabulary is that of the file, or what the training texts teach: they are the first part that split() asks for.
+// `read(path, key, rule)`: a file whose labels follow a rule.
 template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
+  Corpus known;
+  TableLabels labels(options, known);
   std::optional<Vocabulary> vocabulary;
   std::optional<ClassRange> range;
   std::vector<std::string> notes;
   if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab", options.lower_case);
-  Corpus corpus = split(
-      options, one_file(read), [](const LabelledTexts& texts) { return texts.size(); },
+  Corpus splits = split(
+      options, one_file([&](const std::filesystem::path& path, std::string_view key) {
+        LabelledTexts texts = read(path, key, labels.rule());
+        labels.take({texts.labels, texts.classes}, texts.path, key);
+        return texts;
+      }),
+      [](const LabelledTexts& texts) { return texts.size(); },
       [&](const LabelledTexts& texts, std::int64_t begin, std::int64_t end, std::string_view key) {
         check_labels(range, classes_of(texts.classes, options), texts.labels, begin, end, key, [&](std::int64_t i) {
           return fmt::format("{}:{}", texts.path, texts.lines[static_cast<std::size_t>(i)]);
@@ -257,10 +329,11 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
       [&](LabelledTexts& texts, double fraction) {
         return hold_classes(texts, fraction, /*in_file_order=*/true, notes);
       });
-  corpus.notes = vocabulary->notes();
-  corpus.notes.insert(corpus.notes.end(), notes.begin(), notes.end());
-  add_note(corpus, range);
-  return corpus;
+  const std::vector<std::string> of_vocabulary = vocabulary->notes();
+  known.notes.insert(known.notes.begin(), of_vocabulary.begin(), of_vocabulary.end());
+  known.notes.insert(known.notes.end(), notes.begin(), notes.end());
+  add_note(known, range);
+  return with_splits(std::move(known), std::move(splits));
 }
 
 Corpus open_kind(const DataOptions& options) {
@@ -276,13 +349,19 @@ Corpus open_kind(const DataOptions& options) {
         return read_image_folder(path, options.channels, key, options.size);
       });
     case DataKind::kCsv:
-      return open_table(options);
+      if (options.text_column.empty()) return open_table(options);
+      return open_labelled_texts(options,
+                                 [&](const std::filesystem::path& path, std::string_view key, const LabelRule& rule) {
+                                   return read_csv_texts(path, key, text_columns(options, rule));
+                                 });
     case DataKind::kTsv:
-      return open_labelled_texts(options, read_tsv);
+      return open_labelled_texts(options,
+                                 [&](const std::filesystem::path& path, std::string_view key, const LabelRule& rule) {
+                                   return read_tsv(path, key, text_columns(options, rule));
+                                 });
     case DataKind::kWordOrder:
-      return open_labelled_texts(options, [](const std::filesystem::path& path, std::string_view key) {
-        return word_order_texts(path, kWordOrderSeed, key);
-      });
+      return open_labelled_texts(options, [](const std::filesystem::path& path, std::string_view key,
+                                             const LabelRule&) { return word_order_texts(path, kWordOrderSeed, key); });
   }
   ZERO_CHECK(false, "data kind {}", static_cast<int>(options.kind));
   return {};
@@ -346,7 +425,7 @@ Corpus open_data(const DataOptions& options) {
   require_classes_of_labels(options);
   require_other_files(options);
   Corpus corpus = open_kind(options);
-  corpus.classes = options.classes;
+  corpus.classes = std::max(options.classes, std::ssize(corpus.class_names));
   if (!options.tokenizer.empty()) require_tokenizer(options, corpus);
   require_same_inputs(options, corpus);
   return corpus;

@@ -13,8 +13,8 @@
 //
 // A fraction is held out from the end, or from the end of each class, as held_out.h says: images by class, files with labels by
 // class unless their end is fair. Every way in which the files can be wrong is a ConfigError under "data.path",
-// "data.validation", "data.vocab", "data.tokenizer", "data.classes", "data.augment" or "data.context". Local: each rank reads
-// the files itself.
+// "data.validation", "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
+// "data.label_column", "data.augment" or "data.context". Local: each rank reads the files itself.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,24 @@ struct DataOptions {
   std::filesystem::path vocab;  // of labelled texts: a WordPiece vocabulary instead; empty: none
   std::optional<bool>
       lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
-  std::filesystem::path tokenizer;  // of tokens: the folder of the one that made them; empty: none
-  std::int64_t channels = 1;        // of a folder of pictures: 1, grey; 3, in colour
-  ImageSize size{};                 // of a folder of pictures; not given: their own
-  std::int64_t classes = 0;         // of the labels of kMnist and kTsv; 0: as many as the training labels make
-  Order order = Order::kShuffled;   // how TrainingBatches draws
-  ImageInputs images{};             // of kMnist and kImages
+  std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
+  std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
+  ImageSize size{};                  // of a folder of pictures; not given: their own
+  std::int64_t classes = 0;          // of the labels of kMnist, kTsv and kCsv; 0: as many as the training labels make
+  std::string text_column;           // of kTsv ("sentence" if empty) and kCsv (if empty, it has numbers, not texts)
+  std::string label_column;          // empty: "label" beside texts, else the last
+  std::vector<std::string> columns;  // of kCsv with numbers: the inputs; empty: all but the target
+  std::vector<std::string>
+      labels;  // of kTsv and kCsv: names of the classes, in order; empty: as label_words.h numbers them
+  Order order = Order::kShuffled;  // how TrainingBatches draws
+  ImageInputs images{};            // of kMnist and kImages
 };
+
+// Are samples texts with a class each?
+inline bool is_labelled_text(const DataOptions& options) {
+  return options.kind == DataKind::kTsv || options.kind == DataKind::kWordOrder ||
+         (options.kind == DataKind::kCsv && !options.text_column.empty());
+}
 
 struct Corpus {
   std::unique_ptr<Dataset> train;
@@ -60,6 +71,8 @@ struct Corpus {
   std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
 
   std::int64_t classes = 0;  // as DataOptions says; 0: as many as the labels make
+
+  std::vector<std::string> class_names;  // of tables whose labels are words, and of folders of pictures; empty: none
 
   std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts and about labels
 

@@ -1,6 +1,7 @@
 #include "zero/data/token_dataset.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,8 @@ TokenDataset::TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t 
   if (shards_.token_bytes() == 1) return;
   classes_ = 0;
   scan([&](std::int64_t position, std::span<const std::int64_t> tokens) {
+    const auto damaged = std::ranges::find_if(tokens, [](std::int64_t token) { return token >= kMostTokens; });
+    if (damaged != tokens.end()) require_possible(position + (damaged - tokens.begin()), *damaged, key);
     const auto largest = std::max_element(tokens.begin(), tokens.end());
     if (*largest < classes_) return true;
     classes_ = *largest + 1;
@@ -79,6 +82,19 @@ std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& ba
   return counted;
 }
 
+// Files hold numbers without a sign: a negative one reads as a large one.
+void TokenDataset::require_possible(std::int64_t position, std::int64_t token, std::string_view key) const {
+  if (token < kMostTokens) return;
+  const TokenShards::Place place = shards_.place(position);
+  const std::string with_sign =
+      token > INT32_MAX ? fmt::format(" ({} with a sign)", token - (std::int64_t{1} << 32)) : "";
+  throw ConfigError(
+      key, place.path,
+      fmt::format("token {} (counted from 0) is {}{}, and no vocabulary has more than {} tokens",
+                  format_count(place.position), token, with_sign, format_count(kMostTokens)),
+      "the file is damaged, or holds no tokens of 32 bits: write it again (`zero tokenize`, or llm.c's scripts)");
+}
+
 std::string TokenDataset::named(std::int64_t position, std::int64_t token) const {
   const TokenShards::Place place = shards_.place(position);
   return fmt::format("token {} of {} is {}", format_count(place.position), place.path, token);
@@ -95,7 +111,9 @@ void TokenDataset::require_classes(std::int64_t classes, std::string_view key) c
     if (found == tokens.end()) return true;
     throw ConfigError(key, fmt::format("{}", classes),
                       "too small: " + named(position + (found - tokens.begin()), *found),
-                      fmt::format("Set it to at least {}, or to 0 to take the data's.", classes_));
+                      fmt::format("set it to at least {}, or to 0 to take the data's; if the vocabulary has no such "
+                                  "token, the file is damaged: write it again",
+                                  classes_));
   });
 }
 

@@ -6,7 +6,8 @@
 //   one pass     p = 0, context, 2 context ...: all n - 1 targets; what the last window lacks is padded (token 0,
 //                target kIgnoredTarget), so that its shape is like the others'
 // Windows go from one file into the next, as though they were one: a cut into files changes no sample, and no file is too
-// short. Positions are relative to the part; errors give the file and the position in it. ConfigError(key) when the part is too short.
+// short. Positions are relative to the part; errors give the file and the position in it. ConfigError(key) when the part is too short, and
+// for a token that no vocabulary has (kMostTokens): the file is damaged.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,9 @@
 #include "zero/data/token_shards.h"
 
 namespace zero {
+
+// The most tokens of a vocabulary. The largest published one has less than a tenth of them.
+inline constexpr std::int64_t kMostTokens = 1 << 24;
 
 class TokenDataset : public Dataset {
  public:
@@ -34,6 +38,7 @@ class TokenDataset : public Dataset {
   void require_classes(std::int64_t classes, std::string_view key) const override;
 
  private:
+  void require_possible(std::int64_t position, std::int64_t token, std::string_view key) const;
   // "token 150 of tokens.bin is 199"
   std::string named(std::int64_t position, std::int64_t token) const;
   // Calls visit(position in the stream, tokens) over the part, block by block, until it returns false.

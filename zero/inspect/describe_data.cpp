@@ -8,7 +8,6 @@
 
 #include "zero/base/bytes.h"
 #include "zero/checkpoint/safetensors.h"
-#include "zero/data/csv.h"
 #include "zero/data/idx.h"
 #include "zero/data/token_stream.h"
 #include "zero/inspect/description.h"
@@ -104,32 +103,6 @@ Description describe_idx(const std::filesystem::path& path, int num_dimensions) 
     }
     out.json["classes"] = classes;
   }
-  return out;
-}
-
-Description describe_csv(const std::filesystem::path& path) {
-  const CsvTable table = read_csv(path, "FILE");
-  Description out;
-  out.text = fmt::format("{}: CSV, {}, {}; the last is the target\n", path.string(),
-                         format_count(table.num_rows(), "row"), format_count(table.num_columns, "column"));
-  auto columns = nlohmann::ordered_json::array();
-  const auto width = static_cast<std::size_t>(table.num_columns);
-  for (std::size_t column = 0; column < width; ++column) {
-    double smallest = std::numeric_limits<double>::infinity();
-    double largest = -smallest;
-    double sum = 0;
-    for (std::size_t at = column; at < table.values.size(); at += width) {
-      const double value = table.values[at];
-      smallest = std::min(smallest, value);
-      largest = std::max(largest, value);
-      sum += value;
-    }
-    const double mean = sum / static_cast<double>(std::max<std::int64_t>(1, table.num_rows()));
-    const std::string name = table.names.empty() ? fmt::format("column {}", column + 1) : table.names[column];
-    out.text += fmt::format("  {:<24} {:>12.6g} to {:<12.6g} mean {:.6g}\n", name, smallest, largest, mean);
-    columns.push_back({{"name", name}, {"smallest", smallest}, {"largest", largest}, {"mean", mean}});
-  }
-  out.json = {{"kind", "csv"}, {"path", path.string()}, {"rows", table.num_rows()}, {"columns", columns}};
   return out;
 }
 

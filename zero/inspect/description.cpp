@@ -40,6 +40,35 @@ int idx_dimensions(std::span<const std::byte> head) {
   return dimensions <= 8 ? dimensions : 0;
 }
 
+struct Stranger {
+  std::string_view mark, name, remedy;
+};
+using namespace std::string_view_literals;
+constexpr std::string_view kWriteText = "write its columns as a text or as .csv first";
+constexpr std::string_view kUnpack = "unpack it first";
+constexpr std::string_view kPictures = "name a folder of pictures for each class: data.kind = \"images\"";
+// Files that are no text, and that no data.kind reads as they are.
+constexpr std::array<Stranger, 9> kStrangers{{{"PAR1"sv, "a Parquet file", kWriteText},
+                                              {"ARROW1"sv, "an Arrow file", kWriteText},
+                                              {"SQLite format 3"sv, "an SQLite database", kWriteText},
+                                              {"%PDF-"sv, "a PDF", "write its text first"},
+                                              {"PK\x03\x04"sv, "a zip archive", kUnpack},
+                                              {"\x28\xb5\x2f\xfd"sv, "zstd-compressed", kUnpack},
+                                              {"\x1f\x8b"sv, "gzip-compressed", kUnpack},
+                                              {"\x89PNG"sv, "a PNG picture", kPictures},
+                                              {"\xff\xd8\xff"sv, "a JPEG picture", kPictures}}};
+
+void refuse_stranger(const std::filesystem::path& path, std::string_view head) {
+  for (const Stranger& stranger : kStrangers)
+    if (head.starts_with(stranger.mark))
+      throw ConfigError("FILE", path.string(), fmt::format("is {}, which no data.kind reads", stranger.name),
+                        stranger.remedy);
+}
+
+std::string first_part(const std::filesystem::path& path) {
+  return read_at_most(FileDescriptor::open(path, O_RDONLY).get(), kPacked, path.native());
+}
+
 }  // namespace
 
 Description describe_path(const std::filesystem::path& path, bool verify) {
@@ -62,6 +91,10 @@ Description describe_path(const std::filesystem::path& path, bool verify) {
     return describe_idx(path, dimensions);
   if (extension == ".bin") return describe_tokens(path, /*text=*/false);
   if (extension == ".csv") return describe_csv(path);
+  if (extension == ".tsv") return describe_tsv(path);
+  const std::string part = first_part(path);
+  refuse_stranger(path, part);
+  if (extension == ".jsonl" || extension == ".ndjson" || begins_with_json_line(part)) return describe_json_lines(path);
   return describe_tokens(path, /*text=*/true);
 }
 

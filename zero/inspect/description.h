@@ -1,11 +1,13 @@
 // Description: the contents of a file, for people and for programs.
 //
-// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip), else by extension (.csv,
-// .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it.
+// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip, JSON lines), else by extension
+// (.csv, .tsv, .jsonl, .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it, and
+// a file that no data.kind reads, such as Parquet, one that says what to do.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +26,11 @@ Description describe_safetensors(const std::filesystem::path& path);
 Description describe_tokens(const std::filesystem::path& path, bool text);
 Description describe_idx(const std::filesystem::path& path, int num_dimensions);
 Description describe_csv(const std::filesystem::path& path);
+Description describe_tsv(const std::filesystem::path& path);
+// No data.kind reads them: says how they become a text or a table.
+Description describe_json_lines(const std::filesystem::path& path);
+// `bytes`: the first ones of a file, with all of its first line.
+bool begins_with_json_line(std::string_view bytes);
 // A folder of safetensors without a run, as `zero export` and Hugging Face write it.
 Description describe_weights(const std::filesystem::path& folder);
 // `verify`: every byte of its checkpoints is read.

@@ -25,9 +25,9 @@ int run_inspect(Arguments arguments) {
   CLI::App app("Says what a safetensors file, a data file or a run folder contains.", "zero inspect");
   std::string path;
   bool json = false, verify = false;
-  app.add_option(
-         "FILE", path,
-         "safetensors, or a folder of them; llm.c or nanoGPT .bin; IDX; .csv; text; a run folder, or a checkpoint")
+  app.add_option("FILE", path,
+                 "safetensors, or a folder of them; llm.c or nanoGPT .bin; IDX; .csv; .tsv; .jsonl; text; a run "
+                 "folder, or a checkpoint")
       ->required();
   app.add_flag("--verify", verify, "read every byte of the checkpoints; exit status 4 where one is damaged");
   app.add_flag("--json", json, "print one JSON object");

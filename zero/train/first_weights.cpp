@@ -1,6 +1,8 @@
 #include "zero/train/first_weights.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,9 +29,11 @@ std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
 
 std::optional<InitialWeights> open_first_weights(const TrainJob& job, const Corpus& corpus, Task& task) {
   if (job.model.init.empty()) return std::nullopt;
-  require_model_of_weights(job.model, task.published());
-  return std::optional<InitialWeights>(std::in_place, task.module(), job.model.init, job.train.seed,
-                                       vocabulary_of(job, corpus), &model_row(job.model.name));
+  std::vector<std::string> notes = require_model_of_weights(job.model, task.published());
+  std::optional<InitialWeights> weights(std::in_place, task.module(), job.model.init, job.train.seed,
+                                        vocabulary_of(job, corpus), &model_row(job.model.name));
+  weights->add_notes(std::move(notes));
+  return weights;
 }
 
 }  // namespace zero

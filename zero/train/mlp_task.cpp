@@ -45,8 +45,8 @@ std::unique_ptr<Task> make_mlp_task(const ModelOptions& model, const SampleShape
 
 std::optional<SampleShape> mlp_shape(const ModelOptions& model, DataKind data, std::int64_t /*context*/) {
   if (model.sizes.size() < 2) return std::nullopt;
-  return SampleShape{.features = model.sizes.front(),
-                     .classes = data == DataKind::kMnist || data == DataKind::kImages ? model.sizes.back() : 0};
+  const bool classifies = data != DataKind::kCsv || model.sizes.back() > 1;
+  return SampleShape{.features = model.sizes.front(), .classes = classifies ? model.sizes.back() : 0};
 }
 
 }  // namespace zero

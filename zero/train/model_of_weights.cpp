@@ -17,6 +17,7 @@
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/base/name_lists.h"
+#include "zero/checkpoint/published_config.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/model_table.h"
 #include "zero/train/run_files.h"
@@ -74,10 +75,7 @@ class Comparison {
   explicit Comparison(const Json& config) : config_(config) {}
 
   // What it has under `name`, or transformers' default.
-  Json value(std::string_view name, Json usual) const {
-    const auto found = config_.find(name);
-    return found == config_.end() || found->is_null() ? std::move(usual) : *found;
-  }
+  Json value(std::string_view name, Json usual) const { return published_value(config_, name, std::move(usual)); }
   std::int64_t number(std::string_view name, std::int64_t usual) const {
     const Json found = value(name, usual);
     return found.is_number_integer() && found >= 0 && found <= kMostNumber ? found.get<std::int64_t>() : usual;
@@ -109,11 +107,7 @@ class Comparison {
   std::vector<std::string> unknown_;
 };
 
-void compare_gpt2(Comparison& with, const TransformersModel& ours) {
-  with.key("model.layers", ours.layers, "n_layer", with.value("n_layer", 12));
-  with.key("model.width", ours.width, "n_embd", with.value("n_embd", 768));
-  with.key("model.heads", ours.heads, "n_head", with.value("n_head", 12));
-  with.key("model.context", ours.context, "n_positions", with.value("n_positions", 1024));
+void compare_gpt2(Comparison& with) {
   const Json inner = 4 * with.number("n_embd", 768);
   with.only("n_inner", with.value("n_inner", inner), {inner});
   with.only("activation_function", with.value("activation_function", "gelu_new"),
@@ -125,8 +119,8 @@ void compare_gpt2(Comparison& with, const TransformersModel& ours) {
     with.only(name, with.value(name, false), {false});
 }
 
-// Transformers 5 has the base of rotary positions within rope_parameters, earlier versions beside rope_scaling.
-void compare_rotary_positions(Comparison& with, const TransformersModel& ours) {
+// Transformers 5 has rotary positions within rope_parameters, earlier versions within rope_scaling.
+void compare_rotary_positions(Comparison& with) {
   std::string_view name = "rope_scaling";
   Json parameters = with.value(name, nullptr);
   if (parameters.is_null() || parameters.empty()) parameters = with.value(name = "rope_parameters", Json::object());
@@ -135,36 +129,18 @@ void compare_rotary_positions(Comparison& with, const TransformersModel& ours) {
   for (const Comparison* const place : {static_cast<const Comparison*>(&with), &within})
     with.only("partial_rotary_factor", place->value("partial_rotary_factor", 1.0), {1.0});
   with.only(fmt::format("{}.rope_type", name), within.value("rope_type", within.value("type", "default")), {"default"});
-  const Json inner = within.value("rope_theta", nullptr);
-  with.key("model.rope_theta", ours.rope_theta, inner.is_null() ? "rope_theta" : fmt::format("{}.rope_theta", name),
-           inner.is_null() ? with.value("rope_theta", 10000.0) : inner);
 }
 
-void compare_llama(Comparison& with, const TransformersModel& ours, bool kv_heads_as_heads) {
+void compare_llama(Comparison& with) {
   const std::int64_t width = with.number("hidden_size", 4096), heads = with.number("num_attention_heads", 32);
-  const Json kv_heads = with.value("num_key_value_heads", heads);
-  with.key("model.layers", ours.layers, "num_hidden_layers", with.value("num_hidden_layers", 32));
-  with.key("model.width", ours.width, "hidden_size", with.value("hidden_size", 4096));
-  with.key("model.heads", ours.heads, "num_attention_heads", with.value("num_attention_heads", 32));
-  if (!kv_heads_as_heads || kv_heads != heads)
-    with.key("model.kv_heads", ours.kv_heads, "num_key_value_heads", kv_heads);
-  with.key("model.hidden", ours.hidden, "intermediate_size", with.value("intermediate_size", 11008));
-  compare_rotary_positions(with, ours);
-  with.key("model.norm_eps", ours.norm_eps, "rms_norm_eps", with.value("rms_norm_eps", 1e-6));
-  with.key("model.tie_embeddings", ours.tie_embeddings, "tie_word_embeddings",
-           with.value("tie_word_embeddings", false));
+  compare_rotary_positions(with);
   with.only("hidden_act", with.value("hidden_act", "silu"), {"silu", "swish"});
   for (const char* const name : {"attention_bias", "mlp_bias"}) with.only(name, with.value(name, false), {false});
   const Json head = heads > 0 ? width / heads : 0;
   with.only("head_dim", with.value("head_dim", head), {head});
 }
 
-void compare_bert(Comparison& with, const TransformersModel& ours) {
-  with.key("model.layers", ours.layers, "num_hidden_layers", with.value("num_hidden_layers", 12));
-  with.key("model.width", ours.width, "hidden_size", with.value("hidden_size", 768));
-  with.key("model.heads", ours.heads, "num_attention_heads", with.value("num_attention_heads", 12));
-  with.key("model.hidden", ours.hidden, "intermediate_size", with.value("intermediate_size", 3072));
-  with.key("model.context", ours.context, "max_position_embeddings", with.value("max_position_embeddings", 512));
+void compare_bert(Comparison& with) {
   with.only("hidden_act", with.value("hidden_act", "gelu"), {"gelu", "gelu_python"});
   with.only("layer_norm_eps", with.value("layer_norm_eps", 1e-12), {1e-12});
   with.only("position_embedding_type", with.value("position_embedding_type", "absolute"), {"absolute"});
@@ -173,10 +149,48 @@ void compare_bert(Comparison& with, const TransformersModel& ours) {
     with.only(name, with.value(name, false), {false});
 }
 
-// Configurations from before transformers wrote model_type have heads all the same.
-bool describes_a_model(const Json& config) {
-  return config.is_object() &&
-         (config.contains("model_type") || config.contains("num_attention_heads") || config.contains("n_head"));
+// The value here of a key of [model].
+Json value_here(std::string_view key, const TransformersModel& ours) {
+  if (key == "model.layers") return ours.layers;
+  if (key == "model.width") return ours.width;
+  if (key == "model.heads") return ours.heads;
+  if (key == "model.kv_heads") return ours.kv_heads;
+  if (key == "model.hidden") return ours.hidden;
+  if (key == "model.context") return ours.context;
+  if (key == "model.rope_theta") return ours.rope_theta;
+  if (key == "model.norm_eps") return ours.norm_eps;
+  return ours.tie_embeddings;
+}
+
+void compare_keys(Comparison& with, const TransformersModel& ours, const Json& config, bool kv_heads_as_heads) {
+  const Json heads = with.value("num_attention_heads", 32);
+  for (const PublishedKey& key : published_keys(ours.kind, config)) {
+    const bool follows_heads = key.key == "model.kv_heads" && kv_heads_as_heads && key.value == heads;
+    if (key.is_of_weights && !follows_heads) with.key(key.key, value_here(key.key, ours), key.at, key.value);
+  }
+}
+
+// Lines for the user: which dropout counts, and what the file asks for that is not done here.
+std::vector<std::string> notes_on(const ModelOptions& model, const TransformersModel& ours,
+                                  const PublishedConfig& published) {
+  std::vector<std::string> notes;
+  const std::string file = published.file.string();
+  const std::vector<PublishedKey> dropouts = published_dropouts(ours.kind, published.json);
+  if (ours.kind == PublishedKind::kLlama) {
+    if (!is_same(dropouts.front().value, 0.0))
+      notes.push_back(fmt::format("note: {} of {} is not done: a llama has no dropout here", list_of(dropouts), file));
+  } else if (are_equal(dropouts) && is_same(dropouts.front().value, model.dropout)) {
+    notes.push_back(fmt::format("dropout {}, as {} has it ({})", model.dropout, file, list_of(dropouts)));
+  } else {
+    notes.push_back(fmt::format("note: dropout {} by model.dropout; {} has {}, and the run's config.json gets {}",
+                                model.dropout, file, list_of(dropouts), model.dropout));
+  }
+  const Json problem = published_value(published.json, "problem_type", "single_label_classification");
+  if (ours.kind == PublishedKind::kBert && problem != "single_label_classification")
+    notes.push_back(fmt::format(
+        "note: problem_type = {} of {} is kept as it is; this run learns one class a text, by cross entropy",
+        text_of(problem), file));
+  return notes;
 }
 
 void require_kind(const ModelOptions& model, const Json& config, const fs::path& file) {
@@ -191,30 +205,26 @@ void require_kind(const ModelOptions& model, const Json& config, const fs::path&
                     "use weights of a " + names_where(kModelTable, &ModelRow::published));
 }
 
-void compare_transformers(const ModelOptions& model, const TransformersModel& ours, const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored) || fs::is_directory(file, ignored)) return;
-  require_input_file(kInit, file);
-  const Json config = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-  if (config.is_discarded())
-    throw ConfigError(kInit, model.init,
-                      fmt::format("{} is no JSON, and so does not say what model its weights are of", file.string()),
-                      "mend it, or remove it if it says nothing of them");
-  if (!describes_a_model(config)) return;
-  require_kind(model, config, file);
+std::vector<std::string> compare_transformers(const ModelOptions& model, const TransformersModel& ours) {
+  const std::optional<PublishedConfig> published = read_published_config(model.init);
+  if (!published) return {};
+  const Json& config = published->json;
+  require_kind(model, config, published->file);
   Comparison with(config);
+  compare_keys(with, ours, config, model.kv_heads == 0);
   switch (ours.kind) {
     case PublishedKind::kGpt2:
-      compare_gpt2(with, ours);
+      compare_gpt2(with);
       break;
     case PublishedKind::kLlama:
-      compare_llama(with, ours, model.kv_heads == 0);
+      compare_llama(with);
       break;
     case PublishedKind::kBert:
-      compare_bert(with, ours);
+      compare_bert(with);
       break;
   }
-  with.judge(model.name, model.init, file);
+  with.judge(model.name, model.init, published->file);
+  return notes_on(model, ours, *published);
 }
 
 // The keys that shapes do not tell.
@@ -253,14 +263,11 @@ void compare_run(const ModelOptions& model, const RunFiles& run) {
 
 }  // namespace
 
-void require_model_of_weights(const ModelOptions& model, const std::optional<TransformersModel>& published) {
-  if (model.init.empty()) return;
-  const fs::path init = model.init;
-  std::error_code ignored;
-  const fs::path parent = init.has_parent_path() ? init.parent_path() : ".";
-  const fs::path folder = fs::is_directory(init, ignored) ? init : parent;
-  compare_run(model, RunFiles(folder));
-  if (published) compare_transformers(model, *published, folder / "config.json");
+std::vector<std::string> require_model_of_weights(const ModelOptions& model,
+                                                  const std::optional<TransformersModel>& published) {
+  if (model.init.empty()) return {};
+  compare_run(model, RunFiles(folder_of_weights(model.init)));
+  return published ? compare_transformers(model, *published) : std::vector<std::string>();
 }
 
 }  // namespace zero

@@ -14,13 +14,17 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "zero/checkpoint/transformers_config.h"
 #include "zero/train/model_options.h"
 
 namespace zero {
 
-// `published`: the same model as transformers knows it; nothing: it does not.
-void require_model_of_weights(const ModelOptions& model, const std::optional<TransformersModel>& published);
+// `published`: the same model as transformers knows it; nothing: it does not. Returns lines for the user: whose dropout
+// counts, and what config.json asks for that is not done here.
+std::vector<std::string> require_model_of_weights(const ModelOptions& model,
+                                                  const std::optional<TransformersModel>& published);
 
 }  // namespace zero

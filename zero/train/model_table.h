@@ -76,7 +76,7 @@ namespace model_words {
 using Words = std::string_view;
 
 inline constexpr std::array kTokens{Words("text"), Words("tokens")};
-inline constexpr std::array kTexts{Words("tsv"), Words("word_order")};
+inline constexpr std::array kTexts{Words("tsv"), Words("csv"), Words("word_order")};  // csv with data.text_column
 inline constexpr std::array kRows{Words("mnist"), Words("images"), Words("csv")};
 inline constexpr std::array kImages{Words("mnist"), Words("images")};
 inline constexpr std::array kTable{Words("csv")};

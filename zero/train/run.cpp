@@ -75,6 +75,9 @@ Corpus open_corpus(const TrainJob& job) {
     if (row.takes(key) && classes > 0 && classes < shape.classes) corpus.require_classes(classes, key);
   };
   if (shape.context > 0 && shape.vocab == 0) require("model.vocab", job.model.vocab);
+  if (const std::string token = corpus.largest_token(); !token.empty() && job.model.vocab == 0 && corpus.vocab == 0)
+    corpus.notes.push_back(
+        fmt::format("vocabulary: {} tokens, as {}; model.vocab sets another number", shape.classes, token));
   if (shape.context == 0 && !job.model.sizes.empty()) require("model.sizes", job.model.sizes.back());
   return corpus;
 }

@@ -69,13 +69,19 @@ RunReport RunEnd::write_all() {
     average_written_ = true;
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
-  if (run_.is_first() && !run_.task->describe_weights(run_.folder.path(), dtype))
+  if (run_.is_first() && !describe_weights(dtype))
     run_.say("note: config.json in the run folder describes no model, and stays as it is");
   fill(report);
   run_.log.finish();
   if (run_.is_first()) write_file(run_.folder.files().report, to_json(report));
   run_.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
   return report;
+}
+
+// On what the run wrote when it began.
+bool RunEnd::describe_weights(DType dtype) const {
+  const std::filesystem::path& folder = run_.folder.path();
+  return run_.task->describe_weights(folder, dtype, run_.corpus.class_names, transformers_config_in(folder));
 }
 
 void RunEnd::write_sample() {

@@ -34,6 +34,8 @@ class RunEnd {
 
  private:
   RunReport write_all();
+  // False where a config.json that describes no model is in the way.
+  bool describe_weights(DType dtype) const;
   void write_sample();       // of a language model
   void write_predictions();  // of a model of classes or numbers; Collective
   void fill(RunReport& report);

@@ -10,6 +10,7 @@
 #include "zero/comm/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/report/same_configuration.h"
+#include "zero/train/model_files.h"
 #include "zero/train/model_kind.h"
 #include "zero/train/push_log.h"
 
@@ -114,6 +115,10 @@ void RunOpening::require_same_model() const {
   if (changed.empty()) return;
   throw ConfigError("run.dir", folder_.path().string(), fmt::format("holds a run of another model:{}", changed),
                     "name another folder with --run.dir, or begin again with --overwrite");
+}
+
+void RunOpening::require_same_classes(const std::vector<std::string>& class_names) const {
+  require_on_first(comm_, [&] { require_classes_of_run(folder_.path(), class_names); });
 }
 
 void RunOpening::require_may_start(const std::function<void(const std::string&)>& say) const {

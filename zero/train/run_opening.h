@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "zero/comm/communicator.h"
 #include "zero/train/run_checkpoints.h"
@@ -50,6 +51,9 @@ class RunOpening {
   // A checkpoint has the states of one model: another is another run. Said in the configuration's words, before any
   // state is read; what a configuration does not tell (a vocabulary that is the data's), loading does.
   void require_same_model() const;
+
+  // The data names the classes with which the run began, in their order: other numbers would be other classes.
+  void require_same_classes(const std::vector<std::string>& class_names) const;
 
   // May it go on, or begin, here, and can the folder be written? `say` takes a line where it begins again.
   void require_may_start(const std::function<void(const std::string&)>& say) const;

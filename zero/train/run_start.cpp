@@ -12,6 +12,7 @@
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
 #include "zero/train/first_weights.h"
+#include "zero/train/model_files.h"
 #include "zero/train/module_plan.h"
 #include "zero/train/operator_trial.h"
 #include "zero/train/run_engine.h"
@@ -82,6 +83,8 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   write_file(folder.files().plan, plan);
   const std::string preprocessing = run.corpus.train ? run.corpus.train->preprocessing() : "";
   if (!preprocessing.empty()) write_file(folder.files().preprocessing, preprocessing);
+  const ModelFiles files = resumes ? ModelFiles::kResumed : ModelFiles::kNew;
+  for (const std::string& note : write_model_files(run.job, *run.task, run.corpus, folder.path(), files)) run.say(note);
   run.log.begin();
   if (run.job.tensorboard) run.log.draw({.after_step = run.state.step, .config = run.job.config_text});
   return weights;
@@ -96,6 +99,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   require_own_generators(job, run.world);
   require_possible(job.health, job.checkpoint.on());
   opening.require_may_start([&run](const std::string& line) { run.say(line); });
+  if (opening.resumes()) opening.require_same_classes(run.corpus.class_names);
   if (job.checkpoint.memory_every > 0 && !run.checkpoints.has_launcher_memory())
     run.say("note: there will be no in-memory checkpoints: these ranks were not started by zero launch or -n");
   std::optional<InitialWeights> init =

@@ -10,6 +10,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <torch/nn/module.h>
 
@@ -56,10 +60,14 @@ class Task {
   virtual ActivationStore* activations() { return nullptr; }
   // The model as transformers knows it; nothing: it does not.
   virtual std::optional<TransformersModel> published() const { return std::nullopt; }
-  // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers.
+  // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers, with the
+  // names of the data's classes, on the `base` of the config.json of first weights (transformers_config.h).
   // False where a file that is no model's is in the way. Throws IoError.
-  bool describe_weights(const std::filesystem::path& folder, DType dtype) const {
-    return write_transformers_config(folder, published(), dtype);
+  bool describe_weights(const std::filesystem::path& folder, DType dtype, std::vector<std::string> class_names = {},
+                        std::string_view base = "") const {
+    std::optional<TransformersModel> model = published();
+    if (model) model->class_names = std::move(class_names);
+    return write_transformers_config(folder, model, dtype, base);
   }
 
  private:

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
@@ -60,6 +61,9 @@ class InitialWeights {
   WeightSource source() const;
   // Lines for the user: MatchedWeights.
   const std::vector<std::string>& notes() const { return notes_; }
+  void add_notes(std::vector<std::string> notes) {
+    notes_.insert(notes_.begin(), std::make_move_iterator(notes.begin()), std::make_move_iterator(notes.end()));
+  }
 
  private:
   SafetensorsSet set_;

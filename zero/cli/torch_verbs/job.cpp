@@ -256,6 +256,10 @@ DataOptions data_options(const Config& config) {
       .channels = d.channels,
       .size = d.size,
       .classes = d.classes,
+      .text_column = d.text_column,
+      .label_column = d.label_column,
+      .columns = d.columns.names,
+      .labels = d.labels.names,
       .order = value_of(kOrders, "data.order", d.order),
       .images = {.augment = value_of(kAugments, "data.augment", d.augment), .mean = d.mean, .deviation = d.deviation}};
   if (!d.validation.path.empty()) options.validation = d.validation.path;

@@ -1,0 +1,35 @@
+// Companion files: what other programs read beside weights and their config.json: a tokenizer's files,
+// generation_config.json, and classes.json.
+//
+//   copy_tokenizer_files("gpt2", "runs/tuned");       // tokenizer.json, tokenizer_config.json, merges.txt, ...
+//   copy_companion_files("runs/tuned", "exported");   // these, and the others
+//
+// Files keep their bytes. Nothing is copied within one folder. Each returns the copies. Local; throws IoError.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero {
+
+inline constexpr std::string_view kGenerationConfig = "generation_config.json";
+inline constexpr std::string_view kClassesName = "classes.json";
+
+// In place of another tokenizer's, whose other files go.
+std::vector<std::filesystem::path> copy_tokenizer_files(const std::filesystem::path& from,
+                                                        const std::filesystem::path& to);
+bool has_tokenizer_files(const std::filesystem::path& folder);
+std::vector<std::filesystem::path> copy_companion_files(const std::filesystem::path& from,
+                                                        const std::filesystem::path& to);
+// One file, if it is there.
+std::vector<std::filesystem::path> copy_companion(std::string_view name, const std::filesystem::path& from,
+                                                  const std::filesystem::path& to);
+
+// {"id2label": {"0": "negative"}, "label2id": {"negative": 0}}
+std::string classes_json(const std::vector<std::string>& names);
+// The names in such a text, in their order; empty: there are none.
+std::vector<std::string> names_in_classes_json(std::string_view text);
+
+}  // namespace zero
