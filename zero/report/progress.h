@@ -5,10 +5,10 @@
 //   progress.line("step 250  val_loss 2.51");
 //
 // A line for each call of step(). On a terminal, beneath them, one live line (live_line.h): it is never wider than the
-// terminal, is redrawn in place, and is gone when the run ends, or this. live() redraws it for a step that has no line
-// of its own. Lines of steps, too, leave out there what does not fit. Colour only on a terminal, and not where NO_COLOR
-// asks for none; blocks of Unicode only where the locale is of UTF-8. A silent one (ranks other than 0) prints nothing.
-// Local.
+// terminal, is redrawn in place, and is gone when the run ends, or this. If the window shrinks, the next redraw fits and
+// erases every row of the old one. live() redraws it for a step that has no line of its own. Lines of steps also leave out
+// there what does not fit. Colour only on a terminal, and not where NO_COLOR asks for none; blocks of Unicode only where the
+// locale is of UTF-8. A silent one (ranks other than 0) prints nothing. Local.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class Progress {
   std::string rate_unit_;
   std::vector<std::int64_t> logged_steps_;  // of losses_; the newest last
   std::vector<double> losses_;
-  std::string live_;  // as it stands on the terminal now; empty: there is none
+  std::optional<LiveValues> live_;  // that the terminal shows now
 };
 
 }  // namespace zero
