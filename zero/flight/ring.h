@@ -39,6 +39,8 @@ class FlightRing {
   void end(std::uint64_t number, bool failed = false);
   // `steps`: number of steps that the program has done; not negative.
   void note_step(std::int64_t steps);
+  // An error that names another rank. The first counts.
+  void note_lost(const FlightLoss& lost);
   // The rank has written its file itself.
   void mark_written();
 
