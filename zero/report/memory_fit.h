@@ -38,6 +38,8 @@ struct PlannedMachine {
   std::string activations_of;              // the work by which a run notes what its operators take of the GPU
   std::int64_t learned_bytes = 0;          // that an earlier run noted; 0: none did
   std::string why_free_not_known;          // not empty: there is no such GPU here, and free_bytes is nothing
+  // A file describes it (zero plan --cluster): nothing of this machine counts. free_bytes 0: the file does not say them.
+  bool is_described = false;
   bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }
 };
