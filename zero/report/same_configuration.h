@@ -33,6 +33,7 @@ std::string differing_keys(std::string_view theirs, std::string_view expected);
 // and a vocabulary that one of them leaves to its data, do not count. Empty: none.
 std::string changed_model(std::string_view before, std::string_view now, std::span<const std::string_view> own_keys);
 // The same: " train.steps = 6 -> 7; run.dir = ...".
-std::string changed_keys(std::string_view before, std::string_view now);
+// Without the keys in `but`.
+std::string changed_keys(std::string_view before, std::string_view now, std::span<const std::string_view> but = {});
 
 }  // namespace zero
