@@ -7,7 +7,7 @@ endif()
 # Over 20 s: each test starts runs of several ranks, kills or stops some, and waits until the others notice.
 zero_tests(faults LABEL slow SHARDS 8 TIMEOUT 600)
 get_target_property(fault_sources zero_faults_test SOURCES)
-foreach(program worker saver)  # with a main of its own each
+foreach(program worker saver leaver)  # with a main of its own each
   set(program_source "${PROJECT_SOURCE_DIR}/tests/faults/${program}.cpp")
   list(REMOVE_ITEM fault_sources "${program_source}")
   add_executable(zero_fault_${program} "${program_source}")
@@ -16,9 +16,12 @@ foreach(program worker saver)  # with a main of its own each
 endforeach()
 set_target_properties(zero_faults_test PROPERTIES SOURCES "${fault_sources}")
 
-add_dependencies(zero_faults_test zero_executable zero_fault_worker zero_fault_saver)
+add_dependencies(zero_faults_test zero_executable zero_fault_worker zero_fault_saver zero_fault_leaver)
 if(TARGET zero)
   add_dependencies(zero_faults_test zero)
+endif()
+if(TARGET zero_transport_gloo)
+  add_dependencies(zero_faults_test zero_transport_gloo)
 endif()
 target_compile_definitions(zero_faults_test PRIVATE
   ZERO_MPIRUN="$<$<BOOL:${ZERO_MPIRUN}>:${ZERO_MPIRUN}>"

@@ -146,6 +146,7 @@ namespace zero::built {
 const char* const kSourceFolder = \"@PROJECT_SOURCE_DIR@\";
 const char* const kCommand = \"@CMAKE_RUNTIME_OUTPUT_DIRECTORY@/zero\";
 const char* const kFaultWorker = \"@PROJECT_BINARY_DIR@/tests/zero_fault_worker\";
+const char* const kFaultLeaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_leaver\";
 const char* const kFaultSaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_saver\";
 const bool kSanitized = @sanitized@;
 }  // namespace zero::built

@@ -7,6 +7,7 @@ namespace zero::built {
 extern const char* const kSourceFolder;  // the clone's root
 extern const char* const kCommand;       // the built `zero`
 extern const char* const kFaultWorker;   // tests/faults/worker.cpp
+extern const char* const kFaultLeaver;   // tests/faults/leaver.cpp
 extern const char* const kFaultSaver;    // tests/faults/saver.cpp
 
 // Whether what is tested is watched by a sanitizer: malloc is its own then, and shadow memory grows with what is

@@ -53,7 +53,7 @@ TEST_F(TrainedApart, SendNothingBetweenCopiesButInOuterSteps) {
   std::size_t line = 0;
   for (int step = 1; step <= 10; ++step, ++line) {
     while (!json_lines(folder_.read("run/metrics.jsonl")).at(line).contains("loss")) ++line;
-    EXPECT_EQ(bytes_between_copies("run", line), step % 4 == 0 ? planned : 0) << step;
+    EXPECT_EQ(bytes_between_copies("run", line), step % 4 == 0 || step == 10 ? planned : 0) << step;
   }
 }
 
@@ -69,12 +69,6 @@ TEST_F(TrainedApart, InFragmentsThatAreOnTheirWayGoOnWithTheBitsOfAnUninterrupte
   ASSERT_TRUE(rest.is_object());
   EXPECT_EQ(rest.at("loss_bits"), whole.at("loss_bits"));
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
-  std::int64_t sent = 0;
-  for (const Json& line : json_lines(folder_.read("whole/metrics.jsonl")))
-    if (line.contains("loss")) sent += line.at("sent_between_copies").get<std::int64_t>();
-  // Four outer steps have ended after ten steps, each of a half of the units.
-  EXPECT_NEAR(static_cast<double>(sent),
-              2.0 * whole.at("copies").at("outer_step").at("planned_sent_bytes").get<double>(), 0.5 * sent);
 }
 
 TEST_F(TrainedApart, EndWithAnOuterStepHoweverShortTheRun) {

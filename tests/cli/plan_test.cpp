@@ -449,6 +449,33 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
       << served.output;
 }
 
+// Whatever this machine has: the model is too large for any.
+TEST_F(Plan, DescribedClusterIsJudgedByItsFile) {
+  const std::string huge = "plan c.toml --cluster cluster.toml --model.layers 96 --model.width 12288 --model.heads 96 ";
+  const auto write = [&](const std::string& memory) {
+    folder_.write("cluster.toml", "[cluster]\nhosts = 1\nranks = 1\nflops = 1e12\n" + memory);
+  };
+  const auto free_bytes = [&] {
+    return nlohmann::json::parse(folder_.zero(huge + "--json").output, nullptr, false)["memory"]["free_bytes"];
+  };
+  write("");
+  const Ran unknown = folder_.zero(huge);
+  ASSERT_EQ(unknown.status, 0) << unknown.errors;
+  for (const char* of_this_machine : {"this machine", "does not fit", " free here:", "lack"})
+    EXPECT_EQ(one_line(unknown.output).find(of_this_machine), std::string::npos) << unknown.output;
+  EXPECT_NE(one_line(unknown.output).find("its free memory is not known here: the cluster's file has no `memory`"),
+            std::string::npos)
+      << unknown.output;
+  EXPECT_TRUE(free_bytes().is_null()) << free_bytes();
+  write("memory = \"100TiB\"\n");
+  EXPECT_EQ(free_bytes(), std::int64_t{100} << 40);
+  EXPECT_NE(one_line(folder_.zero(huge).output).find("100 TiB are there in the cluster: it fits"), std::string::npos)
+      << folder_.zero(huge).output;
+  write("memory = \"1GiB\"\n");
+  const std::string lacks = one_line(folder_.zero(huge).output);
+  EXPECT_NE(lacks.find("1.00 GiB are there in the cluster: it does not fit, "), std::string::npos) << lacks;
+}
+
 TEST_F(Plan, OnADescribedClusterEachCutAndModeIsPlanned) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 1\nranks = 4\nwithin = \"1GB\"\njitter = 0.5\nflops = 1e12\n");
   const auto ways = [&](const std::string& flags) {

@@ -131,6 +131,7 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
   EXPECT_EQ(other.status, 2);
   EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
+  EXPECT_EQ(other.errors.find("run.dir"), std::string::npos) << other.errors;
   EXPECT_CONTAINS(other.errors, "use its own config.toml");
   // Another worker's push in its place, with the sum of the line that was.
   std::string log = folder_.read("recorded/pushes.log");
@@ -139,18 +140,49 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
   folder_.write("recorded/pushes.log", log);
   const Ran changed = folder_.zero("train c.toml --run.dir changed --replay recorded " + async);
   EXPECT_EQ(changed.status, 2) << changed.output;
-  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 2: it is not as it was written");
+  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 6: it is not as it was written");
   EXPECT_CONTAINS(changed.errors, "give the folder of a run as `zero train` left it");
   for (const char* refused : {"other", "changed"})
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
+}
+
+// Threads decide the last bits: those of the recorded run, whatever they would be here. The transport decides none.
+TEST_F(Served, ReplayTakesThreadsAndIsFreeInTransport) {
+  const std::string async = "-n 2 --sync.mode async --train.batch 8 ";
+  const Json recorded = report_of(async + "--run.threads 2 ", "recorded");
+  ASSERT_TRUE(recorded.is_object());
+  for (const char* other : {"", "--run.threads 1", "--comm.transport in_process --comm.timeout 50s"}) {
+    const Json replayed = report_of(async + "--overwrite --replay recorded " + other, "replayed");
+    ASSERT_TRUE(replayed.is_object()) << other;
+    EXPECT_EQ(replayed.at("threads"), 2) << other;
+    EXPECT_EQ(replayed.at("parameters_sha256"), recorded.at("parameters_sha256")) << other;
+    EXPECT_EQ(folder_.read("replayed/pushes.log"), folder_.read("recorded/pushes.log")) << other;
+  }
+}
+
+TEST_F(Served, ReplayWithOtherInstructionsIsRefused) {
+  const std::string async = "-n 2 --sync.mode async ";
+  ASSERT_TRUE(report_of(async, "recorded").is_object());
+  for (const char* variable : {"ATEN_CPU_CAPABILITY=default", "ONEDNN_MAX_CPU_ISA=SSE41"}) {
+    const Ran ran = folder_.zero("train c.toml --run.dir other --replay recorded " + async, variable);
+    EXPECT_EQ(ran.status, 2) << variable;
+    EXPECT_CONTAINS(ran.errors, "--replay = recorded: other bits would come of it: rank 0 computed with ");
+    EXPECT_CONTAINS(ran.errors,
+                    "replay with the same versions and settings, on a processor with the same instructions");
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "other"));
+  }
+  const Ran more = folder_.zero("train c.toml --run.dir other --replay recorded -n 3 --sync.mode async");
+  EXPECT_EQ(more.status, 2);
+  EXPECT_CONTAINS(more.errors, "it is a run of 2 ranks, and this one has 3");
 }
 
 TEST_F(Served, ALogWhoseLastLinesAreMissingIsNotReplayed) {
   const std::string async = "-n 3 --sync.mode async --sync.staleness 2 ";
   ASSERT_TRUE(report_of(async, "recorded").is_object());
   std::string log = folder_.read("recorded/pushes.log");
-  EXPECT_EQ(std::ranges::count(log, '\n'), 1 + 2 * 8 + 1) << "a line for each push, between the first and the last";
-  for (const int left : {17, 8}) {  // lines: one is missing, and ten are
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1 + 3 + 2 * 8 + 1)
+      << "a line for each rank and push, between the first and the last";
+  for (const int left : {20, 11}) {  // lines: one is missing, and ten are
     while (std::ranges::count(log, '\n') > left) log.erase(log.rfind('\n', log.size() - 2) + 1);
     folder_.write("recorded/pushes.log", log);
     const Ran cut = folder_.zero("train c.toml --run.dir cut --replay recorded " + async);

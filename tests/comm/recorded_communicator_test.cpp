@@ -319,6 +319,17 @@ TEST(Recorded, WhatIsDoneAtTheCallEndsThere) {
   EXPECT_NE(record_of(comm).entries.back().ended_ns, 0);
 }
 
+// Whether or not a folder for the record was named.
+TEST(Recorded, LostPeerIsNotedInRing) {
+  std::vector<std::optional<FlightLoss>> lost(2);
+  run_ranks(2, [&](RecordedCommunicator& comm) {
+    if (comm.rank() == 1) return;  // it leaves
+    EXPECT_THROW(comm.barrier({}).wait(), CommError);
+    lost[0] = record_of(comm).lost;
+  });
+  EXPECT_EQ(lost[0], (FlightLoss{.rank = 1, .left = true}));
+}
+
 TEST(Recorded, AStepIsNotedInTheRingAndNowhereElse) {
   DoneAtOnce plain;
   plain.note_step(7);

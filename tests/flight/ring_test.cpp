@@ -96,6 +96,15 @@ TEST_F(Ring, TheStepThatWasNotedLastIsRead) {
   EXPECT_THROW(ring.note_step(-1), InternalError);
 }
 
+TEST_F(Ring, FirstLostRankIsRead) {
+  FlightRing ring(memory_.bytes(), kIdentity);
+  EXPECT_FALSE(read().lost);
+  ring.note_lost({.rank = kIdentity.world - 1, .left = true});
+  ring.note_lost({.rank = 0});
+  EXPECT_EQ(read().lost, (FlightLoss{.rank = kIdentity.world - 1, .left = true}));
+  EXPECT_THROW(ring.note_lost({.rank = kIdentity.world}), InternalError);
+}
+
 TEST_F(Ring, NothingWasMadeInZeroBytes) {
   EXPECT_FALSE(read_ring(memory_.bytes()));
 }

@@ -59,6 +59,26 @@ TEST(Culprit, AmongFailuresTheFirstIsNamed) {
   EXPECT_EQ(find_culprit(ends)->rank, 1);
 }
 
+// A program of the user's own ends with the same status in both.
+TEST(Culprit, RankThatLostAnotherIsNeverFirst) {
+  std::vector ends{exited(0, 1), exited(1, 1), exited(2, 1)};
+  ends[0].lost = {.rank = 1, .left = true};
+  ends[2].lost = {.rank = 0};
+  EXPECT_EQ(find_culprit(ends)->rank, 1);
+  EXPECT_EQ(find_suspect(ends)->rank, 1) << "its place is to blame";
+  std::vector crashes{killed(0, SIGABRT), exited(1, 3)};
+  crashes[0].lost = {.rank = 1};
+  EXPECT_EQ(find_culprit(crashes)->rank, 1);
+  std::vector alone{exited(0, 1), exited(1, 0)};
+  alone[0].lost = {.rank = 1, .left = true};
+  EXPECT_EQ(find_culprit(alone)->rank, 0) << "the other one ended well";
+}
+
+TEST(Culprit, UncaughtErrorNamesItsPeer) {
+  EXPECT_EQ(
+      find_culprit(std::vector{exited(0, 1, {"  what():  rank 1: barrier: it left the run"}), exited(1, 1)})->rank, 1);
+}
+
 TEST(ExitStatus, ConfigurationAndFileErrorsArePassedOn) {
   EXPECT_EQ(exit_status(exited(0, 2)), 2);
   EXPECT_EQ(exit_status(exited(0, 4)), 4);

@@ -89,6 +89,14 @@ TEST_F(FlightRecords, TheFurthestStepIsTheGreatestThatARankNoted) {
   EXPECT_EQ(furthest_step(kept_), 41);
 }
 
+TEST_F(FlightRecords, LostRankIsReadFromRing) {
+  HeldRing rank(kept_, 1);
+  EXPECT_FALSE(lost_by(0, kept_)) << "it has no ring";
+  EXPECT_FALSE(lost_by(1, kept_));
+  rank.ring().note_lost({.rank = 0});
+  EXPECT_EQ(lost_by(1, kept_), (FlightLoss{.rank = 0, .left = false}));
+}
+
 TEST_F(FlightRecords, ABadConfigurationLeavesNone) {
   HeldRing rank(kept_, 1);
   write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 1, .end = {.exit_code = 2}}});

@@ -159,9 +159,24 @@ TEST_F(UtilizationTest, IsSaidToBeToldAgainstTheHighestPeak) {
 }
 
 TEST(ComparisonFormat, ChangesAreFromTheFirstRun) {
-  const ComparedFigure figure{"", "", Unit::kBytes, -1, {100, 112, 34, 1000, 100.01, 101.25, std::nullopt, 0}};
+  const ComparedFigure figure{"", "", Unit::kBytes, -1, {100, 112, 34, 1000, 100, 101.25, std::nullopt, 0}};
   const std::vector<std::string> expected{"", "+12%", "-66%", "x 10", "=", "+1.2%", "", "-100%"};
   for (std::size_t run = 0; run < expected.size(); ++run) EXPECT_EQ(format_change(figure, run), expected[run]) << run;
+}
+
+TEST(ComparisonFormat, OnlyEqualValuesAreMarkedEqual) {
+  const auto change = [](double first, double value, int better = -1) {
+    return format_change({"", "", Unit::kNumber, better, {first, value}, {}}, 1);
+  };
+  EXPECT_EQ(change(3.3931, 3.3940), "+0.03%");
+  EXPECT_EQ(change(3.3940, 3.3931), "-0.03%");
+  EXPECT_EQ(change(100, 100.06), "+0.06%");
+  EXPECT_EQ(change(100, 100.0949), "+0.09%");
+  EXPECT_EQ(change(100, 100.096), "+0.1%");
+  EXPECT_EQ(change(1, std::nextafter(1.0, 2.0)), "+2e-14%");
+  EXPECT_EQ(change(3.3931, 3.3931), "=");
+  EXPECT_EQ(change(3.3931, 3.3940, /*better=*/0), "+0.03%");
+  EXPECT_EQ(change(3.3931, 3.3931, /*better=*/0), "");
 }
 
 TEST(ComparisonFormat, FiguresReadAsPeopleWriteThem) {

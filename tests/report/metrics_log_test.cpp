@@ -1,7 +1,11 @@
 #include "zero/report/metrics_log.h"
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,6 +31,32 @@ StepMetrics some_step() {
   m.disk_bytes = 5;
   m.sent_bytes = 4096;
   return m;
+}
+
+// Whether or not it has been written, and whatever came after it.
+TEST(MetricsLog, LineOfAStepIsReplaced) {
+  for (const bool written : {false, true}) {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = std::filesystem::path(folder / "metrics.jsonl");
+    MetricsLog log(path);
+    StepMetrics step = some_step();
+    for (step.step = 1; step.step <= 2; ++step.step) log.add(step);
+    log.add(EvaluationMetrics{.step = 2, .val_loss = 3});
+    if (written) log.flush();
+    step.step = 2;
+    step.sent_bytes = 5000;
+    log.replace(step);
+    step.step = 9;
+    log.replace(step);  // there is none
+    log.flush();
+    std::ifstream file(path);
+    std::vector<json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+    ASSERT_EQ(lines.size(), 3U) << written;
+    EXPECT_EQ(lines[0]["sent_bytes"], 4096);
+    EXPECT_EQ(lines[1]["sent_bytes"], 5000);
+    EXPECT_EQ(lines[2]["val_loss"], 3);
+  }
 }
 
 TEST(MetricsLog, AStepHasTheKeysOfTheContract) {

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 namespace zero {
 namespace {
@@ -107,26 +112,129 @@ TEST(Progress, OnAPipeEachStepIsALine) {
   EXPECT_EQ(out.str(), progress_line(kValues, 2000, "tok/s") + "\nstep 120/2000  val_loss 2.5000\n");
 }
 
-// What a terminal of so many columns shows of `text`, a string a line: wrapped where it is too wide.
-std::vector<std::string> shown_on(std::size_t columns, const std::string& text) {
-  std::vector<std::string> lines(1);
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') {
-      lines.emplace_back();
-      at = 0;
-    } else if (text[i] == '\r') {
-      at = 0;
-    } else if (text.compare(i, 3, "\x1b[K") == 0) {
-      lines.back().resize(at);
-      i += 2;
-    } else {
-      if (at == columns) lines.emplace_back(), at = 0;
-      lines.back().resize(std::max(lines.back().size(), at + 1), ' ');
-      lines.back()[at++] = text[i];
+// A terminal's screen. A narrower window wraps the lines anew, as most terminals do, or cuts them, as xterm does.
+class Screen {
+ public:
+  enum class OnResize { kWraps, kCuts };
+  explicit Screen(std::size_t columns, OnResize on_resize = OnResize::kWraps)
+      : columns_(columns), on_resize_(on_resize) {}
+
+  void show(std::string_view text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') {
+        if (++line_ == lines_.size()) lines_.emplace_back();
+        at_ = 0;
+      } else if (text[i] == '\r') {
+        at_ -= at_ > 0 && at_ % columns_ == 0 ? columns_ : at_ % columns_;
+      } else if (text.substr(i, 3) == "\x1b[J") {
+        lines_.resize(line_ + 1);
+        lines_.back().resize(at_);
+        i += 2;
+      } else {
+        std::string& line = lines_[line_];
+        line.resize(std::max(line.size(), at_ + 1), ' ');
+        line[at_++] = text[i];
+      }
     }
   }
-  return lines;
+  void resize(std::size_t columns) {
+    columns_ = columns;
+    if (on_resize_ == OnResize::kWraps) return;
+    for (std::string& line : lines_) line.resize(std::min(line.size(), columns));
+    at_ = std::min(at_, columns - 1);
+  }
+  // From top to bottom.
+  std::vector<std::string> rows() const {
+    std::vector<std::string> rows;
+    for (const std::string& line : lines_)
+      for (std::size_t at = 0; at == 0 || at < line.size(); at += columns_) rows.push_back(line.substr(at, columns_));
+    return rows;
+  }
+
+ private:
+  std::size_t columns_;
+  OnResize on_resize_;
+  std::vector<std::string> lines_ = std::vector<std::string>(1);  // as they were written, whatever their rows
+  std::size_t line_ = 0, at_ = 0;                                 // of the cursor
+};
+
+std::vector<std::string> shown_on(std::size_t columns, const std::string& text) {
+  Screen screen(columns);
+  screen.show(text);
+  return screen.rows();
+}
+
+// Standard output is a terminal whose window can be resized.
+class ResizedTerminal : public testing::TestWithParam<Screen::OnResize> {
+ protected:
+  ResizedTerminal() : before_(::dup(STDOUT_FILENO)) {
+    std::fflush(stdout);
+    winsize size{.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+    int program = -1;
+    EXPECT_EQ(::openpty(&terminal_, &program, nullptr, nullptr, &size), 0);
+    ::dup2(program, STDOUT_FILENO);
+    ::close(program);
+  }
+  ~ResizedTerminal() override {
+    std::fflush(stdout);
+    ::dup2(before_, STDOUT_FILENO);
+    ::close(before_);
+    ::close(terminal_);
+  }
+  void resize(unsigned short columns) {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ASSERT_EQ(::ioctl(terminal_, TIOCSWINSZ, &size), 0);
+    rows();
+    screen_.resize(columns);
+  }
+  // After what was printed since.
+  std::vector<std::string> rows() {
+    screen_.show(out_.str());
+    out_.str("");
+    return screen_.rows();
+  }
+
+  int before_, terminal_ = -1;
+  std::ostringstream out_;
+  Screen screen_{100, GetParam()};
+  Progress progress_{out_, {.terminal = true}, 2000, "tok/s"};
+};
+INSTANTIATE_TEST_SUITE_P(Terminals, ResizedTerminal,
+                         testing::Values(Screen::OnResize::kWraps, Screen::OnResize::kCuts));
+
+TEST_P(ResizedTerminal, NextStepLeavesNoRest) {
+  progress_.step(kValues);
+  ASSERT_GT(rows().back().size(), 80U);
+  for (const unsigned short columns : std::initializer_list<unsigned short>{60, 43, 29}) {
+    resize(columns);
+    ProgressValues values = kValues;
+    values.step = 2000 - columns;
+    progress_.live(values);
+    const auto lines_of_steps =
+        std::ranges::count_if(rows(), [](const std::string& row) { return row.find("s left") == std::string::npos; });
+    EXPECT_EQ(std::size_t(lines_of_steps), rows().size() - 1) << columns << " columns: one live line";
+    EXPECT_NE(rows().back().find("s left"), std::string::npos);
+    EXPECT_LT(rows().back().size(), columns);
+    EXPECT_EQ(rows().front().substr(0, 13), "step 120/2000") << "lines of steps stay";
+  }
+}
+
+TEST_P(ResizedTerminal, LineAboveKeepsLiveLineOnOneRow) {
+  progress_.step(kValues);
+  resize(50);
+  progress_.line("a checkpoint");
+  const std::vector<std::string> shown = rows();
+  EXPECT_EQ(shown[shown.size() - 2], "a checkpoint");
+  EXPECT_NE(shown.back().find("s left"), std::string::npos) << shown.back();
+  EXPECT_LT(shown.back().size(), 50U);
+}
+
+TEST_P(ResizedTerminal, EndLeavesNothingOfLiveLine) {
+  progress_.step(kValues);
+  resize(40);
+  progress_.text("ROMEO");
+  EXPECT_EQ(rows().back(), "ROMEO");
+  for (const std::string& row : rows()) EXPECT_EQ(row.find("s left"), std::string::npos) << row;
 }
 
 TEST(Progress, OnATerminalOfAnyWidthLinesStayAndOneLiveLineIsBeneathThem) {

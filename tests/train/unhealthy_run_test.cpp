@@ -176,6 +176,10 @@ TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
   const double clean = clean_loss();
   const RunReport report = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
   EXPECT_EQ(report.rewinds, 1);
+  std::int64_t sent = 0;
+  for (const json& line : json_lines(read_file(RunFiles(folder_ / "run").metrics)))
+    if (line.contains("loss")) sent += line["sent_bytes"].get<std::int64_t>();
+  EXPECT_EQ(report.ranks[0].sent_bytes_total, sent) << "steps that were taken back count in neither";
   EXPECT_EQ(report.spikes, 1);
   EXPECT_EQ(report.engine.skipped_steps, 0) << "the step was taken back";
   EXPECT_EQ(report.losses.size(), static_cast<std::size_t>(kSteps));

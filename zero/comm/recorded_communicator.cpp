@@ -1,5 +1,6 @@
 #include "zero/comm/recorded_communicator.h"
 
+#include <string_view>
 #include <utility>
 
 #include "zero/base/clock.h"
@@ -7,6 +8,12 @@
 #include "zero/flight/file.h"
 
 namespace zero {
+
+namespace {
+
+constexpr std::string_view kLeft = ": it left ";  // words of BoardWait and MessageCommunicator
+
+}  // namespace
 
 void RecordedCommunicator::met(const CommError& error, double began) {
   run_.write({.reason = error.what(),
@@ -68,6 +75,9 @@ void RecordedCommunicator::end(std::uint64_t number, bool failed) {
 
 void RecordedCommunicator::write(const FlightCause& cause) noexcept {
   if (&run_ != this) return run_.write(cause);
+  // Also without a folder: a launcher that holds the ring learns that this rank is not the first to fail.
+  if (cause.blamed >= 0 && cause.blamed < world() && cause.blamed != rank())
+    ring_->note_lost({.rank = cause.blamed, .left = cause.reason.find(kLeft) != std::string::npos});
   if (folder_.empty() || std::exchange(written_, true)) return;
   try {
     const std::filesystem::path file = write_flight(folder_, ring_->memory(), cause);

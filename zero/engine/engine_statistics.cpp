@@ -193,16 +193,18 @@ OuterReport EngineStatistics::outer_report() const {
        units_of_fragment(parts_.state.units(), fragment_ < 0 ? 1 : local.fragments, std::max(fragment_, 0)))
     units.push_back(parts_.state.unit(unit));
   const OuterBytes planned = outer_bytes(units, mesh, parts_.state.placement());
-  OuterReport report{.local_steps = local.steps,
-                     .fragments = local.fragments,
-                     .overlap = local.overlap,
-                     .steps = num_outer_steps_,
-                     .in_last_step = merged_in_last_step_,
-                     .sent_bytes = of_outer_step_.sent_bytes,
-                     .sent_between_copies = of_outer_step_.sent_between_copies,
-                     .sent_by_codec = of_outer_step_.by_codec,
-                     .planned_sent_bytes = planned.total(),
-                     .planned_sent_between_copies = planned.between_copies};
+  OuterReport report{
+      .local_steps = local.steps,
+      .fragments = local.fragments,
+      .overlap = local.overlap,
+      .steps = num_outer_steps_,
+      .in_last_step = merged_in_last_step_,
+      .sent_bytes = of_outer_step_.sent_bytes,
+      .sent_between_copies = of_outer_step_.sent_between_copies,
+      .sent_by_codec = of_outer_step_.by_codec,
+      .planned_sent_bytes = planned.total(),
+      .planned_sent_between_copies = planned.between_copies,
+      .so_far = {of_outer_steps_.sent_bytes, of_outer_steps_.sent_between_copies, of_outer_steps_.by_codec}};
   for (const Unit& unit : units)
     report.formula_bytes += outer_formula_bytes(used_numel(unit), mesh, parts_.options.wire);
   return report;

@@ -45,6 +45,7 @@ class EngineStatistics {
     const Exchanged of_it = exchanged() - before;
     if (part.begins) of_open_step_ = {};
     of_open_step_ += of_it;
+    of_outer_steps_ += of_it;
     untraced_ += of_it;
     count_tiers();
     if (!part.ends) return;
@@ -87,6 +88,7 @@ class EngineStatistics {
   std::array<MemoryCount, kNumTiers> memory_at_update_;
   Exchanged at_last_step_, untraced_, in_step_;
   Exchanged of_open_step_, of_outer_step_;  // of the outer step that has begun, and of the last one that ended
+  Exchanged of_outer_steps_;                // of all of them, so far
   int fragment_ = -1;                       // whose that was
   std::int64_t num_outer_steps_ = 0;
   bool merged_in_last_step_ = false;

@@ -94,6 +94,22 @@ struct SecondaryReport {
   std::int64_t planned_sent_between_groups = 0;
 };
 
+// Bytes that a rank has sent to other ranks.
+struct SentBytes {
+  std::int64_t total = 0;
+  std::int64_t between_copies = 0;  // of it
+  SentByCodec by_codec{};           // all of it
+  SentBytes& operator+=(const SentBytes& more) {
+    total += more.total;
+    between_copies += more.between_copies;
+    by_codec += more.by_codec;
+    return *this;
+  }
+  SentBytes operator-(const SentBytes& before) const {
+    return {total - before.total, between_copies - before.between_copies, by_codec - before.by_codec};
+  }
+};
+
 // Of copies that train apart: what a rank sends in an outer step, as counted in the last one, as planned, and by the
 // formula, which is of the bytes between copies.
 struct OuterReport {
@@ -108,6 +124,7 @@ struct OuterReport {
   std::int64_t planned_sent_bytes = 0;
   std::int64_t planned_sent_between_copies = 0;
   double formula_bytes = 0;
+  SentBytes so_far{};  // by all outer steps of this process, and by what of another one has crossed
 };
 
 // How the run went on this rank, for a user to read. `rates`, `profile` and `link_per_step` are results, too: with them

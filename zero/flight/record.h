@@ -73,6 +73,13 @@ struct FlightCause {
   std::int64_t waited_ns = 0;
 };
 
+// Another rank that this rank's error names. `left`: that rank left the run by itself, and its process ends or has ended.
+struct FlightLoss {
+  int rank = 0;
+  bool left = false;
+  bool operator==(const FlightLoss&) const = default;
+};
+
 struct FlightRecord {
   FlightIdentity identity;
   std::int64_t started_ns = 0;       // when recording began
@@ -80,6 +87,7 @@ struct FlightRecord {
   std::uint64_t num_unreadable = 0;  // entries that are damaged, or were just being written
   bool written_by_rank = false;      // the rank itself has already written its file
   std::optional<std::int64_t> step;  // last step that the program recorded as done
+  std::optional<FlightLoss> lost;    // first error of this rank that names another rank
   FlightCause cause;
   std::vector<std::string> groups;   // "copy 1 (ranks 2, 3)": the same text on all ranks of a group
   std::vector<FlightEntry> entries;  // the oldest first

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -51,7 +52,7 @@ std::optional<std::int64_t> time_of(std::int64_t monotonic, std::int64_t offset)
 
 }  // namespace
 
-// Only `magic`, `begun`, `written_by_rank`, `step` and the groups change after construction.
+// Only `magic`, `begun`, `written_by_rank`, `step`, `lost` and the groups change after construction.
 struct alignas(64) FlightRing::Header {
   std::atomic<std::uint64_t> magic;  // written last
   std::uint64_t capacity;
@@ -62,6 +63,7 @@ struct alignas(64) FlightRing::Header {
   Text run, host;
   std::atomic<std::uint64_t> begun;  // newest complete entry
   std::atomic<std::uint32_t> written_by_rank;
+  std::atomic<std::int32_t> lost;  // 0: nobody; r + 1: rank r; -(r + 1): rank r, which left
   std::atomic<std::int64_t> step;
   std::atomic<std::uint32_t> num_groups;  // stored after the group's text
   std::array<GroupText, kMostFlightGroups> groups;
@@ -146,6 +148,12 @@ void FlightRing::note_step(std::int64_t steps) {
   header_->step.store(steps, std::memory_order_release);
 }
 
+void FlightRing::note_lost(const FlightLoss& lost) {
+  ZERO_CHECK(lost.rank >= 0 && lost.rank < header_->world, "rank {} of {}", lost.rank, header_->world);
+  std::int32_t nobody = 0;
+  header_->lost.compare_exchange_strong(nobody, lost.left ? -(lost.rank + 1) : lost.rank + 1);
+}
+
 void FlightRing::mark_written() {
   header_->written_by_rank.store(1, std::memory_order_release);
 }
@@ -165,6 +173,7 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
   const std::uint64_t capacity = header.capacity, begun = header.begun.load(kBefore);
   const std::int64_t offset = header.offset_ns, step = header.step.load(kBefore);
   const std::uint32_t num_groups = header.num_groups.load(kBefore);
+  const std::int64_t lost = header.lost.load(kBefore);
   FlightRecord record{.identity = {.rank = header.rank,
                                    .world = header.world,
                                    .run = load(header.run),
@@ -175,10 +184,12 @@ std::optional<FlightRecord> read_ring(std::span<const std::byte> memory) {
                       .written_ns = now_ns(CLOCK_REALTIME),
                       .written_by_rank = header.written_by_rank.load(kBefore) != 0};
   if (step != kNoStep) record.step = step;
+  if (lost != 0) record.lost = {.rank = static_cast<int>(std::abs(lost) - 1), .left = lost < 0};
   const FlightIdentity& who = record.identity;
   if (who.world < 1 || who.world > kMostFlightRanks || who.rank < 0 || who.rank >= who.world || who.restart < 0 ||
       who.process < 0 || who.process > kLatest || record.started_ns < 0 || record.started_ns > kLatest ||
       step < kNoStep || step > kLatest || begun > kLatest || num_groups > kMostFlightGroups || capacity < 1 ||
+      std::abs(lost) > who.world ||
       capacity > std::min((memory.size() - sizeof(Header)) / sizeof(Entry), kMostFlightCapacity)) {
     refuse("damaged: its head makes no sense");
   }

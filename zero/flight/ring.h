@@ -40,6 +40,8 @@ class FlightRing {
   void end(std::uint64_t number, bool failed = false);
   // Records the number of steps that the program has done; not negative.
   void note_step(std::int64_t steps);
+  // Records an error that names another rank. The first counts.
+  void note_lost(const FlightLoss& lost);
   // Records that the rank itself has written its file.
   void mark_written();
 

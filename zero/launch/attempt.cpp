@@ -14,6 +14,8 @@
 
 #include "zero/base/exit_status.h"
 #include "zero/launch/cores.h"
+#include "zero/launch/flight_records.h"
+#include "zero/launch/last_words.h"
 
 namespace zero {
 namespace {
@@ -281,7 +283,8 @@ void Attempt::reap() {
                      .end = *end,
                      .ended_by_us = told_to_end_ || stop_signal_ != 0,
                      .spared = may_fail(i) && end->exit_code != kBadInputStatus,
-                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count()});
+                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                     .lost = lost_by(rank_of(i), launcher_.memory.kept())});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
     const bool others_run = num_running_ > 0 || launcher_.leader != nullptr;
@@ -308,13 +311,16 @@ void Attempt::end_after_failure() {
 // A rank whose peers saw it leave, and ended with that, while it still unwinds from the error that is the cause.
 bool Attempt::someone_is_leaving() const {
   if (Clock::now() >= *failed_at_ + options_.farewell) return false;
-  return std::ranges::any_of(ended_, [this](std::size_t witness) {
-    const std::vector<std::string> words = output_.last_words(witness);
-    const int left = rank_that_left(words.empty() ? output_.last_error(witness) : words.front());
+  for (std::size_t i = 0; i < ended_.size(); ++i) {
+    const std::vector<std::string> words = output_.last_words(ended_[i]);
+    const std::optional<FlightLoss>& lost = ends_[i].lost;
+    const int left =
+        lost && lost->left ? lost->rank : rank_that_left(words.empty() ? output_.last_error(ended_[i]) : words.front());
     const int place = left - options_.node_rank * options_.ranks;
     const bool ours = left >= 0 && place >= 0 && place < options_.ranks;
-    return ours && std::ranges::count(ended_, static_cast<std::size_t>(place)) == 0;
-  });
+    if (ours && std::ranges::count(ended_, static_cast<std::size_t>(place)) == 0) return true;
+  }
+  return false;
 }
 
 // The ranks are gone and so are their groups; what they wrote last is still in the pipes.

@@ -38,9 +38,13 @@ std::string_view reason_of(const RankEnd& end) {
   return end.last_words.empty() ? end.last_error : end.last_words.front();
 }
 
+// Nothing: it named no other rank.
+std::optional<int> accused_by(const RankEnd& end) {
+  const int accused = end.lost ? end.lost->rank : accused_rank(reason_of(end));
+  return accused >= 0 && accused != end.rank ? std::optional(accused) : std::nullopt;
+}
 bool accuses_another(const RankEnd& end) {
-  const int accused = accused_rank(reason_of(end));
-  return accused >= 0 && accused != end.rank;
+  return accused_by(end).has_value();
 }
 
 std::string lines_of(std::span<const std::string> lines, std::string_view indent) {
@@ -87,13 +91,13 @@ std::string witnesses_of(const RankEnd& culprit, std::span<const RankEnd> ends) 
 
 const RankEnd* find_culprit(std::span<const RankEnd> ends) {
   const auto failed = [](const RankEnd& end) { return end.failed(); };
-  const auto accused = [](const RankEnd& end) { return end.failed() && end.end.exit_code != kRankFailedStatus; };
+  const auto accused = [](const RankEnd& end) {
+    return end.failed() && end.end.exit_code != kRankFailedStatus && !accuses_another(end);
+  };
   auto found = std::find_if(ends.begin(), ends.end(), accused);
   // It said why it ends, and was slower to do so than its peers to miss it.
   const auto overtaken = [&](const RankEnd& end) {
-    const auto misses_it = [&](const RankEnd& peer) {
-      return peer.failed() && accused_rank(reason_of(peer)) == end.rank;
-    };
+    const auto misses_it = [&](const RankEnd& peer) { return peer.failed() && accused_by(peer) == end.rank; };
     const int code = end.end.exit_code;
     return end.ended_by_us && end.end.signal == 0 && (code == kBadInputStatus || code == kIoFailedStatus) &&
            !end.last_words.empty() && std::any_of(ends.begin(), ends.end(), misses_it);
@@ -110,7 +114,9 @@ const RankEnd* find_suspect(std::span<const RankEnd> ends) {
   if (culprit == nullptr) return nullptr;
   if (culprit->end.exit_code != kRankFailedStatus) {
     // What several ranks say alike, such as a full disk, is no single place's fault.
-    const auto alike = [&](const RankEnd& end) { return end.failed() && end.end.exit_code == culprit->end.exit_code; };
+    const auto alike = [&](const RankEnd& end) {
+      return end.failed() && !end.lost && end.end.exit_code == culprit->end.exit_code;
+    };
     return culprit->end.signal == 0 && std::count_if(ends.begin(), ends.end(), alike) > 1 ? nullptr : culprit;
   }
   const auto killed = [](const RankEnd& end) { return end.ended_by_us && end.end.signal == SIGKILL; };

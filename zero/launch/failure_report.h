@@ -1,15 +1,18 @@
 // The failure report: names the rank at fault once, on one screen, and gives the launcher's exit status.
 //
-// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that ends
-// with kRankFailedStatus says "a peer failed": it is a witness. The culprit is the first rank that failed in any other
-// way. If all ranks ended as witnesses, it is the rank that they miss, if that rank printed its reason before the
-// launcher ended it; else the first rank whose reason names no other rank; else the first rank that ended.
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost a
+// peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus may
+// be one. The culprit is the first rank that failed and is neither. If there is none, it is the rank that the others miss,
+// if that rank printed its reason before the launcher ended it; else the first rank that failed and is no witness; else the
+// first rank that ended.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "zero/flight/record.h"
 #include "zero/launch/rank_process.h"
 
 namespace zero {
@@ -24,6 +27,7 @@ struct RankEnd {
   std::vector<std::string> last_words{};  // why it ends, where a verb of the command said so (last_words.h)
   std::string last_error{};               // its last line on standard error, without libtorch's trace
   bool shown = true;                      // what it printed was shown, but for the last words
+  std::optional<FlightLoss> lost{};       // another rank that its error named, as its flight ring notes it
 
   bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
 };

@@ -59,6 +59,17 @@ std::string write_flights(const std::filesystem::path& folder, const MemoryFiles
   return said;
 }
 
+std::optional<FlightLoss> lost_by(int rank, const MemoryFiles& kept) {
+  const std::string name = fmt::format("{}rank-{:05}", kFlightNames, rank);
+  if (kept.find(name) < 0) return std::nullopt;
+  try {
+    const std::optional<FlightRecord> record = read_ring(ring_in(kept, name).bytes());
+    return record ? record->lost : std::nullopt;
+  } catch (const IoError&) {  // write_flights() says it
+    return std::nullopt;
+  }
+}
+
 std::optional<std::int64_t> furthest_step(const MemoryFiles& kept) {
   std::optional<std::int64_t> furthest;
   for (const std::string& name : kept.names(kFlightNames)) {

@@ -3,6 +3,7 @@
 //
 //   write_flights("runs/x/flight", kept, ends);     // rank-00003.json of each rank that has not written it itself
 //   furthest_step(kept)                              // 40: the last step that a rank of this attempt had done
+//   lost_by(0, kept)                                 // rank 1: rank 0 ended because of it
 //
 // Local.
 #pragma once
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "zero/flight/record.h"
 #include "zero/launch/failure_report.h"
 #include "zero/launch/memory_files.h"
 
@@ -21,6 +23,9 @@ namespace zero {
 // Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
 // it. What cannot be read or written is left out. Returns what there is to say of all that, in whole lines.
 std::string write_flights(const std::filesystem::path& folder, const MemoryFiles& kept, std::span<const RankEnd> ends);
+
+// The first rank that an error of this rank named, as its ring notes it; nothing when none does.
+std::optional<FlightLoss> lost_by(int rank, const MemoryFiles& kept);
 
 // The greatest step that any rank's ring notes (Communicator::note_step); nothing when none does. A ring that cannot be
 // read notes none.

@@ -25,8 +25,9 @@ bool begins_last_words(std::string_view line) {
 }
 
 int accused_rank(std::string_view line) {
-  constexpr std::string_view kRank = "rank ";
+  constexpr std::string_view kRank = "rank ", kUncaught = "  what():  ";
   std::string_view text = behind_verb(line).value_or(line);
+  if (text.starts_with(kUncaught)) text.remove_prefix(kUncaught.size());
   if (!text.starts_with(kRank)) return -1;
   text.remove_prefix(kRank.size());
   int rank = -1;
@@ -36,7 +37,7 @@ int accused_rank(std::string_view line) {
 }
 
 int rank_that_left(std::string_view line) {
-  constexpr std::string_view kLeft = ": it left the ";  // run, or group: BoardWait's words
+  constexpr std::string_view kLeft = ": it left ";  // words of BoardWait and MessageCommunicator
   return line.find(kLeft) == std::string_view::npos ? -1 : accused_rank(line);
 }
 

@@ -17,7 +17,8 @@ namespace zero {
 // restarts.
 bool begins_last_words(std::string_view line);
 
-// The rank with which a reason begins ("rank 1: ..."), with or without the verb before it; -1: none.
+// The rank with which a reason begins ("rank 1: ..."), with or without the verb before it, or what C++ prints before the
+// text of an exception that nobody catches; -1: none.
 int accused_rank(std::string_view line);
 // The same, where the reason is that this rank left the run: it is about to say why itself.
 int rank_that_left(std::string_view line);

@@ -171,11 +171,11 @@ std::string format_change(const ComparedFigure& figure, std::size_t run) {
   const auto& first = figure.values.front();
   const auto& value = figure.values[run];
   if (run == 0 || !first || !value || *first <= 0 || !std::isfinite(*value / *first)) return "";
-  const double ratio = *value / *first;
-  if (std::abs(ratio - 1) < 5e-4) return figure.better == 0 ? "" : "=";
+  if (*value == *first) return figure.better == 0 ? "" : "=";
+  const double ratio = *value / *first, percent = 100 * (*value - *first) / *first;
   if (ratio >= 2) return fmt::format("x {:.3g}", ratio);
-  return std::abs(ratio - 1) < 0.0995 ? fmt::format("{:+.1f}%", 100 * (ratio - 1))
-                                      : fmt::format("{:+.0f}%", 100 * (ratio - 1));
+  if (std::abs(percent) < 0.095) return fmt::format("{:+.1g}%", percent);
+  return std::abs(percent) < 9.95 ? fmt::format("{:+.1f}%", percent) : fmt::format("{:+.0f}%", percent);
 }
 
 std::string notes_text(const Comparison& comparison) {

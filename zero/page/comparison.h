@@ -52,7 +52,8 @@ Comparison compare(std::span<const RecordedRun> runs);
 
 // "188 ms", "11.1 MiB", "4,080 /s"; "-" for nothing.
 std::string format_figure(Unit unit, const std::optional<double>& value);
-// "+12%", or "x 3.4" from twice the first run's on; empty for the first run, and where that has none or 0.
+// "+12%", "+0.03%", or "x 3.4" from twice the first run's on. "=" is only for equal values. Empty for the first run, and if
+// that has none or 0.
 std::string format_change(const ComparedFigure& figure, std::size_t run);
 
 // A line for each note of a figure, as it stands below a table.

@@ -76,10 +76,10 @@ MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int
   MemoryFit fit{.rank = rank,
                 .needed = machine.sharers() * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
-                .is_known = machine.why_free_not_known.empty(),
+                .is_known = machine.is_described ? machine.free_bytes > 0 : machine.why_free_not_known.empty(),
                 .host = machine.ranks * rank.host,
                 .disk = machine.ranks * in_files(std::max(rank.disk, movable_disk))};
-  fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
+  if (!machine.is_described) fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
   if (!fit.is_known) return fit;
   if (machine.has_known_gpu()) fit.host_lacks = std::max<std::int64_t>(fit.host - machine.host_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
@@ -211,7 +211,7 @@ class Search {
     Variation more = now_;
     more.machines = enough;
     return add(fmt::format("--world {} on {} machines like {}", plan_.world * enough, plan_.machine->machines * enough,
-                           plan_.machine->machines == 1 ? "this" : "these"),
+                           plan_.machine->machines == 1 ? (plan_.machine->is_described ? "it" : "this") : "these"),
                more);
   }
   bool try_all() {

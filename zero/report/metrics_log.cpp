@@ -54,6 +54,12 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+void add_sent(StepMetrics& metrics, const SentBytes& by_outer_steps) {
+  metrics.sent_bytes += by_outer_steps.total;
+  if (metrics.sent_between_copies) *metrics.sent_between_copies += by_outer_steps.between_copies;
+  metrics.mine.add(by_outer_steps.by_codec);
+}
+
 std::string to_json_line(const StepMetrics& m) {
   fmt::memory_buffer line;
   const auto out = std::back_inserter(line);
@@ -105,6 +111,21 @@ std::string lines_until(std::string_view text, std::int64_t step, const ComesAga
 
 MetricsLog::MetricsLog(std::filesystem::path path)
     : path_(std::move(path)), file_(std::in_place, path_), written_(size_of_file(path_)) {}
+
+void MetricsLog::replace(const StepMetrics& metrics) {
+  const std::string key = fmt::format(R"("step": {}, "loss": )", metrics.step);
+  // Everything from its line on is written again.
+  if (pending_.find(key) == std::string::npos) {
+    const std::string text = read_file(path_).substr(0, written_);
+    const std::size_t found = text.rfind(key);
+    if (found == std::string::npos) return;
+    written_ = text.rfind('\n', found) + 1;  // npos + 1 is 0
+    pending_.insert(0, text, written_, std::string::npos);
+  }
+  const std::size_t found = pending_.rfind(key);
+  const std::size_t begin = pending_.rfind('\n', found) + 1;
+  pending_.replace(begin, pending_.find('\n', found) - begin, to_json_line(metrics));
+}
 
 void MetricsLog::take_back(std::int64_t step) {
   pending_ = lines_until(pending_, step, {});

@@ -61,6 +61,9 @@ struct StepMetrics {
   std::vector<RankFigures> ranks{};
 };
 
+// What outer steps sent counts in the line of a step.
+void add_sent(StepMetrics& metrics, const SentBytes& by_outer_steps);
+
 struct EvaluationMetrics {
   std::int64_t step = 0;
   double time = 0;
@@ -94,6 +97,8 @@ class MetricsLog {
   }
   // Throws IoError: then all lines are still kept, and the next flush() begins with the file as it was before this one.
   void flush();
+  // Instead of the line of that step that is there, with the next flush(). No-op if there is none. Throws IoError.
+  void replace(const StepMetrics& metrics);
   // Lines of later steps: those that are kept at once, those in the file with the next flush().
   void take_back(std::int64_t step);
   std::size_t kept_bytes() const { return pending_.size(); }

@@ -17,26 +17,28 @@ using Json = nlohmann::ordered_json;
 
 Json fit_json(const TrainingPlan& plan) {
   const MemoryFit fit = fit_of(plan);
-  Json json{
-      {"rank",
-       {{"states_bytes", fit.rank.states},
-        {"working_bytes", fit.rank.working},
-        {"activation_bytes", fit.rank.activations},
-        {"total_bytes", fit.rank.total()}}},
-      {"ranks_of_a_machine", plan.machine->ranks},
-      {"needed_bytes", fit.needed},
-      {"free_bytes", fit.is_known ? Json(fit.free) : Json(nullptr)},
-      {"fits", fit.is_known ? Json(fit.fits()) : Json(nullptr)},
-      {"lacking_bytes", fit.lacks},
-      {"disk",
-       {{"needed_bytes", fit.disk}, {"free_bytes", plan.machine->disk_free_bytes}, {"lacking_bytes", fit.disk_lacks}}},
-      {"would_fit", Json::array()}};
+  Json json{{"rank",
+             {{"states_bytes", fit.rank.states},
+              {"working_bytes", fit.rank.working},
+              {"activation_bytes", fit.rank.activations},
+              {"total_bytes", fit.rank.total()}}},
+            {"ranks_of_a_machine", plan.machine->ranks},
+            {"needed_bytes", fit.needed},
+            {"free_bytes", fit.is_known ? Json(fit.free) : Json(nullptr)},
+            {"fits", fit.is_known ? Json(fit.fits()) : Json(nullptr)},
+            {"lacking_bytes", fit.lacks},
+            {"disk",
+             {{"needed_bytes", fit.disk},
+              {"free_bytes", plan.machine->is_described ? Json(nullptr) : Json(plan.machine->disk_free_bytes)},
+              {"lacking_bytes", fit.disk_lacks}}},
+            {"would_fit", Json::array()}};
   if (plan.machine->ranks_on_gpu > 0) {
     json["gpu"] = plan.machine->gpu;
     json["activations_of"] = plan.machine->activations_of;
     json["activations_learned"] = plan.machine->learned_bytes > 0;
     json["host"] = {{"needed_bytes", fit.host},
-                    {"free_bytes", fit.is_known ? Json(plan.machine->host_free_bytes) : Json(nullptr)},
+                    {"free_bytes",
+                     fit.is_known && !plan.machine->is_described ? Json(plan.machine->host_free_bytes) : Json(nullptr)},
                     {"lacking_bytes", fit.host_lacks}};
   }
   if (!plan.refused.empty()) json["refused"] = plan.refused;

@@ -133,9 +133,15 @@ std::string in_one_line(std::string text) {
 
 // If the GPU is not here, neither is its host.
 std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
-  if (!fit.is_known) return "; what that has free is not known here";
+  if (!fit.is_known || machine.is_described) return "; what that has free is not known here";
   return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
                      fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
+}
+
+std::string disk_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
+  if (machine.is_described) return "";
+  return fmt::format("; {} are free: {}", format_bytes(machine.disk_free_bytes),
+                     fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack");
 }
 
 // "  memory     a rank needs at least 23.4 MiB: ...", whether the machine has it, and changes that would fit.
@@ -151,7 +157,8 @@ std::string memory_rows(const TrainingPlan& plan) {
                                       machine.learned_bytes > 0 ? "of an earlier run" : "estimated"));
   std::string verdict;
   const int sharers = machine.sharers();
-  const std::string of = machine.ranks_on_gpu > 0 ? "a GPU" : machine.machines == 1 ? "this machine" : "a machine";
+  const bool is_this = machine.machines == 1 && !machine.is_described;
+  const std::string of = machine.ranks_on_gpu > 0 ? "a GPU" : is_this ? "this machine" : "a machine";
   if (!fit.is_known) {
     rows += named_row(
         "", fmt::format("{} of {} {} {}; its free memory is not known here: {}", format_count(sharers, "rank"), of,
@@ -167,23 +174,25 @@ std::string memory_rows(const TrainingPlan& plan) {
                           fit.needed <= fit.free ? " (a fifth is left to activations)" : "");
   }
   if (fit.is_known)
-    rows += named_row(
-        "", fmt::format("{} of {} {} {}, beside the program itself; {} are free {}: {}", format_count(sharers, "rank"),
-                        of, sharers == 1 ? "needs" : "need", format_bytes(fit.needed), format_bytes(fit.free),
-                        machine.ranks_on_gpu > 0 ? fmt::format("on {}", machine.gpu) : "here", verdict));
+    rows +=
+        named_row("", fmt::format("{} of {} {} {}, beside the program itself; {} {}: {}", format_count(sharers, "rank"),
+                                  of, sharers == 1 ? "needs" : "need", format_bytes(fit.needed), format_bytes(fit.free),
+                                  machine.is_described       ? "are there in the cluster"
+                                  : machine.ranks_on_gpu > 0 ? fmt::format("are free on {}", machine.gpu)
+                                                             : "are free here",
+                                  verdict));
   if (!plan.refused.empty()) rows += named_row("", "a run is refused: " + in_one_line(plan.refused));
   if (fit.host > 0)
     rows += named_row(
         "host", fmt::format("{} of {} machine {} {} of its main memory for states{}",
-                            format_count(machine.ranks, "rank"), machine.machines == 1 && fit.is_known ? "this" : "a",
+                            format_count(machine.ranks, "rank"), is_this && fit.is_known ? "this" : "a",
                             machine.ranks == 1 ? "takes" : "take", format_bytes(fit.host), host_verdict(machine, fit)));
   if (fit.disk > 0)
-    rows += named_row("disk", fmt::format("{} of {} machine {} {} of files there{}; {} are free: {}",
-                                          format_count(machine.ranks, "rank"), machine.machines == 1 ? "this" : "a",
-                                          machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
-                                          plan.movable_disk_bytes > 0 ? ", with room for all states that may move" : "",
-                                          format_bytes(machine.disk_free_bytes),
-                                          fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack"));
+    rows += named_row("disk",
+                      fmt::format("{} of {} machine {} {} of files there{}{}", format_count(machine.ranks, "rank"),
+                                  is_this ? "this" : "a", machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
+                                  plan.movable_disk_bytes > 0 ? ", with room for all states that may move" : "",
+                                  disk_verdict(machine, fit)));
   if (fit.fits()) return rows;
   const std::vector<WayToFit> ways = ways_to_fit(plan);
   rows += named_row("", ways.empty() ? "nor with activation checkpoints, one sample at a time and all states on a disk"

@@ -17,8 +17,10 @@ namespace zero {
 namespace {
 
 constexpr int kUsualColumns = 80;
-// Carriage return and "erase to the end of the line": every terminal since the VT100 understands both.
-constexpr std::string_view kClear = "\r\x1b[K";
+// The cursor waits where the live line begins. If the window shrinks, a terminal that wraps old lines again moves the cursor
+// with them, and a terminal that cuts them leaves it. So "erase to the end of the screen" erases the whole live line, whatever
+// its rows are by then. Every terminal since the VT100 understands it.
+constexpr std::string_view kToBegin = "\r", kClear = "\r\x1b[J";
 
 // Returns the terminal's encoding: the first of these variables that is set counts.
 template <typename Variable>
@@ -109,13 +111,11 @@ void Progress::live(const ProgressValues& values) {
   if (style_.silent || !style_.terminal) return;
   clear_live();
   if (values.step < steps_) {
-    live_ = live_line({.step = values.step,
-                       .loss = values.loss,
-                       .rate = values.rate,
-                       .seconds_left = values.seconds_left,
-                       .memory_bytes = values.memory_bytes},
-                      losses_,
-                      {.steps = steps_, .rate_unit = rate_unit_, .columns = columns() - 1, .glyphs = style_.glyphs});
+    live_ = {.step = values.step,
+             .loss = values.loss,
+             .rate = values.rate,
+             .seconds_left = values.seconds_left,
+             .memory_bytes = values.memory_bytes};
     draw();
   }
   out_ << std::flush;
@@ -130,7 +130,7 @@ void Progress::take_back(std::int64_t step) {
 
 void Progress::line(std::string_view text) {
   if (style_.silent) return;
-  const std::string live = live_;
+  const std::optional<LiveValues> live = live_;
   clear_live();
   out_ << text << '\n';
   live_ = live;
@@ -144,16 +144,20 @@ void Progress::text(std::string_view text) {
   out_ << text << std::flush;
 }
 
+// For the columns that the terminal has now.
 void Progress::draw() {
-  if (style_.color && !live_.empty())
-    out_ << "\x1b[36m" << live_ << "\x1b[0m";
+  if (!live_) return;
+  const std::string text = live_line(
+      *live_, losses_, {.steps = steps_, .rate_unit = rate_unit_, .columns = columns() - 1, .glyphs = style_.glyphs});
+  if (style_.color)
+    out_ << "\x1b[36m" << text << "\x1b[0m" << kToBegin;
   else
-    out_ << live_;
+    out_ << text << kToBegin;
 }
 
 void Progress::clear_live() {
-  if (!live_.empty()) out_ << kClear;
-  live_.clear();
+  if (live_) out_ << kClear;
+  live_.reset();
 }
 
 }  // namespace zero

@@ -5,7 +5,8 @@
 //   progress.line("step 250  val_loss 2.51");
 //
 // It prints a line for each call of step(). On a terminal, a live line (live_line.h) follows. It is redrawn in place,
-// never wider than the terminal, and removed at the end. live() redraws it for a step without a line of its own. Lines
+// never wider than the terminal, and removed at the end. If the window shrinks, the next redraw
+// fits and erases every row of the old line. live() redraws it for a step without a line of its own. Lines
 // of steps leave out figures that do not fit a terminal. Colour is used only on a terminal, unless NO_COLOR forbids it.
 // Unicode blocks are used only in a UTF-8 locale. A silent Progress (ranks other than 0) prints nothing. Local.
 #pragma once
@@ -80,7 +81,7 @@ class Progress {
   std::string rate_unit_;
   std::vector<std::int64_t> logged_steps_;  // steps of losses_; the newest is last
   std::vector<double> losses_;
-  std::string live_;  // as the terminal shows it; empty: no live line
+  std::optional<LiveValues> live_;  // values that the terminal shows now
 };
 
 }  // namespace zero

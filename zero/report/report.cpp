@@ -146,12 +146,14 @@ Json served_json(const ServedReport& served) {
 // what an outer step sends between them.
 Json copies_json(const RunReport& r) {
   const OuterReport& outer = r.engine.outer;
-  Json json{{"number", r.engine.copies.number},
-            {"ranks_of_each", r.engine.world / r.engine.copies.number},
-            {"sent_bytes_per_step",
-             per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })},
-            {"planned_sent_bytes", r.engine.copies.planned_sent_bytes},
-            {"formula", {{"sent_bytes", r.engine.copies.sent_formula_bytes}}}};
+  Json json{
+      {"number", r.engine.copies.number},
+      {"ranks_of_each", r.engine.world / r.engine.copies.number},
+      {"sent_bytes_per_step",
+       per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })},
+      {"sent_bytes_total", per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_total; })},
+      {"planned_sent_bytes", r.engine.copies.planned_sent_bytes},
+      {"formula", {{"sent_bytes", r.engine.copies.sent_formula_bytes}}}};
   if (outer.local_steps > 0)
     json["outer_step"] = {
         {"every_steps", outer.local_steps},
@@ -292,6 +294,7 @@ void add_exchange(Json& json, const RunReport& r) {
   json["sent_bytes_per_step"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; });
   json["received_bytes_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.received_bytes_per_step; });
+  json["sent_bytes_total"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_total; });
   json["planned_sent_bytes"] = r.engine.planned_sent_bytes;
   if (r.engine.copies.number > 1) json["copies"] = copies_json(r);
   if (r.engine.secondary.group > 0) json["secondary"] = secondary_json(r);

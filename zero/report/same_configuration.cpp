@@ -25,12 +25,14 @@ std::string value_of(const Keys& keys, const std::string& key) {
 
 // `format` writes a key and its two values.
 template <typename Format>
-std::string differences(std::string_view one, std::string_view other, Format format) {
+std::string differences(std::string_view one, std::string_view other, Format format,
+                        std::span<const std::string_view> but = {}) {
   const Keys ours = keys_of_configuration(one), theirs = keys_of_configuration(other);
   Keys both = ours;
   both.insert(theirs.begin(), theirs.end());
   std::vector<std::string> texts;
   for (const auto& [key, ignored] : both) {
+    if (std::ranges::find(but, key) != but.end()) continue;
     const std::string our_value = value_of(ours, key), their_value = value_of(theirs, key);
     if (our_value != their_value) texts.push_back(format(key, our_value, their_value));
   }
@@ -63,10 +65,11 @@ std::string differing_keys(std::string_view theirs, std::string_view expected) {
   });
 }
 
-std::string changed_keys(std::string_view before, std::string_view now) {
-  return differences(before, now, [](const auto& key, const auto& old_value, const auto& new_value) {
+std::string changed_keys(std::string_view before, std::string_view now, std::span<const std::string_view> but) {
+  const auto format = [](const auto& key, const auto& old_value, const auto& new_value) {
     return fmt::format("{} = {} -> {}", key, old_value, new_value);
-  });
+  };
+  return differences(before, now, format, but);
 }
 
 std::string changed_model(std::string_view before, std::string_view now, std::span<const std::string_view> own_keys) {

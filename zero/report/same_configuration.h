@@ -32,7 +32,7 @@ std::string differing_keys(std::string_view theirs, std::string_view expected);
 // the model's name, or else differing keys of its architecture, `own_keys`. A key that one configuration lacks does not
 // count, nor a vocabulary that one of them leaves to its data. Empty: none.
 std::string changed_model(std::string_view before, std::string_view now, std::span<const std::string_view> own_keys);
-// Returns the keys that have changed: " train.steps = 6 -> 7; run.dir = ...".
-std::string changed_keys(std::string_view before, std::string_view now);
+// Returns the keys that have changed, without those in `but`: " train.steps = 6 -> 7; run.dir = ...".
+std::string changed_keys(std::string_view before, std::string_view now, std::span<const std::string_view> but = {});
 
 }  // namespace zero

@@ -15,9 +15,10 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kBegin = "begin", kResumed = "resumed", kPush = "push", kLeave = "leave", kReturn = "return",
-                           kEnd = "end", kFormat = "format";
-constexpr std::string_view kThisFormat = "2";  // a log of format 1 did not name it, and had no end
+constexpr std::string_view kBegin = "begin", kResumed = "resumed", kRank = "rank", kPush = "push", kLeave = "leave",
+                           kReturn = "return", kEnd = "end", kFormat = "format";
+// A log of format 1 did not name it, and had no end; one of format 2 did not say where ranks computed.
+constexpr std::string_view kThisFormat = "3";
 constexpr std::string_view kDamaged = "it is not as it was written",
                            kAsItWas = "give the folder of a run as `zero train` left it";
 
@@ -66,12 +67,22 @@ PushEvent event_in(const std::filesystem::path& path, std::size_t line, const st
           .returns = words[0] == kReturn};
 }
 
+// The line must be that of `rank`.
+ComputingPlace place_in(const std::filesystem::path& path, std::size_t line, std::string_view said, std::size_t rank) {
+  const std::string head = fmt::format("{} {} ", kRank, rank);
+  const auto place = said.starts_with(head) ? place_of_text(said.substr(head.size())) : std::nullopt;
+  if (!place) refuse(path, line, kDamaged);
+  return *place;
+}
+
 }  // namespace
 
-PushLog::PushLog(const std::filesystem::path& path, std::int64_t clock) {
+PushLog::PushLog(const std::filesystem::path& path, std::int64_t clock, std::span<const ComputingPlace> places) {
   if (clock == 0) std::filesystem::remove(path);
   file_.emplace(path);
   add_line(fmt::format("{} {} {} {}", clock == 0 ? kBegin : kResumed, clock, kFormat, kThisFormat));
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    add_line(fmt::format("{} {} {}", kRank, rank, to_text(places[rank])));
 }
 
 void PushLog::add_line(std::string text) {
@@ -92,9 +103,10 @@ void PushLog::flush() {
   if (!pending_.empty()) file_->append(std::exchange(pending_, {}));
 }
 
-std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
+RecordedPushes PushLog::read(const std::filesystem::path& path) {
   const std::string text = read_file(path);
-  std::deque<PushEvent> events;
+  RecordedPushes recorded;
+  std::deque<PushEvent>& events = recorded.events;
   std::string sum;
   std::size_t line = 0;
   bool has_ended = false;
@@ -113,6 +125,10 @@ std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
     if (space == whole.size() || whole.substr(space + 1) != sum) refuse(path, line, kDamaged);
     if (has_ended) refuse(path, line, "it comes behind the end of the run");
     if (line == 1) continue;
+    if (!words.empty() && words[0] == kRank) {
+      recorded.places.push_back(place_in(path, line, said, recorded.places.size()));
+      continue;
+    }
     has_ended = words.size() == 2 && words[0] == kEnd;
     if (!has_ended) events.push_back(event_in(path, line, words));
   }
@@ -123,7 +139,7 @@ std::deque<PushEvent> PushLog::read(const std::filesystem::path& path) {
                        "done: the run was stopped early, or lines are missing",
                        events.empty() ? 0 : events.back().clock),
            "give the folder of a run that did all its steps, as `zero train` left it");
-  return events;
+  return recorded;
 }
 
 }  // namespace zero

@@ -132,6 +132,7 @@ const RunState& Run::state_to_save() {
   state.grad_norms = log.history().grad_norms();
   state.seconds = log.history().seconds();
   state.data = mark_;
+  state.places = places;
   return state;
 }
 

@@ -87,6 +87,7 @@ struct Run {
   RunCheckpoints checkpoints;        // after it: a save goes before the engine that it is of
   RunHealth health;
   ServedReport served;  // of a run with servers, so far
+  std::string places;   // at which its ranks compute (computing_place.h)
 
  private:
   const RunState& state_to_save();

@@ -182,7 +182,12 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                  .skipped = of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kSkipped)),
                  .rewinds = count_in(loaded.manifest, "rewinds", path),
                  .spikes = count_in(loaded.manifest, "spikes", path)};
-  if (const auto data = loaded.manifest.run.find("data"); data != loaded.manifest.run.end()) state.data = data->second;
+  const auto text_in = [&run = loaded.manifest.run](const char* key) {
+    const auto found = run.find(key);
+    return found == run.end() ? std::string() : found->second;
+  };
+  state.data = text_in("data");
+  state.places = text_in("places");
   for (const std::size_t values : {state.losses.size(), state.grad_norms.size(), state.seconds.size()})
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
@@ -234,7 +239,8 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
                                 {"samples", fmt::format("{}", state.samples)},
                                 {"rewinds", fmt::format("{}", state.rewinds)},
                                 {"spikes", fmt::format("{}", state.spikes)},
-                                {"data", state.data}},
+                                {"data", state.data},
+                                {"places", state.places}},
                         .config = std::move(config)};
   if (comm_.rank() == 0)
     contents.extras = {extra_of(kLosses, state.losses), extra_of(kNorms, state.grad_norms),

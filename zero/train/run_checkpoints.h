@@ -51,6 +51,7 @@ struct RunState {
   std::vector<std::int64_t> skipped;        // numbers of the steps without an update, counted from 1
   std::int64_t rewinds = 0, spikes = 0;     // of the run, those of steps that were taken back too
   std::string data;                         // data_mark() of its samples; empty: of an earlier version
+  std::string places;  // at which its ranks compute (computing_place.h); empty: of an earlier version
 };
 
 struct Resumed {

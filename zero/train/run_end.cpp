@@ -47,7 +47,7 @@ RunReport RunEnd::write_all() {
   run_.checkpoints.finish(*run_.engine);
   if (run_.job.attach.local) {  // behind the last save, from which more steps may go on
     run_.engine->merge_copies();
-    run_.meter.merged(run_.engine->report().outer);
+    run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
   }
   const std::optional<EvaluationResult> found = run_.evaluate(run_.job.train.steps, 0);
   report.has_validation = found && run_.corpus.validation != nullptr;
@@ -143,6 +143,11 @@ void RunEnd::fill(RunReport& report) {
 
 StoppedRun RunEnd::stop(int signal) {
   const bool saved = save_before_stop();
+  if (run_.job.attach.local) {  // sums that were on their way have arrived for the save
+    const SentBytes sent = run_.meter.merged(run_.engine->report().outer);
+    const std::string failed = failure_of([&] { run_.log.add_to_last_step(sent); });
+    if (!failed.empty()) ZERO_LOG(error, "metrics lack the bytes of an outer step: {}", failed);
+  }
   run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
                        saved ? ": the same command continues" : ""));
   run_.engine->abandon();

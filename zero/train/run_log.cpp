@@ -1,9 +1,12 @@
 #include "zero/train/run_log.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/report/rank_values.h"
 
 namespace zero {
 namespace {
@@ -53,6 +56,7 @@ void RunLog::write() {
 
 void RunLog::tell(const StepMetrics& step, bool is_newest) {
   metrics_->add(step);
+  newest_ = step;
   if (tensorboard_) tensorboard_->add(step);
   time_left_.step(step.seconds);
   since_line_.seconds += step.seconds;
@@ -78,6 +82,21 @@ ProgressValues RunLog::values_of(const StepMetrics& step) const {
           .memory_bytes = step.memory.total()};
 }
 
+void RunLog::add_to_last_step(const SentBytes& by_outer_steps) {
+  const auto all = gather_ranks<SentBytes>(comm_, std::span(&by_outer_steps, 1));
+  if (!is_first() || !newest_ || std::ranges::all_of(all, [](const auto& rank) { return rank.front().total == 0; }))
+    return;
+  add_sent(*newest_, by_outer_steps);
+  for (std::size_t rank = 0; rank < newest_->ranks.size(); ++rank)
+    newest_->ranks[rank].add(all.at(rank).front().by_codec);
+  try {
+    metrics_->replace(*newest_);
+  } catch (const IoError& error) {
+    ZERO_LOG(error, "the last step's metrics lack the bytes of an outer step: {}", error.what());
+  }
+  write();
+}
+
 void RunLog::add(EvaluationMetrics metrics) {
   if (!is_first()) return;
   metrics.time = unix_seconds();
@@ -97,6 +116,7 @@ void RunLog::tell(HealthEvent event) {
 
 void RunLog::take_back(std::int64_t step) {
   since_line_ = {};
+  newest_.reset();
   progress_.take_back(step);
   if (!is_first()) return;
   metrics_->take_back(step);

@@ -36,6 +36,8 @@ class RunLog {
   bool exchange_due() const { return history_.exchange_due(); }
   // Collective. Returns the signal to stop of any rank, or 0.
   int exchange(int stop_signal);
+  // Collective. Outer steps have sent bytes since the last step was told: its line gets them. No-op if no rank sent any.
+  void add_to_last_step(const SentBytes& by_outer_steps);
   // Their time is now.
   void add(EvaluationMetrics metrics);
   void tell(HealthEvent event);
@@ -60,7 +62,8 @@ class RunLog {
   bool waits_ = false;                 // lines are kept that could not be written
   std::optional<MetricsLog> metrics_;  // rank 0's
   std::optional<TensorboardLog> tensorboard_;
-  StepMetrics since_line_;  // sums since the last printed line; `step` counts
+  std::optional<StepMetrics> newest_;  // that was told
+  StepMetrics since_line_;             // sums since the last printed line; `step` counts
 };
 
 }  // namespace zero

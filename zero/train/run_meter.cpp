@@ -35,6 +35,25 @@ void RunMeter::begin(const EngineReport& engine, std::int64_t steps_to_come, boo
   steps_to_come_ = steps_to_come;
 }
 
+SentBytes RunMeter::sent_by_outer_steps(const OuterReport& outer) {
+  const SentBytes since = outer.so_far - by_outer_steps_;
+  by_outer_steps_ = outer.so_far;
+  return since;
+}
+
+SentBytes RunMeter::merged(const OuterReport& outer) {
+  engine_.outer = outer;
+  const SentBytes since = sent_by_outer_steps(outer);
+  if (sent_.empty()) return {};  // the last step's line is of another process
+  sent_.back().total += since.total;
+  sent_.back().between_copies += since.between_copies;
+  return since;
+}
+
+void RunMeter::take_back(std::int64_t step) {
+  while (!sent_.empty() && sent_.back().step > step) sent_.pop_back();
+}
+
 void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   engine_ = engine;
   activation_offload_.end_step();
@@ -48,12 +67,12 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.sent_bytes = engine.sent_bytes_per_step;
   if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
   if (engine.secondary.group > 0) metrics.sent_between_groups = engine.secondary.sent_between_groups;
-  if (engine.outer.in_last_step) {
-    metrics.sent_bytes += engine.outer.sent_bytes;
-    metrics.sent_between_copies = engine.outer.sent_between_copies;
-    metrics.mine.add(engine.outer.sent_by_codec);
-  }
   metrics.mine.add(engine.sent_by_codec);
+  add_sent(metrics, sent_by_outer_steps(engine.outer));
+  const SentUntil before = sent_.empty() ? SentUntil{} : sent_.back();
+  sent_.push_back({.step = metrics.step,
+                   .total = before.total + metrics.sent_bytes,
+                   .between_copies = before.between_copies + metrics.sent_between_copies.value_or(0)});
   metrics.mine.steps = 1;
   metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.work.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
@@ -94,6 +113,10 @@ RankReport RunMeter::rank_report() const {
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
   rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;
   rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
+  if (!sent_.empty()) {
+    rank.sent_bytes_total = sent_.back().total;
+    rank.sent_between_copies_total = sent_.back().between_copies;
+  }
   rank.sent_within_secondary_per_step = engine_.secondary.sent_bytes_per_step;
   rank.sent_between_groups_per_step = engine_.secondary.sent_between_groups;
   rank.transfers = steps_.transfers();

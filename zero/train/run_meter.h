@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "zero/comm/communicator.h"
 #include "zero/report/measured_steps.h"
@@ -41,8 +42,11 @@ class RunMeter {
   void begin(const EngineReport& engine, std::int64_t steps_to_come, bool predicts = true);
   // After a step, with what the engine says then: what it held and moved becomes part of the step's metrics.
   void complete(StepMetrics& metrics, const EngineReport& engine);
-  // The outer step with which the run of copies that train apart ends.
-  void merged(const OuterReport& outer) { engine_.outer = outer; }
+  // Copies that train apart have sent bytes since the last step was completed: for the outer step at the run's end, or for sums
+  // that had to arrive before a save. Returns these bytes, for the last step's line.
+  SentBytes merged(const OuterReport& outer);
+  // The run is at that step again: what later ones sent counts no more.
+  void take_back(std::int64_t step);
   // The step that was completed last is `step` of the run. Says what steps are expected to take from here on, and once
   // where they take far longer.
   void count(std::int64_t step, const Say& say);
@@ -54,7 +58,13 @@ class RunMeter {
 
  private:
   RankReport rank_report() const;
+  SentBytes sent_by_outer_steps(const OuterReport& outer);
 
+  // Bytes that this process has sent in its steps up to this one.
+  struct SentUntil {
+    std::int64_t step = 0;
+    std::int64_t total = 0, between_copies = 0;
+  };
   ActivationOffloadMeter activation_offload_;
   c10::Device place_;
   c10::ScalarType probed_;
@@ -62,7 +72,9 @@ class RunMeter {
   std::int64_t steps_to_come_ = 0;
   std::int64_t num_steps_ = 0;
   double last_seconds_ = 0;  // of the last step
-  RankReport process_;       // of it what is the process's own: memory, start
+  std::vector<SentUntil> sent_;
+  SentBytes by_outer_steps_;  // that lines have
+  RankReport process_;        // of it what is the process's own: memory, start
   MeasuredSteps steps_;
   EngineReport engine_;  // after the last step
   bool predicts_ = true;

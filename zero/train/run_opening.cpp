@@ -1,9 +1,13 @@
 #include "zero/train/run_opening.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "zero/base/bytes.h"
+#include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
 #include "zero/checkpoint/same_outcome.h"
@@ -35,34 +39,92 @@ bool as_first_sees(Communicator& comm, bool mine) {
   return all_gather_value(comm, mine ? 1 : 0).front() == 1;
 }
 
-// Of the recorded run: its log is whole, and it had this configuration.
-void require_recorded(const TrainJob& job) {
-  const RunFiles recorded(job.replay);
-  PushLog::read(recorded.pushes);
-  auto before = keys_of_configuration(read_file(recorded.config)), now = keys_of_configuration(job.config_text);
-  for (const std::string key : {"run.dir", "run.max_restarts"}) {  // a replay needs no restarts
-    before.erase(key);
-    now.erase(key);
+// Keys that change no bit: a replay needs no restarts, and takes its threads from the log.
+constexpr std::array<std::string_view, 5> kFreeKeys{"run.dir", "run.max_restarts", "run.threads", "comm.transport",
+                                                    "comm.timeout"};
+
+// Throws if the recorded run has no whole log, had another configuration, or computed elsewhere; other threads are allowed.
+std::vector<ComputingPlace> require_recorded(const TrainJob& job) {
+  const RunFiles files(job.replay);
+  std::vector<ComputingPlace> places = PushLog::read(files.pushes).places;
+  const std::string changed = changed_keys(read_file(files.config), job.config_text, kFreeKeys);
+  if (!changed.empty())
+    throw ConfigError("--replay", job.replay.string(), fmt::format("it is a run of another configuration:{}", changed),
+                      "use its own config.toml");
+  if (places.size() != job.places.size())
+    throw ConfigError("--replay", job.replay.string(),
+                      fmt::format("it is a run of {}, and this one has {}",
+                                  format_count(static_cast<std::int64_t>(places.size()), "rank"), job.places.size()),
+                      "start as many ranks");
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const std::string other = why_other_bits(places[rank], job.places[rank]);
+    if (!other.empty())
+      throw ConfigError("--replay", job.replay.string(),
+                        fmt::format("other bits would come of it: rank {} computed with {}", rank, other),
+                        "replay with the same versions and settings, on a processor with the same instructions");
   }
-  if (before == now) return;
-  throw ConfigError(
-      "--replay", job.replay.string(),
-      fmt::format("it is a run of another configuration:{}", changed_keys(read_file(recorded.config), job.config_text)),
-      "use its own config.toml");
+  return places;
+}
+
+std::string text_of(std::span<const ComputingPlace> places) {
+  std::string text;
+  for (const ComputingPlace& place : places) text += to_text(place) + "\n";
+  return text;
+}
+
+std::vector<ComputingPlace> places_in(std::string_view text) {
+  std::vector<ComputingPlace> places;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::optional<ComputingPlace> place = place_of_text(line);
+    ZERO_CHECK(place.has_value(), "a rank says that it computes with '{}'", line);
+    places.push_back(*place);
+  }
+  return places;
+}
+
+// Names the threads that a replay takes from the recorded run, and a processor that it cannot take.
+std::string replay_line(std::span<const ComputingPlace> recorded, std::span<const ComputingPlace> here) {
+  std::string threads;
+  for (const ComputingPlace& place : recorded)
+    threads += fmt::format("{}{}", threads.empty() ? "" : ", ", place.threads);
+  std::string line = fmt::format("replay: threads of the ranks as recorded: {}", threads);
+  for (std::size_t rank = 0; rank < recorded.size(); ++rank) {
+    if (recorded[rank].processor == here[rank].processor) continue;
+    return line + fmt::format(
+                      "; rank {} computed on {}, and computes on {}, for which libtorch's libraries may choose "
+                      "another order of sums",
+                      rank, recorded[rank].processor, here[rank].processor);
+  }
+  return line;
 }
 
 }  // namespace
 
-void require_replay(const TrainJob& job, Communicator& run) {
+TrainJob as_recorded(TrainJob job, Communicator& run) {
   if (!job.attach.sync.has_servers()) {
-    if (job.replay.empty()) return;
+    if (job.replay.empty()) return job;
     throw ConfigError("--replay", job.replay.string(), "only a run with servers depends on the order of its events",
                       "leave it out: another has the same bits anyway");
   }
-  if (is_replacement(run)) return;
-  require_on_first(run, [&job] {
-    if (!job.replay.empty()) require_recorded(job);
+  const auto rank = static_cast<std::size_t>(run.rank());
+  if (is_replacement(run)) {
+    if (!job.replay.empty()) job.attach.threads = PushLog::read(RunFiles(job.replay).pushes).places.at(rank).threads;
+    return job;
+  }
+  for (const std::string& text : all_gather_text(run, text_of(std::array{computing_place(job.attach.threads)})))
+    job.places.push_back(places_in(text).at(0));
+  std::vector<ComputingPlace> recorded;
+  require_on_first(run, [&] {
+    if (!job.replay.empty()) recorded = require_recorded(job);
   });
+  recorded = places_in(broadcast_text(run, text_of(recorded)));
+  if (recorded.empty()) return job;
+  job.replay_line = replay_line(recorded, job.places);
+  job.attach.threads = recorded.at(rank).threads;
+  for (std::size_t i = 0; i < recorded.size(); ++i) job.places[i].threads = recorded[i].threads;
+  return job;
 }
 
 void require_steps_left(const TrainJob& job, std::int64_t step) {

@@ -24,10 +24,11 @@
 
 namespace zero {
 
-// Whether the run of `--replay` can be replayed. Rank 0 reads it, before anything is begun, and all ranks of `run`, workers too,
-// refuse alike: one that only saw the others end would leave a flight record in the folder. Collective where there are
-// servers, but not of a replacement. Throws ConfigError under "--replay".
-void require_replay(const TrainJob& job, Communicator& run);
+// `job` with the places where the ranks of a run with servers compute, and in a replay with the threads that this rank had in
+// the recorded run. Rank 0 reads that run, before anything is begun, and all ranks of `run`, workers too, refuse alike: a rank
+// that only saw the others end would leave a flight record in the folder. Collective if there are servers, but not of a
+// replacement. Throws ConfigError under "--replay" for a run that cannot be replayed here with the same bits.
+TrainJob as_recorded(TrainJob job, Communicator& run);
 
 // On rank 0, as long as the result lives; on the others empty. Where another run goes on there, every rank throws.
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm);

@@ -8,9 +8,11 @@
 #include "zero/base/bytes.h"
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/comm/collectives.h"
 #include "zero/data/data_mark.h"
 #include "zero/report/plan_table.h"
 #include "zero/report/same_configuration.h"
+#include "zero/train/computing_place.h"
 #include "zero/train/first_weights.h"
 #include "zero/train/model_files.h"
 #include "zero/train/module_plan.h"
@@ -67,6 +69,17 @@ void resume(Run& run) {
                       changed.empty() ? "as it was then" : "of which changed:", changed));
   if (const std::string data = changed_data(resumed.state.data, run.data_mark()); !data.empty())
     run.say("  the samples are others: " + data);
+  if (const std::string places = changed_places(resumed.state.places, run.places); !places.empty())
+    run.say("  its last bits may be those of no undisturbed run: it computed with " + places);
+}
+
+// Collective over the ranks that hold the run.
+std::string places_of(const Run& run) {
+  std::vector<ComputingPlace> places = run.job.places;
+  if (places.empty())
+    for (const std::string& text : all_gather_text(run.comm(), to_text(computing_place(run.job.attach.threads))))
+      places.push_back(place_of_text(text).value());
+  return text_of_places(std::move(places));
 }
 
 // On rank 0.
@@ -112,6 +125,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
           : "";
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   if (!job.group_line.empty()) run.say(job.group_line);
+  if (!job.replay_line.empty()) run.say(job.replay_line);
   for (const std::string& note : run.corpus.notes) run.say(note);
   if (init)
     for (const std::string& note : init->notes()) run.say(note);
@@ -121,6 +135,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), num_holders, job.attach);
   attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
   init.reset();
+  run.places = places_of(run);
   if (opening.resumes()) resume(run);
   try_operators(run);
   run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / num_holders);

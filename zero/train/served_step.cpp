@@ -46,8 +46,8 @@ ServedStep::ServedStep(const TrainJob& job, const Task& task, Attachment& engine
       server_(server_of(engine)),
       last_loss_(std::numeric_limits<double>::quiet_NaN()) {
   if (run.rank() == 0) {
-    if (!job.replay.empty()) server_.replay(PushLog::read(RunFiles(job.replay).pushes));
-    log_.emplace(folder.files().pushes, begun);
+    if (!job.replay.empty()) server_.replay(PushLog::read(RunFiles(job.replay).pushes).events);
+    log_.emplace(folder.files().pushes, begun, job.places);
     server_.set_log({.event = [this](const PushEvent& event) { log_->add(event); }});
   }
   server_.set_configuration(job.config_hash);

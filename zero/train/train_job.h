@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "zero/data/open_data.h"
 #include "zero/report/step_timeline.h"
 #include "zero/torch/attach.h"
+#include "zero/train/computing_place.h"
 #include "zero/train/health.h"
 #include "zero/train/lr_schedule.h"
 #include "zero/train/model_options.h"
@@ -51,12 +53,14 @@ struct TrainJob {
   int ranks_on_device = 1;                   // ranks of this machine that share it
   std::filesystem::path run_dir;
   bool overwrite = false;
-  std::filesystem::path replay;   // a run with servers, whose order of events this one repeats; empty: none
-  std::string launch;             // one for all attempts of a launcher
-  bool restarted = false;         // a later attempt, which goes on with what an earlier one began
-  bool probe_again = false;       // what the machine manages, also where it is known from before
-  std::string config_text;        // for config.toml
-  std::uint64_t config_hash = 0;  // ranks that differ in it do not start
+  std::filesystem::path replay;        // a run with servers, whose order of events this one repeats; empty: none
+  std::vector<ComputingPlace> places;  // of a run with servers, by rank, once they have met
+  std::string replay_line;             // for people: the threads that a replay takes from the recorded run
+  std::string launch;                  // one for all attempts of a launcher
+  bool restarted = false;              // a later attempt, which goes on with what an earlier one began
+  bool probe_again = false;            // what the machine manages, also where it is known from before
+  std::string config_text;             // for config.toml
+  std::uint64_t config_hash = 0;       // ranks that differ in it do not start
   TimelineOptions timeline;
   bool tensorboard = false;  // event files in the run folder
 };

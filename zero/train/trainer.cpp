@@ -57,8 +57,6 @@ TrainResult naming_device_memory(Run& run, Body body) {
 
 TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams) {
   const SyncPlan& sync = job.attach.sync;
-  require_possible(sync, world.size());
-  require_replay(job, world.communicator());
   if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
   std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
   Run run(job, world, output, seams);
@@ -85,10 +83,12 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
 
 }  // namespace
 
-TrainResult train(const TrainJob& job, World& world, TrainOutput output, const TrainSeams& seams) {
-  at::set_num_threads(job.attach.threads);
-  world.keep_flight_in(RunFiles(job.run_dir).flight);
+TrainResult train(const TrainJob& asked, World& world, TrainOutput output, const TrainSeams& seams) {
+  world.keep_flight_in(RunFiles(asked.run_dir).flight);
   try {
+    require_possible(asked.attach.sync, world.size());
+    const TrainJob job = as_recorded(asked, world.communicator());
+    at::set_num_threads(job.attach.threads);
     return train_in_folder(job, world, output, seams);
   } catch (const ConfigError&) {
     throw;  // before anything began, and said by itself

@@ -23,8 +23,10 @@ int TrainingLoop::run(bool resumed) {
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
   Outcome outcome;
-  while (outcome.signal == 0 && run_.state.step < job.train.steps)
+  while (outcome.signal == 0 && run_.state.step < job.train.steps) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
+    run_.meter.take_back(run_.state.step);
+  }
   if (served_) served_->dismiss(run_.state.step);
   return outcome.signal;
 }

@@ -52,9 +52,7 @@ TrainingPlan plan_with(const PlanRequest& request, int group, int ranks_of_host)
 // For the states of the whole model on the ranks of one machine, and what they need beside them.
 Room room_for(const PlanRequest& request, int ranks_of_host) {
   const Config& config = request.loaded.config;
-  TrainingPlan plan = plan_with(request, ranks_of_host, ranks_of_host);
-  if (request.cluster && request.cluster->memory > 0)
-    plan.machine->free_bytes = request.cluster->memory * ranks_of_host;
+  const TrainingPlan plan = plan_with(request, ranks_of_host, ranks_of_host);
   const MemoryFit fit = fit_of(plan);
   Room room{.needed = fit.needed, .free = fit.free, .is_there = fit.fits()};
   const MemoryBudget& budget = config.zero.device_memory;

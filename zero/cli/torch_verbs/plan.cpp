@@ -146,6 +146,14 @@ void learn_of_runs(const PlanRequest& request, const ModelOptions& model, const 
   machine.leaves_a_fifth = false;
 }
 
+// All that is known of a machine that need not be there.
+void describe(const Cluster& cluster, PlannedMachine& machine) {
+  machine.is_described = true;
+  machine.leaves_a_fifth = false;  // the file's memory is for training
+  machine.free_bytes = cluster.memory * machine.sharers();
+  machine.why_free_not_known = "the cluster's file has no `memory`";
+}
+
 PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                           const AttachOptions& attach) {
   const std::int64_t batch = most_samples(request.loaded.config.train);
@@ -160,6 +168,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
                          .disk_free_bytes = room_of(attach.offload)};
   look_at_gpu(request.loaded, request.trains, machine);
+  if (request.cluster) describe(*request.cluster, machine);
   const Config& config = request.loaded.config;
   learn_of_runs(request, model, shape, attach, machine);
   if (machine.ranks_on_gpu == 0 || !computes_again || config.train.offload_activations == "none") return machine;

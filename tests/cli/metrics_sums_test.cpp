@@ -1,0 +1,95 @@
+// Bytes in metrics.jsonl, summed over its steps, are those of report.json, in every way of training.
+#include <map>
+
+#include <fmt/format.h>
+
+#include "tests/json_lines.h"
+#include "training_test.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+class MetricsSums : public TrainingTest {
+ protected:
+  MetricsSums() : TrainingTest(small_gpt(at_one_rate("steps = 10\nbatch = 2\neval_every = 4\nlog_every = 3\n"))) {}
+
+  // Over the lines of steps: the sum of a key, or of a key of an object in them. Nothing: no line has it.
+  Json sum(const std::string& run, const std::string& key, const std::string& of = "") const {
+    Json total;
+    for (const Json& line : json_lines(folder_.read(run + "/metrics.jsonl"))) {
+      if (!line.contains("loss")) continue;
+      const Json& holder = of.empty() ? line : line.contains(of) ? line.at(of) : Json::object();
+      if (!holder.contains(key)) continue;
+      const auto more = holder.at(key).get<std::int64_t>();
+      total = total.is_null() ? more : total.get<std::int64_t>() + more;
+    }
+    return total;
+  }
+  void expect_sums(const std::string& run, const Json& report) const {
+    ASSERT_TRUE(report.is_object());
+    EXPECT_EQ(sum(run, "sent_bytes"), report.at("sent_bytes_total").at(0));
+    if (report.contains("copies"))
+      EXPECT_EQ(sum(run, "sent_between_copies"), report.at("copies").at("sent_bytes_total").at(0));
+    if (!report.contains("served")) return;
+    for (const char* key : {"updates", "dropped", "pushed_bytes", "pulled_bytes"})
+      EXPECT_EQ(sum(run, key, "served"), report.at("served").at(key)) << key;
+  }
+};
+
+TEST_F(MetricsSums, EveryModeEqualsReport) {
+  const std::map<std::string, std::string> ways{
+      {"stage0", "-n 2 --zero.stage 0"},
+      {"stage3", "-n 2 --zero.stage 3"},
+      {"accumulated", "-n 2 --train.accumulate 2 --train.reduce last"},
+      {"ema", "-n 2 --train.ema 0.9"},
+      {"disk", "-n 2 --zero.disk . --zero.optimizer '{disk=1}'"},
+      {"delayed", "-n 2 --zero.delayed_update true --zero.optimizer '{host=1}'"},
+      {"coded", "-n 2 --comm.gather_wire int8 --comm.reduce_wire int8"},
+      {"groups", "-n 4 --zero.group 2"},
+      {"muon", "-n 2 --optimizer.name muon"},
+      {"local", "-n 2 --sync.mode local --sync.local_steps 4"},
+      {"coded_local", "-n 2 --sync.mode local --sync.local_steps 4 --comm.outer_wire int4"},
+      {"topk_local", "-n 2 --sync.mode local --sync.local_steps 4 --comm.outer_wire topk"},
+      {"overlap", "-n 2 --sync.mode local --sync.local_steps 4 --sync.fragments 2 --sync.overlap 2"},
+      {"saved_overlap",
+       "-n 2 --sync.mode local --sync.local_steps 4 --sync.overlap 3 --checkpoint.every 5 --zero.stage 1"},
+      {"groups_local", "-n 4 --zero.group 2 --sync.mode local --sync.local_steps 3 --sync.overlap 2"},
+      {"servers", "-n 3 --sync.servers 1"},
+      {"quorum", "-n 4 --sync.servers 1 --sync.quorum 2"},
+      {"stale", "-n 3 --sync.mode stale --sync.staleness 1"},
+      {"async", "-n 3 --sync.mode async"},
+      {"two_servers", "-n 4 --sync.mode async --sync.servers 2 --zero.shards hash"}};
+  for (const auto& [run, flags] : ways) {
+    SCOPED_TRACE(run + ": " + flags);
+    expect_sums(run, report_of(flags, run));
+  }
+}
+
+// Outer steps after steps 4, 8 and 12, and one with which the run ends.
+TEST_F(MetricsSums, LastLineHasOuterStepAfterIt) {
+  const Json report =
+      report_of("-n 2 --train.steps 13 --train.eval_every 0 --sync.mode local --sync.local_steps 4", "run");
+  ASSERT_TRUE(report.is_object());
+  const auto planned = report.at("copies").at("outer_step").at("planned_sent_bytes").get<std::int64_t>();
+  EXPECT_EQ(sum("run", "sent_between_copies"), 4 * planned);
+  const Json last = json_lines(folder_.read("run/metrics.jsonl")).at(12);
+  EXPECT_EQ(last.at("step"), 13);
+  EXPECT_EQ(last.at("sent_between_copies"), planned);
+  EXPECT_EQ(last.at("ranks").at("sent_bytes").at("copies").at("none").at(1), planned) << "rank 1's, too";
+}
+
+// Fragments that are on their way when training ends arrive, and all units are merged once more.
+TEST_F(MetricsSums, OverlappedSumsAreAllCounted) {
+  const std::string local = "-n 2 --train.eval_every 0 --sync.mode local --sync.local_steps 4 ";
+  const Json at_once = report_of("--train.steps 8 " + local, "once");
+  const Json overlapped = report_of("--train.steps 10 --sync.overlap 3 " + local, "overlapped");
+  const auto planned = at_once.at("copies").at("outer_step").at("planned_sent_bytes").get<std::int64_t>();
+  EXPECT_EQ(sum("once", "sent_between_copies"), 2 * planned);
+  EXPECT_EQ(sum("overlapped", "sent_between_copies"), 3 * planned)
+      << "they begin after steps 4 and 8, and the run ends with another";
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,55 @@
+// A user's own program under `zero launch`: the rank that ended first is named, however it ended and whoever was seen first.
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "../this_build.h"
+#include "../tier.h"
+#include "fault_test.h"
+
+namespace zero {
+namespace {
+
+struct WayToEnd {
+  const char* how;
+  const char* report;
+};
+
+// Transport, way, number of ranks.
+class FirstRank : public FaultTest, public testing::WithParamInterface<std::tuple<const char*, WayToEnd, int>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Launches, FirstRank,
+    testing::Combine(testing::Values("shared_memory", "gloo"),
+                     testing::Values(WayToEnd{"throw", "exit status 1"}, WayToEnd{"uncaught", "signal 6 (SIGABRT)"},
+                                     WayToEnd{"code", "exit status 7"}, WayToEnd{"kill", "signal 9 (SIGKILL)"},
+                                     WayToEnd{"crash", "signal 11 (SIGSEGV)"}),
+                     testing::Values(2, 4)),
+    [](const auto& of) {
+      const auto& [transport, way, ranks] = of.param;
+      return fmt::format("{}_{}_{}", transport, way.how, ranks);
+    });
+
+TEST_P(FirstRank, IsNamedInEveryLaunch) {
+  const auto& [transport, way, ranks] = GetParam();
+  if (std::string(transport) == "gloo" && ZERO_HAS_GLOO == 0) GTEST_SKIP() << "no plug-in for gloo in this build";
+  const int num_launches = num_trials("ZERO_FIRST_RANK_LAUNCHES", 1, 20);
+  for (int launch = 0; launch < num_launches && !HasFailure(); ++launch) {
+    WatchedCommand command({built::kCommand, "launch", "--nproc-per-node", std::to_string(ranks), "--",
+                            built::kFaultLeaver, transport, way.how});
+    EXPECT_EQ(command.finish(), 3) << command.text();
+    EXPECT_SAYS(command, fmt::format("zero launch: rank 1 of {} failed with {} after", ranks, way.report));
+  }
+}
+
+// It failed twice in a row with the others' status: its place is given up, not none.
+class FirstRankPlaces : public FaultTest {};
+
+TEST_F(FirstRankPlaces, RankThatLeavesTwiceIsGivenUp) {
+  WatchedCommand command({built::kCommand, "launch", "--nproc-per-node", "3", "--max-restarts", "3", "--min-ranks", "2",
+                          "--", built::kFaultLeaver, "shared_memory", "throw"});
+  EXPECT_TRUE(command.wait_for("going on with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row")) << command.text();
+  command.send(SIGKILL);
+}
+
+}  // namespace
+}  // namespace zero

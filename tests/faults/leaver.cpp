@@ -1,0 +1,70 @@
+// One rank of a user's own program: it catches what is thrown, prints it, and ends with status 1.
+//
+//   zero_fault_leaver TRANSPORT throw|uncaught|code|kill|crash
+//
+// Rank 1 ends first, in that way; the others lose it and end because of that. A rank 1 that throws leaves the run, and then
+// stays until the launcher has seen the ends of all others: so the first end is never that of the rank at fault.
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "zero/comm/collectives.h"
+#include "zero/transport/world.h"
+
+namespace zero {
+namespace {
+
+constexpr int kFirst = 1;
+
+void end_as(const std::string& how) {
+  if (how == "code") ::_exit(7);
+  if (how == "kill") ::raise(SIGKILL);
+  if (how == "crash") ::raise(SIGSEGV);
+  throw std::runtime_error("the label is none of the classes");
+}
+
+void work(const std::string& transport, const std::string& how, std::vector<std::int64_t>& processes, int& rank) {
+  World world = World::from_environment({.transport = transport});
+  rank = world.rank();
+  processes = all_gather_value(world.communicator(), std::int64_t{::getpid()});
+  world.communicator().barrier({}).wait();
+  if (rank == kFirst) end_as(how);
+  for (;;) world.communicator().barrier({}).wait();
+}
+
+void await_ends(const std::vector<std::int64_t>& processes) {
+  for (const std::int64_t process : processes)
+    while (process != ::getpid() && ::kill(static_cast<pid_t>(process), 0) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+int run(const std::string& transport, const std::string& how) {
+  std::vector<std::int64_t> processes;
+  int rank = -1;
+  if (how == "uncaught") work(transport, how, processes, rank);
+  try {
+    work(transport, how, processes, rank);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "the program fails: {}\n", error.what());
+  }
+  if (rank == kFirst) await_ends(processes);
+  return 1;
+}
+
+}  // namespace
+}  // namespace zero
+
+int main(int argc, char** argv) {
+  const rlimit no_core{};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  return argc == 3 ? zero::run(argv[1], argv[2]) : 2;
+}
