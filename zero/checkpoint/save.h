@@ -29,6 +29,7 @@
 #include <thread>
 #include <vector>
 
+#include "zero/checkpoint/published_folder.h"
 #include "zero/checkpoint/rank_image.h"
 #include "zero/checkpoint/staging_memory.h"
 #include "zero/engine/engine.h"
@@ -51,14 +52,13 @@ class CheckpointSave {
   void wait();
 
   // Local.
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
   bool copied() const { return copied_; }                         // training goes on meanwhile
   std::int64_t size_bytes() const { return rank_.size_bytes(); }  // this rank's
   double stalled_seconds() const { return stalled_; }             // that the constructor took
   double seconds() const { return seconds_; }                     // until the checkpoint was there
 
  private:
-  void make_folder() const;
   void write();
   bool all_have_ended();
   void wait_until_written();
@@ -66,15 +66,13 @@ class CheckpointSave {
   void give_image_back();
   void commit();
   void publish(const std::string& text);
-  void take_the_name();
 
   Communicator& comm_;
   Ledger& ledger_;
-  std::filesystem::path path_, temporary_;
+  PublishedFolder folder_;
   const FileCalls& calls_;
   bool copied_ = false;
   bool committed_ = false;
-  bool put_back_ = true;  // what is at PATH.tmp is ours
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
@@ -87,11 +85,5 @@ class CheckpointSave {
   std::atomic<bool> given_up_{false};  // nobody will publish it
   std::thread thread_;
 };
-
-// What lies in a folder; nothing in one that is not there. Throws IoError.
-std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
-
-// Removes a folder and the files in it, which is all that a checkpoint is. Throws IoError. No folder: no-op.
-void remove_checkpoint(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
 
 }  // namespace zero

@@ -32,6 +32,12 @@ class StepReplay {
   const Schedule& schedule() const { return schedule_; }  // the one in force
   // An event of the running step differs from the recorded trace.
   bool mismatched() const { return mismatched_; }
+  // The running step has fewer micro-batches than the recorded one. It leaves the schedule, which is no mismatch;
+  // end_short_step() ends it, and the schedule stays.
+  void leave_schedule() { replaying_ = false; }
+  void end_short_step();
+  // The running step begins anew: its events so far are forgotten.
+  void restart();
   // The rest of the recorded step, which this one has followed so far, neither uses the unit nor gets a gradient of it.
   // By UpdateTiming::free_from, for a delayed update.
   bool done_with(int unit) const;
