@@ -34,7 +34,7 @@ std::vector<AttachOptions> dropping_placements(const std::string& disk) {
       other.dtype = DType::kBFloat16;
       all.push_back(other);
       other.dtype = DType::kFloat16;
-      other.loss_scale = LossScale::Options{.value = 64};
+      other.loss_scale = LossScaleOptions{.value = 64};
       if (options.stage > 1) other.offload.fractions.gradient = {.host = 1};
       all.push_back(other);
       if (options.stage < 2) continue;
@@ -165,7 +165,7 @@ TEST(DiscardedGradients, PassThatThrewLeavesNoTrace) {
 }
 
 TEST(DiscardedGradients, BetweenForwardAndBackwardCounts) {
-  for (const AttachOptions& options : tests::all_stages({.loss_scale = LossScale::Options{.value = 8}})) {
+  for (const AttachOptions& options : tests::all_stages({.loss_scale = LossScaleOptions{.value = 8}})) {
     SCOPED_TRACE(tests::placement_of(options));
     Outcome late;
     auto nets = tests::tied_nets(2);
