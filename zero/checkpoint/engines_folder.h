@@ -31,7 +31,7 @@ class EnginesFolder {
   explicit EnginesFolder(std::filesystem::path path, const FileCalls& calls = FileCalls::kernel());
 
   const std::filesystem::path& path() const { return folder_.path(); }
-  // Where engine `index` is saved, before publish().
+  // The path of engine `index`, before publish().
   std::filesystem::path part(int index) const;
   // Throws if the path is taken by something else than a checkpoint of several engines.
   void make() const;

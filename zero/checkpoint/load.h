@@ -43,8 +43,8 @@ struct LoadCalls {
 std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
                                    const std::vector<std::string>& states, const ApartCopies& copies);
 
-// The same in two parts, so that several engines check their checkpoints before one of them changes. Construction: all
-// checks. fill(): states change. Both are Collective; `engine` and `calls` outlive it.
+// The same in two parts: several engines check their checkpoints before one engine changes. Construction: all checks.
+// fill(): states change. Both are Collective; `engine` and `calls` outlive it.
 class CheckpointLoad {
  public:
   CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,

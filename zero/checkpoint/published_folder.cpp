@@ -115,7 +115,7 @@ void remove_checkpoint(const fs::path& folder, const FileCalls& calls) {
     const int result = calls.unlink(file.string());
     if (result < 0 && result != -ENOENT) throw IoError(file.string(), "remove", -result);
   };
-  // Without its manifest it is none: what is left of it after a kill is never taken for one.
+  // The manifest goes first: after a kill no reader takes the rest for a checkpoint.
   unlink(folder / kEnginesName);
   unlink(folder / kManifestName);
   for (const fs::path& path : paths_in(folder))

@@ -41,7 +41,7 @@ class PublishedFolder {
 // A file of a checkpoint, by its name.
 bool is_part_of_checkpoint(const std::filesystem::path& file);
 
-// What lies in a folder; nothing in one that is not there. Throws IoError.
+// The paths in a folder; none if the folder is not there. Throws IoError.
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
 // Removes a folder, the files in it, and the folders of single engines in it (zero/checkpoint/engines_folder.h): a checkpoint

@@ -36,8 +36,8 @@ class EngineStep {
   // With the first gradient of a backward pass, or the first use of a unit in it; no-op later in the pass.
   void begin_backward();
   StepReport take(double lr, const StepLimits& limits);
-  // Drops the gradients of these parameters, by parameter, that the running step has so far. If no rank has another one, the
-  // step begins anew: its micro-batches are forgotten, too. No-op before the first backward pass of a step.
+  // Drops the gradients of these parameters, by parameter, that the running step has so far. If no rank has another
+  // gradient, the step begins anew, with no micro-batch. No-op before the first backward pass of a step.
   void drop(const std::vector<bool>& params);
 
   // The end of a step whose update is made elsewhere; see ServedAccess::give_away(). Local.

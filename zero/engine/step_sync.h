@@ -35,7 +35,7 @@ struct RankStep {
   int passes = 0;  // backward passes of the step
 };
 
-// Of a rank, another number of backward passes than rank 0's.
+// A rank that had another number of backward passes than rank 0.
 struct OtherPasses {
   int rank = 0;
   int passes = 0, first = 0;

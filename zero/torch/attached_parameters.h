@@ -66,8 +66,8 @@ class AttachedParameters {
 
   // Throws ConfigError naming the first parameter that is not ours any more.
   void require_unchanged() const;
-  // Throws ConfigError naming a parameter whose gradient was looked for in .grad() since the last call, while gradients
-  // waited, or lies there.
+  // Throws ConfigError with the name of a parameter whose .grad() is defined, or was read since the last call while
+  // gradients waited.
   void refuse_gradients_elsewhere() const;
   // The same at the end, as a warning.
   void warn_of_gradient_reads() const;

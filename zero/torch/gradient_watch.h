@@ -8,7 +8,7 @@
 //
 // An attached parameter's .grad() is never defined, and code that finds it undefined goes on without a word:
 // clip_grad_norm_() and the optimizers of libtorch pass such a parameter over. All of them read the constant .grad().
-// A read while no gradient waits counts for nothing: .grad() is undefined then in libtorch, too.
+// A read while no gradient waits counts for nothing: .grad() is also undefined then in libtorch.
 // zero_grad() of modules and optimizers uses mutable_grad(). So does autograd, but within a backward pass.
 //
 // Local. A parameter that is a view, or no leaf, is not watched.
@@ -32,7 +32,7 @@ bool is_watched(const at::Tensor& parameter);
 bool take_gradient_reads(const at::Tensor& parameter);
 bool take_zeroed(const at::Tensor& parameter);
 
-// A gradient that lies in .grad() all the same; counts as no read.
+// Whether .grad() is defined; counts as no read.
 bool holds_gradient(const at::Tensor& parameter);
 // The same tensor, to take the gradient from; counts as no zero_grad(). Undefined metadata: ZERO_CHECK fails.
 at::Tensor& gradient_slot(const at::Tensor& parameter);
