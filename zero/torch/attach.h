@@ -94,8 +94,8 @@ class Attachment {
   // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr` replaces
   // the optimizer's for this step, the same on every rank. Throws CommError. Throws ConfigError with a parameter's name if the
   // parameter was replaced since attach() (Module::to, set_data), or its .grad() was read or holds a gradient; also if the
-  // number of micro-batches was not an `accumulate` of two or more, a loss was not scaled, or `lr` is none. Throws Error after max_skipped_steps skipped steps in a
-  // row: a gradient was not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
+  // number of micro-batches was not an `accumulate` of two or more (fewer are allowed with limits.fewer_micro_batches), a
+  // loss was not scaled, or `lr` is none. Throws Error after max_skipped_steps skipped steps in a row: a gradient was not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
 
