@@ -82,7 +82,7 @@ file(REMOVE_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian" "${CPACK_TEMPO
 
 # ---- examples: `zero train` names them from the folder above -----------------------------------------------------------------
 file(COPY "${CPACK_ZERO_SOURCE}/examples/README.md" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS)
-foreach(example linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification own_module api)
+foreach(example linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification own_module gan api)
   file(COPY "${CPACK_ZERO_SOURCE}/examples/${example}" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS
        PATTERN "__pycache__" EXCLUDE)
 endforeach()

@@ -9,4 +9,5 @@
 #include "zero/torch/attach.h"
 #include "zero/torch/checkpoint.h"
 #include "zero/torch/deferred.h"
+#include "zero/torch/save_all.h"
 #include "zero/transport/world.h"

@@ -49,6 +49,18 @@ TEST(StepSync, ALearningRateThatIsNotRank0sIsNamed) {
   });
 }
 
+TEST(StepSync, OtherNumberOfPassesIsNamed) {
+  on_ranks(3, [&](Communicator& comm) {
+    RankStep mine = rank_step(1);
+    mine.passes = comm.rank() == 1 ? 1 : 2;
+    const StepSync verdict = exchange(comm, mine);
+    ASSERT_TRUE(verdict.other_passes);
+    EXPECT_EQ(verdict.other_passes->rank, 1);
+    EXPECT_EQ(verdict.other_passes->passes, 1);
+    EXPECT_EQ(verdict.other_passes->first, 2);
+  });
+}
+
 // In double, each 1 would be lost next to 2^60, and which of them are depends on the order.
 TEST(StepSync, SumsAreExactBeforeTheyAreRoundedWhoeverHasWhat) {
   const std::vector<double> terms{0x1p60, 1, 1, 1, 0x1p60, 0x1p8, 0x1p-1, 0x1p60};

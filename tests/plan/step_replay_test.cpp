@@ -71,6 +71,32 @@ TEST(StepReplay, TheSecondStepGetsEveryActionOfTheSchedule) {
   EXPECT_FALSE(replay.mismatched());
 }
 
+TEST(StepReplay, DroppedPassesLeaveTheSchedule) {
+  StepReplay replay = at_stage(3);
+  follow_all(replay, kWholeStep);
+  replay.end_step(true);
+  follow_all(replay, {access_to(1), access_to(0), {EventKind::kBackward, -1, {}}});
+  EXPECT_TRUE(replay.mismatched());
+  replay.restart();
+  EXPECT_TRUE(replay.trace().events.empty());
+  EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
+  EXPECT_FALSE(replay.mismatched());
+}
+
+TEST(StepReplay, ShortStepLeavesTheSchedule) {
+  StepReplay replay = at_stage(3);
+  follow_all(replay, kWholeStep);
+  replay.end_step(true);
+  follow_all(replay, {access_to(0), access_to(1)});
+  replay.leave_schedule();
+  EXPECT_EQ(follow_all(replay, {{EventKind::kStep, -1, {}}}).num_foreseen, 0);
+  EXPECT_FALSE(replay.mismatched());
+  replay.placement_changed(place(2, Reduce::kAuto, 1), {});
+  replay.end_short_step();
+  EXPECT_EQ(replay.schedule().placement, place(2, Reduce::kAuto, 1));
+  EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
+}
+
 TEST(StepReplay, FromTheFirstOtherEventToTheEndOfTheStepNothingIsForeseen) {
   StepReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);

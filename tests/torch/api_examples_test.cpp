@@ -21,6 +21,7 @@
 #include "examples/api/place_states.cpp"
 #include "examples/api/resnet.cpp"
 #include "examples/api/resume.cpp"
+#include "examples/api/save_all.cpp"
 #include "examples/api/tied.cpp"
 #include "tests/temporary_folder.h"
 #include "training_run.h"
@@ -62,6 +63,14 @@ TEST(ApiExamples, BlocksWithCheckpointsLearn) {
 TEST(ApiExamples, AGeneratorLearnsFromACritic) {
   torch::manual_seed(11);
   tests::on_every_rank(2, [](World& world) { EXPECT_NEAR(examples::train_gan(world), 3, 1.5); });
+}
+
+TEST(ApiExamples, TwoEnginesGoOnTogether) {
+  const TemporaryFolder folder;
+  tests::on_every_rank(2, [&](World& world) {
+    EXPECT_EQ(examples::train_two_or_go_on(world, folder.path() / "checkpoint", 50), 50);
+    EXPECT_EQ(examples::train_two_or_go_on(world, folder.path() / "checkpoint", 50), 10);
+  });
 }
 
 TEST(ApiExamples, AModelThatIsNoModuleIsFitted) {

@@ -1,6 +1,8 @@
 // Moving averages of the weights: the same at every stage and on every tier, and parameters for as long as a scope.
 #include <gtest/gtest.h>
 
+#include "zero/checkpoint/checkpoint_reader.h"
+
 #include "subjects.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -86,6 +88,56 @@ TEST(Averaged, LagsBehindTheWeights) {
   ASSERT_EQ(seen.averages.size(), seen.before.size());
   for (std::size_t i = 0; i < seen.before.size(); ++i)
     EXPECT_FALSE(tests::same_bits(seen.averages[i], seen.before[i])) << i;
+}
+
+// Two halves in one unit, of which the second has no gradient in the first step.
+struct Halves : torch::nn::Module {
+  torch::Tensor first = register_parameter("first", torch::full({3, 2}, 2.0));
+  torch::Tensor second = register_parameter("second", torch::full({5}, 3.0));
+};
+
+TEST(Averaged, IsTheWeightBeforeItsFirstUpdate) {
+  const TemporaryFolder folder;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    std::vector<AttachOptions> placements = tests::all_stages(with_average(dtype));
+    for (std::size_t whole = placements.size(); whole > 0; --whole) {
+      AttachOptions on_disk = placements[whole - 1];
+      if (on_disk.stage < 1) continue;
+      on_disk.offload.disk = {folder.path().string()};
+      on_disk.offload.fractions = {.optimizer = {.disk = 1}};
+      placements.push_back(on_disk);
+    }
+    for (const AttachOptions& options : placements) {
+      SCOPED_TRACE(tests::placement_of(options));
+      std::vector<Halves> halves(2);
+      tests::on_every_rank(2, [&](World& ranks) {
+        Halves& module = halves[static_cast<std::size_t>(ranks.rank())];
+        Attachment engine = attach(module, ranks, options);
+        const auto expect_weight = [&](const char* name) {
+          EXPECT_TRUE(tests::same_bits(engine.full_state(name, "ema"), engine.full_state(name)));
+          EXPECT_TRUE(tests::same_bits(engine.state_shard(name, "ema").values, engine.state_shard(name).values));
+        };
+        expect_weight("first");
+        expect_weight("second");
+        EXPECT_EQ(engine.full_state("second", "exp_avg").abs().max().item<double>(), 0);
+        engine.save(folder.path() / "checkpoint");
+        CheckpointReader reader(folder.path() / "checkpoint");
+        std::vector<float> saved(6);
+        reader.read(reader.find("first"), 3, 0, saved);
+        EXPECT_EQ(saved, std::vector<float>(6, 2.0F)) << "the checkpoint has them, too";
+        (module.first * torch::arange(6).reshape({3, 2})).sum().backward();
+        engine.step(0.25);
+        expect_weight("second");
+        EXPECT_FALSE(tests::same_bits(engine.full_state("first", "ema"), engine.full_state("first")));
+        {
+          const auto scope = engine.averaged();
+          EXPECT_EQ(module.second.sum().item<double>(), 15);
+        }
+        engine.load(folder.path() / "checkpoint");
+        expect_weight("first");
+      });
+    }
+  }
 }
 
 TEST(Averaged, WhatNeedsTheWeightsThemselvesIsRefusedMeanwhile) {

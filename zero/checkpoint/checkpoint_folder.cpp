@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
-#include "zero/checkpoint/save.h"
+#include "zero/checkpoint/published_folder.h"
 
 namespace zero {
 namespace {

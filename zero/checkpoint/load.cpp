@@ -1,7 +1,6 @@
 #include "zero/checkpoint/load.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -90,8 +89,8 @@ std::int64_t largest_unit_bytes(const Engine& engine) {
   return numel * static_cast<std::int64_t>(sizeof(float));
 }
 
-void fill(CheckpointReader& reader, const std::vector<int>& tensors, const Unit& unit, int state, std::int64_t first,
-          std::span<float> out) {
+void fill_held(CheckpointReader& reader, const std::vector<int>& tensors, const Unit& unit, int state,
+               std::int64_t first, std::span<float> out) {
   std::ranges::fill(out, 0.0F);  // gaps and padding
   if (state == SavedStates::kZeros) return;
   const Shard range{first, std::ssize(out)};
@@ -112,48 +111,58 @@ std::vector<int> numbers_of_states(const std::filesystem::path& folder, const st
       folder, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved, ", "), fmt::join(states, ", ")));
 }
 
-LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
-                                 const LoadCalls& on) {
-  Communicator& comm = engine.resources().comm;
+CheckpointLoad::CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+                               const std::function<void(const Manifest&)>& check)
+    : engine_(engine), folder_(folder) {
   engine.states().pause();
-  std::optional<CheckpointReader> reader;
-  std::vector<int> tensors, numbers;
-  std::size_t file = 0;  // the file from which this rank takes its extras
+  Communicator& comm = engine.resources().comm;
   require_same_outcome(comm, folder.string(), [&] {
-    reader.emplace(folder, calls, largest_unit_bytes(engine));
-    numbers = numbers_in(*reader, engine);
-    require_same_model(*reader, numbers, engine);
-    file = static_cast<std::size_t>(comm.rank()) % reader->manifest().files.size();
-    require_factors(reader->manifest().files[file].extras, engine, folder.string());
-    for (const ParamSpec& spec : engine.specs()) tensors.push_back(reader->find(spec.name));
-    on.check(reader->manifest());
-    expect_held(*reader, tensors, numbers, engine);
+    reader_ = std::make_unique<CheckpointReader>(folder, calls, largest_unit_bytes(engine));
+    numbers_ = numbers_in(*reader_, engine);
+    require_same_model(*reader_, numbers_, engine);
+    file_ = static_cast<std::size_t>(comm.rank()) % reader_->manifest().files.size();
+    require_factors(reader_->manifest().files[file_].extras, engine, folder.string());
+    for (const ParamSpec& spec : engine.specs()) tensors_.push_back(reader_->find(spec.name));
+    check(reader_->manifest());
+    expect_held(*reader_, tensors_, numbers_, engine);
   });
-  if (on.fetch) on.fetch(*reader);
-  on.begin();
+}
+
+CheckpointLoad::~CheckpointLoad() = default;
+
+LoadedCheckpoint CheckpointLoad::fill() {
   LoadedCheckpoint loaded;
-  require_same_outcome(comm, folder.string(), [&] {
-    for (const Unit& unit : engine.units()) {
-      for (int which = 0; which < engine.states().num_saved_states(unit.index); ++which) {
-        if (!engine.states().keeps(unit.index, which)) continue;
-        engine.states().write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
-          fill(*reader, tensors, unit, number_of(numbers, unit, which), first, out);
+  StateAccess& states = engine_.states();
+  require_same_outcome(engine_.resources().comm, folder_.string(), [&] {
+    for (const Unit& unit : engine_.units()) {
+      for (int which = 0; which < states.num_saved_states(unit.index); ++which) {
+        if (!states.keeps(unit.index, which)) continue;
+        states.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
+          fill_held(*reader_, tensors_, unit, number_of(numbers_, unit, which), first, out);
         });
       }
     }
-    loaded.extras = reader->read_extras(static_cast<int>(file));
-    take_factors(loaded.extras, engine);
+    loaded.extras = reader_->read_extras(static_cast<int>(file_));
+    take_factors(loaded.extras, engine_);
   });
-  loaded.manifest = reader->manifest();
+  loaded.manifest = reader_->manifest();
   EngineProgress progress{.steps = loaded.manifest.steps,
                           .skipped = loaded.manifest.skipped,
                           .skipped_in_a_row = loaded.manifest.skipped_in_a_row,
                           .delayed = loaded.manifest.delayed,
                           .loss_scale = loaded.manifest.loss_scale};
-  for (const int tensor : tensors)
+  for (const int tensor : tensors_)
     progress.updates.push_back(loaded.manifest.tensors[static_cast<std::size_t>(tensor)].updates);
-  engine.states().set_progress(progress);
+  states.set_progress(progress);
   return loaded;
+}
+
+LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+                                 const LoadCalls& on) {
+  CheckpointLoad load(engine, folder, calls, on.check);
+  if (on.fetch) on.fetch(load.reader());
+  on.begin();
+  return load.fill();
 }
 
 }  // namespace zero

@@ -14,6 +14,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "zero/checkpoint/loaded_checkpoint.h"
 #include "zero/checkpoint/saved_states.h"
@@ -39,6 +42,27 @@ struct LoadCalls {
 // SavedStates::find(). Throws ConfigError if the checkpoint is of another optimizer.
 std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
                                    const std::vector<std::string>& states, const ApartCopies& copies);
+
+// The same in two parts: several engines check their checkpoints before one engine changes. Construction: all checks.
+// fill(): states change. Both are Collective; `engine` and `calls` outlive it.
+class CheckpointLoad {
+ public:
+  CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+                 const std::function<void(const Manifest&)>& check);
+  CheckpointLoad(const CheckpointLoad&) = delete;
+  CheckpointLoad& operator=(const CheckpointLoad&) = delete;
+  ~CheckpointLoad();
+
+  const CheckpointReader& reader() const { return *reader_; }
+  LoadedCheckpoint fill();
+
+ private:
+  Engine& engine_;
+  std::filesystem::path folder_;
+  std::unique_ptr<CheckpointReader> reader_;
+  std::vector<int> tensors_, numbers_;
+  std::size_t file_ = 0;  // whose extras this rank takes
+};
 
 LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,
                                  const FileCalls& calls = FileCalls::kernel(), const LoadCalls& on = {});

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/checkpoint/checkpoint_folder.h"
-#include "zero/checkpoint/save.h"
+#include "zero/checkpoint/published_folder.h"
 
 namespace zero {
 namespace {

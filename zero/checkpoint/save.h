@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "zero/checkpoint/published_folder.h"
 #include "zero/checkpoint/rank_image.h"
 #include "zero/checkpoint/staging_memory.h"
 #include "zero/engine/engine.h"
@@ -49,14 +50,13 @@ class CheckpointSave {
   void wait();
 
   // Local.
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
   bool copied() const { return copied_; }                         // true: training continues meanwhile
   std::int64_t size_bytes() const { return rank_.size_bytes(); }  // of this rank
   double stalled_seconds() const { return stalled_; }             // seconds that the constructor took
   double seconds() const { return seconds_; }                     // seconds until the checkpoint was published
 
  private:
-  void make_folder() const;
   void write();
   bool all_have_ended();
   void wait_until_written();
@@ -64,17 +64,13 @@ class CheckpointSave {
   void give_image_back();
   void commit();
   void publish(const std::string& text);
-  // Renames or exchanges. A file system that cannot exchange names, such as NFS, has neither checkpoint at a used path
-  // for an instant. The old one is then at PATH.old.tmp.
-  void take_the_name();
 
   Communicator& comm_;
   Ledger& ledger_;
-  std::filesystem::path path_, temporary_;
+  PublishedFolder folder_;
   const FileCalls& calls_;
   bool copied_ = false;
   bool committed_ = false;
-  bool put_back_ = true;  // true: this save owns PATH.tmp
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
@@ -87,12 +83,5 @@ class CheckpointSave {
   std::atomic<bool> given_up_{false};  // true: nobody will publish it
   std::thread thread_;
 };
-
-// Returns the paths in a folder; none if it does not exist. Throws IoError.
-std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
-
-// Removes a folder and its files, which are all that a checkpoint has. Does nothing if it does not exist. Throws
-// IoError.
-void remove_checkpoint(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
 
 }  // namespace zero

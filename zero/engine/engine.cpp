@@ -96,6 +96,10 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
   return io_.run([&] { return step_.take(lr, limits); });
 }
 
+void Engine::drop_gradients(const std::vector<bool>& params) {
+  io_.run([&] { step_.drop(params); });
+}
+
 void Engine::finish(bool ends) {
   io_.run([&] {
     update_.finish(ends);

@@ -61,6 +61,8 @@ class Engine final : private UnitPins {
   // Contiguous, in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {});
+  // Drops gradients of the running step, by parameter; see EngineStep::drop().
+  void drop_gradients(const std::vector<bool>& params);
   // Waits for everything that was begun, and applies what was delayed; see StepUpdate::finish().
   void finish(bool ends = false);
 
@@ -72,6 +74,7 @@ class Engine final : private UnitPins {
   EngineReport report() const;
   WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
   bool in_forward() const { return parts_.executor.in_forward(); }
+  bool has_gradients() const { return parts_.executor.has_gradients(); }  // of the running step
   const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
   const std::vector<Unit>& units() const { return parts_.state.units(); }

@@ -90,6 +90,13 @@ void EngineStatistics::step_ends() {
   count_tiers();
 }
 
+void EngineStatistics::step_restarts() {
+  times_->step_restarts();
+  at_last_step_ = exchanged();
+  untraced_ = {};
+  count_tiers();
+}
+
 void EngineStatistics::count_tiers() {
   if (parts_.disk != nullptr) disk_at_last_step_ = parts_.disk->traffic();
   if (parts_.link != nullptr) link_at_last_step_ = parts_.link->traffic();

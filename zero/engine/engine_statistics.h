@@ -56,6 +56,8 @@ class EngineStatistics {
   }
   void before_update();
   void step_ends();
+  // Passes since the last step were dropped with their gradients: they belong to no step.
+  void step_restarts();
 
   // Of the last step: what its passes computed, and what its schedule gathers.
   StepProfile profile() const;

@@ -9,6 +9,7 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/engine/dropped_gradients.h"
 #include "zero/engine/gradient_access.h"
 
 namespace zero {
@@ -44,6 +45,26 @@ void EngineStep::begin_backward() {
   replanner_.look();
   update_.before_backward();
   parts_.executor.begin_backward();
+  scaled_before_ = num_scaled_;
+  dropped_ = false;
+}
+
+void EngineStep::drop(const std::vector<bool>& params) {
+  Executor& executor = parts_.executor;
+  if (!executor.has_gradients()) return;
+  executor.end_backward();
+  update_.before_drop();
+  if (leaves_gradients(parts_.comms.run, params, parts_.reducer.arrivals().present())) {
+    parts_.reducer.drop(params);
+    return;
+  }
+  parts_.reducer.clear();
+  parts_.secondary.outdate();
+  executor.restart_step();
+  statistics_.step_restarts();
+  num_scaled_ -= scaled_before_;  // of the passes that were dropped; a loss may be scaled for the next one already
+  scaled_before_ = 0;
+  dropped_ = true;
 }
 
 StepReport EngineStep::take(double lr, const StepLimits& limits) {
@@ -52,7 +73,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   if (!std::isfinite(lr) || lr < 0)
     throw ConfigError("step", fmt::format("{}", lr), "a learning rate is a finite number >= 0",
                       "look at the schedule that gives it");
-  end_passes();
+  end_passes(limits.fewer_micro_batches);
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(lr, limits);
   update_.end_delayed();
@@ -72,9 +93,13 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
 
   note_step();
   parts_.reducer.clear();
-  num_scaled_ = 0;
+  num_scaled_ = scaled_before_ = 0;
   num_trace_mismatches_ += parts_.executor.replay().mismatched() ? 1 : 0;
-  parts_.executor.close_step(agreed.mismatched_rank < 0);
+  if (passes < parts_.options.accumulate && passes > 0) {
+    parts_.executor.close_short_step();
+  } else {
+    parts_.executor.close_step(agreed.mismatched_rank < 0);
+  }
   statistics_.step_ends();
   report.merged = outer_.step_done(num_done(), num_updates_);
   if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
@@ -102,7 +127,7 @@ void EngineStep::give_away(const TakeGradient& take, const std::function<void()>
   for (const Unit& unit : parts_.state.units()) sums.updated(unit.index);
   ++num_updates_;
   parts_.reducer.clear();
-  num_scaled_ = 0;
+  num_scaled_ = scaled_before_ = 0;
   parts_.executor.close_step(true);
   statistics_.step_ends();
 }
@@ -113,18 +138,32 @@ void EngineStep::note_step() {
     if (coded != nullptr) coded->begin_step(num_updates_);
 }
 
-void EngineStep::end_passes() {
+// The gradients stay as they are if this throws: more passes, a step over fewer, or a drop may follow.
+void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
+  const int accumulate = parts_.options.accumulate;
+  if (dropped_)
+    throw ConfigError("step", "", "called after its gradients were dropped, and without a backward pass since",
+                      "call zero_grad() before a backward pass, or leave out this step(); outside a backward pass "
+                      ".mutable_grad() counts as zero_grad() of its parameter");
+  if (accumulate == 1 || passes == accumulate) return;
+  if (fewer_micro_batches && passes >= 1 && passes < accumulate) return;
+  throw ConfigError("accumulate", fmt::format("{}", accumulate),
+                    fmt::format("this step had {} backward passes", passes),
+                    passes < accumulate && passes > 0
+                        ? "run that many before step(). For a short group: step(lr, {.fewer_micro_batches = true}), or "
+                          "drop it with discard_gradients()"
+                        : "drop them with discard_gradients(), then run that many before each step()");
+}
+
+void EngineStep::end_passes(bool fewer_micro_batches) {
   Executor& executor = parts_.executor;
   executor.end_backward();
   const int passes = executor.finished_backwards();
-  if (parts_.options.accumulate > 1 && passes != parts_.options.accumulate) {
-    throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
-                      fmt::format("this step had {} backward passes", passes),
-                      "run as many forward and backward passes as AttachOptions.accumulate says, then step()");
-  }
+  require_passes(passes, fewer_micro_batches);
   require_scaled(passes);
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
+  if (passes > 0 && passes < parts_.options.accumulate) executor.end_short_group();
   executor.event({EventKind::kStep, -1, {}});
   parts_.gatherer.finish();
   parts_.reducer.finish();
@@ -153,7 +192,8 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm,
-                .lr = lr};
+                .lr = lr,
+                .passes = parts_.executor.finished_backwards()};
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
     const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
@@ -167,6 +207,11 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
     throw ConfigError("step", fmt::format("rank {}", other->rank),
                       fmt::format("its learning rate is {}, and rank 0's {}", other->lr, other->first),
                       "give every rank the same; a schedule that follows a loss takes its mean over ranks");
+  if (const auto& other = agreed.other_passes; other && parts_.options.accumulate > 1)
+    throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
+                      fmt::format("rank {} had {} micro-batches in this step, and rank 0 {}", other->rank,
+                                  other->passes, other->first),
+                      "give every rank as many micro-batches in each step");
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",

@@ -36,6 +36,9 @@ class EngineStep {
   // With the first gradient of a backward pass, or the first use of a unit in it; no-op later in the pass.
   void begin_backward();
   StepReport take(double lr, const StepLimits& limits);
+  // Drops the gradients of these parameters, by parameter, that the running step has so far. If no rank has another
+  // gradient, the step begins anew, with no micro-batch. No-op before the first backward pass of a step.
+  void drop(const std::vector<bool>& params);
 
   // The end of a step whose update is made elsewhere; see ServedAccess::give_away(). Local.
   using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
@@ -60,7 +63,8 @@ class EngineStep {
 
  private:
   void note_step();
-  void end_passes();
+  void end_passes(bool fewer_micro_batches = false);
+  void require_passes(int passes, bool fewer_micro_batches) const;
   void require_scaled(int passes) const;
   StepSync agree(double lr, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
@@ -79,7 +83,9 @@ class EngineStep {
   std::int64_t num_delayed_ = 0;
   std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
-  int num_scaled_ = 0;  // losses of this step that took the scale
+  int num_scaled_ = 0;     // losses of this step that took the scale
+  int scaled_before_ = 0;  // of these, before its last backward pass
+  bool dropped_ = false;   // the step was dropped, and no backward pass has begun since
   OuterSteps outer_;
 };
 

@@ -144,9 +144,38 @@ void Executor::set_capacity(GatherBudget budget) {
 void Executor::close_step(bool same_everywhere) {
   ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
   replay_.end_step(same_everywhere);
+  count_anew();
+}
+
+void Executor::count_anew() {
   finished_backwards_ = 0;
   micro_batch_ = 0;
   numbered_ = false;
+}
+
+void Executor::end_short_group() {
+  ZERO_CHECK(!in_backward_, "a group of micro-batches ends inside a backward pass");
+  gatherer_.prefetches().cancel();
+  replay_.leave_schedule();
+  if (state_.placement().reduce_each) return;
+  for (const int unit : replay_.schedule().reduce_order) {
+    const Unit& description = state_.units()[static_cast<std::size_t>(unit)];
+    for (const Action& action : reduce_actions(state_.placement(), description, state_.world())) issue(action);
+  }
+}
+
+void Executor::close_short_step() {
+  replay_.end_short_step();
+  count_anew();
+}
+
+void Executor::restart_step() {
+  ZERO_CHECK(!in_backward_, "a step begins anew inside a backward pass");
+  gatherer_.prefetches().cancel();
+  replay_.restart();
+  count_anew();
+  last_accessed_ = -1;
+  untraced_residents_ = true;  // a schedule starts from nothing gathered
 }
 
 void Executor::issue_on_demand(const Event& event) {

@@ -42,6 +42,8 @@ class Executor {
   bool in_own_backward() const { return in_backward_ && backward_of_ == micro_batch_; }
   // Of this step; the last of `accumulate` reduces when `reduce last` is asked for.
   int finished_backwards() const { return finished_backwards_; }
+  // A backward pass of this step has begun.
+  bool has_gradients() const { return in_backward_ || finished_backwards_ > 0; }
   const StepReplay& replay() const { return replay_; }
   // The unit of the last operator may have been released.
   void forget_access() { last_accessed_ = -1; }
@@ -51,9 +53,17 @@ class Executor {
   void placement_changed(GatherBudget budget);
   // `same_everywhere`: see StepReplay::end_step().
   void close_step(bool same_everywhere);
+  // Collective. After the last backward pass of a step that has fewer than `accumulate`: the schedule is left, and
+  // gradients that wait for the last micro-batch are reduced.
+  void end_short_group();
+  // Closes such a step. The schedule stays.
+  void close_short_step();
+  // The step begins anew: its gradients were dropped. Not within a backward pass.
+  void restart_step();
 
  private:
   void make_room_for_schedule();
+  void count_anew();
   void note(const Event& event);
   void warn_of_mismatch();
   bool leaves_something(const Event& event) const;

@@ -41,6 +41,11 @@ void GradientArrivals::end_backward() {
   ++num_passes_;
 }
 
+void GradientArrivals::forget(const std::vector<bool>& params) {
+  for (std::size_t param = 0; param < params.size(); ++param)
+    if (params[param]) present_[param] = false;
+}
+
 void GradientArrivals::clear() {
   std::ranges::fill(of_units_, Arrived{});
   present_.assign(present_.size(), false);

@@ -23,6 +23,8 @@ class GradientArrivals {
   // Local. A reduction has what came of the unit in this backward pass.
   void take(int unit);
   void end_backward();
+  // Between backward passes: the gradients of these parameters, by parameter, never came in this step.
+  void forget(const std::vector<bool>& params);
   void clear();
 
   int unit_of(int param) const { return addresses_[static_cast<std::size_t>(param)].unit; }

@@ -59,4 +59,9 @@ void PassClock::note(const Event& event) {
   }
 }
 
+void PassClock::restart() {
+  running_ = {};
+  in_forward_ = in_backward_ = false;
+}
+
 }  // namespace zero

@@ -20,6 +20,8 @@ class PassClock {
   PassClock(std::size_t num_units, Computed computed) : num_units_(num_units), computed_(std::move(computed)) {}
 
   void note(const Event& event);
+  // The running step begins anew: its passes so far do not count.
+  void restart();
   // Gathers are the schedule's to count.
   const StepProfile& profile() const { return profile_; }
 

@@ -18,6 +18,10 @@ class HostPassTimes final : public PassTimes {
     computed_.note(event);
     exchanged_.note(event);
   }
+  void step_restarts() override {
+    computed_.restart();
+    exchanged_.restart();
+  }
   const StepProfile& computed() const override { return computed_.profile(); }
   double forward_waits() const override { return exchanged_.profile().forward_seconds; }
 
@@ -49,6 +53,8 @@ class LanePassTimes final : public PassTimes {
     }
     spans_.read();
   }
+
+  void step_restarts() override { running_.clear(); }
 
   const StepProfile& computed() const override { return computed_.profile(); }
   double forward_waits() const override { return waits_.profile().forward_seconds; }

@@ -27,6 +27,8 @@ class PassTimes {
   virtual void comes(const Event& event) = 0;
   virtual void goes_on() {}
   virtual void step_ends() {}
+  // The events since the last step do not count.
+  virtual void step_restarts() {}
 
   virtual const StepProfile& computed() const = 0;
   // For gathers and sums, in the forward passes of the last whole step.

@@ -51,6 +51,23 @@ void ReducedGradients::round() {
   }
 }
 
+void ReducedGradients::drop(int unit, const std::vector<bool>& params) {
+  const Shard own = state_.shard(unit);
+  const DType dtype = state_.gradient_dtype(unit);
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  with_shard(unit, /*writes=*/true, [&](std::byte* shard) {
+    follow(state_.device(), Lane::kReduce, Lane::kUp);
+    for (const Slice& slice : owned_in(state_.unit(unit), own)) {
+      const SlicePart part = overlap(slice, own);
+      if (part.numel == 0 || !params[static_cast<std::size_t>(slice.param)]) continue;
+      std::byte* const begin = shard + (part.offset - own.offset) * size;
+      state_.device().fill(Lane::kReduce, {begin, static_cast<std::size_t>(part.numel * size)}, std::byte{0});
+    }
+    const HostCopy left = for_the_host(Lane::kReduce, shard, dtype, own.numel);  // the host has seen it done
+    at(unit).stats = stats_of(left.data(), dtype, own.numel);
+  });
+}
+
 void ReducedGradients::gather(int unit) {
   const WorkTimer::Span timed(timer_);
   const Unit& description = state_.unit(unit);

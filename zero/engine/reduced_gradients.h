@@ -46,6 +46,8 @@ class ReducedGradients {
   // Of the Reducer: where a reduction writes its statistics, the end of all of a step's, and the end of the step.
   ReduceStats* stats_of_reduction(int unit) { return &at(unit).stats; }
   void round();
+  // The sums of these parameters of the unit, by parameter, become zeros, and the statistics those of the rest.
+  void drop(int unit, const std::vector<bool>& params);
   void clear();
 
  private:

@@ -256,6 +256,17 @@ void Reducer::finish() {
   sums_.round();
 }
 
+void Reducer::drop(const std::vector<bool>& params) {
+  const auto dropped = [&params](const Slice& slice) { return params[static_cast<std::size_t>(slice.param)]; };
+  for (const Unit& unit : state_.units()) {
+    if (!unit.trainable || std::ranges::none_of(unit.slices, dropped)) continue;
+    if (at(unit.index).num_rounds > 0) sums_.drop(unit.index, params);
+    if (std::ranges::all_of(unit.slices, dropped)) at(unit.index) = {};  // the next reduction is the first
+  }
+  arrivals_.forget(params);
+  must_drain_ = !state_.placement().gradient_sharded;
+}
+
 void Reducer::clear() {
   for (UnitGradient& state : gradients_) state = UnitGradient{};
   arrivals_.clear();

@@ -72,6 +72,9 @@ class Reducer {
   void wait();
   // Collective. The same, and rounds what must be rounded.
   void finish();
+  // Local, between backward passes, after wait() and a barrier: the gradients of these parameters, by parameter, are
+  // dropped from the step's sums.
+  void drop(const std::vector<bool>& params);
   // Local. The step is over.
   void clear();
 

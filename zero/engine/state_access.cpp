@@ -1,5 +1,7 @@
 #include "zero/engine/state_access.h"
 
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <memory>
 
@@ -9,6 +11,8 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/parameter_order.h"
 #include "zero/engine/unit_blocks.h"
+#include "zero/optim/averaged_rule.h"
+#include "zero/plan/partition.h"
 
 namespace zero {
 namespace {
@@ -61,9 +65,9 @@ void StateAccess::load(int unit, const std::byte* whole, DType dtype) {
 }
 
 void StateAccess::require_between_steps(std::string_view key, std::string_view what) const {
-  if (parts_.executor.in_backward() || parts_.executor.finished_backwards() > 0)
+  if (parts_.executor.has_gradients())
     throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
-                      "do it after step(), when no gradient waits");
+                      "do it after step(), or drop these gradients first: zero_grad(), discard_gradients()");
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
 }
@@ -107,8 +111,39 @@ void StateAccess::merge() {
 
 void StateAccess::read_shard(int unit, int state, const StateContents::ReadVisit& visit) {
   std::exception_ptr thrown;
-  io_.run([&] { parts_.state.contents().read_shard(unit, state, until_it_throws(visit, thrown)); });
+  const auto until_thrown = until_it_throws(visit, thrown);
+  io_.run([&] {
+    is_average(state) ? read_average(unit, state, until_thrown)
+                      : parts_.state.contents().read_shard(unit, state, until_thrown);
+  });
   if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
+bool StateAccess::is_average(int state) const {
+  const std::vector<StateArrays::Optimizer>& states = parts_.state.arrays().optimizer;
+  return parts_.options.ema > 0 && state > 0 && states[static_cast<std::size_t>(state - 1)].state.name == kAverageState;
+}
+
+// The rule begins an average with the first update of its parameter; until then the array holds zeros.
+void StateAccess::read_average(int unit, int state, const StateContents::ReadVisit& visit) {
+  const Unit& description = parts_.state.unit(unit);
+  const std::vector<std::int64_t>& updates = parts_.updater.steps();
+  const auto is_new = [&updates](const Slice& slice) { return updates[static_cast<std::size_t>(slice.param)] == 0; };
+  StateContents& contents = parts_.state.contents();
+  if (std::ranges::none_of(description.slices, is_new)) return contents.read_shard(unit, state, visit);
+  const Shard own = parts_.state.shard(unit);
+  std::vector<float> values(static_cast<std::size_t>(own.numel)), parameter(values.size());
+  contents.read_shard(unit, state, [&](std::int64_t first, std::span<const std::byte> elements) {
+    std::memcpy(values.data() + (first - own.offset), elements.data(), elements.size());
+  });
+  contents.read_full_precision_shard(unit, parameter);
+  for (const Slice& slice : owned_in(description, own)) {
+    const SlicePart part = overlap(slice, own);
+    if (!is_new(slice) || part.numel == 0) continue;
+    const std::int64_t begin = part.offset - own.offset;
+    std::copy_n(parameter.begin() + begin, part.numel, values.begin() + begin);
+  }
+  if (own.numel > 0) visit(own.offset, std::as_bytes(std::span<const float>(values)));
 }
 
 void StateAccess::write_held(int unit, int state, const StateContents::WriteFill& fill) {

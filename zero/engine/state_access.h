@@ -33,7 +33,7 @@ class StateAccess {
   // ConfigError between a backward pass and its step(), and in a gathered() scope.
   // `key`, `what`: the ConfigError's option, and the action that it refuses ("saved or loaded").
   void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");
-  // Local, while paused: as StateContents'.
+  // Local, while paused: as StateContents'. Before a parameter's first update its moving average is the parameter.
   void read_shard(int unit, int state, const StateContents::ReadVisit& visit);
   void write_held(int unit, int state, const StateContents::WriteFill& fill);
   // Local. "parameter", and the optimizer's as torch.optim calls them.
@@ -71,6 +71,8 @@ class StateAccess {
  private:
   void require_between_steps(std::string_view key, std::string_view what) const;
   void give_up_what_was_begun();
+  bool is_average(int state) const;
+  void read_average(int unit, int state, const StateContents::ReadVisit& visit);
 
   EngineParts& parts_;
   StepUpdate& update_;

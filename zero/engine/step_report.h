@@ -24,6 +24,9 @@ struct StepLimits {
   std::optional<double> loss;  // this rank's; if every rank gives one, their mean must be finite, too
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
+  // With `accumulate`: a step over the micro-batches that there are, 1 to `accumulate`, as at an epoch's end. The same on
+  // every rank. With `average_micro_batches` the gradient is the mean over that number, else their sum.
+  bool fewer_micro_batches = false;
 };
 
 // kOverflow: a gradient is not finite, and the dynamic loss scale can still fall: the next step has a lower scale.

@@ -20,6 +20,7 @@ struct Header {
   double max_loss;
   double max_grad_norm;
   double lr;
+  std::int64_t passes;
   ExactSum sum_squares;
 };
 static_assert(std::is_trivially_copyable_v<Header>);
@@ -43,6 +44,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
                       .max_loss = sent.max_loss,
                       .max_grad_norm = sent.max_grad_norm,
                       .lr = sent.lr,
+                      .passes = sent.passes,
                       .sum_squares = sent.sum_squares};
   std::memcpy(mine, &header, sizeof header);
   for (std::size_t param = 0; param < num_params; ++param) {
@@ -74,6 +76,8 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
     if (bad >= 0 && (sync.first_bad_param < 0 || bad < sync.first_bad_param)) sync.first_bad_param = bad;
     if (sync.mismatched_rank < 0 && head.trace_hash != first.trace_hash) sync.mismatched_rank = static_cast<int>(rank);
     if (!sync.other_rate && head.lr != first.lr) sync.other_rate = {static_cast<int>(rank), head.lr, first.lr};
+    if (!sync.other_passes && head.passes != first.passes)
+      sync.other_passes = {static_cast<int>(rank), static_cast<int>(head.passes), static_cast<int>(first.passes)};
     for (std::size_t param = 0; param < num_params; ++param) {
       if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0}) sync.present[param] = true;
     }

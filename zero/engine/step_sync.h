@@ -32,6 +32,13 @@ struct RankStep {
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
   double lr = 0;
+  int passes = 0;  // backward passes of the step
+};
+
+// A rank that had another number of backward passes than rank 0.
+struct OtherPasses {
+  int rank = 0;
+  int passes = 0, first = 0;
 };
 
 // Of a rank, another learning rate than rank 0's.
@@ -44,12 +51,13 @@ struct StepSync {
   // By copy of the model: over the copy's ranks.
   std::vector<double> sum_squares;
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;             // the lowest of any rank
-  std::vector<bool> present;            // on any rank
-  std::int64_t wanted_bytes = 0;        // the most that any rank wants back
-  int mismatched_rank = -1;             // the first rank whose trace differs from rank 0's; -1: all did the same
-  std::optional<OtherRate> other_rate;  // the first
-  std::optional<double> loss;           // mean over ranks, summed in their order; empty where one has none
+  int first_bad_param = -1;                 // the lowest of any rank
+  std::vector<bool> present;                // on any rank
+  std::int64_t wanted_bytes = 0;            // the most that any rank wants back
+  int mismatched_rank = -1;                 // the first rank whose trace differs from rank 0's; -1: all did the same
+  std::optional<OtherRate> other_rate;      // the first
+  std::optional<OtherPasses> other_passes;  // the first
+  std::optional<double> loss;               // mean over ranks, summed in their order; empty where one has none
   double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as the other limit
   double max_grad_norm = std::numeric_limits<double>::infinity();
 };

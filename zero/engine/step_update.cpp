@@ -144,6 +144,16 @@ void StepUpdate::finish(bool ends) {
   apply_waiting(ends);
 }
 
+void StepUpdate::before_drop() {
+  const bool waits = delayed_.waits() || delayed_.open();
+  if (waits && parts_.executor.in_forward())
+    throw ConfigError("zero.delayed_update", "true",
+                      "gradients are dropped between a forward pass and its backward pass, when an update waits",
+                      "call zero_grad() before the forward pass, or turn zero.delayed_update off");
+  finish(/*ends=*/true);
+  parts_.state.streams().finish_offloads();
+}
+
 void StepUpdate::give_up_gathered() {
   parts_.gatherer.prefetches().cancel();
   parts_.comms.copy.drain();

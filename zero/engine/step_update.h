@@ -47,6 +47,9 @@ class StepUpdate {
   // wait for. Throws ConfigError where that would change parameters which a step has begun to use, or that a scope
   // holds; `ends`: nothing is computed with them any more.
   void finish(bool ends = false);
+  // The same, before gradients of the running step are dropped. Throws ConfigError if a delayed update would come between a
+  // forward pass and its backward pass.
+  void before_drop();
   // Peers read nothing here any more, and nothing is gathered: states may change.
   void give_up_gathered();
 

@@ -36,6 +36,19 @@ void StepReplay::end_step(bool same_everywhere) {
     // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
     schedule_ = build_schedule(same_everywhere ? trace_ : Trace{}, units_, world_, placement_, budget_);
   }
+  restart();
+}
+
+void StepReplay::end_short_step() {
+  if (std::exchange(outdated_, false)) {
+    Trace recorded;
+    for (const ScheduleEntry& entry : schedule_.entries) recorded.events.push_back(entry.event);
+    schedule_ = build_schedule(recorded, units_, world_, placement_, budget_);
+  }
+  restart();
+}
+
+void StepReplay::restart() {
   trace_.events.clear();
   cursor_ = 0;
   replaying_ = mismatched_ = false;

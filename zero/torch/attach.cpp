@@ -41,6 +41,7 @@ torch::Tensor Attachment::scaled(const torch::Tensor& loss) {
 }
 
 void Attachment::begin_micro_batch(int number) {
+  attached().drop_zeroed();
   attached().engine().begin_micro_batch(number);
 }
 
@@ -49,6 +50,10 @@ StepReport Attachment::step() {
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);
+}
+
+void Attachment::discard_gradients() {
+  attached().discard_gradients();
 }
 
 void Attachment::serve() {

@@ -26,9 +26,15 @@
 // it is.
 //
 // Gradients never appear in .grad(): each goes to the engine as soon as autograd has made it; gradient() reads it.
+// zero_grad(), of the module, of one inside it, or of an optimizer of torch::optim, drops the gradients that its parameters
+// have in the running step. If no other parameter has a gradient then, the step begins anew, with no micro-batch;
+// discard_gradients() says so for all. A parameter without a gradient is not updated, as after zero_grad() in libtorch. Call
+// it on every rank, or the next pass throws a ConfigError. The use of .mutable_grad() outside of a backward pass is
+// zero_grad() of its parameter. A step() after all gradients were dropped throws a ConfigError.
+//
 // These do not work on an attached module:
 //   - clip_grad_norm_(), the step() of another optimizer, and other code that reads .grad(): it would find no gradient.
-//     The next step() throws a ConfigError with the parameter's name; a program that never calls
+//     The next step() throws a ConfigError with the parameter's name, if gradients waited at that time; a program that never calls
 //     step() gets a warning at the end. Clip with `clip`, and let step() update. A parameter that is a view of another
 //     tensor is not watched.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
@@ -88,10 +94,15 @@ class Attachment {
   // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr` replaces
   // the optimizer's for this step, the same on every rank. Throws CommError. Throws ConfigError with a parameter's name if the
   // parameter was replaced since attach() (Module::to, set_data), or its .grad() was read or holds a gradient; also if the
-  // number of micro-batches was not an `accumulate` of two or more, a loss was not scaled, or `lr` is none. Throws Error after max_skipped_steps skipped steps in a
-  // row: a gradient was not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
+  // number of micro-batches was not an `accumulate` of two or more (fewer are allowed with limits.fewer_micro_batches), a
+  // loss was not scaled, or `lr` is none. Throws Error after max_skipped_steps skipped steps in a row: a gradient was not finite, or loss or norm exceeded `limits`. Steps that a dynamic loss scale skips don't count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
+
+  // Collective. Drops the gradients and micro-batches that the running step has so far, on every rank, also those that are
+  // reduced already; no-op before its first backward pass. module.zero_grad() does the same, see above. With
+  // zero.delayed_update the update that waits is applied first.
+  void discard_gradients();
 
   // Collective over the servers of a run that has them (the option `sync`), which call it instead of training: returns when
   // all workers have left, which each does when its attachment ends. Updates take the learning rate of the workers' step().
@@ -160,6 +171,7 @@ class Attachment {
   explicit Attachment(std::unique_ptr<AttachedModule> attached);  // attach() calls it
 
  private:
+  friend class EngineSet;
   AttachedModule& attached() const;
   std::unique_ptr<AttachedModule> attached_;
 };

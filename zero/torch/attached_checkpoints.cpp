@@ -79,22 +79,33 @@ bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, Sav
   return kept.save(engine_, step, std::move(contents));
 }
 
-LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
-                                           const std::function<void()>& begin) {
+AttachedCheckpoints::Checked AttachedCheckpoints::check(const std::filesystem::path& path, const FileCalls& calls) {
   const Communicator& comm = engine_.resources().comm;
-  bool with_generator = false;
-  const auto check = [&](const Manifest& manifest) {
+  Checked checked{.path = path};
+  checked.load = std::make_unique<CheckpointLoad>(engine_, path, calls, [&](const Manifest& manifest) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
-    with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
-    if (with_generator) require_generators(manifest, path.string());
-  };
-  LoadedCheckpoint loaded =
-      load_checkpoint(engine_, path, calls, {.check = check, .fetch = std::move(fetch), .begin = begin});
-  take_extras(loaded.extras, buffers_, with_generator, path.string());
-  if (place_.is_cuda() && with_generator) take_generator(loaded.extras, kGpuGenerator, place_, path.string());
+    checked.with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
+    if (checked.with_generator) require_generators(manifest, path.string());
+  });
+  return checked;
+}
+
+LoadedCheckpoint AttachedCheckpoints::fill(Checked& checked) {
+  LoadedCheckpoint loaded = checked.load->fill();
+  take_extras(loaded.extras, buffers_, checked.with_generator, checked.path.string());
+  if (place_.is_cuda() && checked.with_generator)
+    take_generator(loaded.extras, kGpuGenerator, place_, checked.path.string());
   take_versions(loaded);
   return loaded;
+}
+
+LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
+                                           const std::function<void()>& begin) {
+  Checked checked = check(path, calls);
+  if (fetch) fetch(checked.load->reader());
+  begin();
+  return fill(checked);
 }
 
 }  // namespace zero

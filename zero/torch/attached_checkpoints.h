@@ -31,6 +31,14 @@ class AttachedCheckpoints {
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
                         const std::function<void()>& begin);
+  // The same in two parts: all checks, which change nothing; and the change.
+  struct Checked {
+    std::unique_ptr<CheckpointLoad> load;
+    std::filesystem::path path;
+    bool with_generator = false;
+  };
+  Checked check(const std::filesystem::path& path, const FileCalls& calls);
+  LoadedCheckpoint fill(Checked& checked);
 
   bool has_room_to_copy(std::int64_t bytes) { return images_.has_room(bytes); }
   // Each step: memory for copies goes back where the machine is short.

@@ -53,7 +53,8 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
-    : device_(device_for(model, options.device, seams.device)),
+    : world_(world),
+      device_(device_for(model, options.device, seams.device)),
       parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -151,8 +152,9 @@ void AttachedModule::bind(int unit, std::byte* data) {
 GatheredUnit AttachedModule::use(int param, bool writes) {
   require_loaded();
   const int unit = parameters_.address(param).unit;
-  GatheredUnit held =
-      engine_->use(unit, scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward()));
+  const Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
+  if (why != Use::kUntraced) drop_zeroed();
+  GatheredUnit held = engine_->use(unit, why);
   if (writes) held.mark_written();
   return held;
 }
@@ -160,6 +162,7 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
 void AttachedModule::take_gradient(int param) {
   const torch::Tensor gradient = parameters_.take_gradient(param);
   if (!gradient.defined() || scopes_->frozen()) return;
+  drop_zeroed();
   engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
 }
 
@@ -170,34 +173,75 @@ void AttachedModule::require_loaded() {
                       "load a checkpoint before anything else");
 }
 
+void AttachedModule::discard_gradients() {
+  require_loaded();
+  parameters_.take_zeroed();
+  drop(std::vector<bool>(parameters_.specs().size(), true));
+}
+
+void AttachedModule::drop_zeroed() {
+  if (parameters_.any_zeroed()) [[unlikely]]
+    drop(parameters_.take_zeroed());
+}
+
+void AttachedModule::drop(const std::vector<bool>& params) {
+  engine_->drop_gradients(params);
+  if (engine_->has_gradients()) return;
+  parameters_.gradients_are_gone();
+  parameters_.forget_gradient_reads();
+}
+
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   require_loaded();
   parameters_.require_unchanged();
+  drop_zeroed();
   parameters_.refuse_gradients_elsewhere();
   checkpoints_->yield();
   if (role_.server() != nullptr)
     throw ConfigError("step", "", "called on a server, which computes no gradients", "call serve() there");
-  if (PushWorker* worker = role_.worker()) return worker->push(lr, limits.loss);
-  return engine_->step(lr, limits);
+  if (limits.fewer_micro_batches && role_.is_worker())
+    throw ConfigError("step", "fewer_micro_batches", "servers divide by the micro-batches of a whole step",
+                      "drop the short group with discard_gradients(), or leave out sync.servers");
+  PushWorker* const worker = role_.worker();
+  const StepReport report = worker != nullptr ? worker->push(lr, limits.loss) : engine_->step(lr, limits);
+  parameters_.gradients_are_gone();
+  return report;
 }
 
 LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch) {
   parameters_.require_unchanged();
-  LoadedCheckpoint loaded = checkpoints_->load(path, calls, std::move(fetch), [this] { awaits_load_ = true; });
+  drop_zeroed();
+  LoadedCheckpoint loaded = checkpoints_->load(path, calls, std::move(fetch), [this] { begin_load(); });
+  end_load();
+  return loaded;
+}
+
+AttachedCheckpoints::Checked AttachedModule::check_load(const std::filesystem::path& path, const FileCalls& calls) {
+  parameters_.require_unchanged();
+  drop_zeroed();
+  return checkpoints_->check(path, calls);
+}
+
+LoadedCheckpoint AttachedModule::fill(AttachedCheckpoints::Checked& checked) {
+  return checkpoints_->fill(checked);
+}
+
+void AttachedModule::end_load() {
   awaits_load_ = false;
   engine_->settle();
-  return loaded;
 }
 
 AttachedStates& AttachedModule::states() {
   require_loaded();
   parameters_.require_unchanged();
+  drop_zeroed();
   return *states_;
 }
 
 AttachedCheckpoints& AttachedModule::checkpoints() {
   require_loaded();
   parameters_.require_unchanged();
+  drop_zeroed();
   return *checkpoints_;
 }
 

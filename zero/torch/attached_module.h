@@ -43,7 +43,16 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void take_gradient(int param) override;
 
   StepReport step(double lr, const StepLimits& limits);
+  // Collective. Drops all gradients and micro-batches that the running step has so far.
+  void discard_gradients();
+  // Collective. Drops the gradients of parameters on which zero_grad() was called since; no-op if it was not.
+  void drop_zeroed();
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch = {});
+  // The same of several models, see zero/torch/save_all.h: all checks, then the change, before which there are no values.
+  AttachedCheckpoints::Checked check_load(const std::filesystem::path& path, const FileCalls& calls);
+  void begin_load() { awaits_load_ = true; }
+  LoadedCheckpoint fill(AttachedCheckpoints::Checked& checked);
+  void end_load();
 
   // ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers' here.
   void require_loaded();
@@ -55,15 +64,18 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   const AttachedParameters& parameters() const { return parameters_; }
   Engine& engine() const { return *engine_; }
   AttachedRole& role() { return role_; }
+  const World& world() const { return world_; }
   // Where the model computes. Kept by whoever may be left when this is gone.
   const std::shared_ptr<Device>& device() const { return device_; }
   OpenScopes& scopes() { return *scopes_; }
 
  private:
+  void drop(const std::vector<bool>& params);
   static void refuse_statistics(const ModelTensors& model);
   void end();
   void give_back_all();
 
+  const World& world_;
   std::shared_ptr<Device> device_;  // that of a runner is the runner's
   AttachedParameters parameters_;
   AttachedRole role_;

@@ -106,7 +106,7 @@ void AttachedParameters::take_over(const Unit& unit) {
     const auto param = static_cast<std::size_t>(slice.param);
     tensors_[param].mutable_grad().reset();
     replace(param, /*keyed=*/true);
-    watch_gradient(tensors_[param]);
+    watch_gradient(tensors_[param], watch_);
     if (unit.trainable) install_hook(param);
   }
 }
@@ -137,13 +137,30 @@ void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
 }
 
 torch::Tensor AttachedParameters::take_gradient(int param) {
-  torch::Tensor& slot = tensors_[static_cast<std::size_t>(param)].mutable_grad();
+  torch::Tensor& slot = gradient_slot(tensors_[static_cast<std::size_t>(param)]);
   if (!slot.defined()) return {};
+  watch_->gradients_wait = true;
   c10::AutoGradMode no_gradients(false);
   torch::Tensor gradient = slot.detach();
   slot.reset();
   if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
   return gradient.to(to_scalar_type(spec(param).dtype)).contiguous();
+}
+
+std::vector<bool> AttachedParameters::take_zeroed() {
+  watch_->zeroed = false;
+  std::vector<bool> zeroed(tensors_.size(), false);
+  bool all = true;
+  for (std::size_t param = 0; param < tensors_.size(); ++param) {
+    zeroed[param] = zero::take_zeroed(tensors_[param]);
+    all = all && (zeroed[param] || !specs_[param].trainable || !is_watched(tensors_[param]));
+  }
+  if (all) zeroed.assign(tensors_.size(), true);
+  return zeroed;
+}
+
+void AttachedParameters::forget_gradient_reads() const {
+  std::ranges::for_each(tensors_, take_gradient_reads);
 }
 
 void AttachedParameters::require_unchanged() const {

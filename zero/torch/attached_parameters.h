@@ -16,6 +16,7 @@
 
 #include "zero/device/device.h"
 #include "zero/plan/unit.h"
+#include "zero/torch/gradient_watch.h"
 #include "zero/torch/module_parameters.h"
 #include "zero/torch/parameter_storage.h"
 
@@ -55,9 +56,18 @@ class AttachedParameters {
   // Undefined where there is none.
   torch::Tensor take_gradient(int param);
 
+  // zero_grad() was called on a parameter since take_zeroed().
+  bool any_zeroed() const { return watch_->zeroed.load(std::memory_order_relaxed); }
+  // By parameter: those on which it was called. All, if it was called on every parameter that can be watched and trained.
+  std::vector<bool> take_zeroed();
+  void forget_gradient_reads() const;
+  // No gradient of the running step waits any more.
+  void gradients_are_gone() { watch_->gradients_wait = false; }
+
   // Throws ConfigError naming the first parameter that is not ours any more.
   void require_unchanged() const;
-  // Throws ConfigError naming a parameter whose gradient was looked for in .grad() since the last call, or lies there.
+  // Throws ConfigError with the name of a parameter whose .grad() is defined, or was read since the last call while
+  // gradients waited.
   void refuse_gradients_elsewhere() const;
   // The same at the end, as a warning.
   void warn_of_gradient_reads() const;
@@ -78,6 +88,7 @@ class AttachedParameters {
   std::vector<SliceAddress> addresses_;
   std::vector<ParameterStorage> storages_;
   std::vector<Hook> hooks_;
+  std::shared_ptr<GradientWatch> watch_ = std::make_shared<GradientWatch>();
 };
 
 }  // namespace zero

@@ -9,6 +9,7 @@ namespace zero {
 GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank)
     : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
   attached_.require_loaded();
+  attached_.drop_zeroed();
   attached_.scopes().gather(units_);
 }
 
@@ -18,6 +19,7 @@ GatheredScope::~GatheredScope() noexcept(false) {
 
 AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
   attached_.require_loaded();
+  attached_.drop_zeroed();
   attached_.scopes().exchange_averages();
 }
 

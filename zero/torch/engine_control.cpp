@@ -21,9 +21,11 @@ LoadedCheckpoint EngineControl::load(InMemoryCheckpoints& kept, std::int64_t ste
                         [&](const CheckpointReader& reader) { files.fetch(attached_.engine().resources(), reader); });
 }
 ReplicaCheck EngineControl::compare_replicas() {
+  attached_.drop_zeroed();
   return attached_.engine().states().compare_replicas();
 }
 void EngineControl::finish_updates() {
+  attached_.drop_zeroed();
   attached_.engine().finish();
 }
 PushServer* EngineControl::server() {

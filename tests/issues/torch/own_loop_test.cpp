@@ -112,6 +112,8 @@ TEST(OwnLoop, AGradientThatWasPutIntoGradIsRefused) {
     net.scale.mutable_grad() = torch::ones({});
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "scale"));
     net.zero_grad();
+    net.block(0).up->weight.set_requires_grad(false);
+    loss_of(net, 0, 0, 0).backward();
     EXPECT_EQ(engine.step().step, 1);
   });
 }
