@@ -62,6 +62,7 @@ class EngineStep {
   void note_step();
   void end_passes();
   void require_scaled(int passes) const;
+  void warn_without_gradients(const StepSync& agreed);
   StepSync agree(double lr, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
@@ -79,6 +80,7 @@ class EngineStep {
   std::int64_t num_delayed_ = 0;
   std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
+  bool said_without_gradients_ = false;
   int num_scaled_ = 0;  // losses of this step that took the scale
   OuterSteps outer_;
 };

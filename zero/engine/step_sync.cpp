@@ -20,6 +20,7 @@ struct Header {
   double max_loss;
   double max_grad_norm;
   double lr;
+  std::uint64_t write_hash;
   ExactSum sum_squares;
 };
 static_assert(std::is_trivially_copyable_v<Header>);
@@ -43,6 +44,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
                       .max_loss = sent.max_loss,
                       .max_grad_norm = sent.max_grad_norm,
                       .lr = sent.lr,
+                      .write_hash = sent.write_hash,
                       .sum_squares = sent.sum_squares};
   std::memcpy(mine, &header, sizeof header);
   for (std::size_t param = 0; param < num_params; ++param) {
@@ -68,6 +70,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
     sums[rank / ranks_of_copy].add(head.sum_squares);
     sync.num_non_finite += head.num_non_finite;
     sync.wanted_bytes = std::max(sync.wanted_bytes, head.wanted_bytes);
+    sync.write_hashes.push_back(head.write_hash);
     losses += head.loss;
     num_losses += static_cast<std::size_t>(head.has_loss);
     const auto bad = static_cast<int>(head.first_bad_param);

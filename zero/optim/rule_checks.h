@@ -1,4 +1,4 @@
-// require(), require_lr_and_decay() and others: the checks that rules share, of their options and of the spans that they
+// require_lr_and_decay(), require_betas() and others: the checks that rules share, of their options and of the spans that they
 // are given.
 //
 //   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-4");
@@ -13,11 +13,11 @@
 
 namespace zero {
 
-// Of options: each throws ConfigError, under `key` or under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
-// "optimizer.eps". A value that is not finite as fp32 is never valid.
-void require(bool valid, double value, std::string_view key, std::string_view reason, std::string_view remedy);
+// Of options: each throws ConfigError under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
+// "optimizer.momentum" or "optimizer.eps". The ranges are those of zero/base/number_range.h.
 void require_lr_and_decay(double lr, double weight_decay, std::string_view usual_lr);
 void require_betas(double beta1, double beta2, std::string_view usual);
+void require_momentum(double momentum, std::string_view usual);
 void require_eps(double eps);
 // Options with lr, betas, eps and weight_decay.
 template <typename Options>

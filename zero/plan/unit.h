@@ -85,7 +85,7 @@ inline std::int64_t alignment_numel(const Unit& unit) {
 
 // `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match wins. Empty: a
 // unit for each element of the module's outermost repeated containers ("h.0", "h.1", ...: a numbered child). Throws
-// ConfigError under "units" for a prefix that matches no parameter. `grain`: of units that are trained.
+// ConfigError under "units" for a prefix that matches no parameter, or only the second name of a tied one. `grain`: of units that are trained.
 // Trained parameters alone are asked about. `align_bytes`: of all units.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
                              std::int64_t grain = 1, const MatrixChoice& is_matrix = {},

@@ -165,7 +165,7 @@ class Attachment {
 };
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
-// Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
+// Throws ConfigError before anything is allocated: a model without parameters, unknown stage, a budget that is too small (with the smallest that is
 // not), parameters of a dtype other than fp32, bf16 or fp16, a module attached already, `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
