@@ -29,8 +29,14 @@ std::vector<BadNumber> bad_numbers() {
       {"run.threads", [](EngineOptions& o) { o.threads = 0; }},
       {"exact_steps", [](EngineOptions& o) { o.exact_steps = -1; }},
       {"max_skipped_steps", [](EngineOptions& o) { o.max_skipped_steps = 0; }},
-      {"zero.device_memory", [](EngineOptions& o) { o.device_memory = {MemoryBudget::Kind::kBytes, -1}; }},
-      {"zero.host_memory", [](EngineOptions& o) { o.offload.host_memory = {MemoryBudget::Kind::kBytes, -1}; }},
+      {"zero.device_memory",
+       [](EngineOptions& o) {
+         o.device_memory = {MemoryBudget::Kind::kBytes, -1};
+       }},
+      {"zero.host_memory",
+       [](EngineOptions& o) {
+         o.offload.host_memory = {MemoryBudget::Kind::kBytes, -1};
+       }},
       {"zero.disk_memory", [](EngineOptions& o) { o.offload.disk_memory = -1; }},
       {"zero.link_bandwidth", [](EngineOptions& o) { o.offload.link_bytes_per_second = kNan; }},
       {"offload.disk_timeout", [](EngineOptions& o) { o.offload.disk_timeout = std::chrono::milliseconds(0); }},

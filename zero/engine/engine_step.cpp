@@ -141,10 +141,11 @@ double EngineStep::scale_loss() {
 void EngineStep::warn_without_gradients(const StepSync& agreed) {
   const bool any = std::ranges::find(agreed.present, true) != agreed.present.end();
   if (any || std::exchange(said_without_gradients_, true) || parts_.comms.run.rank() != 0) return;
-  ZERO_LOG(warn,
-           "step {} updates nothing: no parameter has a gradient on any rank (said once). Call backward() on a loss that "
-           "depends on the attached module, and register all of its parts with register_module()",
-           num_updates_ + 1);
+  ZERO_LOG(
+      warn,
+      "step {} updates nothing: no parameter has a gradient on any rank (said once). Call backward() on a loss that "
+      "depends on the attached module, and register all of its parts with register_module()",
+      num_updates_ + 1);
 }
 
 // A gradient without the scale would be divided by it all the same.

@@ -25,32 +25,37 @@ double bytes_of(const MemoryBudget& budget, double of_others) {
 using Options = EngineOptions;
 constexpr std::array kNumbers{
     NumberRow{"train.clip", [](const Options& o) { return o.clip; }, kAtLeastZero, "0 turns clipping off"},
-    NumberRow{"train.ema", [](const Options& o) { return o.ema; }, kFractionOfOne, "use 0 for none, or for example 0.999"},
+    NumberRow{"train.ema", [](const Options& o) { return o.ema; }, kFractionOfOne,
+              "use 0 for none, or for example 0.999"},
     NumberRow{"train.accumulate", [](const Options& o) { return static_cast<double>(o.accumulate); }, kAtLeastOne,
               "a step needs a micro-batch: set it to 1 or more"},
     NumberRow{"run.threads", [](const Options& o) { return static_cast<double>(o.threads); }, kAtLeastOne,
               "a rank needs a thread: set it to 1 or more"},
     NumberRow{"exact_steps", [](const Options& o) { return static_cast<double>(o.exact_steps); }, kAtLeastZero,
               "use 0 to delay all updates, or for example 40"},
-    NumberRow{"max_skipped_steps", [](const Options& o) { return static_cast<double>(o.max_skipped_steps); }, kAtLeastOne,
-              "use for example 10"},
+    NumberRow{"max_skipped_steps", [](const Options& o) { return static_cast<double>(o.max_skipped_steps); },
+              kAtLeastOne, "use for example 10"},
     NumberRow{"zero.device_memory", [](const Options& o) { return bytes_of(o.device_memory, 0); }, kAtLeastZero,
               "use a size such as \"4GiB\", \"min\" or \"auto\""},
     NumberRow{"zero.host_memory", [](const Options& o) { return bytes_of(o.offload.host_memory, 0); }, kAtLeastZero,
               "use a size such as \"4GiB\", or \"auto\""},
-    NumberRow{"zero.disk_memory", [](const Options& o) { return static_cast<double>(o.offload.disk_memory); }, kAtLeastZero,
-              "use bytes, or 0 for no limit"},
+    NumberRow{"zero.disk_memory", [](const Options& o) { return static_cast<double>(o.offload.disk_memory); },
+              kAtLeastZero, "use bytes, or 0 for no limit"},
     NumberRow{"zero.link_bandwidth", [](const Options& o) { return o.offload.link_bytes_per_second; }, kAtLeastZero,
               "use bytes a second, or 0 for no link"},
-    NumberRow{"offload.disk_timeout", [](const Options& o) { return static_cast<double>(o.offload.disk_timeout.count()); },
-              kAboveZero, "use for example 60 s"},
-    NumberRow{"zero.memory_reserve", [](const Options& o) { return static_cast<double>(o.offload.monitor.reserve_bytes); },
-              kAtLeastZero, "use bytes, or 0 for the default"},
-    NumberRow{"offload.monitor.period", [](const Options& o) { return static_cast<double>(o.offload.monitor.period.count()); },
-              kAtLeastZero, "use for example 20 ms, or 0 for no thread"}};
+    NumberRow{"offload.disk_timeout",
+              [](const Options& o) { return static_cast<double>(o.offload.disk_timeout.count()); }, kAboveZero,
+              "use for example 60 s"},
+    NumberRow{"zero.memory_reserve",
+              [](const Options& o) { return static_cast<double>(o.offload.monitor.reserve_bytes); }, kAtLeastZero,
+              "use bytes, or 0 for the default"},
+    NumberRow{"offload.monitor.period",
+              [](const Options& o) { return static_cast<double>(o.offload.monitor.period.count()); }, kAtLeastZero,
+              "use for example 20 ms, or 0 for no thread"}};
 
 void require_group(const ParameterGroup& group, std::size_t number) {
-  const std::string key = fmt::format("groups[{}]{}", number, group.name.empty() ? "" : fmt::format(" ({})", group.name));
+  const std::string key =
+      fmt::format("groups[{}]{}", number, group.name.empty() ? "" : fmt::format(" ({})", group.name));
   require_number(fmt::format("{}.lr_scale", key), group.lr_scale, kAtLeastZero,
                  "use 1 for the optimizer's learning rate, or 0 to keep its parameters as they are");
   if (group.weight_decay)

@@ -14,7 +14,7 @@ namespace zero {
 
 void require_numbers(const EngineOptions& options);
 
-// Of a step.
+// The same for the learning rate and the limits of a step.
 void require_learning_rate(double lr);
 // Infinity: no limit.
 void require_limits(double max_loss, double max_grad_norm);

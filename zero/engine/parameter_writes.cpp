@@ -35,7 +35,7 @@ void ParameterWrites::end(int param, std::uint64_t hash) {
 }
 
 void ParameterWrites::forget() {
-  std::ranges::fill(changes_, 0);
+  changes_.assign(changes_.size(), 0);
 }
 
 std::uint64_t ParameterWrites::hash() const {

@@ -4,8 +4,7 @@
 //   writes.end(p, bytes_hash(bytes));               // it has written; no-op if no byte has changed
 //   writes.require_same(comm, specs);            // ConfigError with the name of p, if another rank wrote other values
 //
-// Each change extends the parameter's hash of all changes so far, so that neither the number nor the order of changes is
-// lost. step() compares one hash of all parameters in the exchange that it has anyway.
+// Each change extends the parameter's hash of all changes so far: number and order of changes count. step() compares one hash of all parameters in the exchange that it has anyway.
 // Local, unless said otherwise. docs/decisions/0077.
 #pragma once
 
@@ -33,7 +32,7 @@ class ParameterWrites {
   void end(int param, std::uint64_t hash);
   // All ranks have the same values again.
   void forget();
-  // Of all changes; 0: there are none.
+  // One hash for the changes of all parameters; 0: there are none.
   std::uint64_t hash() const;
 
   // `hashes`: of each rank.

@@ -85,10 +85,9 @@ void add_parameters(Lines& lines, const EngineOptions& options, const std::vecto
   for (const ParamSpec& spec : specs) {
     const ParameterValues values = values_of(options, spec);
     lines.add(spec.name,
-              fmt::format("[{}] {}, {}, weight decay {}, lr x {}{}{}", fmt::join(spec.shape, ", "),
-                          name_of(spec.dtype), spec.trainable ? "trained" : "frozen", values.weight_decay,
-                          values.lr_scale, spec.own_unit ? ", a unit of its own" : "",
-                          matrix(spec) ? ", a matrix" : ""));
+              fmt::format("[{}] {}, {}, weight decay {}, lr x {}{}{}", fmt::join(spec.shape, ", "), name_of(spec.dtype),
+                          spec.trainable ? "trained" : "frozen", values.weight_decay, values.lr_scale,
+                          spec.own_unit ? ", a unit of its own" : "", matrix(spec) ? ", a matrix" : ""));
   }
 }
 
@@ -105,7 +104,7 @@ std::string value_in(const std::vector<std::string>& lines, std::string_view key
   return line == lines.end() ? "(none)" : line->substr(begin.size());
 }
 
-// The first line that another line stands in place of: both ranks have both, in another order.
+// The first place with different lines, if both ranks have the same lines in another order.
 std::string other_order(const std::vector<std::string>& theirs, const std::vector<std::string>& first) {
   const auto [left, right] = std::ranges::mismatch(theirs, first);
   if (left == theirs.end() || right == first.end()) return "the number of parameters";

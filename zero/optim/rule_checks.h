@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// Of options: each throws ConfigError under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
+// Checks of options throw ConfigError under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
 // "optimizer.momentum" or "optimizer.eps". The ranges are those of zero/base/number_range.h.
 void require_lr_and_decay(double lr, double weight_decay, std::string_view usual_lr);
 void require_betas(double beta1, double beta2, std::string_view usual);

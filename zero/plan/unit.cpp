@@ -44,10 +44,10 @@ void require_parameters(const std::vector<ParamSpec>& specs, const std::string& 
   for (const ParamSpec& spec : specs) {
     const auto alias = std::ranges::find_if(spec.aliases, matches);
     if (alias == spec.aliases.end()) continue;
-    throw ConfigError("units", prefix,
-                      fmt::format("{} is tied to {}, which unit {} holds", *alias, spec.name,
-                                  longest_prefix(spec.name, prefixes)),
-                      fmt::format("leave {} out; name a module that holds {} to give it a unit", prefix, spec.name));
+    throw ConfigError(
+        "units", prefix,
+        fmt::format("{} is tied to {}, which unit {} holds", *alias, spec.name, longest_prefix(spec.name, prefixes)),
+        fmt::format("leave {} out; name a module that holds {} to give it a unit", prefix, spec.name));
   }
   throw ConfigError("units", prefix, "no parameter has this prefix", "name a module as it appears in parameter names");
 }

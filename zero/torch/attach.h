@@ -39,6 +39,9 @@
 //     for the others until the world's timeout (CommError).
 //   - Module::to(), set_data(), torch::load() into it, another tensor in a parameter's place: ConfigError at the next
 //     step(). load() takes checkpoints, `weights` other files.
+//   - writing other values on each rank into a parameter: ConfigError with its name at the next step(), save() or export
+//     (docs/decisions/0077). An embedding with max_norm is Collective at every stage.
+//   - a view of a parameter made before attach(): it keeps the old values. A warning names the parameter.
 //   - requires_grad_() after attach(): a parameter that was frozen at attach() is not trained. A gradient in its .grad()
 //     is a ConfigError.
 #pragma once

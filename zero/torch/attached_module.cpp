@@ -171,7 +171,7 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
   return held;
 }
 
-// In a gathered() scope its end looks at what was written.
+// The end of a gathered() scope compares all bytes of its units, writes through pointers included.
 bool AttachedModule::watches_write(int unit) const {
   return engine_->writes().watches() && !scopes_->holds(unit);
 }
@@ -185,7 +185,8 @@ at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) 
   Communicator& alike = resources.options.local ? resources.copy : resources.comm;
   if (alike.world() == 1 || scopes_->holds(parameters_.address(param).unit)) return rows;
   const at::Tensor mine = std::get<0>(at::_unique(rows.detach().cpu().to(at::kLong)));
-  const auto all = all_gather_numbers(alike, {mine.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(mine.numel())});
+  const auto all =
+      all_gather_numbers(alike, {mine.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(mine.numel())});
   std::vector<std::int64_t> joined;
   for (const std::vector<std::int64_t>& of_rank : all) joined.insert(joined.end(), of_rank.begin(), of_rank.end());
   return at::tensor(joined, at::kLong).to(rows.device(), rows.scalar_type());  // which may name a row twice

@@ -28,7 +28,9 @@ bool overlap(const torch::Tensor& a, const torch::Tensor& b) {
   const auto begin = [](const torch::Tensor& tensor) {
     return tensor.storage_offset() * static_cast<std::int64_t>(tensor.element_size());
   };
-  const auto end = [&](const torch::Tensor& tensor) { return begin(tensor) + static_cast<std::int64_t>(tensor.nbytes()); };
+  const auto end = [&](const torch::Tensor& tensor) {
+    return begin(tensor) + static_cast<std::int64_t>(tensor.nbytes());
+  };
   return storage_of(a) == storage_of(b) && begin(a) < end(b) && begin(b) < end(a);
 }
 
@@ -59,10 +61,11 @@ void warn_of_other_holders(const ModuleParameters& found, const ModelTensors& mo
   if (names.empty()) return;
   const std::string others =
       names.size() == 1 ? "" : fmt::format(" (and that of {})", format_count(std::ssize(names) - 1, "other parameter"));
-  ZERO_LOG(warn,
-           "{}: another tensor shares the memory of this parameter{}: a view, a detach(), or the graph of a forward pass "
-           "before attach(). That tensor does not follow training: make it after attach(), in each forward pass",
-           names.front(), others);
+  ZERO_LOG(
+      warn,
+      "{}: another tensor shares the memory of this parameter{}: a view, a detach(), or the graph of a forward pass "
+      "before attach(). That tensor does not follow training: make it after attach(), in each forward pass",
+      names.front(), others);
 }
 
 }  // namespace zero

@@ -25,7 +25,7 @@
 namespace at {
 class Tensor;
 class TensorBase;
-}
+}  // namespace at
 
 namespace zero {
 
@@ -34,7 +34,7 @@ class ParameterOwner {
  public:
   virtual ~ParameterOwner() = default;
   virtual GatheredUnit use(int param, bool writes) = 0;
-  // The operator has written; `held`: what use() returned. By default nobody looks at what is written.
+  // Called after an operator that writes; `held` comes from use(). The default does nothing.
   virtual void wrote(int /*param*/, const GatheredUnit& /*held*/) {}
   // Collective, if other ranks hold the same weights. The rows of `param` that an operator is about to write by these
   // numbers, on any rank.
@@ -57,7 +57,7 @@ class ParameterStorage {
   void point_to(std::byte* data);
   // Ordinary memory of its own from now on: `data` is owned by the storage.
   void give_back(c10::DataPtr data);
-  // The tensors have it alone from now on.
+  // Gives up this reference to the storage: only tensors hold it from now on.
   void let_go() { storage_ = c10::Storage(); }
   // No memory from now on, and no owner either: whoever asks for it is told so.
   void leave_empty(const std::string& name);

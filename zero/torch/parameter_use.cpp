@@ -36,8 +36,7 @@ class OperatorUses {
 
   // After the operator.
   void wrote() {
-    for (const Written& written : written_)
-      written.handle->owner->wrote(written.handle->param, held_[written.held]);
+    for (const Written& written : written_) written.handle->owner->wrote(written.handle->param, held_[written.held]);
   }
 
   // embedding_renorm_() writes the rows that its second argument numbers: those of all ranks, whose batches differ.

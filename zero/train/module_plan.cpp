@@ -32,8 +32,7 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
     });
     if (takes) continue;
     const std::string tied = tied_member(named, specs);
-    if (!tied.empty())
-      throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
+    if (!tied.empty()) throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
     throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
                       fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
   }

@@ -21,8 +21,8 @@ void expect_refused(const std::function<ModelTensors(int rank)>& model, const At
     SCOPED_TRACE(tests::placement_of(stage));
     std::vector<ModelTensors> models{model(0), model(1)};
     tests::on_every_rank(2, [&](World& ranks) {
-      const std::string message = message_of<ConfigError>(
-          [&] { attach(models[static_cast<std::size_t>(ranks.rank())], ranks, stage); });
+      const std::string message =
+          message_of<ConfigError>([&] { attach(models[static_cast<std::size_t>(ranks.rank())], ranks, stage); });
       for (const std::string& part : parts) EXPECT_TRUE(says(message, part));
     });
   }
@@ -48,7 +48,8 @@ TEST(MisusedAttach, AStepsLimitsAreChecked) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     Attachment engine = attach(net, ranks);
     loss_of(net, 0, 0, ranks.rank()).backward();
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1, {.max_loss = std::nan("")}); }), "limits.max_loss"));
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { engine.step(0.1, {.max_loss = std::nan("")}); }), "limits.max_loss"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1, {.max_grad_norm = -1}); }), "max_grad_norm = -1"));
     EXPECT_EQ(engine.step(0.1).step, 1);
   });

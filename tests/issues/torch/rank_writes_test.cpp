@@ -229,8 +229,9 @@ TEST(RankWrites, AWorkersWriteIsRefused) {
       const torch::NoGradGuard no_gradients;
       net.block(1).up->weight.mul_(2);
     }
-    EXPECT_TRUE(says(refusal_of_step(net, engine, 0),
-                     "attach = blocks.1.up.weight: a worker wrote into this parameter, whose values come from the servers"));
+    EXPECT_TRUE(
+        says(refusal_of_step(net, engine, 0),
+             "attach = blocks.1.up.weight: a worker wrote into this parameter, whose values come from the servers"));
   });
 }
 
