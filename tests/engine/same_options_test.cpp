@@ -48,6 +48,34 @@ TEST(SameOptions, ParametersCountWithWhatTheirGroupSays) {
   EXPECT_CONTAINS(ends({}, {.groups = {all}})[0], "weight decay 0.01, lr x 2, not");
 }
 
+TEST(SameOptions, AnotherOrderNamesBothParameters) {
+  std::vector<ParamSpec> turned = specs();
+  std::swap(turned[0], turned[1]);
+  const auto said = ends({}, {}, turned);
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_CONTAINS(said[0], "parameter 0 (from 0) is a.bias, not a.weight");
+}
+
+TEST(SameOptions, EveryNumberOfARuleCounts) {
+  MuonOptions other;
+  other.adamw.lr = 0.5;
+  EXPECT_CONTAINS(ends({.optimizer = MuonOptions{}}, {.optimizer = other})[0], "optimizer.adamw_lr = 0.5, not");
+  EngineOptions scaled{.loss_scale = LossScaleOptions{}}, slow = scaled;
+  slow.loss_scale->growth_interval = 7;
+  EXPECT_CONTAINS(ends(scaled, slow)[0], "loss_scale.growth = every 7 updates, 1 at least, not every 2000 updates");
+}
+
+// Both decide which parameters share a unit, and so the bytes that cross.
+TEST(SameOptions, ChoicesThatMakeUnitsCount) {
+  std::vector<ParamSpec> table = specs();
+  table[0].own_unit = true;
+  EXPECT_CONTAINS(ends({}, {}, table)[0], "a unit of its own");
+  const EngineOptions hidden{.optimizer = MuonOptions{}};
+  EngineOptions named = hidden;
+  named.groups = {{.matches = [](const ParamSpec&) { return true; }, .muon = false}};
+  EXPECT_CONTAINS(ends(hidden, named)[0], "a.weight = [4, 4] fp32");
+}
+
 TEST(SameOptions, BudgetsTiersThreadsAndDevicesAreARanksOwn) {
   EngineOptions other;
   other.threads = 2;

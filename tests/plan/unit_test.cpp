@@ -12,6 +12,7 @@
 #include "zero/plan/partition.h"
 
 #include "gpt_like.h"
+#include "tests/message_of.h"
 
 namespace zero {
 namespace {
@@ -138,6 +139,17 @@ TEST(Unit, TheLongestPrefixWins) {
 
 TEST(Unit, APrefixIsAModuleNotTheBeginningOfAWord) {
   EXPECT_THROW(make_units({param("encoder2.w")}, {"encoder"}), ConfigError);
+}
+
+TEST(Unit, ATiedPrefixNamesItsUnit) {
+  const std::vector<ParamSpec> specs{
+      {.name = "table.weight", .shape = {8, 4}, .own_unit = true, .aliases = {"head.weight"}},
+      {.name = "body.weight", .shape = {4, 4}}};
+  const auto refusal = [&](const std::vector<std::string>& prefixes) {
+    return message_of<ConfigError>([&] { make_units(specs, prefixes); });
+  };
+  EXPECT_TRUE(says(refusal({"head"}), "units = head: head.weight is tied to table.weight, which unit root holds"));
+  EXPECT_TRUE(says(refusal({"table", "head"}), "head.weight is tied to table.weight, which unit table holds"));
 }
 
 TEST(Unit, AnUnknownPrefixIsNamed) {

@@ -71,6 +71,7 @@ class Engine final : private UnitPins {
   const StateAccess& states() const { return states_; }
   GradientAccess& gradients() { return gradients_; }
   ServedAccess& served() { return served_; }
+  ParameterWrites& writes() { return parts_.writes; }
   EngineReport report() const;
   WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
   bool in_forward() const { return parts_.executor.in_forward(); }

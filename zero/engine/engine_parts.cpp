@@ -1,7 +1,6 @@
 #include "zero/engine/engine_parts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/budget.h"
 #include "zero/engine/linked_staging.h"
+#include "zero/engine/option_numbers.h"
 #include "zero/engine/same_options.h"
 #include "zero/engine/same_refusal.h"
 #include "zero/memory/disk_seam.h"
@@ -112,13 +112,7 @@ MemoryMonitor::Source source_of(const EngineSeams& seams) {
 
 EngineOptions checked(EngineOptions options, Communicator& comm, const std::vector<ParamSpec>& specs) {
   const int world = comm.world();
-  if (!std::isfinite(options.clip) || options.clip < 0) {
-    throw ConfigError("train.clip", fmt::format("{}", options.clip), "a norm is a finite number >= 0",
-                      "0 turns clipping off");
-  }
-  if (options.threads < 1)
-    throw ConfigError("run.threads", fmt::format("{}", options.threads), "a rank needs a thread",
-                      "set it to 1 or more");
+  require_numbers(options);
   require_secondary(options, world);
   require_wire(options, world);
   require_rule(options, *rule_of(options));
@@ -227,7 +221,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger, direction_comm()),
-      executor(state, budget, gatherer, secondary, reducer) {
+      executor(state, budget, gatherer, secondary, reducer),
+      writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), options.updated_elsewhere) {
   // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
   // scarcest, the largest block that a gather needed serves a gradient.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());

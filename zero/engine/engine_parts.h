@@ -19,6 +19,7 @@
 #include "zero/engine/gatherer.h"
 #include "zero/engine/loss_scale.h"
 #include "zero/engine/options.h"
+#include "zero/engine/parameter_writes.h"
 #include "zero/engine/placer.h"
 #include "zero/engine/reducer.h"
 #include "zero/engine/secondary_parts.h"
@@ -68,6 +69,7 @@ struct EngineParts {
   Reducer reducer;
   Updater updater;
   Executor executor;
+  ParameterWrites writes;
   // Bytes so far, and seconds that this rank has spent waiting for others.
   Traffic traffic() const;
   double waited_seconds() const;

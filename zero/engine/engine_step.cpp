@@ -11,6 +11,7 @@
 #include "zero/base/log.h"
 #include "zero/engine/dropped_gradients.h"
 #include "zero/engine/gradient_access.h"
+#include "zero/engine/option_numbers.h"
 
 namespace zero {
 namespace {
@@ -70,12 +71,11 @@ void EngineStep::drop(const std::vector<bool>& params) {
 StepReport EngineStep::take(double lr, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
-  if (!std::isfinite(lr) || lr < 0)
-    throw ConfigError("step", fmt::format("{}", lr), "a learning rate is a finite number >= 0",
-                      "look at the schedule that gives it");
+  require_learning_rate(lr);
   end_passes(limits.fewer_micro_batches);
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(lr, limits);
+  warn_without_gradients(agreed);
   update_.end_delayed();
   anchor();
   statistics_.before_update();
@@ -177,6 +177,16 @@ double EngineStep::scale_loss() {
   return parts_.loss_scale ? parts_.loss_scale->value() : 1.0;
 }
 
+void EngineStep::warn_without_gradients(const StepSync& agreed) {
+  const bool any = std::ranges::find(agreed.present, true) != agreed.present.end();
+  if (any || std::exchange(said_without_gradients_, true) || parts_.comms.run.rank() != 0) return;
+  ZERO_LOG(
+      warn,
+      "step {} updates nothing: no parameter has a gradient on any rank (said once). Call backward() on a loss that "
+      "depends on the attached module, and register all of its parts with register_module()",
+      num_updates_ + 1);
+}
+
 // A gradient without the scale would be divided by it all the same.
 void EngineStep::require_scaled(int passes) const {
   if (!parts_.loss_scale || parts_.loss_scale->value() == 1 || num_scaled_ >= passes) return;
@@ -193,7 +203,8 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm,
                 .lr = lr,
-                .passes = parts_.executor.finished_backwards()};
+                .passes = parts_.executor.finished_backwards(),
+                .write_hash = parts_.writes.hash()};
   for (const Unit& unit : parts_.state.units()) {
     const bool reduced = unit.trainable && parts_.executor.finished_backwards() > 0;
     const ReduceStats stats = reduced ? parts_.reducer.sums().stats(unit.index) : ReduceStats{};
@@ -203,6 +214,7 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
       mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);
   }
   const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
+  require_limits(agreed.max_loss, agreed.max_grad_norm);
   if (const auto& other = agreed.other_rate)
     throw ConfigError("step", fmt::format("rank {}", other->rank),
                       fmt::format("its learning rate is {}, and rank 0's {}", other->lr, other->first),
@@ -212,6 +224,7 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
                       fmt::format("rank {} had {} micro-batches in this step, and rank 0 {}", other->rank,
                                   other->passes, other->first),
                       "give every rank as many micro-batches in each step");
+  if (!parts_.writes.same(agreed.write_hashes)) parts_.writes.refuse(parts_.comms.run, parts_.specs);
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
     throw CommError(
         agreed.mismatched_rank, "step",

@@ -66,6 +66,7 @@ class EngineStep {
   void end_passes(bool fewer_micro_batches = false);
   void require_passes(int passes, bool fewer_micro_batches) const;
   void require_scaled(int passes) const;
+  void warn_without_gradients(const StepSync& agreed);
   StepSync agree(double lr, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
@@ -83,6 +84,7 @@ class EngineStep {
   std::int64_t num_delayed_ = 0;
   std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
+  bool said_without_gradients_ = false;
   int num_scaled_ = 0;     // losses of this step that took the scale
   int scaled_before_ = 0;  // of these, before its last backward pass
   bool dropped_ = false;   // the step was dropped, and no backward pass has begun since

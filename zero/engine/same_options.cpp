@@ -17,6 +17,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kMostNamed = 4;
+constexpr std::string_view kParameters = "parameters";  // the line before the parameters' own
 
 class Lines {
  public:
@@ -56,6 +57,12 @@ void add_rule(Lines& lines, const OptimizerOptions& options) {
           lines.add("optimizer.least_ratio", rule.least_ratio);
           lines.add("optimizer.most_ratio", rule.most_ratio);
         }
+        if constexpr (requires { rule.adamw, rule.scale; }) {
+          lines.add("optimizer.muon_scale", static_cast<int>(rule.scale));
+          lines.add("optimizer.adamw_lr", rule.adamw.lr);
+          lines.add("optimizer.adamw_betas", fmt::format("[{}, {}]", rule.adamw.beta1, rule.adamw.beta2));
+          lines.add("optimizer.adamw_eps", rule.adamw.eps);
+        }
         if constexpr (requires { rule.nesterov; }) lines.add("optimizer.nesterov", rule.nesterov);
       },
       options);
@@ -73,12 +80,14 @@ void add_local(Lines& lines, const std::optional<LocalSteps>& local) {
 }
 
 void add_parameters(Lines& lines, const EngineOptions& options, const std::vector<ParamSpec>& specs) {
-  lines.add("parameters", specs.size());
+  lines.add(kParameters, specs.size());
+  const MatrixChoice matrix = matrices_of(options);
   for (const ParamSpec& spec : specs) {
     const ParameterValues values = values_of(options, spec);
     lines.add(spec.name,
-              fmt::format("[{}] {}, {}, weight decay {}, lr x {}", fmt::join(spec.shape, ", "), name_of(spec.dtype),
-                          spec.trainable ? "trained" : "frozen", values.weight_decay, values.lr_scale));
+              fmt::format("[{}] {}, {}, weight decay {}, lr x {}{}{}", fmt::join(spec.shape, ", "), name_of(spec.dtype),
+                          spec.trainable ? "trained" : "frozen", values.weight_decay, values.lr_scale,
+                          spec.own_unit ? ", a unit of its own" : "", matrix(spec) ? ", a matrix" : ""));
   }
 }
 
@@ -95,6 +104,16 @@ std::string value_in(const std::vector<std::string>& lines, std::string_view key
   return line == lines.end() ? "(none)" : line->substr(begin.size());
 }
 
+// The first place with different lines, if both ranks have the same lines in another order.
+std::string other_order(const std::vector<std::string>& theirs, const std::vector<std::string>& first) {
+  const auto [left, right] = std::ranges::mismatch(theirs, first);
+  if (left == theirs.end() || right == first.end()) return "the number of parameters";
+  const auto key = [](const std::string& line) { return line.substr(0, line.find(" = ")); };
+  if (key(*left) == key(*right)) return fmt::format("{}, not {}", *left, *right);  // a parameter named as an option
+  const auto begin = std::ranges::find_if(theirs, [](const auto& line) { return line.starts_with(kParameters); });
+  return fmt::format("parameter {} (from 0) is {}, not {}", left - begin - 1, key(*left), key(*right));
+}
+
 // " a = 1, not 2; b = 3, not 4 and 5 more".
 std::string differences(const std::string& theirs, const std::string& first) {
   const std::vector<std::string> left = lines_of(theirs), right = lines_of(first);
@@ -106,6 +125,7 @@ std::string differences(const std::string& theirs, const std::string& first) {
         keys.push_back(key);
       if (keys.size() > kMostNamed) break;
     }
+  if (keys.empty()) return other_order(left, right);
   std::vector<std::string> texts;
   for (const std::string& key : std::span(keys).first(std::min(keys.size(), kMostNamed)))
     texts.push_back(fmt::format("{} = {}, not {}", key, value_in(left, key), value_in(right, key)));
@@ -137,9 +157,11 @@ std::string text_of_options(const EngineOptions& options, const std::vector<Para
   lines.add("ema", options.ema);
   lines.add_type("dtype", options.dtype);
   lines.add_type("reduce_dtype", options.reduce_dtype);
-  lines.add("loss_scale", options.loss_scale ? fmt::format("{} {}", options.loss_scale->value,
-                                                           options.loss_scale->dynamic ? "dynamic" : "fixed")
-                                             : "none given");
+  const std::optional<LossScaleOptions>& scale = options.loss_scale;
+  lines.add("loss_scale", scale ? fmt::format("{} {}", scale->value, scale->dynamic ? "dynamic" : "fixed")
+                                : std::string("none given"));
+  if (scale && scale->dynamic)
+    lines.add("loss_scale.growth", fmt::format("every {} updates, {} at least", scale->growth_interval, scale->least));
   lines.add("units", fmt::format("[{}]", fmt::join(options.units, ", ")));
   lines.add("max_skipped_steps", options.max_skipped_steps);
   add_parameters(lines, options, specs);

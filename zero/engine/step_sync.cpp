@@ -21,6 +21,7 @@ struct Header {
   double max_grad_norm;
   double lr;
   std::int64_t passes;
+  std::uint64_t write_hash;
   ExactSum sum_squares;
 };
 static_assert(std::is_trivially_copyable_v<Header>);
@@ -45,6 +46,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
                       .max_grad_norm = sent.max_grad_norm,
                       .lr = sent.lr,
                       .passes = sent.passes,
+                      .write_hash = sent.write_hash,
                       .sum_squares = sent.sum_squares};
   std::memcpy(mine, &header, sizeof header);
   for (std::size_t param = 0; param < num_params; ++param) {
@@ -70,6 +72,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
     sums[rank / ranks_of_copy].add(head.sum_squares);
     sync.num_non_finite += head.num_non_finite;
     sync.wanted_bytes = std::max(sync.wanted_bytes, head.wanted_bytes);
+    sync.write_hashes.push_back(head.write_hash);
     losses += head.loss;
     num_losses += static_cast<std::size_t>(head.has_loss);
     const auto bad = static_cast<int>(head.first_bad_param);

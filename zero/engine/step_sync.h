@@ -33,6 +33,7 @@ struct RankStep {
   double max_grad_norm = std::numeric_limits<double>::infinity();
   double lr = 0;
   int passes = 0;  // backward passes of the step
+  std::uint64_t write_hash = 0;  // see ParameterWrites
 };
 
 // A rank that had another number of backward passes than rank 0.
@@ -60,6 +61,7 @@ struct StepSync {
   std::optional<double> loss;               // mean over ranks, summed in their order; empty where one has none
   double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as the other limit
   double max_grad_norm = std::numeric_limits<double>::infinity();
+  std::vector<std::uint64_t> write_hashes;  // by rank
 };
 
 // `shard`: ranks that hold the model once; 0: all. Where gradients are summed over all copies, their sums of squares are

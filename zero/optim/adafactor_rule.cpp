@@ -1,6 +1,10 @@
 #include "zero/optim/adafactor_rule.h"
 
+#include <fmt/format.h>
+
 #include "zero/base/check.h"
+#include "zero/base/error.h"
+#include "zero/base/number_range.h"
 #include "zero/optim/adafactor_kernel.h"
 #include "zero/optim/factor_squares.h"
 #include "zero/optim/rule_checks.h"
@@ -132,15 +136,13 @@ AdafactorOptions AdafactorOptions::from(const RuleKeys& keys) {
 
 std::unique_ptr<UpdateRule> make_rule(const AdafactorOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
-  require(options.beta2_decay <= 0, options.beta2_decay, "optimizer.beta2_decay", "must be a finite number, 0 or less",
-          "use for example -0.8");
-  // The square must not be 0 as fp32, or 0 / sqrt(eps1^2) would be NaN.
-  require(static_cast<float>(options.eps1 * options.eps1) > 0, options.eps1, "optimizer.eps1",
-          "its square must be a finite fp32 number greater than 0", "use for example 1.19e-7");
-  require(options.eps2 >= 0, options.eps2, "optimizer.eps2", "must be a finite number, 0 or more",
-          "use for example 1e-3");
-  require(static_cast<float>(options.clip) > 0, options.clip, "optimizer.clip", "must be a finite number above 0",
-          "use for example 1");
+  require_number("optimizer.beta2_decay", options.beta2_decay, {.most = 0}, "use for example -0.8");
+  // As fp32, and squared, because that is what keeps 0 / sqrt(eps1^2) from being a NaN.
+  if (!kAboveZero.contains(options.eps1 * options.eps1) || options.eps1 < 0)
+    throw ConfigError("optimizer.eps1", fmt::format("{}", options.eps1),
+                      "its square must be a finite fp32 number greater than 0", "use for example 1.19e-7");
+  require_number("optimizer.eps2", options.eps2, kAtLeastZero, "use for example 1e-3");
+  require_number("optimizer.clip", options.clip, kAboveZero, "use for example 1");
   return std::make_unique<AdafactorRule>(options);
 }
 

@@ -1,10 +1,9 @@
 #include "zero/optim/lamb_rule.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/number_range.h"
 #include "zero/optim/elementwise_rule.h"
 #include "zero/optim/lamb_kernel.h"
 #include "zero/optim/rule_checks.h"
@@ -55,7 +54,8 @@ std::unique_ptr<UpdateRule> make_rule(const LambOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-3");
   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.999]");
   require_eps(options.eps);
-  if (!(options.least_ratio >= 0 && options.least_ratio <= options.most_ratio && std::isfinite(options.most_ratio)))
+  if (!kAtLeastZero.contains(options.least_ratio) || !kAtLeastZero.contains(options.most_ratio) ||
+      options.least_ratio > options.most_ratio)
     throw ConfigError("optimizer.trust_ratio", fmt::format("[{}, {}]", options.least_ratio, options.most_ratio),
                       "must be two finite numbers, 0 or more, the smaller one first", "use for example [0.01, 10]");
   return std::make_unique<LambRule>(options);

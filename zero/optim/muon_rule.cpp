@@ -7,6 +7,7 @@
 
 #include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/base/number_range.h"
 #include "zero/optim/adam_kernel.h"
 #include "zero/optim/muon_kernel.h"
 #include "zero/optim/newton_schulz.h"
@@ -105,15 +106,13 @@ MuonOptions MuonOptions::from(const RuleKeys& keys) {
 
 std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 0.02");
-  require(options.lr > 0 || options.adamw.lr == 0, options.lr, "optimizer.lr",
-          "AdamW's learning rate is kept as a multiple of it", "use more than 0");
-  require(options.momentum >= 0 && options.momentum < 1, options.momentum, "optimizer.momentum",
-          "must be 0 or more and less than 1", "use for example 0.95");
+  if (options.lr == 0 && options.adamw.lr != 0)
+    throw ConfigError("optimizer.lr", "0", "AdamW's learning rate is kept as a multiple of it", "use more than 0");
+  require_momentum(options.momentum, "use for example 0.95");
   if (options.steps < 1 || options.steps >= 100)
     throw ConfigError("optimizer.steps", fmt::format("{}", options.steps), "Newton-Schulz takes 1 to 99 steps",
                       "use 5");
-  require(options.adamw.lr >= 0, options.adamw.lr, "optimizer.adamw_lr", "must be a finite number, 0 or more",
-          "use for example 1e-3, or 0 for optimizer.lr");
+  require_number("optimizer.adamw_lr", options.adamw.lr, kAtLeastZero, "use for example 1e-3, or 0 for optimizer.lr");
   require_betas(options.adamw.beta1, options.adamw.beta2, "use for example [0.9, 0.95]");
   require_eps(options.adamw.eps);
   return std::make_unique<MuonRule>(options);

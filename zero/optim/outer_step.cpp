@@ -1,12 +1,12 @@
 #include "zero/optim/outer_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "zero/base/error.h"
+#include "zero/base/number_range.h"
 
 namespace zero {
 namespace {
@@ -107,7 +107,6 @@ class Mixing final : public UpdateRule {
   float own_, shared_;
 };
 
-// Also throws for NaN, because `valid` comes from a comparison, which is false for NaN.
 void require_local(bool valid, std::string_view key, std::string value, std::string_view reason,
                    std::string_view remedy) {
   if (!valid) throw ConfigError(key, std::move(value), reason, remedy);
@@ -123,13 +122,10 @@ std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, 
                                               bool keeps_residual) {
   require_local(local.steps >= 1, "sync.local_steps", fmt::format("{}", local.steps),
                 "an outer step comes after some steps", "use 1 or more, for example 50");
-  require_local(local.outer_lr > 0 && std::isfinite(static_cast<float>(local.outer_lr)), "sync.outer_lr",
-                fmt::format("{}", local.outer_lr), "must be a finite number above 0",
-                "use for example 0.7, or 1 with sync.outer_momentum 0 for the mean of the copies");
-  require_local(local.outer_momentum >= 0 && static_cast<float>(local.outer_momentum) < 1, "sync.outer_momentum",
-                fmt::format("{}", local.outer_momentum), "must be 0 or more and less than 1", "use for example 0.9");
-  require_local(local.mix >= 0 && static_cast<float>(local.mix) < 1, "sync.mix", fmt::format("{}", local.mix),
-                "must be 0 or more and less than 1", "use for example 0.5, or 0 for the shared weights alone");
+  require_number("sync.outer_lr", local.outer_lr, kAboveZero,
+                 "use for example 0.7, or 1 with sync.outer_momentum 0 for the mean of the copies");
+  require_number("sync.outer_momentum", local.outer_momentum, kFractionOfOne, "use for example 0.9");
+  require_number("sync.mix", local.mix, kFractionOfOne, "use for example 0.5, or 0 for the shared weights alone");
   require_local(local.fragments >= 1 && local.fragments <= local.steps, "sync.fragments",
                 fmt::format("{}", local.fragments),
                 fmt::format("each fragment has its own of the {} steps (sync.local_steps)", local.steps),

@@ -1,4 +1,4 @@
-// require(), require_lr_and_decay() and others: the rules' common checks of their options and spans.
+// require_lr_and_decay(), require_betas() and others: the rules' common checks of their options and spans.
 //
 //   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-4");
 //   require_betas(options.beta1, options.beta2, "use for example [0.9, 0.99]");
@@ -12,11 +12,11 @@
 
 namespace zero {
 
-// Check options. They throw ConfigError under `key`, "optimizer.lr", "optimizer.weight_decay", "optimizer.betas" or
-// "optimizer.eps". A value that is not finite as fp32 is never valid.
-void require(bool valid, double value, std::string_view key, std::string_view reason, std::string_view remedy);
+// Checks of options throw ConfigError under "optimizer.lr", "optimizer.weight_decay", "optimizer.betas",
+// "optimizer.momentum" or "optimizer.eps". The ranges are those of zero/base/number_range.h.
 void require_lr_and_decay(double lr, double weight_decay, std::string_view usual_lr);
 void require_betas(double beta1, double beta2, std::string_view usual);
+void require_momentum(double momentum, std::string_view usual);
 void require_eps(double eps);
 // Checks options with lr, betas, eps and weight_decay.
 template <typename Options>

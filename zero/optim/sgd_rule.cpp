@@ -15,8 +15,7 @@ SgdOptions SgdOptions::from(const RuleKeys& keys) {
 
 std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
-  require(options.momentum >= 0 && options.momentum < 1, options.momentum, "optimizer.momentum",
-          "must be 0 or more and less than 1", "use 0 for none, or for example 0.9");
+  require_momentum(options.momentum, "use 0 for none, or for example 0.9");
   if (options.nesterov && options.momentum == 0)
     throw ConfigError("optimizer.nesterov", "true", "there is no momentum to look ahead with",
                       "use optimizer.momentum, for example 0.9");

@@ -36,6 +36,22 @@ std::string longest_prefix(std::string_view name, const std::vector<std::string>
   return best != nullptr ? *best : "root";
 }
 
+// A tied parameter is planned under its first name only.
+void require_parameters(const std::vector<ParamSpec>& specs, const std::string& prefix,
+                        const std::vector<std::string>& prefixes) {
+  const auto matches = [&](const std::string& name) { return has_prefix(name, prefix); };
+  if (std::ranges::any_of(specs, matches, &ParamSpec::name)) return;
+  for (const ParamSpec& spec : specs) {
+    const auto alias = std::ranges::find_if(spec.aliases, matches);
+    if (alias == spec.aliases.end()) continue;
+    throw ConfigError(
+        "units", prefix,
+        fmt::format("{} is tied to {}, which unit {} holds", *alias, spec.name, longest_prefix(spec.name, prefixes)),
+        fmt::format("leave {} out; name a module that holds {} to give it a unit", prefix, spec.name));
+  }
+  throw ConfigError("units", prefix, "no parameter has this prefix", "name a module as it appears in parameter names");
+}
+
 // Returns whether a module's name ends in a number: "h.3", but not "fc1".
 bool ends_in_number(std::string_view name) {
   return is_number(name.substr(name.rfind('.') + 1));
@@ -49,13 +65,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
                              std::int64_t grain, const MatrixChoice& is_matrix, std::int64_t align_bytes) {
-  for (const auto& prefix : prefixes) {
-    const bool matched =
-        std::any_of(specs.begin(), specs.end(), [&](const ParamSpec& spec) { return has_prefix(spec.name, prefix); });
-    if (!matched)
-      throw ConfigError("units", prefix, "no parameter has this prefix",
-                        "name a module as it appears in parameter names");
-  }
+  for (const std::string& prefix : prefixes) require_parameters(specs, prefix, prefixes);
   std::vector<Unit> units;
   std::map<std::string, int> blocks;  // first unit of each block
   std::map<std::tuple<std::string, DType, bool, bool>, int> known;

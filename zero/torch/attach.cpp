@@ -1,6 +1,7 @@
 #include "zero/torch/attach.h"
 
 #include "zero/base/error.h"
+#include "zero/engine/option_numbers.h"
 #include "zero/engine/shard_weights.h"
 #include "zero/torch/attach_seams.h"
 #include "zero/torch/attached_module.h"
@@ -17,6 +18,7 @@ Attachment attach(ModelTensors model, World& world, AttachOptions options) {
 }
 
 Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams) {
+  require_numbers(options);
   options = with_shard_weights(std::move(options), world.communicator(), world.local_size());
   return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options), seams));
 }

@@ -45,6 +45,9 @@
 //     for the others until the world's timeout (CommError).
 //   - Module::to(), set_data(), torch::load() into it, another tensor in a parameter's place: ConfigError at the next
 //     step(). load() takes checkpoints, `weights` other files.
+//   - writing other values on each rank into a parameter: ConfigError with its name at the next step(), save() or export
+//     (docs/decisions/0077). An embedding with max_norm is Collective at every stage.
+//   - a view of a parameter made before attach(): it keeps the old values. A warning names the parameter.
 //   - requires_grad_() after attach(): a parameter that was frozen at attach() is not trained. A gradient in its .grad()
 //     is a ConfigError.
 #pragma once
@@ -177,7 +180,7 @@ class Attachment {
 };
 
 // Collective. `module` must not be attached already and must outlive the result; so must `world`.
-// Throws ConfigError before anything is allocated: unknown stage, a budget that is too small (with the smallest that is
+// Throws ConfigError before anything is allocated: a model without parameters, unknown stage, a budget that is too small (with the smallest that is
 // not), parameters of a dtype other than fp32, bf16 or fp16, a module attached already, `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is as it was.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});

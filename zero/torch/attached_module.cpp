@@ -5,11 +5,17 @@
 
 #include <fmt/format.h>
 
+#include <ATen/ops/_unique.h>
+#include <ATen/ops/tensor.h>
+
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/comm/collectives.h"
 #include "zero/comm/device_sharers.h"
 #include "zero/device/open_device.h"
+#include "zero/engine/option_numbers.h"
 #include "zero/torch/first_values.h"
+#include "zero/torch/other_holders.h"
 #include "zero/torch/torch_device.h"
 #include "zero/transport/open_device_link.h"
 
@@ -39,6 +45,10 @@ const AttachOptions& aligned(AttachOptions& options, const Device& device) {
 AttachedParameters attached_parameters(const ModelTensors& model, const Communicator& run, const AttachOptions& options,
                                        ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
+  if (found.specs.empty())
+    throw ConfigError("attach", "0 parameters", "the module has registered none, so nothing would be trained",
+                      "register each part in the module's constructor: register_module(\"fc\", fc) for a module, "
+                      "register_parameter(\"w\", w) for a tensor");
   for (std::size_t i = 0; i < found.tensors.size(); ++i) {
     const torch::Tensor& tensor = found.tensors[i];
     if (!tensor.is_meta() && tensor.device() != place_of(device))
@@ -46,6 +56,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
                         fmt::format("it lies on {}, and is to be trained on {}", tensor.device().str(), device.name()),
                         "move the module there first");
   }
+  if (run.rank() == 0) warn_of_other_holders(found, model);
   std::vector<Unit> units = units_of_role(found.specs, run, options);
   return {std::move(found), std::move(units), owner, device};
 }
@@ -67,6 +78,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.weights = nullptr;
   of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
+  require_same_buffers(model.buffers, role_.comm_of_buffers());
   adopt_stream(*device_);
   share_memory(*device_);
   EngineSeams on_device = seams;
@@ -155,8 +167,31 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
   const Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
   if (why != Use::kUntraced) drop_zeroed();
   GatheredUnit held = engine_->use(unit, why);
-  if (writes) held.mark_written();
+  if (!writes) return held;
+  held.mark_written();
+  if (watches_write(unit)) engine_->writes().begin(param, parameters_.hash_of(param, held.data()));
   return held;
+}
+
+// The end of a gathered() scope compares all bytes of its units, writes through pointers included.
+bool AttachedModule::watches_write(int unit) const {
+  return engine_->writes().watches() && !scopes_->holds(unit);
+}
+
+void AttachedModule::wrote(int param, const GatheredUnit& held) {
+  if (watches_write(held.unit())) engine_->writes().end(param, parameters_.hash_of(param, held.data()));
+}
+
+at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) {
+  const EngineResources resources = engine_->resources();
+  Communicator& alike = resources.options.local ? resources.copy : resources.comm;
+  if (alike.world() == 1 || scopes_->holds(parameters_.address(param).unit)) return rows;
+  const at::Tensor mine = std::get<0>(at::_unique(rows.detach().cpu().to(at::kLong)));
+  const auto all =
+      all_gather_numbers(alike, {mine.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(mine.numel())});
+  std::vector<std::int64_t> joined;
+  for (const std::vector<std::int64_t>& of_rank : all) joined.insert(joined.end(), of_rank.begin(), of_rank.end());
+  return at::tensor(joined, at::kLong).to(rows.device(), rows.scalar_type());  // which may name a row twice
 }
 
 void AttachedModule::take_gradient(int param) {
@@ -193,6 +228,7 @@ void AttachedModule::drop(const std::vector<bool>& params) {
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   require_loaded();
+  require_learning_rate(lr);  // also of a worker, whose servers update
   parameters_.require_unchanged();
   drop_zeroed();
   parameters_.refuse_gradients_elsewhere();
@@ -202,6 +238,7 @@ StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   if (limits.fewer_micro_batches && role_.is_worker())
     throw ConfigError("step", "fewer_micro_batches", "servers divide by the micro-batches of a whole step",
                       "drop the short group with discard_gradients(), or leave out sync.servers");
+  engine_->writes().refuse_elsewhere(parameters_.specs());
   PushWorker* const worker = role_.worker();
   const StepReport report = worker != nullptr ? worker->push(lr, limits.loss) : engine_->step(lr, limits);
   parameters_.gradients_are_gone();
@@ -228,6 +265,7 @@ LoadedCheckpoint AttachedModule::fill(AttachedCheckpoints::Checked& checked) {
 
 void AttachedModule::end_load() {
   awaits_load_ = false;
+  engine_->writes().forget();
   engine_->settle();
 }
 
@@ -242,6 +280,7 @@ AttachedCheckpoints& AttachedModule::checkpoints() {
   require_loaded();
   parameters_.require_unchanged();
   drop_zeroed();
+  engine_->writes().require_same(engine_->resources().comm, parameters_.specs());
   return *checkpoints_;
 }
 

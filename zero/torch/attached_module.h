@@ -39,6 +39,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void bind(int unit, std::byte* data) override;
   // Called by the fallback: an operator is about to run on parameter `param`.
   GatheredUnit use(int param, bool writes) override;
+  void wrote(int param, const GatheredUnit& held) override;
+  at::Tensor rows_of_all_ranks(int param, const at::Tensor& rows) override;
   // Called by the gradient hook: autograd made a gradient of `param`.
   void take_gradient(int param) override;
 
@@ -71,6 +73,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
 
  private:
   void drop(const std::vector<bool>& params);
+  bool watches_write(int unit) const;
   static void refuse_statistics(const ModelTensors& model);
   void end();
   void give_back_all();

@@ -11,6 +11,8 @@
 #include "zero/base/check.h"
 #include "zero/base/error.h"
 #include "zero/base/log.h"
+#include "zero/device/host_copy.h"
+#include "zero/engine/parameter_writes.h"
 #include "zero/torch/gradient_hook.h"
 #include "zero/torch/gradient_watch.h"
 #include "zero/torch/tagged_tensor.h"
@@ -132,8 +134,16 @@ void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
     memory_.copy(Lane::kCompute, {static_cast<std::byte*>(own.get()), bytes}, {data + byte_offset(unit, slice), bytes});
     storages_[param].give_back(std::move(own));
     replace(param, /*keyed=*/false);
+    storages_[param].let_go();
   }
   memory_.join(memory_.mark(Lane::kCompute));
+}
+
+std::uint64_t AttachedParameters::hash_of(int param, const std::byte* unit) const {
+  const SliceAddress& at = address(param);
+  const std::byte* const begin = unit + byte_offset(units_[static_cast<std::size_t>(at.unit)], slice(param));
+  const HostCopy bytes(memory_, Lane::kCompute, {begin, storages_[static_cast<std::size_t>(param)].storage().nbytes()});
+  return bytes_hash({bytes.data(), storages_[static_cast<std::size_t>(param)].storage().nbytes()});
 }
 
 torch::Tensor AttachedParameters::take_gradient(int param) {

@@ -52,6 +52,9 @@ class AttachedParameters {
   void point_to(const Unit& unit, std::byte* data);
   void give_back(const Unit& unit, const std::byte* data);
 
+  // A hash of a parameter's bytes in `unit`, its gathered unit.
+  std::uint64_t hash_of(int param, const std::byte* unit) const;
+
   // The gradient that autograd has put into .grad, in the parameter's dtype and contiguous; .grad is empty again.
   // Undefined where there is none.
   torch::Tensor take_gradient(int param);

@@ -1,7 +1,10 @@
 #include "zero/torch/attached_scopes.h"
 
 #include <exception>
+#include <string>
 
+#include "zero/base/bytes.h"
+#include "zero/base/error.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {
@@ -10,6 +13,11 @@ GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, i
     : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
   attached_.require_loaded();
   attached_.drop_zeroed();
+  const int world = attached_.engine().resources().comm.world();
+  if (source_rank >= world)
+    throw ConfigError("gathered(source_rank)", std::to_string(source_rank),
+                      "there is no such rank among " + format_count(world, "rank"),
+                      "use a rank of the run, or leave it out if all ranks write the same");
   attached_.scopes().gather(units_);
 }
 

@@ -26,6 +26,7 @@ torch::Tensor in_flat_range(std::span<const float> whole, const Slice& slice, co
 }  // namespace
 
 void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_precision) {
+  engine_.writes().require_same(engine_.resources().comm, parameters_.specs());
   const std::vector<int> order = parameters_.in_name_order();
   c10::AutoGradMode no_gradients(false);
   // A unit's parameters that follow each other are read in one go.

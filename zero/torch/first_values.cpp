@@ -1,9 +1,14 @@
 #include "zero/torch/first_values.h"
 
+#include <algorithm>
 #include <exception>
+#include <functional>
+#include <sstream>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <c10/core/GradMode.h>
 
@@ -43,7 +48,46 @@ void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
   engine.states().load(unit.index, bytes.data(), DType::kFloat32);
 }
 
+// A line for each buffer, "NAME = [SHAPE] TYPE", each tensor once.
+std::string text_of(const std::vector<ModelTensors::Buffer>& buffers) {
+  std::string text;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const ModelTensors::Buffer& buffer : buffers) {
+    if (!buffer.tensor.defined() || !seen.insert(buffer.tensor.unsafeGetTensorImpl()).second) continue;
+    text += fmt::format("{} = [{}] {}\n", buffer.name, fmt::join(buffer.tensor.sizes().vec(), ", "),
+                        c10::toString(buffer.tensor.scalar_type()));
+  }
+  return text;
+}
+
+// The first line in which the texts differ: of `theirs` and of rank 0; empty where a text has ended.
+std::pair<std::string, std::string> first_difference(const std::string& theirs, const std::string& first) {
+  std::istringstream left(theirs), right(first);
+  std::string one, other;
+  do {
+    if (!std::getline(left, one)) one.clear();
+    if (!std::getline(right, other)) other.clear();
+  } while (one == other && !one.empty());
+  return {one, other};
+}
+
 }  // namespace
+
+void require_same_buffers(const std::vector<ModelTensors::Buffer>& buffers, Communicator& comm) {
+  if (comm.world() == 1) return;
+  const std::string text = text_of(buffers);
+  const auto hashes = all_gather_value(comm, static_cast<std::int64_t>(std::hash<std::string>()(text)));
+  const auto differs = std::ranges::find_if(hashes, [&](std::int64_t other) { return other != hashes.front(); });
+  if (differs == hashes.end()) return;
+  const auto rank = static_cast<std::size_t>(differs - hashes.begin());
+  const std::vector<std::string> texts = all_gather_text(comm, text);
+  const auto [theirs, first] = first_difference(texts[rank], texts.front());
+  const auto said = [](const std::string& line) { return line.empty() ? std::string("no such buffer") : line; };
+  const std::string& named = theirs.empty() ? first : theirs;
+  throw ConfigError("attach", named.substr(0, named.find(" = ")),
+                    fmt::format("rank {} has {}, and rank 0 has {}", rank, said(theirs), said(first)),
+                    "give every rank the same module: buffers of one name, shape and type, in one order");
+}
 
 void load_from_source(Engine& engine, const WeightSource& source) {
   for (const Unit& unit : engine.units()) load_unit(engine, unit, source);

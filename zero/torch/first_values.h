@@ -21,6 +21,10 @@ void load_from_source(Engine& engine, const WeightSource& source);
 // Before the unit's tensors are taken over.
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
 
+// Before anything is allocated. Throws ConfigError, on every rank alike, for the first buffer of which name, shape or type is
+// another one on a rank than on rank 0.
+void require_same_buffers(const std::vector<ModelTensors::Buffer>& buffers, Communicator& comm);
+
 // The model's buffers, each once: built at `place` where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a
 // dtype is given and they are no whole numbers, and then rank 0's on every rank.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,

@@ -10,7 +10,10 @@ namespace zero {
 
 void OpenScopes::gather(const std::vector<int>& units) {
   std::vector<GatheredUnit> held;
-  for (const int unit : units) held.push_back(engine_.use(unit, Use::kUntraced));
+  for (const int unit : units) {
+    held.push_back(engine_.use(unit, Use::kUntraced));
+    if (engine_.writes().watches() && !holds(unit)) begin_writes(held.back());
+  }
   gathered_.push_back(std::move(held));
 }
 
@@ -18,27 +21,44 @@ void OpenScopes::release(const std::vector<int>& units, int source_rank) {
   Communicator& comm = engine_.resources().comm;
   const int shard = engine_.resources().mesh.shard;
   for (const int unit : units) {
-    const GatheredUnit& whole = held(unit);
+    const GatheredUnit* const found = find(unit);
+    ZERO_CHECK(found != nullptr, "unit {} is in no gathered() scope", unit);
+    const GatheredUnit& whole = *found;
     if (source_rank >= 0) {
       const Unit& description = parameters_.units()[static_cast<std::size_t>(unit)];
       const auto bytes = static_cast<std::size_t>(padded_numel(description, shard)) * size_of(description.dtype);
       broadcast(comm, {whole.data(), bytes}, source_rank, {.unit = unit, .control = true});
     }
     whole.mark_written();
+    if (engine_.writes().watches() && source_rank < 0) end_writes(whole);
   }
   gathered_.pop_back();
+}
+
+void OpenScopes::begin_writes(const GatheredUnit& whole) const {
+  for (const Slice& slice : parameters_.units()[static_cast<std::size_t>(whole.unit())].slices)
+    engine_.writes().begin(slice.param, parameters_.hash_of(slice.param, whole.data()));
+}
+
+void OpenScopes::end_writes(const GatheredUnit& whole) const {
+  for (const Slice& slice : parameters_.units()[static_cast<std::size_t>(whole.unit())].slices)
+    engine_.writes().end(slice.param, parameters_.hash_of(slice.param, whole.data()));
+}
+
+bool OpenScopes::holds(int unit) const {
+  return find(unit) != nullptr;
 }
 
 bool OpenScopes::trains_apart() const {
   return engine_.resources().options.local && !engine_.states().averaged();
 }
 
-const GatheredUnit& OpenScopes::held(int unit) const {
+const GatheredUnit* OpenScopes::find(int unit) const {
   for (const std::vector<GatheredUnit>& scope : gathered_) {
     const auto found = std::ranges::find(scope, unit, &GatheredUnit::unit);
-    if (found != scope.end()) return *found;
+    if (found != scope.end()) return &*found;
   }
-  ZERO_CHECK(false, "unit {} is in no gathered() scope", unit);
+  return nullptr;
 }
 
 }  // namespace zero

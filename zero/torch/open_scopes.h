@@ -31,6 +31,7 @@ class OpenScopes {
 
   // Local, all of these.
   bool gathered() const { return !gathered_.empty(); }
+  bool holds(int unit) const;  // gathered, in any scope
   bool frozen() const { return num_frozen_ > 0; }
   bool beside_training() const { return gathered() || frozen(); }
   // Parameters are a copy's own, which trains apart from others (the option `local`), and no AveragedScope is open.
@@ -39,7 +40,9 @@ class OpenScopes {
   void drop() { gathered_.clear(); }
 
  private:
-  const GatheredUnit& held(int unit) const;
+  void begin_writes(const GatheredUnit& whole) const;
+  void end_writes(const GatheredUnit& whole) const;
+  const GatheredUnit* find(int unit) const;
 
   Engine& engine_;
   const AttachedParameters& parameters_;

@@ -23,8 +23,9 @@
 #include "zero/engine/gathered_unit.h"
 
 namespace at {
+class Tensor;
 class TensorBase;
-}
+}  // namespace at
 
 namespace zero {
 
@@ -33,6 +34,11 @@ class ParameterOwner {
  public:
   virtual ~ParameterOwner() = default;
   virtual GatheredUnit use(int param, bool writes) = 0;
+  // Called after an operator that writes; `held` comes from use(). The default does nothing.
+  virtual void wrote(int /*param*/, const GatheredUnit& /*held*/) {}
+  // Collective, if other ranks hold the same weights. The rows of `param` that an operator is about to write by these
+  // numbers, on any rank.
+  virtual at::Tensor rows_of_all_ranks(int param, const at::Tensor& rows);
   // autograd has put a whole gradient into the parameter's .grad.
   virtual void take_gradient(int param) = 0;
 };
@@ -51,6 +57,8 @@ class ParameterStorage {
   void point_to(std::byte* data);
   // Ordinary memory of its own from now on: `data` is owned by the storage.
   void give_back(c10::DataPtr data);
+  // Gives up this reference to the storage: only tensors hold it from now on.
+  void let_go() { storage_ = c10::Storage(); }
   // No memory from now on, and no owner either: whoever asks for it is told so.
   void leave_empty(const std::string& name);
 

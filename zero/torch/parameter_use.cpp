@@ -16,8 +16,10 @@ namespace {
 class OperatorUses {
  public:
   void add(const at::Tensor& tensor, bool writes) {
-    if (const ParameterHandle* handle = ParameterStorage::of(tensor))
-      held_.push_back(handle->owner->use(handle->param, writes));
+    const ParameterHandle* handle = ParameterStorage::of(tensor);
+    if (handle == nullptr) return;
+    held_.push_back(handle->owner->use(handle->param, writes));
+    if (writes) written_.push_back({handle, held_.size() - 1});
   }
 
   void add(const c10::IValue& value, bool writes) {
@@ -32,8 +34,28 @@ class OperatorUses {
     }
   }
 
+  // After the operator.
+  void wrote() {
+    for (const Written& written : written_) written.handle->owner->wrote(written.handle->param, held_[written.held]);
+  }
+
+  // embedding_renorm_() writes the rows that its second argument numbers: those of all ranks, whose batches differ.
+  void share_rows(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
+    static const c10::OperatorHandle kRenorm =
+        c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding_renorm_", "");
+    if (written_.empty() || !(op == kRenorm)) return;
+    c10::IValue& rows = stack[stack.size() - op.schema().arguments().size() + 1];
+    const ParameterHandle& table = *written_.front().handle;
+    rows = table.owner->rows_of_all_ranks(table.param, rows.toTensor());
+  }
+
  private:
+  struct Written {
+    const ParameterHandle* handle;
+    std::size_t held;
+  };
   c10::SmallVector<GatheredUnit, 4> held_;
+  c10::SmallVector<Written, 4> written_;
 };
 
 void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -47,7 +69,9 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
     const c10::AliasInfo* alias = arguments[i].alias_info();
     uses.add((*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
   }
+  uses.share_rows(op, *stack);
   op.redispatchBoxed(below_parameter_key(keys), stack);
+  uses.wrote();
 }
 
 }  // namespace

@@ -11,6 +11,18 @@
 namespace zero {
 namespace {
 
+// "lm_head.weight is tied to wte.weight", if the group takes a parameter by such a second name only; empty: it takes none.
+std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec>& specs) {
+  for (const ParamSpec& spec : specs) {
+    for (const std::string& alias : spec.aliases) {
+      ParamSpec renamed = spec;
+      renamed.name = alias;
+      if (group.matches(renamed)) return fmt::format("{} is tied to {}", alias, spec.name);
+    }
+  }
+  return "";
+}
+
 // A pattern with a slip in it would change nothing, and nobody would see it.
 void require_members(const std::vector<ParameterGroup>& groups, const std::vector<ParamSpec>& specs) {
   for (const ParameterGroup& named : groups) {
@@ -18,9 +30,11 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
     const bool takes = std::ranges::any_of(groups, [&](const ParameterGroup& group) {
       return group.name == named.name && std::ranges::any_of(specs, group.matches);
     });
-    if (!takes)
-      throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
-                        fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
+    if (takes) continue;
+    const std::string tied = tied_member(named, specs);
+    if (!tied.empty()) throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
+    throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
+                      fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
   }
   const auto is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; };
   for (const ParameterGroup& group : groups) {

@@ -1,0 +1,239 @@
+// Operators wrote other values into a parameter on each rank, unnoticed: replicas parted at stage 0, and at stage 3 all but
+// the owner's write was lost. An embedding with max_norm did so in each forward pass.
+#include <gtest/gtest.h>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "tests/torch/subjects.h"
+
+namespace zero {
+namespace {
+
+using tests::TiedNet;
+
+constexpr double kLr = 0.5, kMaxNorm = 0.75;
+
+struct NormedNet : torch::nn::Module {
+  NormedNet()
+      : table(torch::nn::EmbeddingOptions(11, 6).max_norm(kMaxNorm)),
+        bag(torch::nn::EmbeddingBagOptions(11, 6).max_norm(kMaxNorm)),
+        head(6, 11) {
+    register_module("table", table);
+    register_module("bag", bag);
+    register_module("head", head);
+  }
+  torch::Tensor loss(const torch::Tensor& tokens) {
+    const torch::Tensor sums = bag(tokens.reshape({-1, 5})).repeat_interleave(5, 0);
+    return tests::next_token_loss(head(table(tokens).reshape({-1, 6}) + sums), tokens);
+  }
+  torch::nn::Embedding table;
+  torch::nn::EmbeddingBag bag;
+  torch::nn::Linear head;
+};
+
+// Each rank has its own few tokens, so that ranks renormalise different rows.
+torch::Tensor tokens_of_rank(int step, int rank) {
+  return (torch::arange(20).remainder(3) + step + rank * 4).remainder(11).reshape({2, 10});
+}
+
+std::shared_ptr<NormedNet> normed_net() {
+  torch::manual_seed(7);
+  return std::make_shared<NormedNet>();
+}
+
+// After three steps on each rank, the last one followed by a forward pass: rank `of`'s weights, whole.
+tests::Values train(int world, const AttachOptions& options, const std::function<torch::Tensor(int, int)>& tokens,
+                    int of = 0) {
+  std::vector<std::shared_ptr<NormedNet>> nets;
+  for (int rank = 0; rank < world; ++rank) nets.push_back(normed_net());
+  tests::Values weights;
+  tests::on_every_rank(world, [&](World& ranks) {
+    NormedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, options);
+    for (int step = 0; step < 3; ++step) {
+      net.loss(tokens(step, ranks.rank())).backward();
+      engine.step(kLr);
+    }
+    {
+      const torch::NoGradGuard evaluation;
+      net.loss(tokens(3, ranks.rank()));
+    }
+    tests::Values all;  // as this rank holds them
+    for (const torch::Tensor& parameter : net.parameters()) all.push_back(parameter.detach().clone());
+    if (ranks.rank() == of) weights = all;
+  });
+  return weights;
+}
+
+const AttachOptions kSgd{.optimizer = Sgd{.lr = kLr}};
+
+TEST(MaxNorm, RanksRenormaliseTheRowsOfAllRanks) {
+  const auto both = [](int step, int) { return torch::cat({tokens_of_rank(step, 0), tokens_of_rank(step, 1)}); };
+  const tests::Values alone = train(1, kSgd, both);
+  const tests::Values first = train(2, kSgd, tokens_of_rank);
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    EXPECT_TRUE(torch::allclose(first[i], alone[i], 1e-5, 1e-6)) << i << ": one rank, with the tokens of both";
+  EXPECT_GT((normed_net()->table->weight.norm(2, 1) > kMaxNorm).sum().item<std::int64_t>(), 5) << "rows are renormed";
+  for (const AttachOptions& options : tests::all_stages(kSgd)) {
+    SCOPED_TRACE(tests::placement_of(options));
+    EXPECT_TRUE(tests::same_bits(train(2, options, tokens_of_rank, 0), first));
+    EXPECT_TRUE(tests::same_bits(train(2, options, tokens_of_rank, 1), first));
+  }
+}
+
+TEST(MaxNorm, OneRankHasTheBitsOfLibtorch) {
+  torch::set_num_threads(1);
+  const auto plain = normed_net();
+  for (int step = 0; step < 3; ++step) {
+    plain->loss(tokens_of_rank(step, 0)).backward();
+    const torch::NoGradGuard no_gradients;
+    for (torch::Tensor& parameter : plain->parameters()) {
+      parameter.copy_(parameter + parameter.grad() * -kLr);
+      parameter.mutable_grad().reset();
+    }
+  }
+  {
+    const torch::NoGradGuard evaluation;
+    plain->loss(tokens_of_rank(3, 0));
+  }
+  for (const AttachOptions& options : tests::all_stages(kSgd))
+    EXPECT_TRUE(tests::same_bits(train(1, options, tokens_of_rank), plain->parameters()))
+        << tests::placement_of(options);
+}
+
+// ---- other writes
+
+void at_every_stage(const std::function<void(TiedNet&, Attachment&, int)>& body, AttachOptions options = {}) {
+  for (const AttachOptions& stage : tests::all_stages(std::move(options))) {
+    SCOPED_TRACE(tests::placement_of(stage));
+    auto nets = tests::tied_nets(2);
+    tests::on_every_rank(2, [&](World& ranks) {
+      TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+      Attachment engine = attach(net, ranks, stage);
+      body(net, engine, ranks.rank());
+    });
+  }
+}
+
+std::string refusal_of_step(TiedNet& net, Attachment& engine, int rank) {
+  loss_of(net, 0, 0, rank).backward();
+  return message_of<ConfigError>([&] { engine.step(); });
+}
+
+constexpr const char* kRefusal =
+    "attach = blocks.1.up.weight: rank 1 wrote other values into this parameter than rank 0";
+
+TEST(RankWrites, OtherValuesAreRefusedByName) {
+  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(0).up->weight.clamp_(-0.1, 0.1);  // the same on all ranks
+      net.block(1).up->weight.add_(rank + 1);     // noise of each rank's own
+      net.block(1).up->weight.fill_(1);           // the same again, after a value that was lost
+    }
+    EXPECT_TRUE(says(refusal_of_step(net, engine, rank), kRefusal));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), kRefusal)) << "it stays refused";
+  });
+}
+
+TEST(RankWrites, SavesAndExportsAreRefused) {
+  const TemporaryFolder folder;
+  at_every_stage([&](TiedNet& net, Attachment& engine, int rank) {
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.mul_(rank + 1);
+    }
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.save(folder.path() / "saved"); }), kRefusal));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.export_weights(folder.path() / "weights"); }), kRefusal));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { tests::weights_of(engine); }), kRefusal));
+  });
+}
+
+TEST(RankWrites, ALoadMakesRanksEqualAgain) {
+  const TemporaryFolder folder;
+  int stage = 0;
+  at_every_stage([&](TiedNet& net, Attachment& engine, int rank) {
+    const auto path = folder.path() / std::to_string(stage);
+    engine.save(path);
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.mul_(rank + 1);
+    }
+    engine.load(path);
+    loss_of(net, 0, 0, rank).backward();
+    EXPECT_EQ(engine.step().step, 1);
+    if (rank == 0) ++stage;
+  });
+}
+
+TEST(RankWrites, WhatChangesNoByteIsNoWrite) {
+  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.clamp_(-100 - rank, 100 + rank);
+      net.scale.mul_(2);
+      net.table->weight.copy_(torch::full_like(net.table->weight, 0.5));
+    }
+    loss_of(net, 0, 0, rank).backward();
+    EXPECT_EQ(engine.step().step, 1);
+  });
+}
+
+TEST(RankWrites, AGatheredScopeTakesOneRanksValues) {
+  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+    {
+      const auto scope = engine.gathered(net, /*source_rank=*/1);
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.fill_(rank + 1);
+    }
+    loss_of(net, 0, 0, rank).backward();
+    EXPECT_EQ(engine.step(0).step, 1);
+    EXPECT_EQ(engine.full_state("blocks.1.up.weight").mean().item<double>(), 2);
+  });
+}
+
+TEST(RankWrites, AGatheredScopeWithoutSourceIsCompared) {
+  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+    {
+      const auto scope = engine.gathered(net);
+      net.block(1).up->weight.mutable_data_ptr<float>()[3] = static_cast<float>(rank);
+    }
+    EXPECT_TRUE(says(refusal_of_step(net, engine, rank), kRefusal));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto scope = engine.gathered(net, 2); }),
+                     "gathered(source_rank) = 2: there is no such rank among 2 ranks"));
+  });
+}
+
+// Copies that train apart have other weights, and write what they like.
+TEST(RankWrites, CopiesThatTrainApartAreNotCompared) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
+    TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, {.local = LocalSteps{.steps = 2}});
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.mul_(ranks.rank() + 1);
+    }
+    loss_of(net, 0, 0, ranks.rank()).backward();
+    EXPECT_EQ(engine.step().step, 1);
+  });
+}
+
+TEST(RankWrites, AWorkersWriteIsRefused) {
+  auto nets = tests::tied_nets(2);
+  tests::on_every_rank(2, [&](World& ranks) {
+    TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+    Attachment engine = attach(net, ranks, {.sync = {.servers = 1}});
+    if (ranks.rank() == 0) return engine.serve();
+    {
+      const torch::NoGradGuard no_gradients;
+      net.block(1).up->weight.mul_(2);
+    }
+    EXPECT_TRUE(
+        says(refusal_of_step(net, engine, 0),
+             "attach = blocks.1.up.weight: a worker wrote into this parameter, whose values come from the servers"));
+  });
+}
+
+}  // namespace
+}  // namespace zero
