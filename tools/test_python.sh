@@ -8,6 +8,13 @@
 test_python="$zero_cache/python-$libtorch_version"
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard)
 
+# DeepSpeed's sources, whose defaults a test reads: nothing of it is imported, so it comes without what it needs.
+add_deepspeed() {
+  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("deepspeed") is None)' ||
+    DS_BUILD_OPS=0 "$test_python/bin/pip" install -q --no-deps deepspeed==0.19.8 ||
+    say "There is no DeepSpeed 0.19.8: the test that compares its defaults skips, and says so."
+}
+
 make_test_python() {
   local free_kib
   free_kib=$(df -Pk "$zero_cache" | awk 'NR == 2 {print $4}')
@@ -22,9 +29,11 @@ provide_test_python() {
     mkdir -p "$zero_cache"
     (
       flock 9
-      [ -e "$test_python/complete" ] && exit 0
-      say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
-      make_test_python
+      if [ ! -e "$test_python/complete" ]; then
+        say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
+        make_test_python || exit 1
+      fi
+      add_deepspeed
     ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }
     export ZERO_TEST_PYTHON="$test_python/bin/python"
   fi

@@ -32,8 +32,8 @@ class CheckpointFolder {
   std::filesystem::path path_of(std::int64_t step) const;
   std::vector<Entry> list() const;
   // Of those up to `newest`; later ones, which the run could not read, are nobody's to remove. What saves left that did
-  // not end goes, too.
-  void keep(std::int64_t count, std::int64_t newest) const;
+  // not end is also removed. `spared`: a step whose checkpoint stays in any case; -1: none.
+  void keep(std::int64_t count, std::int64_t newest, std::int64_t spared = -1) const;
   void clear() const { keep(0, std::numeric_limits<std::int64_t>::max()); }
 
  private:
