@@ -1,5 +1,4 @@
 // checkpoint.keep_best and train.patience: which checkpoint stays, when a run ends, and that a resumed run decides alike.
-#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 
 #include "zero/base/error.h"
 #include "zero/base/file.h"
+#include "zero/checkpoint/manifest.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 #include "zero/train/run_folder.h"
 
@@ -132,6 +132,26 @@ TEST_F(BestCheckpoint, ResumedRunEndsAtTheSameStep) {
     EXPECT_EQ(resumed.report.parameters_sha256, whole.report.parameters_sha256);
     EXPECT_EQ(resumed.report.best, whole.report.best);
   }
+}
+
+// A signal cuts off the evaluation, and the run is saved after its step: the checkpoint has the state before.
+TEST_F(BestCheckpoint, CutOffEvaluationIsMadeUpFor) {
+  TrainJob patient = job(60);
+  patient.train.eval_every = 3;
+  patient.train.patience = 3;
+  patient.checkpoint.keep = 100;
+  const TrainResult whole = run(patient, 2);
+  const CheckpointFolder saved = RunFolder(folder_ / "run").files().checkpoints;
+  const Manifest before = read_manifest(saved.path_of(3));
+  Manifest cut_off = read_manifest(saved.path_of(6));
+  for (const char* const key : {"best_measure", "best_step", "best_value", "evaluations_since_best", "evaluated_step"})
+    cut_off.run[key] = before.run.at(key);
+  EXPECT_EQ(cut_off.run.at("evaluated_step"), "3");
+  write_file(saved.path_of(6) / kManifestName, to_text(cut_off));
+  forget_after(6);
+  const TrainResult resumed = run(patient, 2);
+  EXPECT_EQ(resumed.report.steps, whole.report.steps) << out_;
+  EXPECT_EQ(resumed.report.best, whole.report.best);
 }
 
 TEST_F(BestCheckpoint, EndedRunIsDoneUntilPatienceGrows) {

@@ -58,14 +58,6 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   return open_group(world.communicator(), ranks, "the run's servers");
 }
 
-}  // namespace
-
-DataOptions with_context(const TrainJob& job) {
-  DataOptions data = job.data;
-  data.context = sample_context(job.model, data.context);
-  return data;
-}
-
 // keep_best and patience compare evaluations: there must be data for them, and classes for an accuracy.
 void require_watchable(const TrainJob& job, const Corpus& corpus) {
   const auto measure = watched_measure(job);
@@ -81,6 +73,14 @@ void require_watchable(const TrainJob& job, const Corpus& corpus) {
   if (*measure == BestMeasure::kAccuracy && !has_classes)
     throw ConfigError(key, value, fmt::format("a {} on these data has no classes, so no accuracy", job.model.name),
                       "use loss");
+}
+
+}  // namespace
+
+DataOptions with_context(const TrainJob& job) {
+  DataOptions data = job.data;
+  data.context = sample_context(job.model, data.context);
+  return data;
 }
 
 // Tokens and labels fit the model that the configuration describes: what does not is named where it stands.
