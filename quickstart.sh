@@ -21,7 +21,8 @@ set_up build
 # A first build leaves the tests out: they need libraries that a user does not. A folder that test.sh has set up stays so.
 options=("-DZERO_TORCH=$ZERO_TORCH" -DZERO_UNITY=ON)
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
-cmake --preset release "${options[@]}" >/dev/null || die "CMake could not set up the build; its reason is above."
+configured=$(cmake --preset release "${options[@]}") || die "CMake could not set up the build; its reason is above."
+sed -n 's/^-- \(transport .*not built\)/\1/p' <<<"$configured"  # which package each needs
 cmake --build --preset release --target zero_executable zero || die "The build failed; the first error above says where."
 
 exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"

@@ -54,5 +54,20 @@ TEST(CheckpointFolder, KeepsTheNewestAndRemovesWhatDidNotEnd) {
   EXPECT_TRUE(checkpoints.list().empty());
 }
 
+TEST(CheckpointFolder, SparesTheBest) {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
+  for (std::int64_t step = 1; step <= 5; ++step) make(checkpoints.path_of(step));
+  const auto steps = [&] {
+    std::vector<std::int64_t> found;
+    for (const auto& entry : checkpoints.list()) found.push_back(entry.step);
+    return found;
+  };
+  checkpoints.keep(2, 5, /*spared=*/2);
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4, 2})) << "beside the newest two";
+  checkpoints.keep(2, 5, /*spared=*/5);
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4})) << "it is one of them";
+}
+
 }  // namespace
 }  // namespace zero

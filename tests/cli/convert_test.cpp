@@ -36,6 +36,15 @@ TEST_F(Convert, WritesAFileAndSaysWhatIsNotCarriedOver) {
   EXPECT_EQ(folder_.zero("convert ds_config.json").output, folder_.read("zero.toml"));
 }
 
+TEST_F(Convert, ValuesForAutoAreListed) {
+  folder_.write("trainer.json", R"({"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}})");
+  const Ran ran = folder_.zero("convert trainer.json -o zero.toml");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(ran.output,
+                  "optimizer.lr = 5e-05: optimizer.params.lr: the default of TrainingArguments' learning_rate");
+  EXPECT_CONTAINS(folder_.read("zero.toml"), "arguments of Hugging Face's Trainer");
+}
+
 TEST_F(Convert, ReplacesNoFile) {
   folder_.write("zero.toml", "mine");
   const Ran ran = folder_.zero("convert ds_config.json -o zero.toml");

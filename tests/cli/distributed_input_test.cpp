@@ -25,10 +25,11 @@ class DistributedInput : public TrainingTest {
 };
 
 TEST_F(DistributedInput, ASecondaryGroupThatDoesNotDivideTheRanksOrIsOfNoUseIsRefused) {
-  const char* const divides = "use a number from 2 that divides them and is smaller, or leave it out";
+  const char* const divides = "sizes that do: 2; or leave it out";
   expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
-  expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once", divides);
+  expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once",
+                 "leave it out: no number from 2 divides 2 into groups");
   expect_refused("-n 4 --zero.secondary_group -2", "zero.secondary_group", "");
   expect_refused("-n 4 --zero.secondary_group two", "zero.secondary_group", "");
   expect_refused("-n 4 --zero.secondary_group 1", "zero.secondary_group = 1", "use zero.stage 2, or 2 or more ranks");

@@ -1,8 +1,10 @@
 // Text from the weights of a run, as a user asks for it.
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/expect_contains.h"
 #include "training_test.h"
 
 namespace zero {
@@ -39,6 +41,38 @@ TEST_F(GenerateText, ComesFromAFinishedRunAnUnfinishedOneAndACheckpoint) {
   EXPECT_EQ(nothing.status, 2);
   EXPECT_NE(nothing.errors.find("neither model.safetensors of a finished run nor a checkpoint"), std::string::npos)
       << nothing.errors;
+}
+
+TEST_F(GenerateText, SaysItsSeed) {
+  report_of("", "run");
+  const Ran usual = folder_.zero("generate run --prompt all --tokens 40");
+  EXPECT_EQ(usual.errors, "seed 1337; another --seed draws another text\n");
+  EXPECT_EQ(folder_.zero("generate run --prompt all --tokens 40 --seed 1337").output, usual.output);
+  EXPECT_NE(folder_.zero("generate run --prompt all --tokens 40 --seed 7").output, usual.output);
+  EXPECT_EQ(text_of("run").errors, "") << "at temperature 0 nothing is drawn";
+}
+
+TEST_F(GenerateText, TakesTheBestCheckpoint) {
+  const std::string flags =
+      "--data.validation 0.2 --train.eval_every 2 --train.eval_batches 1 --optimizer.lr 0.5 "
+      "--schedule.warmup 0 --train.steps 8 --checkpoint.keep 1 --checkpoint.keep_best loss";
+  const auto report = report_of(flags, "run");
+  const std::string best =
+      fmt::format("run/checkpoints/step-{:08}", report["best_evaluation"]["step"].get<std::int64_t>());
+  const Ran named = text_of("run --best");
+  EXPECT_EQ(named.status, 0) << named.errors;
+  EXPECT_CONTAINS(named.errors, best);
+  EXPECT_EQ(text_of(best).output, named.output);
+  const Ran exported = folder_.zero("export run --best -o weights.safetensors");
+  EXPECT_EQ(exported.status, 0) << exported.errors;
+  EXPECT_CONTAINS(exported.output, best);
+  report_of("", "plain");
+  for (const char* verb : {"export plain --best -o other.safetensors", "generate plain --best --prompt all"}) {
+    const Ran ran = folder_.zero(verb);
+    EXPECT_EQ(ran.status, 2) << verb;
+    EXPECT_CONTAINS(ran.errors, "--best = plain: this run keeps no best checkpoint");
+    EXPECT_CONTAINS(ran.errors, "train with checkpoint.keep_best loss or accuracy");
+  }
 }
 
 // The tokenizer of a folder may be learned anew; its numbers are then those of other weights.

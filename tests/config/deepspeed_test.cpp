@@ -25,6 +25,12 @@ std::string kept(const ConvertedConfig& config, std::string_view name) {
   return found == config.kept.end() ? "" : to_toml(found->value);
 }
 
+// Where our key's value comes from; "" if it was not set.
+std::string source(const ConvertedConfig& config, std::string_view name) {
+  const auto found = std::ranges::find(config.kept, name, &KeptKey::name);
+  return found == config.kept.end() ? "" : found->from;
+}
+
 // Why a key of DeepSpeed's was left out; "" where it was not.
 std::string dropped(const ConvertedConfig& config, std::string_view name) {
   const auto found = std::ranges::find(config.dropped, name, &DroppedKey::name);
@@ -170,14 +176,55 @@ TEST(DeepSpeed, StatesOnNvmeLieOnDisk) {
   EXPECT_EQ(loaded(config).zero.disk, std::vector<std::string>{"/local_nvme"});
 }
 
-TEST(DeepSpeed, AutoSaysWhichKeyWantsAValue) {
+TEST(DeepSpeed, AutoIsTheTrainersDefault) {
   const ConvertedConfig config = converted(kInfinity);
-  EXPECT_CONTAINS(dropped(config, "optimizer.params.lr"), "set optimizer.lr");
-  EXPECT_CONTAINS(dropped(config, "train_batch_size"), "set train.global_batch");
-  EXPECT_CONTAINS(dropped(config, "bf16.enabled"), "set train.dtype");
-  EXPECT_EQ(kept(config, "optimizer.lr"), "");
-  EXPECT_EQ(kept(config, "optimizer.betas"), "") << "DeepSpeed's default is not what \"auto\" means";
-  EXPECT_EQ(kept(config, "schedule.warmup"), "");
+  EXPECT_EQ(kept(config, "optimizer.lr"), "5e-05");
+  EXPECT_EQ(source(config, "optimizer.lr"), "optimizer.params.lr: the default of TrainingArguments' learning_rate");
+  EXPECT_EQ(kept(config, "optimizer.betas"), "[0.9, 0.999]");
+  EXPECT_EQ(kept(config, "optimizer.eps"), "1e-08");
+  EXPECT_EQ(kept(config, "optimizer.weight_decay"), "0.0");
+  EXPECT_EQ(kept(config, "train.clip"), "1.0");
+  EXPECT_EQ(kept(config, "train.batch"), "8");
+  EXPECT_EQ(kept(config, "train.accumulate"), "1");
+  EXPECT_EQ(kept(config, "train.global_batch"), "") << "it follows";
+  EXPECT_EQ(kept(config, "train.dtype"), "\"fp32\"");
+  EXPECT_EQ(kept(config, "train.epochs"), "3");
+  EXPECT_EQ(kept(config, "schedule.warmup"), "0");
+  EXPECT_EQ(loaded(config).optimizer.lr, 5e-5);
+  const auto assumed = std::ranges::count_if(config.kept, &KeptKey::assumed);
+  EXPECT_EQ(assumed, 10);
+  EXPECT_CONTAINS(to_toml(config, "ds_config.json"), "arguments of Hugging Face's Trainer, which are not in that file");
+  EXPECT_FALSE(says(to_toml(converted(kStage2), "ds_config.json"), "Hugging Face"));
+}
+
+// The Trainer makes both by itself then; DeepSpeed's file without "auto" leaves them to any program.
+TEST(DeepSpeed, TrainersFileNeedsNoOptimizer) {
+  const ConvertedConfig config = converted(
+      R"({"train_micro_batch_size_per_gpu": 2, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}})");
+  EXPECT_EQ(kept(config, "optimizer.lr"), "5e-05");
+  EXPECT_EQ(kept(config, "optimizer.betas"), "[0.9, 0.999]");
+  EXPECT_EQ(kept(config, "optimizer.weight_decay"), "0.0");
+  EXPECT_EQ(kept(config, "schedule.name"), "\"linear\"");
+  EXPECT_EQ(kept(config, "schedule.warmup"), "0");
+  EXPECT_EQ(kept(config, "schedule.min_lr"), "0.0");
+  EXPECT_EQ(kept(config, "train.epochs"), "3");
+  EXPECT_EQ(loaded(config).optimizer.lr, 5e-5);
+}
+
+// DeepSpeed leaves "auto" out of these sections.
+TEST(DeepSpeed, AutoOfASectionIsDeepSpeedsDefault) {
+  const ConvertedConfig config =
+      converted(R"({"train_batch_size": 8, "zero_optimization": {"stage": "auto"}, "optimizer": {"type": "Adam"}})");
+  EXPECT_EQ(kept(config, "zero.stage"), "0");
+  EXPECT_EQ(kept(config, "optimizer.lr"), "0.001");
+}
+
+TEST(DeepSpeed, BatchFollowsLikeTheTrainers) {
+  const ConvertedConfig config = converted(
+      R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto"})");
+  EXPECT_EQ(kept(config, "train.accumulate"), "");
+  EXPECT_CONTAINS(dropped(config, "gradient_accumulation_steps"), "follows");
+  EXPECT_CONTAINS(dropped(converted("{}"), "train_micro_batch_size_per_gpu"), "set train.batch");
 }
 
 TEST(DeepSpeed, Fp16HasItsLossScale) {
@@ -206,21 +253,70 @@ TEST(DeepSpeed, ADynamicLossScaleOfDefaultsIsSaidWhereOursDiffers) {
   const ConvertedConfig ours =
       converted(R"({"fp16": {"enabled": true, "loss_scale_window": 2000, "hysteresis": "auto"}})");
   EXPECT_EQ(dropped(ours, "fp16.loss_scale_window"), "") << "as ours";
-  EXPECT_CONTAINS(dropped(ours, "fp16.hysteresis"), "\"auto\" is filled in");
+  EXPECT_CONTAINS(dropped(ours, "fp16.hysteresis"), "DeepSpeed's default is 2");  // "auto" means it there
 }
 
-TEST(DeepSpeed, NothingIsClippedUnlessTheFileSaysSo) {
+TEST(DeepSpeed, ClipsAtOneByDefault) {
   const ConvertedConfig silent = converted(R"({"train_batch_size": 8, "optimizer": {"type": "Adam"}})");
-  EXPECT_EQ(kept(silent, "train.clip"), "0.0");
+  EXPECT_EQ(kept(silent, "train.clip"), "1.0");
   EXPECT_CONTAINS(to_toml(silent, "ds_config.json"), "# DeepSpeed's default\n");
-  EXPECT_EQ(loaded(silent).train.clip, 0);
-  EXPECT_EQ(kept(converted("{}"), "train.clip"), "0.0");
-  EXPECT_EQ(kept(converted(R"({"gradient_clipping": null})"), "train.clip"), "0.0");
+  EXPECT_EQ(loaded(silent).train.clip, 1);
+  EXPECT_EQ(kept(converted("{}"), "train.clip"), "1.0");
+  EXPECT_EQ(kept(converted(R"({"gradient_clipping": null})"), "train.clip"), "1.0");
+  EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0})"), "train.clip"), "0.0");
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0.5})"), "train.clip"), "0.5");
-  EXPECT_EQ(kept(converted(R"({"gradient_clipping": "auto"})"), "train.clip"), "") << "the comment names train.clip";
   const ConvertedConfig older =
       converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 0.25}}})");
   EXPECT_EQ(kept(older, "train.clip"), "0.25") << "whatever the optimizer";
+}
+
+TEST(DeepSpeed, TorchAdamDecaysByDefault) {
+  const auto decay = [](std::string_view type, std::string_view more) {
+    return kept(converted(fmt::format(R"({{"optimizer": {{"type": "{}", "params": {{{}}}}}}})", type, more)),
+                "optimizer.weight_decay");
+  };
+  EXPECT_EQ(decay("AdamW", R"("torch_adam": true)"), "0.01");
+  EXPECT_EQ(decay("Adam", R"("torch_adam": true)"), "0.01") << "it is torch's AdamW, too";
+  EXPECT_EQ(decay("Adam", R"("torch_adam": true, "adam_w_mode": false)"), "0.0");
+  EXPECT_EQ(decay("AdamW", R"("torch_adam": false)"), "0.0");
+  EXPECT_EQ(decay("AdamW", R"("torch_adam": true, "weight_decay": 0.3)"), "0.3");
+}
+
+TEST(DeepSpeed, TwoTypesAreRefused) {
+  EXPECT_CONTAINS(refusal(R"({"bf16": {"enabled": true}, "fp16": {"enabled": true}})"),
+                  "fp16.enabled = true: bf16.enabled is true, too, and DeepSpeed refuses both");
+  const ConvertedConfig one = converted(R"({"bf16": {"enabled": true}, "fp16": {"enabled": "auto"}})");
+  EXPECT_EQ(kept(one, "train.dtype"), "\"bf16\"");
+  EXPECT_EQ(source(one, "train.dtype"), "bf16.enabled");
+  const ConvertedConfig older = converted(R"({"bf16": {"enabled": false}, "bfloat16": {"enabled": true}})");
+  EXPECT_EQ(kept(older, "train.dtype"), "") << "DeepSpeed reads the older name only without the newer one";
+}
+
+TEST(DeepSpeed, TypeOfSumsIsReduceDtype) {
+  const auto with = [](std::string_view more) {
+    return converted(fmt::format(R"({{"train_batch_size": 8, {}}})", more));
+  };
+  const ConvertedConfig fp32 =
+      with(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "torch.float32"})");
+  EXPECT_EQ(loaded(fp32).train.reduce_dtype, "fp32");
+  EXPECT_EQ(dropped(fp32, "data_types"), "");
+  const ConvertedConfig same = with(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "bf16"})");
+  EXPECT_EQ(loaded(same).train.reduce_dtype, "same");
+  const ConvertedConfig narrow = with(R"("data_types": {"grad_accum_dtype": "bf16"})");
+  EXPECT_EQ(kept(narrow, "train.reduce_dtype"), "");
+  EXPECT_CONTAINS(dropped(narrow, "data_types.grad_accum_dtype"), "stays fp32");
+  EXPECT_CONTAINS(refusal(R"({"data_types": {"grad_accum_dtype": "fp8"}})"), "is no type of a sum");
+}
+
+// The default of each is true.
+TEST(DeepSpeed, FalseThatChangesAStepIsSaid) {
+  const ConvertedConfig config = converted(
+      R"({"managed_gradient_accumulation": false, "bf16": {"enabled": true, "check_grad_overflow": false},
+          "optimizer": {"type": "Adam", "params": {"bias_correction": false}}, "dump_state": false})");
+  EXPECT_CONTAINS(dropped(config, "optimizer.params.bias_correction"), "always corrected");
+  EXPECT_CONTAINS(dropped(config, "bf16.check_grad_overflow"), "health.non_finite");
+  EXPECT_NE(dropped(config, "managed_gradient_accumulation"), "");
+  EXPECT_EQ(dropped(config, "dump_state"), "");
 }
 
 TEST(DeepSpeed, AdamIsAdamWUnlessItSaysOtherwise) {
@@ -261,8 +357,21 @@ TEST(DeepSpeed, ACosineEndsAtAPartOfTheHighestRate) {
   EXPECT_EQ(kept(config, "optimizer.momentum"), "0.9");
   EXPECT_EQ(kept(config, "schedule.name"), "\"cosine\"");
   EXPECT_EQ(kept(config, "schedule.min_lr"), "0.05");
-  EXPECT_NE(dropped(config, "optimizer.params.nesterov"), "");
+  EXPECT_EQ(kept(config, "optimizer.nesterov"), "true");
   EXPECT_EQ(loaded(config).schedule.min_lr, 0.05);
+}
+
+TEST(DeepSpeed, DecayScheduleHasItsOwnRate) {
+  const auto rate = [](std::string_view type, std::string_view more) {
+    return kept(converted(fmt::format(R"({{"optimizer": {{"type": "Adam", "params": {{"lr": 0.5}}}},
+                                          "scheduler": {{"type": "{}", "params": {{"warmup_num_steps": 5{}}}}}}})",
+                                      type, more)),
+                "optimizer.lr");
+  };
+  EXPECT_EQ(rate("WarmupDecayLR", ""), "0.001") << "DeepSpeed's default, whatever the optimizer's rate is";
+  EXPECT_EQ(rate("WarmupDecayLR", R"(, "warmup_max_lr": 0.25)"), "0.25");
+  EXPECT_EQ(rate("WarmupLR", ""), "0.5");
+  EXPECT_EQ(rate("WarmupDecayLR", R"(, "warmup_max_lr": "auto")"), "0.5") << "the Trainer wants one rate in both";
 }
 
 TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
@@ -288,7 +397,7 @@ TEST(DeepSpeed, LambAndLionAreOurs) {
   EXPECT_EQ(kept(lamb, "optimizer.betas"), "[0.8, 0.9]");
   const ConvertedConfig lion = converted(R"({"optimizer": {"type": "Lion", "params": {"lr": 1e-4}}})");
   EXPECT_EQ(kept(lion, "optimizer.name"), "\"lion\"");
-  EXPECT_EQ(kept(lion, "optimizer.betas"), "[0.9, 0.99]");
+  EXPECT_EQ(kept(lion, "optimizer.betas"), "[0.9, 0.999]");
   EXPECT_EQ(kept(lion, "optimizer.eps"), "");
 }
 
@@ -298,7 +407,13 @@ TEST(DeepSpeed, MuonHasARateForMatricesAndOneForTheRest) {
   EXPECT_EQ(kept(both, "optimizer.lr"), "0.001");
   EXPECT_EQ(kept(both, "optimizer.adamw_lr"), "0.001");
   EXPECT_EQ(kept(both, "optimizer.momentum"), "0.9");
-  EXPECT_EQ(kept(both, "optimizer.betas"), "[0.9, 0.999]");
+  EXPECT_EQ(kept(both, "optimizer.betas"), "[0.9, 0.95]");
+  EXPECT_EQ(kept(both, "optimizer.eps"), "1e-10");
+  EXPECT_CONTAINS(dropped(both, "optimizer.params.ns_method"), "DeepSpeed's default is gram");
+  const ConvertedConfig silent = converted(R"({"optimizer": {"type": "Muon"}})");
+  EXPECT_EQ(kept(silent, "optimizer.lr"), "0.02");
+  EXPECT_EQ(kept(silent, "optimizer.adamw_lr"), "0.0003");
+  EXPECT_EQ(kept(silent, "optimizer.momentum"), "0.95");
   const ConvertedConfig apart = converted(
       R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "muon_lr": 0.02, "adam_lr": 3e-4, "ns_method": "gram",
           "per_head_muon": true}}, "zero_optimization": {"stage": 3, "save_muon_momentum_buffer_in_memory": true}})");

@@ -6,6 +6,7 @@
 #include "zero/config/command_line.h"
 #include "zero/config/resolved.h"
 
+#include "../expect_contains.h"
 #include "../message_of.h"
 #include "../temporary_folder.h"
 
@@ -86,6 +87,33 @@ TEST(Load, DefaultsYieldToWhatWasGiven) {
   const auto loaded = load_text("", {"--train.steps", "5", "--optimizer.lr", "1e-5"});
   EXPECT_EQ(loaded.config.schedule.warmup, 5);
   EXPECT_EQ(loaded.config.schedule.min_lr, 1e-6);
+}
+
+TEST(Load, FewerStepsShortenAWarmUpAloud) {
+  const auto usual = load_text("", {"--train.steps", "5"});
+  EXPECT_EQ(usual.config.schedule.warmup, 5);
+  EXPECT_EQ(usual.notes,
+            std::vector<std::string>{"schedule.warmup is 5 instead of 100 (its default), as the run has 5 steps"});
+  const auto of_file = load_text("[train]\nsteps = 50\n[schedule]\nwarmup = 5\n", {"--train.steps", "2"});
+  EXPECT_EQ(of_file.config.schedule.warmup, 2);
+  ASSERT_EQ(of_file.notes.size(), 1U);
+  EXPECT_CONTAINS(of_file.notes[0], "schedule.warmup is 2 instead of 5 (");
+  EXPECT_CONTAINS(of_file.notes[0], ":4), as the run has 2 steps");
+  const auto falls =
+      load_text("[train]\nsteps = 50\n[schedule]\nname = \"wsd\"\nwarmup = 5\ndecay = 30\n", {"--train.steps", "20"});
+  EXPECT_EQ(falls.config.schedule.warmup, 5);
+  EXPECT_EQ(falls.config.schedule.decay, 15);
+  EXPECT_EQ(falls.notes.size(), 1U);
+  EXPECT_TRUE(load_text("", {"--train.steps", "500"}).notes.empty());
+}
+
+TEST(Load, AWarmUpOfTheSameSourceIsRefused) {
+  EXPECT_CONTAINS(message_of<ConfigError>([] { load_text("[train]\nsteps = 2\n[schedule]\nwarmup = 5\n"); }),
+                  "more than train.steps = 2");
+  EXPECT_CONTAINS(message_of<ConfigError>([] {
+                    load_text("", {"--train.steps", "2", "--schedule.warmup", "5"});
+                  }),
+                  "more than train.steps = 2");
 }
 
 TEST(Load, TheLowestRateIsATenthOfTheHighestUnlessTold) {

@@ -168,6 +168,54 @@ TEST(Rules, WarmupFitsIntoTheSteps) {
   EXPECT_TRUE(rules_hold([](Config& config) { config.schedule.warmup = 2000; }));
 }
 
+TEST(Rules, DecayRemedyIsPossible) {
+  const auto of = [](std::int64_t steps, std::int64_t warmup, std::int64_t decay) {
+    return rule_broken([&](Config& config) {
+      config.train.steps = steps;
+      config.schedule = {.name = "wsd", .warmup = warmup, .decay = decay};
+    });
+  };
+  EXPECT_EQ(of(38, 38, 1),
+            "schedule.decay = 1: the warm-up takes all 38 steps, and leaves no step to fall in\n"
+            "  use schedule.warmup 37 or less");
+  EXPECT_CONTAINS(of(38, 38, 40), "use a schedule.decay below train.steps = 38");
+  EXPECT_CONTAINS(of(38, 30, 9), "use 8 or less, 0 for a fifth of them, or schedule.warmup 29 or less");
+  EXPECT_EQ(of(38, 37, 1), "");
+}
+
+TEST(Rules, LowestRateRemedyIsPossible) {
+  EXPECT_CONTAINS(rule_broken([](Config& config) { config.optimizer.lr = 0; }), "set an optimizer.lr above it");
+}
+
+TEST(Rules, ComparedEvaluationsMustBeThere) {
+  const auto best = [](const std::function<void(Config&)>& more) {
+    return rule_broken([&](Config& config) {
+      config.checkpoint.keep_best = "loss";
+      more(config);
+    });
+  };
+  EXPECT_EQ(best([](Config&) {}), "");
+  EXPECT_CONTAINS(best([](Config& config) { config.train.eval_every = 0; }),
+                  "checkpoint.keep_best = \"loss\": it compares evaluations, and train.eval_every = 0 has none before "
+                  "the end\n  set train.eval_every, or checkpoint.keep_best none");
+  EXPECT_CONTAINS(best([](Config& config) { config.data.validation.fraction = 0; }), "set data.validation");
+  EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every = {}; }), "set checkpoint.every");
+  const auto patient = [](const std::function<void(Config&)>& more) {
+    return rule_broken([&](Config& config) {
+      config.train.patience = 3;
+      more(config);
+    });
+  };
+  EXPECT_EQ(patient([](Config& config) { config.checkpoint.every = {}; }), "");
+  EXPECT_CONTAINS(patient([](Config& config) { config.train.eval_every = 0; }), "train.patience = 3");
+  EXPECT_CONTAINS(patient([](Config& config) { config.data.validation.fraction = 0; }), "or train.patience 0");
+  EXPECT_CONTAINS(patient([](Config& config) {
+                    config.sync.mode = "async";
+                    config.sync.servers = 1;
+                  }),
+                  "leave out sync.servers");
+}
+
 TEST(Rules, SchedulesGoDown) {
   EXPECT_NE(rule_broken([](Config& config) { config.schedule.min_lr = 1; }), "");
   EXPECT_NE(rule_broken([](Config& config) { config.schedule.decay = config.train.steps; }), "");

@@ -43,7 +43,7 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list() const {
   return entries;
 }
 
-void CheckpointFolder::keep(std::int64_t count, std::int64_t newest) const {
+void CheckpointFolder::keep(std::int64_t count, std::int64_t newest, std::int64_t spared) const {
   std::exception_ptr first;
   const auto remove = [&](const fs::path& path) {  // an error does not keep the others from being removed
     try {
@@ -54,7 +54,7 @@ void CheckpointFolder::keep(std::int64_t count, std::int64_t newest) const {
   };
   std::int64_t kept = 0;
   for (const Entry& entry : list()) {
-    if (entry.step > newest || kept++ < count) continue;
+    if (entry.step > newest || kept++ < count || entry.step == spared) continue;
     remove(entry.path);
   }
   for (const fs::path& path : paths_in(path_)) {

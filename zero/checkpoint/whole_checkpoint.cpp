@@ -26,6 +26,28 @@ bool is_checkpoint(const fs::path& path) {
   return fs::exists(path / kManifestName, ignored);
 }
 
+CheckpointReader open_best_checkpoint(const fs::path& run) {
+  if (is_checkpoint(run))
+    throw ConfigError("--best", run.string(), "this is one checkpoint, and no run",
+                      "name the folder of its run, or leave out --best");
+  const CheckpointFolder folder(run / "checkpoints");
+  for (const auto& entry : folder.list()) {
+    std::string step;
+    try {
+      const CheckpointReader reader(entry.path);
+      if (const auto best = reader.manifest().run.find("best_step"); best != reader.manifest().run.end())
+        step = best->second;
+    } catch (const IoError& error) {
+      ZERO_LOG(warn, "this checkpoint is passed over: {}", error.what());
+    }
+    for (const auto& other : folder.list())
+      if (fmt::format("{}", other.step) == step) return open_verified(other.path);
+  }
+  if (const auto no_run = why_no_run(run)) throw ConfigError("RUN", run.string(), no_run->reason, no_run->remedy);
+  throw ConfigError("--best", run.string(), "this run keeps no best checkpoint",
+                    "train with checkpoint.keep_best loss or accuracy, or leave out --best");
+}
+
 CheckpointReader open_whole_checkpoint(const fs::path& path) {
   if (is_checkpoint(path)) return open_verified(path);
   for (const auto& entry : CheckpointFolder(path / "checkpoints").list()) {

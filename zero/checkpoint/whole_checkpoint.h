@@ -2,6 +2,7 @@
 //
 //   CheckpointReader reader = open_whole_checkpoint("runs/x");                              // the newest whole one
 //   CheckpointReader reader = open_whole_checkpoint("runs/x/checkpoints/step-00000500");    // this one
+//   CheckpointReader reader = open_best_checkpoint("runs/x");                               // the best one
 //
 // Verifies every byte. For a run, logs a damaged checkpoint and tries the one before. Local. Throws ConfigError under
 // "RUN" if there is no checkpoint, and IoError if the named checkpoint is damaged.
@@ -17,5 +18,9 @@ namespace zero {
 bool is_checkpoint(const std::filesystem::path& path);
 
 CheckpointReader open_whole_checkpoint(const std::filesystem::path& path);
+
+// The checkpoint with the best validation loss or accuracy, as checkpoint.keep_best keeps it. `run`: the folder of a run.
+// Throws ConfigError under "--best" if no checkpoint of the run says which one that is, or it is gone.
+CheckpointReader open_best_checkpoint(const std::filesystem::path& run);
 
 }  // namespace zero

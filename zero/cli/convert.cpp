@@ -36,6 +36,8 @@ int run_convert(Arguments arguments) {
     throw ConfigError("-o", output, "is there already", "name another file, or remove this one");
   write_file(output, text);
   fmt::print("{}: {} keys; fill in [model] and [data]\n", output, converted.kept.size());
+  for (const KeptKey& kept : converted.kept)
+    if (kept.assumed) fmt::print("  {} = {}: {}\n", kept.name, to_toml(kept.value), kept.from);
   for (const DroppedKey& dropped : converted.dropped)
     fmt::print("  not carried over: {}: {}\n", dropped.name, dropped.reason);
   return 0;

@@ -157,19 +157,20 @@ int run_export(Arguments arguments) {
           "for a model of images preprocessor_config.json: how its inputs are made of pictures.",
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
-  bool json = false;
+  bool json = false, best = false;
   app.add_option("RUN", run, "a run folder, or one of its checkpoints")->required();
   app.add_option("-o,--output", output, "the file to write, NAME.safetensors, or a folder for it")->required();
   app.add_option("--dtype", dtype, "type of trained parameters: fp32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--shard-size", shard, "most bytes of a file; larger weights become several files with an index");
+  app.add_flag("--best", best, "of the run's checkpoints the best one (checkpoint.keep_best), not the newest");
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const fs::path file = file_of(output);
   refuse_weights_of_a_run(output, file);
   const DType type = dtype == "bf16" ? DType::kBFloat16 : dtype == "fp16" ? DType::kFloat16 : DType::kFloat32;
   const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
-  CheckpointReader reader = open_whole_checkpoint(run);
+  CheckpointReader reader = best ? open_best_checkpoint(run) : open_whole_checkpoint(run);
   const auto model = published_model(reader);
   ExportedWeights exported = export_weights(reader, file, options);
   const std::string no_config = add_config(model, run_of(reader.path()), file, type, exported);

@@ -44,7 +44,8 @@ int run_generate(Arguments arguments) {
   app.add_option("--temperature", request.temperature, "randomness of the choice; 0: always the likeliest token")
       ->capture_default_str();
   app.add_option("--top-k", request.top_k, "choose among the k likeliest tokens; 0: among all")->capture_default_str();
-  app.add_option("--seed", seed, "seed of the choice")->capture_default_str();
+  app.add_option("--seed", seed, "seed of the choice: the same seed draws the same text")->capture_default_str();
+  app.add_flag("--best", request.best, "of the run's checkpoints the best one (checkpoint.keep_best), not the newest");
   if (!parse_flags(app, arguments)) return 0;
   check_run(request.run);
   if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");

@@ -50,7 +50,8 @@ struct PlanRequest {
 
 // `zero generate`.
 struct GenerateRequest {
-  std::string run;  // a run folder
+  std::string run;    // a run folder
+  bool best = false;  // of its checkpoints the best one
   std::string prompt;
   std::int64_t tokens = 200;
   double temperature = 0.8;  // 0: always the likeliest token

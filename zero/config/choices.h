@@ -17,6 +17,7 @@
 #include "zero/data/sample_order.h"
 #include "zero/plan/placement.h"
 #include "zero/plan/tier_split.h"
+#include "zero/report/best_evaluation.h"
 #include "zero/train/health.h"
 #include "zero/train/lr_schedule.h"
 
@@ -53,6 +54,8 @@ inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kC
                                                          {"inverse_sqrt", LrKind::kInverseSqrt},
                                                          {"one_cycle", LrKind::kOneCycle},
                                                          {"wsd", LrKind::kWsd}}};
+inline constexpr std::array<Choice<std::optional<BestMeasure>>, 3> kBestMeasures{
+    {{"none", std::nullopt}, {"loss", BestMeasure::kLoss}, {"accuracy", BestMeasure::kAccuracy}}};
 inline constexpr std::array<Choice<HealthAction>, 3> kNonFinites{
     {{"skip", HealthAction::kSkip}, {"rewind", HealthAction::kRewind}, {"stop", HealthAction::kStop}}};
 inline constexpr std::array<Choice<HealthAction>, 4> kSpikes{{{"ignore", HealthAction::kIgnore},

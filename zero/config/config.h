@@ -120,6 +120,7 @@ struct TrainConfig {
   std::int64_t seed = 1337;
   std::int64_t eval_every = 250;
   std::int64_t eval_batches = 20;
+  std::int64_t patience = 0;
   std::int64_t log_every = 10;
   std::int64_t sample = 0;
   bool operator==(const TrainConfig&) const = default;
@@ -206,6 +207,7 @@ struct Interval {
 struct CheckpointConfig {
   Interval every{.time = std::chrono::minutes(10)};
   std::int64_t keep = 3;
+  std::string keep_best = "none";
   std::int64_t memory_every = 0;
   bool async = true;
   std::string on_error = "continue";
@@ -266,6 +268,7 @@ using Origins = std::map<std::string, std::string, std::less<>>;
 struct LoadedConfig {
   Config config;
   Origins origins;
+  std::vector<std::string> notes;  // values that were changed to fit others: a line each, for the user
 };
 
 }  // namespace zero

@@ -5,11 +5,12 @@
 //   converted.dropped   {"zero_optimization.overlap_comm", "gathers and reductions always overlap ..."}, ...
 //   to_toml(converted, "ds_config.json")      the text of a configuration file, with both lists as comments
 //
-// Invariants: each key of the file ends in `kept` or in `dropped`, but for keys that are switched off; each kept value is
-// one that its option allows. Where DeepSpeed has another default than zero.cpp (betas, decay, clipping, warm-up), that is
-// kept, too, or told as dropped.
+// Invariants: each key of the file is in `kept` or in `dropped`, except keys that are switched off. Each kept value is
+// one that its option allows. A default of DeepSpeed that differs from ours is also kept, or named in `dropped`
+// (deepspeed_defaults.h). "auto" takes the default of Hugging Face's Trainer.
 //
-// Local. Throws ConfigError under "FILE: KEY" for text that is not JSON, a key twice, and a value of the wrong kind.
+// Local. Throws ConfigError under "FILE: KEY" for text that is not JSON, a key twice, a value of the wrong kind, and keys
+// that DeepSpeed does not allow together.
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ namespace zero {
 struct KeptKey {
   std::string name;  // ours: "zero.stage"
   Value value;
-  std::string from;  // DeepSpeed's, with a remark where the two differ a little
+  std::string from;      // DeepSpeed's, with a remark where the two differ a little
+  bool assumed = false;  // "auto" in the file: the value is a default of the Trainer's arguments
 };
 
 struct DroppedKey {
@@ -43,5 +45,7 @@ std::string to_toml(const ConvertedConfig& converted, std::string_view path);
 
 // Why a key of DeepSpeed's has no counterpart.
 std::string_view reason_to_drop(std::string_view name);
+// Does `false` under this key ask for something? Of most keys it only switches something off.
+bool false_counts(std::string_view name);
 
 }  // namespace zero

@@ -27,10 +27,11 @@ constexpr std::string_view kNone = "zero.cpp has nothing like it";
 constexpr std::array kReasons{
     Reason{"amp", kPrecision},
     Reason{"torch_autocast", kPrecision},
+    Reason{"bf16.check_grad_overflow", "health.non_finite says what happens to a gradient that is not finite"},
     Reason{"bf16", "master and moments are fp32"},
     Reason{"fp16.auto_cast", "inputs are the model's to convert"},
     Reason{"fp16", "master and moments are fp32; the loss scale is train.loss_scale"},
-    Reason{"data_types", "micro-batches are summed in fp32; train.dtype is the type of parameters"},
+    Reason{"data_types", "train.dtype is the type of parameters; buffers keep theirs"},
     Reason{"communication_data_type", "gradients travel in train.dtype and are summed in fp32"},
     Reason{"gradient_allreduce_op", "gradients are averaged over ranks"},
     Reason{"prescale_gradients", kScaling},
@@ -99,11 +100,19 @@ constexpr std::array kReasons{
     Reason{"zero_optimization.offload_optimizer", kBuffers},
     Reason{"optimizer.params.torch_adam", kOwnOptimizers},
     Reason{"optimizer.params.fused", kOwnOptimizers},
-    Reason{"optimizer.params.bias_correction", kAlways},
+    Reason{"optimizer.params.bias_correction", "moments are always corrected"},
     Reason{"optimizer.params", "the optimizer has no such parameter here"},
 };
 
+// The default of each is true, and the step of `false` is another one.
+constexpr std::array<std::string_view, 4> kFalseCounts{"optimizer.params.bias_correction", "bf16.check_grad_overflow",
+                                                       "bfloat16.check_grad_overflow", "managed_gradient_accumulation"};
+
 }  // namespace
+
+bool false_counts(std::string_view name) {
+  return std::ranges::find(kFalseCounts, name) != kFalseCounts.end();
+}
 
 std::string_view reason_to_drop(std::string_view name) {
   const auto applies = [&](const Reason& reason) {

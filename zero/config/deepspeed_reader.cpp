@@ -1,11 +1,14 @@
 #include "zero/config/deepspeed_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "zero/base/check.h"
 #include "zero/base/error.h"
+#include "zero/config/deepspeed_defaults.h"
 #include "zero/config/option.h"
 
 namespace zero {
@@ -24,11 +27,35 @@ bool switched_off(const Json& json) {
   return enabled != json.end() && enabled->is_boolean() && !enabled->get<bool>();
 }
 
+// Is one of the keys "auto" that the Trainer fills in?
+bool leaves_values_to_the_trainer(const Json& json) {
+  const auto is_auto = [&](std::string_view name) {
+    std::string path = fmt::format("/{}", name);
+    std::ranges::replace(path, '.', '/');
+    const Json::json_pointer pointer(path);
+    return json.contains(pointer) && json.at(pointer) == "auto";
+  };
+  constexpr std::array<std::string_view, 5> kByModel{
+      "train_batch_size", "scheduler.params.warmup_min_lr", "zero_optimization.reduce_bucket_size",
+      "zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.stage3_param_persistence_threshold"};
+  return std::ranges::any_of(kByModel, is_auto) ||
+         std::ranges::any_of(trainer_defaults(), is_auto, &TrainerDefault::name);
+}
+
+// DeepSpeed leaves "auto" out of these sections, and so has its own default there.
+bool skips_auto(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kSections{"zero_optimization.", "fp16.", "bf16.", "bfloat16."};
+  return std::ranges::any_of(kSections, [&](std::string_view section) { return name.starts_with(section); });
+}
+
 std::string joined(std::string_view prefix, std::string_view key) {
   return fmt::format("{}{}", prefix, key);
 }
 
 }  // namespace
+
+DeepSpeedReader::DeepSpeedReader(const Json& json, std::string_view path)
+    : json_(json), path_(path), is_for_the_trainer_(leaves_values_to_the_trainer(json)) {}
 
 const Json* DeepSpeedReader::take(const Json& object, std::string_view prefix, std::string_view key,
                                   std::string_view ours) {
@@ -37,6 +64,9 @@ const Json* DeepSpeedReader::take(const Json& object, std::string_view prefix, s
   const auto found = object.find(std::string(key));
   if (found == object.end() || found->is_null()) return nullptr;
   if (*found != "auto") return &*found;
+  if (const TrainerDefault* const row = trainer_default(name))
+    return &assumed_.insert_or_assign(name, Json::parse(row->json)).first->second;
+  if (skips_auto(name)) return nullptr;
   drop(name, fmt::format("\"auto\" is filled in by the program that calls DeepSpeed; set {}", ours));
   return nullptr;
 }
@@ -83,7 +113,32 @@ void DeepSpeedReader::keep(std::string_view ours, const Value& value, std::strin
   set_option(checked, *find_option(ours),
              {std::string(ours), value, to_toml(value), fmt::format("{}: {}", path_, from)});
   std::erase_if(out_.kept, [&](const KeptKey& kept) { return kept.name == ours; });
+  const std::string_view name = from.substr(0, from.find(';'));
+  const TrainerDefault* const row = assumed_.contains(name) ? trainer_default(name) : nullptr;
+  if (row != nullptr) return assume(ours, value, from, row->field);
   out_.kept.push_back({std::string(ours), value, std::string(from)});
+}
+
+void DeepSpeedReader::assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field) {
+  std::erase_if(out_.kept, [&](const KeptKey& kept) { return kept.name == ours; });
+  out_.kept.push_back(
+      {std::string(ours), value, fmt::format("{}: the default of TrainingArguments' {}", name, field), true});
+}
+
+void DeepSpeedReader::assume_default(std::string_view name, std::string_view ours) {
+  const TrainerDefault* const row = trainer_default(name);
+  ZERO_CHECK(row != nullptr, "the Trainer has no default of {}", name);
+  const bool in_file = assumed_.contains(name);
+  assume(ours, parse_value(row->json), in_file ? name : "not in the file", row->field);
+}
+
+std::string DeepSpeedReader::kept_text(std::string_view ours, std::string_view otherwise) const {
+  const auto found = std::ranges::find(out_.kept, ours, &KeptKey::name);
+  return found == out_.kept.end() ? std::string(otherwise) : std::get<std::string>(found->value.data);
+}
+
+bool DeepSpeedReader::keeps(std::string_view ours) const {
+  return std::ranges::find(out_.kept, ours, &KeptKey::name) != out_.kept.end();
 }
 
 void DeepSpeedReader::keep_whole(const Json& object, std::string_view prefix, std::string_view key,
@@ -109,10 +164,18 @@ void DeepSpeedReader::drop(std::string_view name, std::string_view reason) {
   out_.dropped.push_back({shown(name), std::string(reason)});
 }
 
+void DeepSpeedReader::take_and_drop(const Json& object, std::string_view prefix, std::string_view key,
+                                    std::string_view reason) {
+  const std::string name = joined(prefix, key);
+  taken_.insert(name);
+  if (object.contains(std::string(key))) drop(name, reason);
+}
+
 void DeepSpeedReader::drop_rest(const Json& object, std::string_view prefix) {
   for (const auto& [key, value] : object.items()) {
     const std::string name = joined(prefix, key);
-    if (taken_.insert(name).second && !switched_off(value)) drop(name, reason_to_drop(name));
+    const bool asks = !switched_off(value) || (value == false && false_counts(name));
+    if (taken_.insert(name).second && asks) drop(name, reason_to_drop(name));
   }
 }
 

@@ -3,13 +3,14 @@
 //   DeepSpeedReader reader(json, "ds_config.json");
 //   reader.keep_whole(json, "", "train_batch_size", "train.global_batch");
 //   if (const Json* zero = reader.section(json, "zero_optimization")) ...
-//   reader.drop_rest(json, "");                      // whatever nobody has taken
+//   reader.drop_rest(json, "");                      // the keys that were not taken
 //   return reader.finish();
 //
-// A name is a key with its sections: "zero_optimization.stage"; a prefix is what stands before the key. Local; throws
-// ConfigError under "FILE: NAME".
+// A name is a key with its sections: "zero_optimization.stage"; a prefix is the part of the name before the key. Local;
+// throws ConfigError under "FILE: NAME".
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,11 +25,13 @@ class DeepSpeedReader {
  public:
   using Json = nlohmann::json;
 
-  DeepSpeedReader(const Json& json, std::string_view path) : json_(json), path_(path) {}
+  DeepSpeedReader(const Json& json, std::string_view path);
 
   const Json& json() const { return json_; }
-  // The value under a key. Null where there is none; null, too, for "auto", which is told as a dropped key with the name
-  // of our key that needs a value.
+  // Does the file leave a value to Hugging Face's Trainer ("auto")?
+  bool is_for_the_trainer() const { return is_for_the_trainer_; }
+  // The value under a key; null: none. "auto" is the default of the Trainer's argument, if the Trainer fills in that key.
+  // In a section that DeepSpeed reads without such values it is null. Else it is null, and a dropped key that names `ours`.
   const Json* take(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
   const Json* section(const Json& object, std::string_view key, std::string_view prefix = "");
 
@@ -39,15 +42,22 @@ class DeepSpeedReader {
   [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view reason,
                            std::string_view remedy) const;
 
-  // A value for a key of ours, instead of an earlier one. Throws where the option does not allow it.
+  // A value for a key of ours, instead of an earlier one. Throws ConfigError if the option does not allow it.
   void keep(std::string_view ours, const Value& value, std::string_view from);
   void keep_whole(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
-  // False where the key is absent or "auto".
+  // False: the key is absent.
   bool keep_number(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours,
                    std::string_view remark = "");
   double kept_number(std::string_view ours, double otherwise) const;
+  std::string kept_text(std::string_view ours, std::string_view otherwise) const;
+  bool keeps(std::string_view ours) const;
+  // What Hugging Face's Trainer takes by default for `field` of its arguments.
+  void assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field);
+  // The same of a key that the Trainer fills in, which the file need not have.
+  void assume_default(std::string_view name, std::string_view ours);
 
   void drop(std::string_view name, std::string_view reason);
+  void take_and_drop(const Json& object, std::string_view prefix, std::string_view key, std::string_view reason);
   // Every key of an object that was not taken and is not switched off.
   void drop_rest(const Json& object, std::string_view prefix);
 
@@ -56,8 +66,10 @@ class DeepSpeedReader {
  private:
   const Json& json_;
   std::string_view path_;
+  const bool is_for_the_trainer_;
   ConvertedConfig out_;
   std::set<std::string, std::less<>> taken_;
+  std::map<std::string, Json, std::less<>> assumed_;  // values of keys that are "auto"
 };
 
 }  // namespace zero

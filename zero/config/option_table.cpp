@@ -122,6 +122,7 @@ constexpr std::array kOptions{
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble}, kFree, "seed of first weights, order of samples and dropout"},
     Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural, kFree, "steps between two evaluations; 0: one at the end alone"},
     Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural, kFree, "batches of an evaluation; 0: all validation data"},
+    Option{"train.patience", at<kTrain, &TrainConfig::patience>, kNatural, kFree, "evaluations in a row without a better validation loss after which the run ends (early stopping); 0: it never does. With checkpoint.keep_best accuracy the accuracy counts instead"},
     Option{"train.log_every", at<kTrain, &TrainConfig::log_every>, kPositive, kFree, "steps between two lines of output"},
     Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural, kFree, "tokens to generate at the end of the run; of a model of classes or numbers, validation samples to show beside what it predicts"},
 
@@ -184,6 +185,7 @@ constexpr std::array kOptions{
 
     Option{"checkpoint.every", at<&Config::checkpoint, &CheckpointConfig::every>, kNatural, kFree, "steps, or time such as \"10min\", between two checkpoints; the last step has one, too. The same command continues from the newest; 0: none"},
     Option{"checkpoint.keep", at<&Config::checkpoint, &CheckpointConfig::keep>, kPositive, kFree, "number of checkpoints to keep, the newest ones"},
+    Option{"checkpoint.keep_best", at<&Config::checkpoint, &CheckpointConfig::keep_best>, kAny, kWordsOf<kBestMeasures>, "keep the checkpoint with the best validation loss or accuracy, too: an evaluation that is better than all before saves one. Of equal values the earliest counts"},
     Option{"checkpoint.memory_every", at<&Config::checkpoint, &CheckpointConfig::memory_every>, kNatural, kFree, "steps between two in-memory checkpoints, in the launcher's memory (`zero launch` on one or several machines, or -n). Ranks that it starts again go on from there; 0: none"},
     Option{"checkpoint.async", at<&Config::checkpoint, &CheckpointConfig::async>, kAny, kFree, "write checkpoints while training goes on, where memory has room for a copy of the states"},
     Option{"checkpoint.on_error", at<&Config::checkpoint, &CheckpointConfig::on_error>, kAny, kOnErrors, "what to do after a failed save. continue: print a line, and save again at the next time; stop: end the run"},

@@ -19,9 +19,11 @@
 #include "zero/base/error.h"
 #include "zero/base/name_lists.h"
 #include "zero/config/device_rules.h"
+#include "zero/config/evaluation_rules.h"
 #include "zero/config/model_rules.h"
 #include "zero/config/option.h"
 #include "zero/config/read_keys.h"
+#include "zero/config/schedule_rules.h"
 #include "zero/config/thread_rules.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/train/model_table.h"
@@ -99,32 +101,6 @@ void check_context(const LoadedConfig& loaded) {
 
 bool is_given(const LoadedConfig& loaded, std::string_view name) {
   return loaded.origins.contains(name);
-}
-
-void check_length(const LoadedConfig& loaded) {
-  if (loaded.config.train.epochs > 0 && is_given(loaded, "train.steps"))
-    refuse(loaded, "train.epochs", fmt::format("train.steps = {} is given, too", loaded.config.train.steps),
-           "leave one of them out: steps follow from epochs");
-}
-
-void check_schedule(const LoadedConfig& loaded) {
-  const auto& [train, schedule, optimizer] =
-      std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
-  if (train.epochs == 0 && schedule.warmup > train.steps) {
-    refuse(loaded, "schedule.warmup",
-           fmt::format("more than train.steps = {}: the learning rate would never reach optimizer.lr", train.steps),
-           fmt::format("use {} or less, for example --schedule.warmup {}", train.steps,
-                       std::max<std::int64_t>(1, train.steps / 10)));
-  }
-  if (train.epochs == 0 && schedule.decay > train.steps - schedule.warmup) {
-    refuse(loaded, "schedule.decay",
-           fmt::format("more than the {} steps after the warm-up", train.steps - schedule.warmup),
-           fmt::format("use {} or less, or --schedule.decay 0 for a fifth of them", train.steps - schedule.warmup));
-  }
-  if (schedule.name != "constant" && schedule.min_lr > optimizer.lr) {
-    refuse(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
-           fmt::format("use {} or less: the schedule goes down", optimizer.lr));
-  }
 }
 
 void check_groups(const LoadedConfig& loaded) {
@@ -509,20 +485,6 @@ void check_run_folder(const LoadedConfig& loaded) {
 
 namespace {
 
-// Steps and epochs say the same thing: of two sources the one that wins says it, whichever of them it names.
-void settle_length(LoadedConfig& loaded) {
-  auto& train = loaded.config.train;
-  if (train.epochs == 0) return;
-  const int steps = rank_of(loaded, "train.steps"), epochs = rank_of(loaded, "train.epochs");
-  if (steps > epochs) {
-    train.epochs = 0;
-    loaded.origins.erase("train.epochs");
-  } else if (steps < epochs && steps >= 0) {
-    train.steps = TrainConfig{}.steps;
-    loaded.origins.erase("train.steps");
-  }
-}
-
 // To 15 digits, so that a run's file has 3e-05 for a tenth of 3e-4.
 double tenth_of(double value) {
   return std::strtod(fmt::format("{:.15g}", value / 10).c_str(), nullptr);
@@ -544,8 +506,7 @@ void settle_defaults(LoadedConfig& loaded) {
   settle_length(loaded);
   settle_overruled(loaded);
   settle_optimizer(loaded);
-  if (!is_given(loaded, "schedule.warmup") && config.train.epochs == 0)
-    config.schedule.warmup = std::min(config.schedule.warmup, config.train.steps);
+  settle_schedule(loaded);
   if (!is_given(loaded, "schedule.min_lr")) config.schedule.min_lr = tenth_of(config.optimizer.lr);
   const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
   if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
@@ -563,6 +524,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_context(loaded);
   check_length(loaded);
   check_schedule(loaded);
+  check_evaluations(loaded);
   check_groups(loaded);
   check_disks(loaded);
   check_dropout(loaded);

@@ -1,5 +1,7 @@
 #include "zero/plan/secondary.h"
 
+#include <string>
+
 #include <fmt/format.h>
 
 #include "zero/base/bytes.h"
@@ -9,10 +11,14 @@ namespace zero {
 
 void require_secondary_group(int shard, int group, std::string_view key) {
   if (group == 0 || (group > 0 && group < shard && shard % group == 0)) return;
+  std::string sizes;
+  for (int size = 2; size < shard; ++size)
+    if (shard % size == 0) sizes += fmt::format("{}{}", sizes.empty() ? "" : " ", size);
   throw ConfigError(key, fmt::format("{}", group),
                     fmt::format("{} hold the model once, and cannot be divided into two or more groups of this size",
                                 format_count(shard, "rank")),
-                    "use a number from 2 that divides them and is smaller, or leave it out");
+                    sizes.empty() ? fmt::format("leave it out: no number from 2 divides {} into groups", shard)
+                                  : fmt::format("sizes that do: {}; or leave it out", sizes));
 }
 
 }  // namespace zero

@@ -221,6 +221,12 @@ Json results_json(const RunReport& r) {
   json["val_loss"] = r.has_validation ? Json(r.val_loss) : Json();
   if (r.val_accuracy) json["val_accuracy"] = *r.val_accuracy;
   if (r.val_perplexity) json["val_perplexity"] = *r.val_perplexity;
+  json["ended"] = r.ended_early ? "no improvement" : "all steps";
+  if (r.best)
+    json["best_evaluation"] = {{"measure", name_of(r.best->measure)},
+                               {"step", r.best->step},
+                               {"value", r.best->step < 0 ? Json() : Json(r.best->value)},
+                               {"evaluations_since", r.best->since}};
   json["step_seconds"] = r.step_seconds;
   json["step_s_median"] = median;
   json["step_s_min"] = least_step_seconds(r.step_seconds);
@@ -366,6 +372,9 @@ std::string results_text(const RunReport& r) {
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
                       format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
                       r.has_tokens ? "tokens" : "rows");
+  if (r.ended_early)
+    add(fmt::format("  ended after {} of {} steps: {}", format_count(r.steps), format_count(r.steps_asked),
+                    describe(*r.best)));
   const double percent = utilization(r) * 100;
   add(fmt::format("  utilization {}%: what the model's arithmetic alone takes at the speed of a matrix product here",
                   percent < 10 ? fmt::format("{:.2g}", percent) : fmt::format("{:.0f}", percent)));

@@ -15,6 +15,7 @@
 #include "zero/engine/options.h"
 #include "zero/memory/ledger.h"
 #include "zero/plan/step_model.h"
+#include "zero/report/best_evaluation.h"
 #include "zero/report/measured_steps.h"
 #include "zero/report/metrics_log.h"
 #include "zero/report/run_origin.h"
@@ -57,7 +58,10 @@ struct RunReport {
   std::optional<double> val_accuracy;    // of a classification task: 0 to 1
   std::optional<double> val_perplexity;  // of a language model: exp(val_loss)
   bool has_validation = false;
-  double tokens_per_step = 0;  // of all ranks; rows if a sample has no tokens
+  std::int64_t steps_asked = 0;        // train.steps
+  bool ended_early = false;            // before them: train.patience
+  std::optional<BestEvaluation> best;  // of a run with keep_best or patience
+  double tokens_per_step = 0;          // of all ranks; rows if a sample has no tokens
   bool has_tokens = true;
   double flops_per_step = 0;  // of all ranks
   std::string parameters_sha256;

@@ -58,6 +58,23 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   return open_group(world.communicator(), ranks, "the run's servers");
 }
 
+// keep_best and patience compare evaluations: there must be data for them, and classes for an accuracy.
+void require_watchable(const TrainJob& job, const Corpus& corpus) {
+  const auto measure = watched_measure(job);
+  if (!measure) return;
+  const bool keeps = job.checkpoint.keep_best.has_value();
+  const std::string key = keeps ? "checkpoint.keep_best" : "train.patience";
+  const std::string value = keeps ? std::string(name_of(*measure)) : fmt::format("{}", job.train.patience);
+  if (!corpus.validation)
+    throw ConfigError(key, value, "it compares evaluations, and no data are held out for them",
+                      fmt::format("set data.validation, or {} {}", key, keeps ? "none" : "0"));
+  const SampleShape shape = corpus.shape();
+  const bool has_classes = shape.classes > 0 && (shape.context == 0 || shape.vocab > 0);
+  if (*measure == BestMeasure::kAccuracy && !has_classes)
+    throw ConfigError(key, value, fmt::format("a {} on these data has no classes, so no accuracy", job.model.name),
+                      "use loss");
+}
+
 }  // namespace
 
 DataOptions with_context(const TrainJob& job) {
@@ -79,6 +96,7 @@ Corpus open_corpus(const TrainJob& job) {
     corpus.notes.push_back(
         fmt::format("vocabulary: {} tokens, as {}; model.vocab sets another number", shape.classes, token));
   if (shape.context == 0 && !job.model.sizes.empty()) require("model.sizes", job.model.sizes.back());
+  require_watchable(job, corpus);
   return corpus;
 }
 
@@ -154,6 +172,30 @@ std::optional<EvaluationResult> Run::evaluate(std::int64_t step, std::int64_t ba
   if (!found || job.attach.ema == 0) return found;
   const AveragedScope averages = engine->averaged();
   return evaluate_weights(step, batches, /*averaged=*/true) ? found : std::nullopt;
+}
+
+bool Run::evaluate_and_compare() {
+  const std::optional<EvaluationResult> found = evaluate(state.step, job.train.eval_batches);
+  const std::optional<BestMeasure> measure = watched_measure(job);
+  if (!found || !measure) return false;
+  const bool is_best =
+      state.best.add(*measure, state.step, *measure == BestMeasure::kLoss ? found->loss : found->accuracy.value());
+  if (ends_early())
+    say(fmt::format("step {}: the run ends here, as {} (train.patience = {})", state.step, describe(state.best),
+                    job.train.patience));
+  return is_best;
+}
+
+bool Run::evaluation_is_missing() const {
+  const std::optional<BestMeasure> measure = watched_measure(job);
+  const std::int64_t every = job.train.eval_every;
+  if (!measure || every == 0 || state.step == 0 || state.step % every != 0) return false;
+  return state.best.evaluated != state.step || state.best.measure != *measure;
+}
+
+bool Run::ends_early() const {
+  const std::optional<BestMeasure> measure = watched_measure(job);
+  return job.train.patience > 0 && state.best.measure == *measure && state.best.since >= job.train.patience;
 }
 
 std::optional<EvaluationResult> Run::evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged) {

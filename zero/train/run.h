@@ -59,6 +59,13 @@ struct Run {
   // stop has come to a rank meanwhile: then the rest is left out. `batches` of each rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
   // weights that they share are evaluated.
   std::optional<EvaluationResult> evaluate(std::int64_t step, std::int64_t batches);
+  // Collective. The same after the newest step, compared with the evaluations before if a key asks for that
+  // (watched_measure()). Is it the best?
+  bool evaluate_and_compare();
+  // Local. Was this step to be compared, and was not? (A signal came, or keep_best and patience are new.)
+  bool evaluation_is_missing() const;
+  // Local. Have train.patience evaluations brought nothing better?
+  bool ends_early() const;
   // Of the data, for checkpoints (zero/data/data_mark.h).
   const std::string& data_mark() const { return mark_; }
 

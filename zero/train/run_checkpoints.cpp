@@ -82,6 +82,23 @@ std::int64_t count_in(const Manifest& manifest, const std::string& key, const st
   return count;
 }
 
+// Empty for a checkpoint without a compared evaluation, such as one of an earlier version.
+BestEvaluation best_in(const Manifest& manifest, const std::filesystem::path& path) {
+  if (!manifest.run.contains("evaluated_step")) return {};
+  BestEvaluation best{.measure = manifest.run.at("best_measure") == name_of(BestMeasure::kAccuracy)
+                                     ? BestMeasure::kAccuracy
+                                     : BestMeasure::kLoss,
+                      .since = count_in(manifest, "evaluations_since_best", path),
+                      .evaluated = count_in(manifest, "evaluated_step", path)};
+  if (!manifest.run.contains("best_step")) return best;
+  best.step = count_in(manifest, "best_step", path);
+  const std::string& text = manifest.run.at("best_value");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), best.value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw IoError(path.string(), "load", 0, fmt::format("says of the run: best_value = \"{}\"", text));
+  return best;
+}
+
 void require_of_a_run(const Manifest& manifest, const std::filesystem::path& path) {
   if (!manifest.run.contains("step"))
     throw ConfigError("run.dir", path.string(), "a checkpoint that does not say its \"step\"",
@@ -124,9 +141,10 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
         fmt::format("has {} free, and a checkpoint takes {}", format_bytes(free_bytes), format_bytes(bytes)),
         "name a run.dir on a larger disk, or set checkpoint.every = 0 to save none");
   // One more than is kept, while a new one is written.
-  if (free_bytes / (options.keep + 1) < bytes)
+  const std::int64_t kept = options.keep + (options.keep_best ? 1 : 0);
+  if (free_bytes / (kept + 1) < bytes)
     say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one on its way, would take more", existing,
-                    format_bytes(free_bytes), options.keep, format_bytes(bytes)));
+                    format_bytes(free_bytes), kept, format_bytes(bytes)));
 }
 
 void RunCheckpoints::expect_room_to_copy(Attachment& engine, std::int64_t bytes) {
@@ -181,7 +199,8 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                  .seconds = of_rank_0(comm_, values_in<double>(loaded.extras, kSeconds)),
                  .skipped = of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kSkipped)),
                  .rewinds = count_in(loaded.manifest, "rewinds", path),
-                 .spikes = count_in(loaded.manifest, "spikes", path)};
+                 .spikes = count_in(loaded.manifest, "spikes", path),
+                 .best = best_in(loaded.manifest, path)};
   const auto text_in = [&run = loaded.manifest.run](const char* key) {
     const auto found = run.find(key);
     return found == run.end() ? std::string() : found->second;
@@ -208,6 +227,9 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
     try {
       Resumed resumed = load(engine, entry);
       if (!entry.in_memory) step_on_disk_ = entry.step;
+      std::error_code unknown;
+      const std::int64_t best = resumed.state.best.step;
+      best_on_disk_ = best >= 0 && std::filesystem::exists(folder_.path_of(best), unknown) ? best : -1;
       tell_damages();
       return resumed;
     } catch (const IoError& error) {
@@ -242,6 +264,15 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
                                 {"data", state.data},
                                 {"places", state.places}},
                         .config = std::move(config)};
+  if (state.best.evaluated >= 0) {
+    contents.run["best_measure"] = std::string(name_of(state.best.measure));
+    contents.run["evaluations_since_best"] = fmt::format("{}", state.best.since);
+    contents.run["evaluated_step"] = fmt::format("{}", state.best.evaluated);
+  }
+  if (state.best.step >= 0) {
+    contents.run["best_step"] = fmt::format("{}", state.best.step);
+    contents.run["best_value"] = fmt::format("{}", state.best.value);
+  }
   if (comm_.rank() == 0)
     contents.extras = {extra_of(kLosses, state.losses), extra_of(kNorms, state.grad_norms),
                        extra_of(kSeconds, state.seconds), extra_of(kSkipped, state.skipped)};
@@ -272,6 +303,7 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
   finish(engine);
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
+  saving_best_ = options_.keep_best && state.best.step == state.step;
   try {
     save_ = engine.control().begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
                                         options_.async ? mode : SaveMode::kSync);
@@ -300,12 +332,13 @@ void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance)
   }
   last_failed_ = false;
   step_on_disk_ = saving_step_;
+  if (saving_best_) best_on_disk_ = saving_step_;
   say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
                    format_bytes(save_->size_bytes()), save_->seconds(), save_->stalled_seconds()));
   save_ = nullptr;
   if (comm_.rank() != 0) return;
   try {
-    folder_.keep(options_.keep, saving_step_);
+    folder_.keep(options_.keep, saving_step_, options_.keep_best ? best_on_disk_ : -1);
   } catch (const std::exception& error) {
     ZERO_LOG(error, "old checkpoints stay: {}", error.what());
   }

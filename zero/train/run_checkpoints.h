@@ -23,6 +23,7 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/save.h"
+#include "zero/report/best_evaluation.h"
 #include "zero/torch/attach.h"
 
 namespace zero {
@@ -34,7 +35,8 @@ struct CheckpointPolicy {
   std::int64_t every_steps = 0;
   double every_seconds = 0;  // both 0: nothing is saved
   std::int64_t keep = 3;
-  std::int64_t memory_every = 0;  // steps between in-memory checkpoints; 0: none
+  std::optional<BestMeasure> keep_best;  // nothing: the newest ones only
+  std::int64_t memory_every = 0;         // steps between in-memory checkpoints; 0: none
   bool async = true;
   bool stop_on_error = false;
 
@@ -50,6 +52,7 @@ struct RunState {
   std::vector<double> grad_norms, seconds;  // of each step
   std::vector<std::int64_t> skipped;        // numbers of the steps without an update, counted from 1
   std::int64_t rewinds = 0, spikes = 0;     // of the run, those of steps that were taken back too
+  BestEvaluation best;                      // of the evaluations that came before
   std::string data;                         // data_mark() of its samples; empty: of an earlier version
   std::string places;  // at which its ranks compute (computing_place.h); empty: of an earlier version
 };
@@ -118,6 +121,8 @@ class RunCheckpoints {
   Say say_;
   std::unique_ptr<CheckpointSave> save_;  // on its way
   std::int64_t saving_step_ = 0;
+  bool saving_best_ = false;
+  std::int64_t best_on_disk_ = -1;  // of checkpoint.keep_best; -1: none
   double last_begin_;
   bool last_failed_ = false;
   std::int64_t step_on_disk_ = -1;

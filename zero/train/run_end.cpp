@@ -29,8 +29,8 @@ RunReport RunEnd::finish() {
     if (!run_.is_first()) throw;
     const TrainJob& job = run_.job;
     throw error.within(fmt::format(
-        "training is over, all {} steps; {}", job.train.steps,
-        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, job.train.steps) +
+        "training is over, all {} steps; {}", run_.state.step,
+        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, run_.state.step) +
             missing_average()));
   }
   run_.engine->abandon();
@@ -49,7 +49,7 @@ RunReport RunEnd::write_all() {
     run_.engine->merge_copies();
     run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
   }
-  const std::optional<EvaluationResult> found = run_.evaluate(run_.job.train.steps, 0);
+  const std::optional<EvaluationResult> found = run_.evaluate(run_.state.step, 0);
   report.has_validation = found && run_.corpus.validation != nullptr;
   if (found) {
     report.val_loss = found->loss;
@@ -111,7 +111,10 @@ void RunEnd::fill(RunReport& report) {
   run_.meter.fill(report, run_.comm());
   report.model = job.model.name;
   report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
-  report.steps = job.train.steps;
+  report.steps = run_.state.step;
+  report.steps_asked = job.train.steps;
+  if (watched_measure(job)) report.best = run_.state.best;
+  report.ended_early = report.steps < report.steps_asked;
   report.losses = run_.log.history().losses();
   report.grad_norms = run_.log.history().grad_norms();
   report.step_seconds = run_.log.history().seconds();

@@ -126,6 +126,15 @@ std::int64_t RunFolder::finished_steps() const {
   return json.is_object() ? json.value("steps", std::int64_t{-1}) : -1;
 }
 
+std::int64_t RunFolder::evaluations_without_improvement() const {
+  std::error_code ignored;
+  if (!fs::exists(files_.report, ignored) || !fs::exists(files_.model, ignored)) return -1;
+  const auto json = nlohmann::json::parse(read_file(files_.report), nullptr, false);
+  if (!json.is_object() || json.value("ended", "") != "no improvement") return -1;
+  const auto best = json.find("best_evaluation");
+  return best != json.end() && best->is_object() ? best->value("evaluations_since", std::int64_t{-1}) : -1;
+}
+
 void RunFolder::require_finished() const {
   std::error_code ignored;
   if (fs::exists(files_.config, ignored) && fs::exists(files_.model, ignored)) return;

@@ -38,6 +38,8 @@ class RunFolder {
   bool was_cut_short(std::string_view config) const;
   // Steps of the run that has ended here; -1: none has.
   std::int64_t finished_steps() const;
+  // Evaluations after the best one of a run that ended early; -1: no such run ended here.
+  std::int64_t evaluations_without_improvement() const;
   // ConfigError unless a finished run's weights are here.
   void require_finished() const;
 

@@ -150,15 +150,26 @@ RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoi
   resumes_ = !checkpoints.steps().empty();
   cut_short_ = as_first_sees(comm_, comm_.rank() == 0 && !resumes_ && job_.checkpoint.on() && !begun_by_us_ &&
                                         folder_.was_cut_short(job_.config_text));
-  is_done_ = as_first_sees(comm_, (begun_by_us_ || resumes_) && folder_.finished_steps() >= job_.train.steps);
+  const bool goes_on = begun_by_us_ || resumes_;
+  const std::int64_t patience = job_.train.patience;
+  ended_early_ = as_first_sees(comm_, goes_on && patience > 0 && folder_.finished_steps() < job_.train.steps &&
+                                          folder_.evaluations_without_improvement() >= patience);
+  is_done_ = ended_early_ || as_first_sees(comm_, goes_on && folder_.finished_steps() >= job_.train.steps);
 }
 
 std::string RunOpening::why_done() const {
   const std::int64_t steps = std::max(folder_.finished_steps(), job_.train.steps);
-  std::string text = fmt::format(
-      "{}: done already, all {} steps{}; a larger train.steps goes on with it, --overwrite begins again",
-      folder_.path().string(), steps,
-      steps > job_.train.steps ? fmt::format(", which is more than train.steps = {}", job_.train.steps) : "");
+  std::string text =
+      ended_early_
+          ? fmt::format(
+                "{}: done already: it ended after step {} of {}, as {} did not improve it; a larger "
+                "train.patience goes on with it, --overwrite begins again",
+                folder_.path().string(), folder_.finished_steps(), job_.train.steps,
+                format_count(folder_.evaluations_without_improvement(), "evaluation"))
+          : fmt::format(
+                "{}: done already, all {} steps{}; a larger train.steps goes on with it, --overwrite begins again",
+                folder_.path().string(), steps,
+                steps > job_.train.steps ? fmt::format(", which is more than train.steps = {}", job_.train.steps) : "");
   std::string changed;
   const std::string unknown =
       failure_of([&] { changed = changed_keys(read_file(folder_.files().config), job_.config_text); });

@@ -67,6 +67,7 @@ class RunOpening {
   bool cut_short_ = false;    // an earlier run of this configuration, before its first checkpoint
   bool resumes_ = false;
   bool is_done_ = false;
+  bool ended_early_ = false;
 };
 
 }  // namespace zero

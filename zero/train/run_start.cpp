@@ -85,8 +85,9 @@ std::string places_of(const Run& run) {
 // On rank 0.
 RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const RunFolder& folder = run.folder;
-  const bool at_the_end = run.state.step == run.job.train.steps;
-  resumes ? folder.reopen(run.state.step, {.evaluation = at_the_end, .rewinds = true}) : folder.create(run.job.launch);
+  const bool evaluates_again = run.state.step == run.job.train.steps || run.evaluation_is_missing() || run.ends_early();
+  resumes ? folder.reopen(run.state.step, {.evaluation = evaluates_again, .rewinds = true})
+          : folder.create(run.job.launch);
   RunWeights weights{.model = open_weights(*run.engine, run.task->module(), folder.files().model), .average = nullptr};
   if (run.job.attach.ema > 0)
     weights.average =
@@ -126,6 +127,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   if (!job.group_line.empty()) run.say(job.group_line);
   if (!job.replay_line.empty()) run.say(job.replay_line);
+  for (const std::string& note : job.notes) run.say("note: " + note);
   for (const std::string& note : run.corpus.notes) run.say(note);
   if (init)
     for (const std::string& note : init->notes()) run.say(note);

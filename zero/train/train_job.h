@@ -32,6 +32,7 @@ struct StepOptions {
   std::uint64_t seed = 1337;
   std::int64_t eval_every = 250;   // 0: only at the end
   std::int64_t eval_batches = 20;  // 0: the whole split; the last evaluation always is
+  std::int64_t patience = 0;       // evaluations without a better one after which the run ends; 0: it never does
   std::int64_t log_every = 10;
   std::int64_t sample = 0;  // tokens to generate when done
 };
@@ -61,9 +62,16 @@ struct TrainJob {
   bool probe_again = false;            // what the machine manages, also where it is known from before
   std::string config_text;             // for config.toml
   std::uint64_t config_hash = 0;       // ranks that differ in it do not start
+  std::vector<std::string> notes;      // of the configuration, for the user
   TimelineOptions timeline;
   bool tensorboard = false;  // event files in the run folder
 };
+
+// Does the run compare its evaluations, and by what? Nothing: neither keep_best nor patience asks for it.
+inline std::optional<BestMeasure> watched_measure(const TrainJob& job) {
+  if (job.checkpoint.keep_best) return job.checkpoint.keep_best;
+  return job.train.patience > 0 ? std::optional(BestMeasure::kLoss) : std::nullopt;
+}
 
 // Over all ranks.
 inline std::int64_t samples_per_step(const StepOptions& options, int world) {

@@ -22,8 +22,8 @@ int TrainingLoop::run(bool resumed) {
   if (job.health.check_replicas > 0 && (holders == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
-  Outcome outcome;
-  while (outcome.signal == 0 && run_.state.step < job.train.steps) {
+  Outcome outcome = resumed ? catch_up() : Outcome{};
+  while (outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
     run_.meter.take_back(run_.state.step);
   }
@@ -37,7 +37,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;
-  while (outcome.signal == 0 && !outcome.draws_others && run_.state.step < o.steps) {
+  while (outcome.signal == 0 && !outcome.ends && !outcome.draws_others && run_.state.step < o.steps) {
     const TakenStep taken = run_step([&] { return training_.take(run_.state, batches, limits()); });
     if (run_.health.judge(*run_.engine, taken.report)) return {.draws_others = true};
     const bool shared_anew = share_anew(taken.metrics);
@@ -80,6 +80,12 @@ bool TrainingLoop::share_anew(const StepMetrics& metrics) {
   return true;
 }
 
+// A checkpoint may be older than the evaluation of its step: a signal came between the two.
+TrainingLoop::Outcome TrainingLoop::catch_up() {
+  if (run_.evaluation_is_missing() && run_.evaluate_and_compare() && run_.job.checkpoint.keep_best) run_.save();
+  return {.ends = run_.ends_early()};
+}
+
 TrainingLoop::Outcome TrainingLoop::after_step() {
   const StepOptions& o = run_.job.train;
   const std::int64_t step = run_.state.step;
@@ -89,17 +95,21 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const bool exchanged = run_.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
   if (exchanged) run_.learn_activations();
-  if (o.eval_every > 0 && step % o.eval_every == 0 && step < o.steps) run_.evaluate(step, o.eval_batches);
+  // The last step is evaluated at the end, with all data: a number that cannot be compared.
+  const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
+  const bool is_best = evaluates && (step < o.steps || watched_measure(run_.job)) && run_.evaluate_and_compare();
+  const bool ends = evaluates && run_.ends_early();
   run_.checkpoints.poll();
-  const bool to_disk = signal == 0 && run_.checkpoints.due(step, o.steps, exchanged);
+  const bool is_due = signal == 0 && run_.checkpoints.due(step, ends ? step : o.steps, exchanged);
+  const bool to_disk = is_due || (signal == 0 && is_best && run_.job.checkpoint.keep_best);
   const bool to_memory = signal == 0 && run_.checkpoints.due_in_memory(step);
-  if (!to_disk && !to_memory) return {.signal = signal};
+  if (!to_disk && !to_memory && !ends) return {.signal = signal};
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // the end saves
   if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
   if (to_memory) run_.save_in_memory();
   if (to_disk) run_.save();
-  return {};
+  return {.ends = ends};
 }
 
 int TrainingLoop::exchange() {

@@ -31,6 +31,7 @@ class TrainingLoop {
  private:
   struct Outcome {
     int signal = 0;             // that ends the run
+    bool ends = false;          // early: evaluations do not improve
     bool draws_others = false;  // other samples follow than were drawn: it was rewound, or ranks take other shares
   };
   Outcome run_until_others_are_drawn();
@@ -39,6 +40,7 @@ class TrainingLoop {
   TrainingStep::Limits limits();
   bool share_anew(const StepMetrics& metrics);
   Outcome after_step();
+  Outcome catch_up();
   int exchange();
 
   Run& run_;

@@ -44,10 +44,10 @@ std::string token_weight_of(const Config& config, const std::string& run) {
   return std::string(model_row(config.model.name).token_weight);
 }
 
-Source source_of(const std::string& run) {
+Source source_of(const std::string& run, bool best) {
   const RunFolder folder(run);
   std::error_code ignored;
-  if (!is_checkpoint(run) && std::filesystem::exists(folder.files().model, ignored)) {
+  if (!best && !is_checkpoint(run) && std::filesystem::exists(folder.files().model, ignored)) {
     folder.require_finished();
     Source source{.config =
                       load_config({.file = folder.files().config, .check_files = false, .recorded = true}).config};
@@ -56,7 +56,7 @@ Source source_of(const std::string& run) {
       source.vocab = tokens->shape.at(0);
     return source;
   }
-  CheckpointReader reader = open_whole_checkpoint(run);
+  CheckpointReader reader = best ? open_best_checkpoint(run) : open_whole_checkpoint(run);
   const Manifest& manifest = reader.manifest();
   if (manifest.config.empty())
     throw ConfigError("RUN", run, "is a checkpoint that does not say its configuration",
@@ -93,7 +93,7 @@ std::string start_of(const std::string& prompt, const TokenText& text) {
 }  // namespace
 
 int generate_verb(const GenerateRequest& request) {
-  Source source = source_of(request.run);
+  Source source = source_of(request.run, request.best);
   const Config& config = source.config;
   const TokenText text = TokenText::of(data_options(config).kind, config.data.tokenizer);
   require_tokenizer(text, source, request.run);
@@ -109,6 +109,8 @@ int generate_verb(const GenerateRequest& request) {
   else
     read_weights(task->module(), RunFiles(request.run).model);
   source.checkpoint.reset();
+  // Standard output has only the text.
+  if (request.temperature > 0) fmt::print(stderr, "seed {}; another --seed draws another text\n", request.seed);
   std::cout << request.prompt << (text.is_text() || request.prompt.empty() ? "" : " ");
   generate(*task->language_model(), prompt,
            {.tokens = request.tokens, .temperature = request.temperature, .top_k = request.top_k, .seed = request.seed},

@@ -143,6 +143,7 @@ CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
   return {.every_steps = checkpoint.every.steps,
           .every_seconds = std::chrono::duration<double>(checkpoint.every.time).count(),
           .keep = checkpoint.keep,
+          .keep_best = value_of(kBestMeasures, "checkpoint.keep_best", checkpoint.keep_best),
           .memory_every = checkpoint.memory_every,
           .async = checkpoint.async,
           .stop_on_error = checkpoint.on_error == "stop"};
@@ -323,6 +324,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
                     .seed = static_cast<std::uint64_t>(t.seed),
                     .eval_every = t.eval_every,
                     .eval_batches = t.eval_batches,
+                    .patience = t.patience,
                     .log_every = t.log_every,
                     .sample = t.sample},
           .schedule = {.kind = value_of(kLrKinds, "schedule.name", config.schedule.name),

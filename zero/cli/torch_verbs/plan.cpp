@@ -467,6 +467,7 @@ int print_plan(const PlanRequest& request) {
     return 0;
   }
   std::cout << as_text(plan, kStages, shown);
+  for (const std::string& note : request.loaded.notes) std::cout << fmt::format("\nnote: {}\n", note);
   if (!group.line.empty()) std::cout << "\n" << wrapped(group.line, 2);
   if (cluster) std::cout << "\n" << cluster_table(*cluster);
   if (dry_run) std::cout << "\n" << dry_run_text(*dry_run);

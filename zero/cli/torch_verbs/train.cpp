@@ -93,6 +93,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   tell_launch(job);
   job.overwrite = request.overwrite;
   job.replay = request.replay;
+  job.notes = loaded.notes;
   job.ranks_on_device = place.devices.sharers(world.local_size());
   const bool is_first = !is_replacement(world.communicator());  // its predecessor has compared
   if (loaded.config.run.device == "auto" && is_first) require_one_kind(world, job.device);

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Prints the defaults of the installed DeepSpeed and of Hugging Face's Trainer as JSON, by the names of
+zero/config/deepspeed_defaults.cpp. The sources are parsed, not imported: DeepSpeed wants a compiler and a GPU's tools.
+
+    python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
+    python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}
+"""
+
+import ast
+import importlib.metadata
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+
+def folder_of(package):
+    return Path(importlib.util.find_spec(package).submodule_search_locations[0])
+
+
+def tree_of(file):
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def value_of(node):
+    """Of a literal, of Field(literal, ...), pp_int(literal) and field(default=literal); None for anything else."""
+    if isinstance(node, ast.Call):
+        named = [keyword.value for keyword in node.keywords if keyword.arg == "default"]
+        return value_of(named[0]) if named else value_of(node.args[0]) if node.args else None
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def class_of(tree, name):
+    return next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name)
+
+
+def fields_of(tree, name):
+    """Of a class with annotated members: {"stage": 0, ...}."""
+    members = [node for node in class_of(tree, name).body if isinstance(node, ast.AnnAssign) and node.value is not None]
+    return {node.target.id: value_of(node.value) for node in members}
+
+
+def arguments_of(tree, name):
+    """Of a class's constructor: {"lr": 1e-3, ...}."""
+    body = class_of(tree, name).body
+    made = next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    names = [argument.arg for argument in made.args.args][-len(made.args.defaults):]
+    return {name: value_of(default) for name, default in zip(names, made.args.defaults)}
+
+
+def put(found, prefix, values, *names):
+    for name in names:
+        value = values[name]
+        if name == "betas":
+            found[f"{prefix}beta1"], found[f"{prefix}beta2"] = value
+        else:
+            found[prefix + name] = value
+
+
+def muon_groups(tree):
+    """group["lr"] = group.get("lr", 0.02): of the group of matrices, then of the others."""
+    made = next(node for node in class_of(tree, "MuonWithAuxAdam").body if getattr(node, "name", "") == "__init__")
+    branch = next(node for node in ast.walk(made) if isinstance(node, ast.If))
+
+    def gets(body):
+        calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
+        return {call.args[0].value: value_of(call.args[1]) for call in calls
+                if getattr(call.func, "attr", "") == "get" and len(call.args) == 2}
+
+    return gets(branch.body), gets(branch.orelse)
+
+
+def of_deepspeed():
+    root = folder_of("deepspeed")
+    found = {"version": importlib.metadata.version("deepspeed")}
+    constants = {node.targets[0].id: value_of(node.value) for node in tree_of(root / "runtime/constants.py").body
+                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    found["gradient_clipping"] = constants["GRADIENT_CLIPPING_DEFAULT"]
+    put(found, "fp16.", fields_of(tree_of(root / "runtime/precision_config.py"), "DeepSpeedFP16Config"), "loss_scale",
+        "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale")
+    put(found, "zero_optimization.", fields_of(tree_of(root / "runtime/zero/config.py"), "DeepSpeedZeroConfig"), "stage",
+        "zero_hpz_partition_size")
+    put(found, "zero_optimization.offload_optimizer.",
+        fields_of(tree_of(root / "runtime/zero/offload_config.py"), "DeepSpeedZeroOffloadOptimizerConfig"), "ratio")
+    adam = ("lr", "betas", "eps", "weight_decay")
+    for rule, file, name, keys in [("adam", "adam/fused_adam.py", "FusedAdam", adam),
+                                   ("lamb", "lamb/fused_lamb.py", "FusedLamb", adam + ("min_coeff", "max_coeff")),
+                                   ("lion", "lion/fused_lion.py", "FusedLion", ("lr", "betas", "weight_decay"))]:
+        put(found, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
+    # The optimizers that compute on the host have the same.
+    for rule, file, name, keys in [("adam", "adam/cpu_adam.py", "DeepSpeedCPUAdam", adam),
+                                   ("lion", "lion/cpu_lion.py", "DeepSpeedCPULion", ("lr", "betas", "weight_decay"))]:
+        host = {}
+        put(host, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
+        assert all(found[key] == value for key, value in host.items()), (rule, host)
+    matrices, others = muon_groups(tree_of(root / "runtime/zero/muon/original_muon.py"))
+    put(found, "muon.", matrices, "lr", "momentum", "weight_decay")
+    put(found, "muon.", {**others, "adam_lr": others["lr"]}, "adam_lr", "betas", "eps")
+    schedules = tree_of(root / "runtime/lr_schedules.py")
+    for name, keys in [("WarmupLR", ("warmup_min_lr", "warmup_num_steps")),
+                       ("WarmupDecayLR", ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps")),
+                       ("WarmupCosineLR", ("warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"))]:
+        put(found, f"{name}.", arguments_of(schedules, name), *keys)
+    if importlib.util.find_spec("torch"):
+        optim = folder_of("torch") / "optim"
+        put(found, "torch_adam.", arguments_of(tree_of(optim / "adam.py"), "Adam"), *adam)
+        put(found, "torch_adamw.", arguments_of(tree_of(optim / "adamw.py"), "AdamW"), *adam)
+        put(found, "sgd.", arguments_of(tree_of(optim / "sgd.py"), "SGD"), "lr", "momentum", "weight_decay")
+    return found
+
+
+def of_transformers():
+    fields = fields_of(tree_of(folder_of("transformers") / "training_args.py"), "TrainingArguments")
+    return {"version": importlib.metadata.version("transformers"),
+            **{name: value for name, value in fields.items() if isinstance(value, (bool, int, float))}}
+
+
+print(json.dumps({"deepspeed": of_deepspeed, "transformers": of_transformers}[sys.argv[1]]()))

@@ -1,0 +1,181 @@
+// checkpoint.keep_best and train.patience: which checkpoint stays, when a run ends, and that a resumed run decides alike.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "zero/base/error.h"
+#include "zero/base/file.h"
+#include "zero/checkpoint/manifest.h"
+#include "zero/checkpoint/whole_checkpoint.h"
+#include "zero/train/run_folder.h"
+
+#include "small_run.h"
+#include "tests/expect_contains.h"
+#include "tests/message_of.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+using Steps = std::vector<std::int64_t>;
+
+class BestCheckpoint : public SmallRunTest {
+ protected:
+  // Its rate is so high after step 6 that the loss no longer falls.
+  TrainJob job(std::int64_t steps) const {
+    TrainJob job = text_job(steps);
+    job.train.eval_every = 2;
+    job.train.eval_batches = 2;
+    job.schedule = {.kind = LrKind::kOneCycle, .lr = 2.0, .min_lr = 1.0, .warmup = 12, .steps = 100};
+    job.attach.clip = 0;
+    job.checkpoint = {.every_steps = 3, .keep = 1, .keep_best = BestMeasure::kLoss};
+    return job;
+  }
+  Steps on_disk() const {
+    Steps steps;
+    for (const auto& entry : RunFolder(folder_ / "run").files().checkpoints.list()) steps.push_back(entry.step);
+    return steps;
+  }
+  json report() const { return json::parse(read_file(folder_ / "run/report.json")); }
+  // The step with the lowest loss of those that were compared: the last evaluation is of the whole split.
+  std::int64_t best_step(std::int64_t last) const {
+    std::int64_t step = -1;
+    double least = 1e30;
+    for (const json& line : metrics()) {
+      if (!line.contains("val_loss") || line["step"] > last || line["val_loss"] >= least) continue;
+      least = line["val_loss"];
+      step = line["step"];
+    }
+    return step;
+  }
+  // As a kill after this checkpoint would have left the folder.
+  void forget_after(std::int64_t step) const {
+    const RunFolder run(folder_ / "run");
+    for (const auto& entry : run.files().checkpoints.list())
+      if (entry.step > step) fs::remove_all(entry.path);
+    fs::remove(run.files().report);
+    fs::remove(run.files().model);
+  }
+};
+
+TEST_F(BestCheckpoint, StaysBesideTheNewest) {
+  run(job(16), 2);
+  const std::int64_t best = best_step(15);
+  ASSERT_LT(best, 14) << out_;
+  EXPECT_EQ(on_disk(), (Steps{16, best})) << out_;
+  EXPECT_EQ(report()["best_evaluation"]["step"], best);
+  EXPECT_EQ(report()["ended"], "all steps");
+  EXPECT_EQ(open_best_checkpoint(folder_ / "run").path(), RunFolder(folder_ / "run").files().checkpoints.path_of(best));
+}
+
+TEST_F(BestCheckpoint, GoesWithoutTheKey) {
+  TrainJob plain = job(16);
+  plain.checkpoint.keep_best.reset();
+  run(plain, 1);
+  EXPECT_EQ(on_disk(), Steps{16});
+  EXPECT_FALSE(report().contains("best_evaluation"));
+  EXPECT_CONTAINS(message_of<ConfigError>([&] { open_best_checkpoint(folder_ / "run"); }), "keeps no best checkpoint");
+}
+
+TEST_F(BestCheckpoint, SurvivesResume) {
+  run(job(16), 2);
+  const std::int64_t best = best_step(15);
+  TrainJob more = job(22);
+  run(more, 2);
+  EXPECT_EQ(on_disk(), (Steps{22, best})) << "the first part's best is still the best\n" << out_;
+  EXPECT_EQ(open_best_checkpoint(folder_ / "run").manifest().run.at("best_step"), fmt::format("{}", best));
+}
+
+TEST_F(BestCheckpoint, PatienceEndsTheRun) {
+  TrainJob patient = job(60);
+  patient.train.patience = 3;
+  const TrainResult result = run(patient, 2);
+  const std::int64_t best = report()["best_evaluation"]["step"];
+  EXPECT_EQ(result.report.steps, best + 6) << "three evaluations, one in each two steps\n" << out_;
+  EXPECT_LT(result.report.steps, 60);
+  EXPECT_EQ(report()["ended"], "no improvement");
+  EXPECT_EQ(report()["steps"], best + 6);
+  EXPECT_EQ(report()["losses"].size(), static_cast<std::size_t>(best + 6));
+  EXPECT_CONTAINS(out_, "the run ends here, as the validation loss has not improved in 3 evaluations");
+  EXPECT_CONTAINS(out_, fmt::format("ended after {} of 60 steps", best + 6));
+  EXPECT_EQ(on_disk(), (Steps{best + 6, best})) << "where it ended is saved";
+}
+
+TEST_F(BestCheckpoint, PatienceNeedsNoCheckpoints) {
+  TrainJob patient = job(60);
+  patient.train.patience = 3;
+  patient.checkpoint = {};
+  const TrainResult result = run(patient, 2);
+  EXPECT_LT(result.report.steps, 60);
+  EXPECT_EQ(result.report.losses.size(), static_cast<std::size_t>(result.report.steps));
+  EXPECT_TRUE(on_disk().empty());
+}
+
+// From each of its checkpoints, on another number of ranks' files, too.
+TEST_F(BestCheckpoint, ResumedRunEndsAtTheSameStep) {
+  TrainJob patient = job(60);
+  patient.train.patience = 3;
+  patient.checkpoint.keep = 100;
+  const TrainResult whole = run(patient, 2);
+  const Steps saved = on_disk();
+  ASSERT_GT(saved.size(), 3U);
+  for (const std::int64_t step : saved) {
+    if (step == whole.report.steps) continue;
+    SCOPED_TRACE(step);
+    forget_after(step);
+    const TrainResult resumed = run(patient, 2);
+    EXPECT_EQ(resumed.report.steps, whole.report.steps) << out_;
+    EXPECT_EQ(resumed.report.parameters_sha256, whole.report.parameters_sha256);
+    EXPECT_EQ(resumed.report.best, whole.report.best);
+  }
+}
+
+// A signal cuts off the evaluation, and the run is saved after its step: the checkpoint has the state before.
+TEST_F(BestCheckpoint, CutOffEvaluationIsMadeUpFor) {
+  TrainJob patient = job(60);
+  patient.train.eval_every = 3;
+  patient.train.patience = 3;
+  patient.checkpoint.keep = 100;
+  const TrainResult whole = run(patient, 2);
+  const CheckpointFolder saved = RunFolder(folder_ / "run").files().checkpoints;
+  const Manifest before = read_manifest(saved.path_of(3));
+  Manifest cut_off = read_manifest(saved.path_of(6));
+  for (const char* const key : {"best_measure", "best_step", "best_value", "evaluations_since_best", "evaluated_step"})
+    cut_off.run[key] = before.run.at(key);
+  EXPECT_EQ(cut_off.run.at("evaluated_step"), "3");
+  write_file(saved.path_of(6) / kManifestName, to_text(cut_off));
+  forget_after(6);
+  const TrainResult resumed = run(patient, 2);
+  EXPECT_EQ(resumed.report.steps, whole.report.steps) << out_;
+  EXPECT_EQ(resumed.report.best, whole.report.best);
+}
+
+TEST_F(BestCheckpoint, EndedRunIsDoneUntilPatienceGrows) {
+  TrainJob patient = job(60);
+  patient.train.patience = 3;
+  const std::int64_t ended = run(patient, 2).report.steps;
+  EXPECT_TRUE(run(patient, 2).was_done);
+  EXPECT_CONTAINS(out_, fmt::format("it ended after step {} of 60, as 3 evaluations did not improve it", ended));
+  patient.train.patience = 5;
+  const TrainResult longer = run(patient, 2);
+  EXPECT_FALSE(longer.was_done);
+  EXPECT_EQ(longer.report.steps, ended + 4) << out_;
+}
+
+TEST_F(BestCheckpoint, DataAndClassesAreRequired) {
+  const auto refusal = [this](const TrainJob& job) { return message_of<ConfigError>([&] { run(job, 1); }); };
+  TrainJob accuracy = job(4);
+  accuracy.checkpoint.keep_best = BestMeasure::kAccuracy;
+  EXPECT_CONTAINS(refusal(accuracy), "checkpoint.keep_best = accuracy: a gpt2 on these data has no classes");
+  TrainJob nothing = job(4);
+  nothing.data.validation = 0.0;
+  EXPECT_CONTAINS(refusal(nothing), "checkpoint.keep_best = loss: it compares evaluations, and no data are held out");
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+}  // namespace
+}  // namespace zero
