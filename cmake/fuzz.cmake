@@ -66,7 +66,7 @@ zero_fuzzer(tsv LIBS PkgConfig::utf8proc
             SOURCES ${fuzz_base} ${fuzz_file} zero/data/labelled_texts.cpp zero/data/vocabulary.cpp zero/data/bert_words.cpp
             zero/data/sample_order.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/base/data_files.cpp zero/base/memory_budget.cpp zero/config/value.cpp
-            zero/config/toml_source.cpp zero/config/suggest.cpp zero/config/option.cpp zero/config/option_table.cpp zero/config/resolved.cpp)
+            zero/config/toml_source.cpp zero/config/suggest.cpp zero/config/option.cpp zero/config/unknown_key.cpp zero/config/option_table.cpp zero/config/resolved.cpp)
 
 file(GLOB fuzz_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
 foreach(fuzz_file_path ${fuzz_files})

@@ -32,7 +32,7 @@ struct RankStep {
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
   double lr = 0;
-  int passes = 0;  // backward passes of the step
+  int passes = 0;                // backward passes of the step
   std::uint64_t write_hash = 0;  // see ParameterWrites
 };
 
