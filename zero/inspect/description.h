@@ -1,7 +1,10 @@
-// Description: the contents of a file, for people and for programs.
+// Description: the contents of a file, as text and as JSON.
 //
-// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip), else by extension (.csv,
-// .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it.
+//   const Description description = describe_path("runs/x/model.safetensors");
+//   fmt::print("{}", description.text);
+//
+// The content decides the kind if the format has a mark (safetensors, llm.c, IDX, gzip), else the extension (.csv,
+// .bin). Every other file is text. Local. Throws ConfigError for a damaged file, with the damage.
 #pragma once
 
 #include <filesystem>
@@ -24,13 +27,13 @@ Description describe_safetensors(const std::filesystem::path& path);
 Description describe_tokens(const std::filesystem::path& path, bool text);
 Description describe_idx(const std::filesystem::path& path, int num_dimensions);
 Description describe_csv(const std::filesystem::path& path);
-// A folder of safetensors without a run, as `zero export` and Hugging Face write it.
+// Describes a folder of safetensors without a run, as written by `zero export` and Hugging Face.
 Description describe_weights(const std::filesystem::path& folder);
-// `verify`: every byte of its checkpoints is read.
+// With `verify`, reads every byte of the run's checkpoints.
 Description describe_run(const std::filesystem::path& folder, bool verify);
 Description describe_checkpoint(const std::filesystem::path& folder, bool verify);
 
-// What can be read of it, and what is wrong with it; empty: nothing that was looked for.
+// A checkpoint's manifest, as far as it can be read, and its damage; "" if none was found.
 struct CheckpointHealth {
   Manifest manifest;
   std::string damage;
