@@ -18,6 +18,7 @@
 namespace zero::cli {
 namespace {
 
+// Best and median seconds.
 struct BestAndMedian {
   double best = 0, median = 0;
 };

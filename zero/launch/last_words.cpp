@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kCommand = "zero ";
 
-// What follows "zero VERB: "; nothing where the line does not begin so.
+// Returns the text after "zero VERB: "; nullopt if the line does not begin so.
 std::optional<std::string_view> behind_verb(std::string_view line) {
   if (!line.starts_with(kCommand)) return std::nullopt;
   line.remove_prefix(kCommand.size());
@@ -36,7 +36,7 @@ int accused_rank(std::string_view line) {
 }
 
 int rank_that_left(std::string_view line) {
-  constexpr std::string_view kLeft = ": it left the ";  // run, or group: BoardWait's words
+  constexpr std::string_view kLeft = ": it left the ";  // "run" or "group": the words of BoardWait
   return line.find(kLeft) == std::string_view::npos ? -1 : accused_rank(line);
 }
 
@@ -48,7 +48,7 @@ std::optional<std::string> TraceFilter::pass(std::string line) {
   }
   if (in_trace_ && line.starts_with("frame #")) return std::nullopt;
   const bool ends = std::exchange(in_trace_, false);
-  if (ends && line.empty()) return std::nullopt;  // of the trace, too
+  if (ends && line.empty()) return std::nullopt;  // the empty line also belongs to the trace
   return line;
 }
 
