@@ -1,4 +1,4 @@
-// `zero tokenize`: a text as a file of tokens, by a byte-pair tokenizer that was published or is learned.
+// `zero tokenize`: writes a text as a file of tokens, with a published byte-pair tokenizer or one that it learns.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -18,9 +18,10 @@
 namespace zero::cli {
 namespace {
 
-constexpr std::int64_t kPartBytes = 1 << 24;  // that are in memory at once
+constexpr std::int64_t kPartBytes = 1 << 24;  // most bytes in memory at once
 
-// Parts of a file that end where a line does, or where there is none that `tokenizer` may cut, where they are full.
+// Parts of a file. A part ends at the end of a line, or if it has no line end at which `tokenizer` may cut, when it is
+// full.
 class TextParts {
  public:
   TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
@@ -34,7 +35,7 @@ class TextParts {
     std::size_t line = part.rfind('\n');
     while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
       line = part.rfind('\n', line - 1);
-    // A line's end stays with the line behind it: blank space is cut together.
+    // The newline stays with the line after it, because the tokenizer cuts blank space as a whole.
     if (!last && line != std::string::npos && line > 0) part.resize(line);
     at_ += std::ssize(part);
     return true;
@@ -66,7 +67,7 @@ std::int64_t document_end(const BytePairTokenizer& tokenizer, const std::string&
   return *number;
 }
 
-// Returns the bytes of the texts. `writer` is finished; an error leaves nothing of it.
+// Writes the tokens of the texts, finishes `writer`, and returns the texts' size in bytes. An error leaves no output.
 template <typename Writer>
 std::int64_t write_tokens(const std::vector<std::string>& inputs, const BytePairTokenizer& tokenizer,
                           const std::optional<std::int64_t>& end, Writer& writer) {

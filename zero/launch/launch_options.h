@@ -59,7 +59,7 @@ struct LaunchOptions {
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
   std::vector<std::pair<std::string, std::string>> variables;  // additional environment of every rank
 
-  // Times after the first failure. witness: the other ranks may print what they saw. grace: they may then end before
+  // Times after the first failure. witness: the other ranks may print their own errors. grace: they may then end before
   // they are killed. The sum is less than one second, the time within which all ranks must be gone.
   std::chrono::milliseconds witness{100};
   std::chrono::milliseconds grace{400};

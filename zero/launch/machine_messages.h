@@ -44,10 +44,10 @@ namespace zero {
 // and a restart is wasted.
 //
 // A launcher counts as lost if it hangs up, is silent for half a minute, or does not answer in time: kCheck within half
-// of LaunchOptions::answer, kLost within all of it. If another launcher is lost, its ranks are lost. If one of these may not fail, the attempt has
-// failed; else the other ranks continue. The launcher may join again in the next attempt. If machine 0's launcher is
-// lost, the attempt has failed. The other launchers end their ranks and join again, as often as restarts are allowed,
-// each time for up to LaunchOptions::patience.
+// of LaunchOptions::answer, kLost within all of it. If another launcher is lost, its ranks are lost. If one of these
+// may not fail, the attempt has failed; else the other ranks continue. The launcher may join again in the next attempt.
+// If machine 0's launcher is lost, the attempt has failed. The other launchers end their ranks and join again, as often
+// as restarts are allowed, each time for up to LaunchOptions::patience.
 struct MachineMessage {
   enum class Kind { kJoin, kRefused, kWait, kBegin, kLost, kCheck, kAlive, kAgain, kNoMore, kFailed, kOver, kEnded };
   static constexpr int kAllAgain = -1;  // status: all ranks start again
