@@ -1,7 +1,7 @@
 // `zero bench offload --device NAME`: the copies of offloading, and an optimizer step with weights on the device. The
-// copies between a device, pinned memory and a disk are made tile by tile as an engine makes them, against one bare
-// copy of as many bytes in the same run. The step has weights and gradients on the device and moments on the host or
-// the disk. Its limit is the longest of its parts.
+// copies are between a device, pinned memory and a disk, tile by tile as an engine makes them. The same run measures
+// one bare copy of as many bytes, their limit. The step has weights and gradients on the device and moments on the host
+// or the disk. Its limit is the longest of its parts.
 #include <algorithm>
 #include <array>
 

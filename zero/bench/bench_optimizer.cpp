@@ -1,14 +1,14 @@
 // `zero bench optimizer`: an optimizer's update against a probe with the same reads and writes and next to no
 // arithmetic. A rule that is as fast as its probe is at the memory's limit. Reads and writes of a pass:
-// - a rule with n states reads 2 + n arrays and writes 1 + n arrays (AdamW: 4 and 3); an average of the weights (--ema)
-//   is one more state;
+// - a rule with n states reads 2 + n arrays and writes 1 + n arrays (AdamW: 4 and 3);
+// - an average of the weights (--ema) is an additional state;
 // - a rule that needs sums (LAMB) first reads the arrays once more;
 // - a state in 8 bits is an array of a quarter of the bytes;
 // - Adafactor first reads a matrix's gradient for the sums of rows and columns;
 // - muon_direct reads gradient and momentum, and writes momentum and directions;
 // - muon_step is an update along completed directions;
-// - with --dtype bf16 or fp16, the gradient has half the bytes, and the parameter is also written in that type beside
-//   its fp32 master, as in a run.
+// - with --dtype bf16 or fp16, the gradient has half the bytes, and the parameter is also written in that type, as in a
+//   run with fp32 masters.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,11 +1,11 @@
-// Measurement: the times of several runs of one part.
+// Measurement: the times of several runs of a part.
 //
 //   Measurement part;
 //   for (int round = 0; round < 5; ++round) part.time([&] { run(); });
 //   part.best();     // the least time that the machine needs
 //   part.median();   // the time that a user gets
 //
-// Local. Check fails if best() or median() is called without a time.
+// Invariant: best(), median() and spread() need at least one time. Local.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 namespace zero::cli {
 
 // `ranks`: number of ranks to start on this machine; nullopt: a launcher has started them. Throws ConfigError with key
-// "comm.transport" if there is no GPU, if the library is missing or too old, or if there are more ranks than GPUs.
+// "comm.transport" if there is no GPU, if the library is missing or too old, or if ranks outnumber GPUs.
 void require_gpu_link(const Config& config, const GpusHere& here, std::optional<int> ranks, const DeviceLinkHere& link);
 
 }  // namespace zero::cli

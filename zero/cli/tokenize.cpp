@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kPartBytes = 1 << 24;  // most bytes in memory at once
 
-// Parts of a file. A part ends at the end of a line, or if it has no line end at which `tokenizer` may cut, when it is
-// full.
+// Parts of a file. A part ends where a line ends. If it has no line end at which `tokenizer` may cut, it ends when it
+// is full.
 class TextParts {
  public:
   TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}

@@ -41,7 +41,7 @@ struct PlanRequest {
   std::int64_t machines = 1;         // number of machines, with equally many ranks
   bool trains = false;               // plan of a coming run: refused if the run would be refused
   bool overwrites = false;           // the coming run replaces the run in its folder
-  std::optional<Cluster> cluster{};  // has the same ranks and machines; empty: machines like this one
+  std::optional<Cluster> cluster{};  // has `world` ranks and `machines` machines; empty: machines like this one
 };
 
 // `zero generate`.

@@ -6,8 +6,8 @@
 //   attempt.show();
 //
 // If a rank fails or cannot be started, the other ranks are ended. A rank that may fail (options.spared_from) is
-// started again by itself, at most identity.most_replacements times in all, while a rank that may not fail is running.
-// Each such start is printed. A replacement that outlives these ranks is ended. With several machines, run() also
+// started again by itself while a rank that may not fail is running. There are at most identity.most_replacements such
+// starts, and each is printed. A replacement that outlives these ranks is ended. With several machines, run() also
 // follows machine_messages.h. Invariants: when run() returns or throws, no rank is left. Only show() waits for the
 // reader of the output. Local; call run() once. Throws ConfigError if the program cannot be run.
 #pragma once

@@ -17,7 +17,7 @@ namespace zero {
 // Output: prints rank 0's standard output unchanged, and lines of other ranks with a prefix. Prints equal lines on
 // standard error once.
 //
-// After a failure: the other ranks may print what they saw, then get SIGTERM, then SIGKILL, and are gone within a
+// After a failure: the other ranks may print their errors, then get SIGTERM, then SIGKILL, and are gone within a
 // second. One screen names the rank at fault.
 //
 // Signals: passes SIGINT, SIGTERM and SIGHUP on once; a second signal kills the ranks. Passes every SIGUSR1 on.

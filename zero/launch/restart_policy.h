@@ -4,11 +4,11 @@
 //   policy.after({.place = 2, .step = 40}, /*ranks=*/4)    start again, all four
 //   policy.after({.place = 2, .step = 40}, 4)              go on with three: "rank 2 failed twice after step 40"
 //
-// A place (a local rank) is given up if it is to blame twice in a row at the same point of progress, or if no process
-// can be started for it. Three failures in a row at the same point, without a place to give up, end the launch. If the
-// progress is not known, three failures do not end the launch, and every failure of a place counts as at the same
-// point. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it ends the launch
-// at once. It takes failures and returns decisions. Local; values only.
+// A place (a local rank) is given up if it is to blame twice in a row at the same point of progress. It is also given
+// up if no process can be started for it. Three failures in a row at the same point, without a place to give up, end
+// the launch. If the progress is not known, three failures do not end the launch, and every failure of a place counts
+// as at the same point. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it
+// ends the launch at once. It takes failures and returns decisions. Local; values only.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@
 namespace zero::cli {
 namespace {
 
-// Makes the groups of the configuration, and then one for all other parameters, of which those with two or more
-// dimensions decay.
+// Makes the groups of the configuration, and then one group for all other parameters. In a group without its own
+// weight_decay, only parameters with two or more dimensions decay.
 std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
   std::vector<ParameterGroup> groups;
   const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
@@ -169,7 +169,7 @@ std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
                     .mix = sync.mix};
 }
 
-// Ignores keys of another mode: a later mode has overruled them.
+// Ignores keys of another mode: they were given for a mode that has been overruled.
 SyncPlan sync_plan(const SyncConfig& sync) {
   SyncPlan plan{.servers = static_cast<int>(sync.servers)};
   if (sync.mode == "stale") plan.mode = SyncMode::kStale;

@@ -341,7 +341,8 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   return numel / (numel / update_numel + crowd_of(plan.machine->ranks, threads) * seconds);
 }
 
-// Takes the update rate of the run that --profile names; on a GPU, also the other rates that the run probed there.
+// Takes the update rate of the run that --profile names, if there is one; on a GPU, also the other rates that the run
+// probed there.
 void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
   const Computation& run = plan.computation;
   const bool of_run = run.update_seconds > 0 && run.world == plan.world;
