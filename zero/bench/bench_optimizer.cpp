@@ -7,8 +7,8 @@
 // - Adafactor first reads a matrix's gradient for the sums of rows and columns;
 // - muon_direct reads gradient and momentum, and writes momentum and directions;
 // - muon_step is an update along completed directions;
-// - with --dtype bf16 or fp16, the gradient has half the bytes, and the parameter is also written in that type, as in a
-//   run with fp32 masters.
+// - with --dtype bf16 or fp16, the gradient has half the bytes, and the parameter is also written in that type, beside
+//   its fp32 master (as in a run).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

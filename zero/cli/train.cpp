@@ -103,8 +103,7 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
     return newest;
   };
   const std::filesystem::path flight = flight_folder(std::getenv, dir / "flight");
-  ::setenv("ZERO_FLIGHT_DIR", flight.c_str(),
-           /*overwrite=*/0);  // for the ranks, which do not print the folder: the launcher does
+  ::setenv("ZERO_FLIGHT_DIR", flight.c_str(), /*overwrite=*/0);  // for the ranks; only the launcher prints it
   options.after_failure = [flight](const MemoryFiles& kept, std::span<const RankEnd> ends, int) {
     return write_flights(flight, kept, ends);
   };

@@ -39,8 +39,8 @@ struct RankEnd {
 const RankEnd* find_culprit(std::span<const RankEnd> ends);
 
 // Returns the rank whose place is to blame; null if it is not known. It is the culprit, unless several ranks ended with
-// its status. If all failed ranks are witnesses, it is the only rank that had to be killed, because it was stopped or
-// stuck and did not end when told to.
+// its status. If all failed ranks are witnesses, it is the only rank that had to be killed. Such a rank was stopped or
+// stuck, and did not end when told to.
 const RankEnd* find_suspect(std::span<const RankEnd> ends);
 
 // Returns the culprit's status if it is 2 (bad configuration) or 4 (failed read or write); else 3: a rank failed.
