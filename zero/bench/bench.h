@@ -1,5 +1,10 @@
-// The parts of `zero bench`: each measures itself against a limit probed in the same run, in turns with it, so that a
-// busy machine slows both. The contract of a part is that of a verb (verb.h).
+// run_bench(): dispatches `zero bench PART`. Each part measures itself against a limit that it probes in the same run.
+//
+//   const std::vector<std::string> arguments{"disk", "--json"};
+//   return run_bench(arguments);
+//
+// A part and its probe run in turns, so a busy machine slows both. Each part is a verb (verb.h): it parses its
+// arguments, and returns the exit status. Local. Throws as verbs do.
 #pragma once
 
 #include "zero/command/verb.h"
@@ -16,7 +21,7 @@ int run_bench_disk(Arguments arguments);
 int run_bench_offload(Arguments arguments);
 int run_bench_step(Arguments arguments);
 
-// Throws ConfigError unless `bytes` of memory are available now: a benchmark that swaps measures the swap.
+// Throws ConfigError unless `bytes` of memory are available now: if a benchmark swaps, it measures the swap.
 void require_memory(std::int64_t bytes, std::string_view remedy);
 
 }  // namespace zero::cli

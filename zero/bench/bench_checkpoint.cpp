@@ -1,7 +1,8 @@
-// `zero bench checkpoint`: an engine's states of several ranks, saved and loaded as `zero train` does it (shards past
-// the page cache, sums, syncs, manifest, one rename; every byte compared and put in its place), against a plain
-// io_uring loop over as many bytes of a new file, in turns; and how long an asynchronous save stops the ranks. Ranks
-// are threads.
+// `zero bench checkpoint`: saving and loading an engine's states of several ranks, against a plain io_uring loop. Both
+// do the same work as `zero train`. A save writes shards without the page cache, makes checksums, syncs, writes the
+// manifest and renames once. A load compares every byte with its checksum, and copies it into the state. The io_uring
+// loop moves as many bytes of a new file. Loop and save (or load) run in turns. The benchmark also measures how long an
+// asynchronous save stops the ranks. Ranks are threads.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -38,7 +39,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDepth = 32;
 
-constexpr std::int64_t kUnitBytes = std::int64_t{32} << 20;  // of one state; smaller where the whole is
+constexpr std::int64_t kUnitBytes = std::int64_t{32} << 20;  // of one state; less if the checkpoint is smaller
 
 struct SaveBenchOptions {
   std::string folder = ".";
@@ -47,7 +48,7 @@ struct SaveBenchOptions {
   int rounds = 5;
   bool json = false;
   std::int64_t bytes() const { return mib << 20; }
-  // Of a wait for the rank that probes: a disk of 10 MB/s is waited for.
+  // Returns the timeout of a wait for the rank that probes: long enough for a disk of 10 MB/s.
   std::chrono::seconds timeout() const { return std::chrono::seconds(600 + mib / 10); }
 };
 
@@ -64,7 +65,7 @@ struct MeasuredSave {
   std::int64_t bytes = 0;
 };
 
-// Gone when the benchmark ends, however it ends.
+// A folder that is removed when the benchmark ends, even with an exception.
 struct Removed {
   fs::path path;
   ~Removed() {
@@ -73,7 +74,7 @@ struct Removed {
   }
 };
 
-// A model that nothing computes with: matrices of random numbers, and moments of them.
+// A model without computation: matrices of random numbers, and their moments.
 class States final : public UnitObserver {
  public:
   States(Communicator& comm, std::int64_t checkpoint_bytes)
@@ -109,7 +110,7 @@ class States final : public UnitObserver {
   Engine engine_;
 };
 
-// What the page cache has of it.
+// Drops the folder's files from the page cache.
 void forget(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const FileDescriptor file = FileDescriptor::open(entry.path(), O_RDONLY);
@@ -117,7 +118,7 @@ void forget(const fs::path& folder) {
   }
 }
 
-// One rank's part of the benchmark; rank 0 probes and measures while the others wait.
+// One rank's part of the benchmark. Rank 0 probes and measures while the other ranks wait.
 class Rank {
  public:
   Rank(Communicator& comm, const SaveBenchOptions& options, const fs::path& path, MeasuredSave& measured)
@@ -149,14 +150,14 @@ class Rank {
     other();
     if (round % 2 != 0) one();
   }
-  // Rank 0's, while the others wait.
+  // Runs `body` on rank 0 while the other ranks wait.
   template <typename Body>
   void alone(Body body) {
     require_same_outcome(comm_, path_.string(), [&] {
       if (comm_.rank() == 0) body();
     });
   }
-  // Of all ranks, from the first that begins to the last that ends, as rank 0 sees it.
+  // Runs `body` on all ranks. Returns the seconds from the first begin to the last end, as rank 0 measures them.
   template <typename Body>
   double together(Body body) {
     comm_.barrier({.control = true}).wait();
@@ -178,7 +179,7 @@ class Rank {
     const double seconds = together([&] { CheckpointSave(states_.engine(), path_, {}, SaveMode::kSync).wait(); });
     if (comm_.rank() == 0) saves().ours.add(seconds);
   }
-  // The same again, asynchronously: the first one's memory serves all.
+  // Saves the same states asynchronously. All rounds use the staging memory of the first save.
   void save_beside() {
     CheckpointSave save(states_.engine(), path_, {}, SaveMode::kAsync, FileCalls::kernel(), &images_);
     save.wait();
@@ -198,7 +199,7 @@ class Rank {
   std::optional<DiskProbe> probe_;
 };
 
-// What a rank met, and not that another one left.
+// Throws the first failure that is not a CommError, because a CommError only says that another rank failed.
 void rethrow_first(std::vector<std::exception_ptr> failures) {
   std::erase(failures, nullptr);
   for (const std::exception_ptr& failure : failures) {
@@ -223,7 +224,7 @@ MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path) {
       } catch (...) {
         failures[static_cast<std::size_t>(comm->rank())] = std::current_exception();
       }
-      comm.reset();  // others that wait for it are told
+      comm.reset();  // so ranks that wait for this rank get an error
     });
   for (std::thread& thread : threads) thread.join();
   rethrow_first(failures);
@@ -289,9 +290,9 @@ int run_bench_checkpoint(Arguments arguments) {
   app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
 
-  // The checkpoint, the one that takes its place, and the probe's file.
+  // Room for the checkpoint, its successor and the probe's file.
   require_room(std::array{ScratchSize{options.folder, 3 * options.bytes()}});
-  // States with their gradients, a copy of them for asynchronous saves, and blocks on their way.
+  // Memory for states and gradients, for the copy that an asynchronous save makes, and for blocks in transfer.
   require_memory(options.bytes() / 3 * 7 + (std::int64_t{96} << 20) * options.ranks, "take a smaller --mib");
   const Removed folder{fs::path(options.folder) / fmt::format("zero-bench-checkpoint-{}", ::getpid())};
   const MeasuredSave measured = measure(options, folder.path / "checkpoint");

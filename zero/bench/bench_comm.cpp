@@ -1,9 +1,9 @@
-// `zero bench comm`: all_reduce between ranks of this machine, against a probe that touches as much memory in every
-// rank at the same time: each rank adds two blocks of bytes/world into a third, and copies the other blocks, all of it
-// its own.
+// `zero bench comm`: all_reduce between ranks of this machine, against a probe that touches as much memory. All ranks
+// run the probe at the same time, each in its own memory: a rank adds two blocks of bytes/world into a third, and
+// copies the other blocks.
 //
-// The command starts itself again as the ranks (`--as-rank`), so that the transport meets processes, as in a run; or a
-// launcher has started the ranks: `mpirun -n 2 zero bench comm --transports mpi`.
+// The command starts itself again as the ranks (`--as-rank`), so the transport connects processes, as in a run. A
+// launcher can also start the ranks: `mpirun -n 2 zero bench comm --transports mpi`.
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -27,7 +27,7 @@ namespace {
 
 struct Row {
   std::int64_t bytes = 0;
-  TimedByAll probe, all_reduce;  // seconds for one
+  TimedByAll probe, all_reduce;  // seconds of one run or one collective
 };
 
 class Probe {
@@ -136,7 +136,7 @@ int run_rank(CommBenchOptions options) {
   return 0;
 }
 
-// shared_memory, and gloo next to it where the plug-in is there: what most would use instead.
+// Returns shared_memory, and also gloo if its plug-in is installed: most users would otherwise use gloo.
 std::vector<std::string> default_transports() {
   std::vector<std::string> out{"shared_memory"};
   for (const auto& status : transport_statuses()) {
@@ -168,7 +168,7 @@ int run_bench_comm(Arguments arguments) {
       "where units lie: cpu, or a GPU for each rank (cuda), or one for all (cuda:1); the gather and the sum of "
       "a unit are then measured in place of all_reduce");
   app.add_flag("--json", options.json, "print one JSON object");
-  app.add_flag("--as-rank", as_rank)->group("");  // hidden: one of the ranks that this verb starts
+  app.add_flag("--as-rank", as_rank)->group("");  // hidden: this process is a rank that this verb started
   if (!parse_flags(app, arguments)) return 0;
   if (as_rank || environment_of_ranks().world > 1)
     return options.device.empty() ? run_rank(options) : bench_comm_rank_on_device(options, environment_of_ranks());
@@ -184,7 +184,7 @@ int run_bench_comm(Arguments arguments) {
                       fmt::format("mpirun -n {} zero bench comm --transports {}", options.ranks, name));
   }
 
-  // On a device: the unit and its shard there and in staging, and two pinned blocks of the copies.
+  // On a device: the unit and its shard on the device and in staging, and two pinned arrays for the copies.
   const std::int64_t arrays = options.device.empty() ? 3 : 6;
   require_memory(options.ranks * (arrays * options.mib + 64) << 20, "use less with --mib");
   LaunchOptions ranks;

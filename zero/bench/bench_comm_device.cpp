@@ -1,6 +1,6 @@
-// `zero bench comm --device NAME`: the gather and the sum of one unit that lies on a device, between ranks of this machine, as a run
-// on that device makes them: through pinned memory over a transport of the host, or from GPU to GPU over NCCL. Beside them the
-// copies that the way through the host needs, in each rank at the same time and between no ranks.
+// `zero bench comm --device NAME`: the gather and the sum of one unit on a device, between ranks of this machine. They
+// work as in a run on that device: through pinned memory over a transport of the host, or from GPU to GPU over NCCL. It
+// also measures the copies that the way through the host needs, in all ranks at the same time, without communication.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -27,7 +27,7 @@ UnitRow measure_unit(Communicator& comm, Device& device, std::int64_t bytes, boo
   UnitCollectives unit(comm, device, bytes, linked);
   UnitRow row{.bytes = bytes};
   const int count = repeats_of(bytes);
-  unit.gather();  // not counted: the first of each, which takes memory
+  unit.gather();  // not counted: the first gather and sum allocate memory
   unit.sum();
   for (int round = 0; round < rounds; ++round) {
     row.gather_copies.time(comm, count, [&] { unit.gather_copies(); });

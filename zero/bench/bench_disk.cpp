@@ -1,5 +1,5 @@
-// `zero bench disk`: streams of writes and reads through DiskTier against a plain io_uring loop (disk_probe.h) over
-// files in the same folders, with the same stripes and as many requests in flight, the two in turns.
+// `zero bench disk`: DiskTier's streams of writes and reads, against a plain io_uring loop (disk_probe.h). The loop
+// uses files in the same folders, the same stripes, and as many requests in flight. Tier and loop run in turns.
 #include <array>
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace zero::cli {
 namespace {
 
-constexpr std::int64_t kBlock = 8 << 20;  // what one Transfer moves
+constexpr std::int64_t kBlock = 8 << 20;  // bytes of one Transfer
 
 struct DiskBenchOptions {
   std::vector<std::string> folders{"."};
@@ -34,7 +34,7 @@ DiskEngine engine_of(const std::string& name) {
   return name == "threads" ? DiskEngine::kThreads : DiskEngine::kAuto;
 }
 
-// A tier, and blocks enough that its queue is full while the caller waits for one of them.
+// A tier, with enough blocks to keep its queue full while the caller waits for one block.
 class Stream {
  public:
   Stream(const DiskBenchOptions& options, std::int64_t bytes)

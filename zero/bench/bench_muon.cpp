@@ -1,4 +1,4 @@
-// `zero bench muon`: the arguments; the products are computed in libzero.
+// `zero bench muon`: parses the arguments. The products are computed in libzero.so.
 #include "zero/bench/bench.h"
 #include "zero/command/flags.h"
 #include "zero/command/torch_library.h"
@@ -19,7 +19,7 @@ int run_bench_muon(Arguments arguments) {
       ->check(CLI::Range(5, 1000));
   app.add_flag("--json", request.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
-  // Ours: the matrix and its workspace; libtorch's: as much, and a product.
+  // Memory of zero.cpp: the matrix and its workspace. Memory of libtorch: as much, and one product.
   require_memory(8 * 4 * request.rows * request.columns, "use fewer --rows or --columns");
   return open_torch_verbs().bench_muon(request);
 }

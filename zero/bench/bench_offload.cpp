@@ -1,7 +1,8 @@
-// `zero bench offload`: an optimizer step of which the moments lie on disk: read, updated, written back, tile by tile.
-// Nothing else runs, so that a step can be no shorter than the longest of its three parts, and each is probed in the
-// same run: as many bytes read, as many written (by a plain io_uring loop), the same update with everything in memory.
-// A disk that shares its speed between reading and writing allows no less than both at once, which is probed, too.
+// `zero bench offload`: an optimizer step with moments on disk. Each tile is read, updated and written back. Nothing
+// else runs, so a step takes at least as long as the longest of its three parts. The same run probes each part:
+// - a plain io_uring loop reads as many bytes, and writes as many bytes;
+// - the same update runs with everything in memory;
+// - a loop reads and writes at the same time, the limit of a disk that shares its speed between both.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ struct MeasuredStep {
   Measurement read, write, both, update, step;
   double best() const { return std::max({read.best(), write.best(), update.best()}); }
   double median() const { return std::max({read.median(), write.median(), update.median()}); }
-  // On a disk that gives reading and writing its speed in turns.
+  // The limit of a disk that reads and writes in turns.
   double best_in_turns() const { return std::max(read.best() + write.best(), update.best()); }
   double median_in_turns() const { return std::max(read.median() + write.median(), update.median()); }
   double best_of_both() const { return std::max(both.best(), update.best()); }
@@ -30,7 +31,7 @@ struct MeasuredStep {
 
 MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, MomentStep& resident, MomentStep& step) {
   MeasuredStep m;
-  // Not measured: the first writes to preallocated files, and the first touch of memory.
+  // Not measured: the first writes to preallocated files, and the first access to memory.
   probe.write();
   resident.run();
   step.run();
@@ -122,7 +123,7 @@ int run_bench_offload(Arguments arguments) {
   if (!parse_flags(app, arguments)) return 0;
   if (!options.device.empty()) return bench_offload_on_device(options);
 
-  // Four arrays of the resident step, two of the other, and what is on its way.
+  // Four arrays of the resident step, two arrays of the step on disk, and the tiles in transfer.
   require_memory((6 * options.step.mib + 8 * options.step.depth + 128) << 20, "use fewer with --mib");
   MomentStep resident(options.step, Tier::kDevice), step(options.step, Tier::kDisk);
   DiskProbe probe(options.step.folders, options.step.mib << 21, kProbeDepth);

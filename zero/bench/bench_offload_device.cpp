@@ -1,6 +1,7 @@
-// `zero bench offload --device NAME`: the copies of offloading, between a device, pinned memory and a disk, tile by tile as an
-// engine makes them, against one bare copy of as many bytes in the same run; and an optimizer step with weights and gradients on
-// the device and moments on the host or the disk, against the longest of its parts alone.
+// `zero bench offload --device NAME`: the copies of offloading, and an optimizer step with weights on the device. The
+// copies are between a device, pinned memory and a disk, tile by tile as an engine makes them. The same run measures
+// one bare copy of as many bytes, their limit. The step has weights and gradients on the device and moments on the host
+// or the disk. Its limit is the longest of its parts.
 #include <algorithm>
 #include <array>
 
@@ -32,10 +33,10 @@ BestAndMedian longest(std::initializer_list<BestAndMedian> parts) {
 }
 
 struct DeviceOffload {
-  Measurement up, down, both, to_disk, from_disk;  // of the engine's kind
-  Measurement bare_up, bare_down, bare_both;       // as many bytes, at once
-  Measurement read, write;                         // of twice as many bytes, as both moments are
-  Measurement update;                              // all in main memory
+  Measurement up, down, both, to_disk, from_disk;  // as an engine copies
+  Measurement bare_up, bare_down, bare_both;       // one copy of as many bytes
+  Measurement read, write;                         // twice as many bytes: both moments
+  Measurement update;                              // with everything in main memory
   Measurement host_step, disk_step;
   bool restless() const {
     double spread = 0;
@@ -44,16 +45,16 @@ struct DeviceOffload {
     return spread > kRestless;
   }
 
-  // A step brings gradients and weights down, and weights up, both at once.
+  // A step copies gradients and weights from the device, and weights to it, both at once.
   BestAndMedian host_limit() const { return longest({of(bare_down, 2), of(bare_up), of(update)}); }
   BestAndMedian disk_limit() const { return longest({host_limit(), of(read), of(write)}); }
 };
 
-// A way of bytes: as the engine goes, and the least that its parts alone take.
+// One route of bytes: the engine's time, and the least time that its parts need.
 struct WayOfBytes {
   const char* key;
   const char* name;
-  int arrays;  // that cross, of --mib each
+  int arrays;  // arrays of --mib that are copied
   BestAndMedian engine, bare;
 };
 
@@ -70,7 +71,8 @@ DeviceOffload measure_offload(const OffloadBenchOptions& options, DeviceCopies& 
   DiskProbe probe(options.step.folders, options.step.mib << 21, kProbeDepth);
   MomentStep resident(options.step, Tier::kDevice);
   DeviceOffload m;
-  // The first round is not counted: first writes to preallocated files, first touch of memory, first copies of a device.
+  // The first round is not counted: it contains the first writes to preallocated files, the first access to memory, and
+  // a device's first copies.
   for (int round = 0; round <= options.rounds; ++round) {
     DeviceOffload once;
     once.bare_up.time([&] { copies.bare_up(); });
@@ -173,8 +175,9 @@ void print_table(const OffloadBenchOptions& options, const Device& device, const
 
 int bench_offload_on_device(const OffloadBenchOptions& options) {
   const std::unique_ptr<Device> device = open_device(options.device);
-  // Pinned: moments of a step, both ends of the copies, and what is on its way. The resident step has four arrays. On main memory
-  // as a device there are weights and gradients of two steps, and two arrays of the copies.
+  // Pinned memory: moments of a step, source and target of the copies, and tiles in transfer. The resident step has
+  // four arrays. If main memory is the device, it also holds weights and gradients of two steps, and two arrays of the
+  // copies.
   const std::int64_t arrays = 8 + (device->host_readable() ? 6 : 0);
   require_memory((arrays * options.step.mib + 10 * options.step.depth + 160) << 20, "use fewer with --mib");
   const std::int64_t bytes = options.step.mib << 20;

@@ -1,10 +1,14 @@
-// `zero bench optimizer`: a rule with n states reads 2 + n arrays and writes 1 + n (AdamW 4 and 3); one that needs sums
-// (LAMB) reads them once more before; states in 8 bits are arrays of a quarter of the bytes; Adafactor reads the gradient of
-// a matrix for rows and columns before all that. Muon has two passes: muon_direct reads gradient and momentum, and writes momentum and
-// directions; muon_step is an update along completed directions. An average of the weights (--ema) is one more state. With
-// --dtype bf16 or fp16 the gradient is an array of half the bytes, and the parameter is written in that type, too, beside its fp32
-// master: as a run has them. The probe does the same with next to no arithmetic; how near the rule comes to it says how near it is to
-// the memory's limit.
+// `zero bench optimizer`: an optimizer's update against a probe with the same reads and writes and next to no
+// arithmetic. A rule that is as fast as its probe is at the memory's limit. Reads and writes of a pass:
+// - a rule with n states reads 2 + n arrays and writes 1 + n arrays (AdamW: 4 and 3);
+// - an average of the weights (--ema) is an additional state;
+// - a rule that needs sums (LAMB) first reads the arrays once more;
+// - a state in 8 bits is an array of a quarter of the bytes;
+// - Adafactor first reads a matrix's gradient for the sums of rows and columns;
+// - muon_direct reads gradient and momentum, and writes momentum and directions;
+// - muon_step is an update along completed directions;
+// - with --dtype bf16 or fp16, the gradient has half the bytes, and the parameter is also written in that type, beside
+//   its fp32 master (as in a run).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -42,8 +46,8 @@ struct Measured {
   UpdatePass pass = UpdatePass::kUpdate;
 };
 
-// Each rule of the registry, and the forms of sgd. Of rules of matrices, whose time goes into products (`zero bench muon`),
-// the pass before those and the pass after them.
+// Returns each rule of the registry, and the variants of sgd. A rule of matrices spends its time in products (`zero
+// bench muon`), so only the pass before and the pass after the products are measured.
 std::map<std::string, Measured> measured_rules() {
   std::map<std::string, Measured> rules{{"momentum", Measured{SgdOptions{.momentum = 0.9}}},
                                         {"nesterov", Measured{SgdOptions{.momentum = 0.9, .nesterov = true}}}};
@@ -59,7 +63,7 @@ std::map<std::string, Measured> measured_rules() {
   return rules;
 }
 
-// What is asked for, of one rule.
+// Makes the rule that the options name, with an average of the weights if `ema` is not 0.
 std::unique_ptr<UpdateRule> measured_rule(const std::string& name, const Measured& measured, double ema) {
   auto rule = make_update_rule(measured.options);
   if (ema == 0) return rule;
@@ -69,11 +73,11 @@ std::unique_ptr<UpdateRule> measured_rule(const std::string& name, const Measure
   return with_average(std::move(rule), ema);
 }
 
-// What a pass touches of memory beside the fp32 parameter, as a run has it.
+// The memory that a pass touches beside the fp32 parameter, as in a run.
 struct Touched {
-  DType gradient;                                // of muon_step: completed directions
-  std::optional<DType> copy;                     // of the rounded parameter; nothing: none is written
-  std::vector<std::optional<StateSpec>> states;  // of elements, in their order; nothing: the pass leaves it alone
+  DType gradient;                                // muon_step: completed directions
+  std::optional<DType> copy;                     // type of the rounded parameter; nullopt: not written
+  std::vector<std::optional<StateSpec>> states;  // in the rule's order; nullopt: not touched by the pass
 
   Touched(const UpdateRule& rule, UpdatePass pass, DType dtype)
       : gradient(pass == UpdatePass::kStep ? DType::kFloat32 : dtype) {
@@ -89,7 +93,7 @@ struct Touched {
   std::int64_t num_states(bool coded) const {
     return std::ranges::count_if(states, [&](const auto& state) { return state && state->coded() == coded; });
   }
-  // Of an element, in bytes; of states with its share of scales.
+  // Bytes of one element. state_bytes() includes the element's share of the scales.
   double gradient_bytes() const { return static_cast<double>(size_of(gradient)); }
   double copy_bytes() const { return copy ? static_cast<double>(size_of(*copy)) : 0; }
   double state_bytes() const {
@@ -98,7 +102,7 @@ struct Touched {
   }
 };
 
-// Memory of all that, the gradient's first, and the span over it.
+// Allocates this memory, the gradient first, and returns a span over it.
 UpdateSpan allocate(const Touched& touched, std::int64_t numel, std::vector<Allocation>& memory) {
   const auto add = [&](std::size_t element_bytes, std::int64_t count) {
     return memory.emplace_back(allocate_host(static_cast<std::size_t>(count) * element_bytes)).data();
@@ -123,12 +127,12 @@ UpdateSpan allocate(const Touched& touched, std::int64_t numel, std::vector<Allo
   return span;
 }
 
-// A few thousand values, all of one magnitude: sums of them are rounded, as sums of gradients are.
+// Returns one of a few thousand values of the same magnitude. Their sums are rounded, as sums of gradients are.
 float some_gradient(std::int64_t i) {
   return 0.01f + 1e-6f * static_cast<float>(i * 2654435761 >> 7 & 0xfff);
 }
 
-// First values; so that pages are there, too.
+// Writes first values, which also maps the pages.
 void fill(const UpdateSpan& span, std::byte* gradient) {
   with_type_of(span.gradient_dtype, [&]<typename G>(std::type_identity<G>) {
     auto* const elements = reinterpret_cast<G*>(gradient);
@@ -145,7 +149,7 @@ void fill(const UpdateSpan& span, std::byte* gradient) {
   }
 }
 
-// Sums of a factored matrix's rows and columns, and the states that are made of them.
+// Sums of a factored matrix's rows and columns, and the states that are computed from these sums.
 struct Matrix {
   std::vector<float> row_var, col_var;
   std::vector<ExactSum> row_sums, column_sums;
@@ -180,7 +184,7 @@ struct OptimizerBench {
   double ema = 0;
 };
 
-// `zero bench optimizer --device cuda`: beside a copy on the device that touches as many bytes.
+// Measures `zero bench optimizer --device cuda`, against a copy on the device that touches as many bytes.
 int measure_on_device(const OptimizerBench& options) {
   const std::unique_ptr<Device> device = open_device(options.device);
   const Measured measured = measured_rules().at(options.name);
@@ -231,10 +235,10 @@ const std::map<std::string, DType>& measured_types() {
   return types;
 }
 
-// The update of a rule over arrays of main memory, and a probe with the same reads and writes.
+// A rule's update over arrays in main memory, and a probe with the same reads and writes.
 class HostUpdate {
  public:
-  // Throws ConfigError where the rule has no such pass, or memory is short.
+  // Throws ConfigError if the rule does not have this pass, or if memory is short.
   explicit HostUpdate(const OptimizerBench& options)
       : measured_(measured_rules().at(options.name)),
         rule_(measured_rule(options.name, measured_, options.ema)),
@@ -287,8 +291,12 @@ class HostUpdate {
   }
 
   const Touched& touched() const { return touched_; }
-  // Of an element the gradient is read, states are read and written, the parameter is, too (a direction is written alone), and
-  // its copy in a shorter type is written. The reads that sums need, and the gradient for rows and columns, come on top.
+  // Returns the bytes that update() reads and writes. For each element:
+  // - the gradient is read;
+  // - states are read and written;
+  // - the parameter is read and written, but a direction is only written;
+  // - the parameter's copy in a shorter type is written;
+  // - sums read their arrays once more, and sums of rows and columns read the gradient once more.
   double touched_bytes() const {
     const double gradient = touched_.gradient_bytes();
     const double of_element = gradient + touched_.copy_bytes() + (directs_ ? 4 : 8) + 2 * touched_.state_bytes() +
@@ -314,7 +322,7 @@ class HostUpdate {
   Touched touched_;
   std::int64_t numel_;
   int num_sums_;
-  std::int64_t summed_states_;  // sums are of all fp32 arrays but the average
+  std::int64_t summed_states_;  // sums read all fp32 states except the average
   MatrixShape shape_{};
   std::optional<Matrix> matrix_;
   std::vector<Allocation> memory_;
@@ -385,7 +393,7 @@ int measure_on_host(const OptimizerBench& options) {
   return 0;
 }
 
-// Nothing: help was asked for.
+// Returns nullopt if the user asked for help.
 std::optional<OptimizerBench> parse_optimizer_bench(Arguments arguments) {
   OptimizerBench options;
   CLI::App app("Measures an optimizer's update against a probe with the same reads and writes.",

@@ -1,4 +1,4 @@
-// `zero bench step`: the arguments; the step runs in libzero.
+// `zero bench step`: parses the arguments. The step runs in libzero.so.
 #include "zero/bench/bench.h"
 #include "zero/command/configured.h"
 #include "zero/command/torch_library.h"

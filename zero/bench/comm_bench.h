@@ -1,5 +1,8 @@
-// What the two files of `zero bench comm` share: its options, sizes, how a collective is timed, and what a rank measures on a
-// device.
+// CommBenchOptions, TimedByAll: options, sizes and timing that both files of `zero bench comm` share.
+//
+//   TimedByAll timed;
+//   timed.time(comm, repeats_of(bytes), [&] { all_reduce(comm, data, {}); });
+//   timed.seconds.median();
 #pragma once
 
 #include <algorithm>
@@ -19,22 +22,22 @@ struct CommBenchOptions {
   int rounds = 5;
   std::int64_t mib = 256;
   bool json = false;
-  std::string device;  // empty: main memory, and all_reduce
+  std::string device;  // empty: all_reduce in main memory
   std::vector<std::string> transports;
 };
 
 inline constexpr std::array<std::int64_t, 4> kCommBenchSizes{64 << 10, 1 << 20, 32 << 20, 256 << 20};
 
-// How often one measurement repeats a collective of `bytes`: a small one alone is too short for the clock.
+// Returns how often one measurement repeats a collective of `bytes`: one small collective is too short for the clock.
 inline int repeats_of(std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>((64 << 20) / bytes, 1, 200));
 }
 
-// Seconds that the slowest rank takes for work that all ranks do at the same time.
+// The seconds that the slowest rank takes for work that all ranks do at the same time.
 struct TimedByAll {
   Measurement seconds;
 
-  // Collective. `work` is done `count` times.
+  // Adds the seconds of one `work()`, from `count` calls of it. Collective.
   template <typename Work>
   void time(Communicator& comm, int count, const Work& work) {
     comm.barrier({.control = true}).wait();
@@ -47,8 +50,10 @@ struct TimedByAll {
   }
 };
 
-// Collective. Rank 0 prints. Returns the exit status. Throws ConfigError under "run.device" where this rank's device cannot be
-// used, and under "comm.transport" where devices cannot be linked.
+// Measures the gather and the sum of a unit on a device (bench_comm_device.cpp). Rank 0 prints. Returns the exit
+// status. Collective.
+// Throws ConfigError with key "run.device" if this rank's device cannot be used, and with key "comm.transport" if
+// devices cannot be linked.
 int bench_comm_rank_on_device(CommBenchOptions options, const RankEnvironment& environment);
 
 }  // namespace zero::cli

@@ -26,8 +26,7 @@ DeviceCopies::DeviceCopies(Device& device, DiskTier& disk, std::int64_t bytes, i
       back_(device.allocate(static_cast<std::size_t>(bytes))),
       received_(device.allocate_pinned(static_cast<std::size_t>(bytes))),
       blocks_(device.allocate_pinned(static_cast<std::size_t>(depth * kTileBytes))),
-      link_(device,
-            {.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}}) {  // as the engine's (engine_parts.cpp)
+      link_(device, {.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}}) {  // as in engine_parts.cpp
   ZERO_CHECK(bytes > 0 && bytes % kTileBytes == 0 && depth > 0, "{} bytes, depth {}", bytes, depth);
   host_touches(writes(sent_.bytes()), "what a benchmark sends");
   fill_randomly(sent_.bytes());
@@ -47,7 +46,8 @@ void DeviceCopies::for_each_tile(const Begin& begin) {
     Transfer& transfer = under_way[static_cast<std::size_t>(at / kTileBytes % depth_)];
     transfer.wait();
     transfer = begin(at);
-    for (const Transfer& each : under_way) static_cast<void>(each.done());  // a second leg begins when somebody asks
+    for (const Transfer& each : under_way)
+      static_cast<void>(each.done());  // done() starts the second transfer of a chain
   }
   for (Transfer& transfer : under_way) transfer.wait();
 }

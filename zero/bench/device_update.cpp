@@ -7,9 +7,9 @@
 namespace zero::cli {
 namespace {
 
-constexpr std::byte kSmall{0x3c};  // four of them are 0.0115
+constexpr std::byte kSmall{0x3c};  // four of these bytes are the float 0.0115
 
-// A whole number of a coded state's blocks.
+// Rounds down to whole blocks of a state in 8 bits.
 std::int64_t in_blocks(std::int64_t numel) {
   return numel / kCodeBlock * kCodeBlock;
 }
@@ -27,7 +27,7 @@ DeviceUpdate::DeviceUpdate(Device& device, const OptimizerOptions& options, Upda
   };
   std::byte* const gradient = add(4 * numel);
   span_ = {.parameter = reinterpret_cast<float*>(add(4 * numel)), .gradient = gradient, .numel = numel};
-  // The gradient is read, the parameter read and written; a direction is written alone.
+  // The gradient is read, and the parameter is read and written. A direction is only written.
   touched_bytes_ = (pass == UpdatePass::kDirection ? 8 : 12) * numel;
   const std::vector<StateSpec> states = rule_->states();
   for (std::size_t i = 0; i < states.size(); ++i) {

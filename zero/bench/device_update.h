@@ -1,10 +1,10 @@
-// DeviceUpdate: an optimizer's update in the memory of a device, and a copy there that touches as many bytes, measured.
+// DeviceUpdate: an optimizer's update in a device's memory, and a copy there that touches as many bytes.
 //
 //   DeviceUpdate update(device, AdamWOptions{}, UpdatePass::kUpdate, /*numel=*/1 << 28);
 //   update.run();  update.copy();                       // each returns when the device is done
-//   update.touched_bytes()                              // of either
+//   update.touched_bytes()                              // of run(), and also of copy()
 //
-// Local. Throws ConfigError for a rule that a device does not have, and where its memory is short.
+// Local. Throws ConfigError for a rule that devices do not implement, and if the device's memory is short.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace zero::cli {
 
-// What is measured of a rule: its update; or, of a rule of matrices, one of its two passes over elements.
+// The measured pass of a rule: its whole update, or one of the two passes of a matrix rule over elements.
 enum class UpdatePass : std::uint8_t { kUpdate, kDirection, kStep };
 
 class DeviceUpdate {
@@ -34,7 +34,7 @@ class DeviceUpdate {
   std::vector<Allocation> memory_;
   UpdateSpan span_;
   std::int64_t touched_bytes_ = 0;
-  Allocation from_, to_;  // of the copy
+  Allocation from_, to_;  // source and target of copy()
   int step_ = 1;
 };
 

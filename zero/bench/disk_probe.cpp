@@ -59,7 +59,7 @@ std::string DiskProbe::name() const {
   return Ring(1).refused ? "threads" : "io_uring";
 }
 
-// Of both, every other one is a write, of what lies half a file away.
+// Way::kBoth alternates reads and writes. A write uses a stripe that is half a file away from the read.
 DiskProbe::Request DiskProbe::request(Way way, std::int64_t number) const {
   const auto num_files = static_cast<std::int64_t>(files_.size());
   const bool write = way == Way::kWrite || (way == Way::kBoth && number % 2 == 1);
@@ -104,7 +104,7 @@ void DiskProbe::move_with_uring(io_uring& ring, Way way) {
 
 void DiskProbe::move_with_threads(Way way) {
   std::atomic<std::int64_t> next{0};
-  std::atomic<std::int64_t> bad{kStripeBytes};  // the last answer that was not a whole stripe
+  std::atomic<std::int64_t> bad{kStripeBytes};  // result of the last request that did not move a whole stripe
   {
     std::vector<std::jthread> threads;
     for (int slot = 0; slot < depth_; ++slot) {

@@ -1,13 +1,13 @@
-// DiskProbe: the speed of disks under a plain loop: stripes of 1 MiB past the page cache, a fixed number of requests
-// in flight, and no other work. It is the limit that DiskTier is measured against.
+// DiskProbe: the speed of disks under a plain loop, the limit that DiskTier is measured against.
 //
 //   DiskProbe probe({"/nvme0"}, 512 << 20, 32);
 //   probe.write();   // all bytes once, random ones
 //   probe.read();
 //   probe.read_and_write();   // both at once: the limit of a disk that shares its speed between them
 //
-// io_uring, or as many threads where it is refused. One unnamed file a folder, stripes in turn. Local. Throws as
-// ScratchFile does.
+// It moves stripes of 1 MiB without the page cache, with a fixed number of requests in flight, and does no other work.
+// It uses io_uring, or as many threads if the kernel refuses io_uring. Each folder gets one unnamed file, and stripes
+// are distributed over the files in turn. Local. Throws as ScratchFile does.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@ struct io_uring;
 
 namespace zero::cli {
 
-// Bytes that no disk could compress or remember.
+// Fills memory with random bytes, which a disk can neither compress nor deduplicate.
 void fill_randomly(std::span<std::byte> memory);
 
 class DiskProbe {
  public:
   static constexpr std::int64_t kStripeBytes = 1 << 20;
 
-  // `bytes` in whole stripes.
+  // `bytes` is a multiple of kStripeBytes.
   DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth);
 
   void write() { move(Way::kWrite); }
   void read() { move(Way::kRead); }
   void read_and_write() { move(Way::kBoth); }
-  std::string name() const;  // "io_uring", or "threads" where that is refused
+  std::string name() const;  // "io_uring", or "threads" if the kernel refuses io_uring
 
  private:
   enum class Way : std::uint8_t { kRead, kWrite, kBoth };

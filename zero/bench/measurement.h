@@ -1,5 +1,11 @@
-// Measurement: several times of one part. The best is the least that the machine needs, the median is what a user
-// gets.
+// Measurement: the times of several runs of a part.
+//
+//   Measurement part;
+//   for (int round = 0; round < 5; ++round) part.time([&] { run(); });
+//   part.best();     // the least time that the machine needs
+//   part.median();   // the time that a user gets
+//
+// Invariant: best(), median() and spread() need at least one time. Local.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +16,12 @@
 
 namespace zero::cli {
 
-// A spread above this means that something else used the machine.
+// A spread above this value means that something else used the machine.
 inline constexpr double kRestless = 0.15;
 
 class Measurement {
  public:
-  // Runs `work` once and keeps its time; seconds.
+  // Runs `work` once, records its time, and returns it in seconds.
   template <typename Work>
   double time(Work&& work) {
     const auto begin = std::chrono::steady_clock::now();
@@ -37,7 +43,8 @@ class Measurement {
     const std::size_t half = sorted.size() / 2;
     return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
-  // How far the slowest is from the fastest: 0.15 is 15 %. A restless machine measures nothing.
+  // Returns how much longer the slowest time is than the fastest: 0.15 is 15 %. The times of a restless machine mean
+  // nothing.
   double spread() const { return *std::max_element(seconds_.begin(), seconds_.end()) / best() - 1; }
 
  private:

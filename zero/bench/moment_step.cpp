@@ -24,7 +24,7 @@ MomentStep::MomentStep(const MomentStepOptions& options, Tier moments, Device* d
     spread_over_tiers(placement, units_, 1, {.optimizer = {.disk = 1}});
     disk_ = std::make_unique<DiskTier>(DiskOptions{.paths = options.folders, .bytes = options.mib << 21});
   }
-  if (device != nullptr)  // as the engine's (engine_parts.cpp)
+  if (device != nullptr)  // as in engine_parts.cpp
     link_ = std::make_unique<LaneLink>(device_,
                                        LaneLink::Earlier{.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}});
   Communicator& comm = device_.host_readable() ? *comm_ : *staged_;
@@ -46,7 +46,7 @@ void MomentStep::run() {
   join_all(device_);
 }
 
-// Moments of nothing would be zeros, which some disks write faster.
+// A gradient of zeros would give moments of zeros, which some disks write faster.
 void MomentStep::fill_gradient() {
   std::mt19937_64 draw(random_number());
   std::uniform_real_distribution<float> value(-1, 1);

@@ -1,12 +1,12 @@
-// MomentStep: an AdamW step over one matrix by the engine's updater, with the moments on a chosen tier, for `zero bench offload`.
+// MomentStep: an AdamW step over one matrix by the engine's updater, with moments on a chosen tier.
 //
 //   MomentStep step({.mib = 256, .folders = {"."}}, Tier::kDisk);            // all else in main memory
 //   step.run();                                                              // reads, updates, writes back
 //   MomentStep offloaded({.mib = 256}, Tier::kHost, &device);                // weights and gradients on the device
 //
-// On a device, the host updates: gradients and weights come down, and weights go back, tile by tile over the engine's link. So it
-// is where main memory stands for a device (HostDevice), too: copies are then memcpy. Local. Throws ConfigError where memory is
-// short, and IoError of the disk.
+// `zero bench offload` measures it. With a device, the host updates: gradients and weights are copied from the device,
+// and weights back, tile by tile over the engine's link. If main memory is the device (HostDevice), these copies are
+// memcpy. Local. Throws ConfigError if memory is short, and IoError if the disk fails.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace zero::cli {
 
 struct MomentStepOptions {
-  std::int64_t mib = 256;  // of each moment, and of weights and gradients
+  std::int64_t mib = 256;  // size of each moment, of the weights and of the gradients
   std::vector<std::string> folders{"."};
   int depth = OffloadTiers::kDefaultDepth;
   int threads = 1;
@@ -32,7 +32,7 @@ struct MomentStepOptions {
 
 class MomentStep {
  public:
-  // `device` outlives it; null: nothing crosses.
+  // `device` outlives this object. Null: main memory holds everything, and nothing is copied to or from a device.
   MomentStep(const MomentStepOptions& options, Tier moments, Device* device = nullptr);
   ~MomentStep();
 
@@ -44,7 +44,7 @@ class MomentStep {
 
   Device& device_;
   Ledger ledger_;
-  std::unique_ptr<Communicator> comm_, staged_;  // staged_: for memory of the device
+  std::unique_ptr<Communicator> comm_, staged_;  // staged_: for device memory
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::unique_ptr<UpdateRule> rule_;

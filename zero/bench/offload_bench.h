@@ -1,4 +1,7 @@
-// What the two files of `zero bench offload` share: its options, and the measurement with weights and gradients on a device.
+// OffloadBenchOptions: the options that both files of `zero bench offload` share.
+//
+//   return bench_offload_on_device({.step = {.mib = 256}, .device = "cuda"});
+//
 // Local.
 #pragma once
 
@@ -10,17 +13,17 @@
 
 namespace zero::cli {
 
-constexpr int kProbeDepth = 32;  // requests of the disk's probe that are in flight
+constexpr int kProbeDepth = 32;  // requests in flight of the disk's probe
 
 struct OffloadBenchOptions {
   MomentStepOptions step;
   int rounds = 5;
-  std::string device;  // empty: main memory, and no copies
+  std::string device;  // empty: everything in main memory, without copies
   bool json = false;
 };
 
-// Prints what was measured. Returns the exit status. Throws ConfigError under "run.device" where the device cannot be used, and
-// where memory is short.
+// Measures with weights and gradients on a device, and prints the result. Returns the exit status. Throws ConfigError,
+// with key "run.device" if the device cannot be used, and also if memory is short.
 int bench_offload_on_device(const OffloadBenchOptions& options);
 
 }  // namespace zero::cli

@@ -8,7 +8,7 @@
 namespace zero::cli {
 namespace {
 
-// As the engine's (engine_parts.cpp).
+// Makes the communicator between devices as engine_parts.cpp does.
 std::unique_ptr<Communicator> between(Device& device, Communicator& units, Ledger& ledger, bool units_apart,
                                       bool linked) {
   if (linked) return std::make_unique<DeviceCommunicator>(units, device, open_device_link(units, device));
@@ -38,7 +38,7 @@ UnitCollectives::~UnitCollectives() {
 }
 
 void UnitCollectives::gather() {
-  follow(device_, Lane::kUp, Lane::kCompute);  // operators that used the whole unit
+  follow(device_, Lane::kUp, Lane::kCompute);  // waits for operators that used the whole unit
   units_.all_gather(shard(), whole(), {.unit = 0}).wait();
   follow(device_, Lane::kCompute, Lane::kUp);
   device_.join(device_.mark(Lane::kCompute));

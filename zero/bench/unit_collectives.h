@@ -1,13 +1,13 @@
-// UnitCollectives: the gather and the sum of one unit that lies on a device, as a run there makes them, and the copies that such a
-// gather and sum need through the host, to be measured.
+// UnitCollectives: the gather and the sum of one unit on a device, and their copies, to be measured.
 //
 //   UnitCollectives unit(comm, device, /*bytes=*/32 << 20, /*linked=*/false);
-//   unit.gather();  unit.sum();                 // each returns when the bytes are there
-//   unit.gather_copies();  unit.sum_copies();   // the same bytes down to pinned memory and up again, between no ranks
+//   unit.gather();  unit.sum();                 // each returns when the bytes have arrived
+//   unit.gather_copies();  unit.sum_copies();   // the same bytes to pinned memory and back, without other ranks
 //
-// On main memory the transport takes the unit as it is; on a device that the host cannot read its bytes go through pinned memory,
-// or, linked, from GPU to GPU over NCCL. Constructor, gather() and sum() are Collective, the copies Local. Throws CommError, and
-// ConfigError where memory is short and, under "comm.transport", where devices cannot be linked.
+// gather() and sum() work as in a run on that device. On main memory the transport reads and writes the unit in place.
+// If the host cannot read the device's memory, the bytes are copied through pinned memory, or with `linked` sent from
+// GPU to GPU over NCCL. Constructor, gather() and sum() are Collective; the copies are Local. Throws CommError, and
+// ConfigError if memory is short or, with key "comm.transport", if devices cannot be linked.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace zero::cli {
 
 class UnitCollectives {
  public:
-  // `bytes`: of the whole unit, in fp32; a multiple of 64 for each rank. `comm` and `device` outlive it.
+  // `bytes`: size of the whole unit in fp32, a multiple of 64 for each rank. `comm` and `device` outlive this object.
   UnitCollectives(Communicator& comm, Device& device, std::int64_t bytes, bool linked);
   ~UnitCollectives();
 
@@ -31,7 +31,7 @@ class UnitCollectives {
   void gather_copies();
   void sum_copies();
 
-  // How bytes cross: "in place", "through the host", "nccl".
+  // Returns the way of the bytes between ranks: "in place", "through the host" or "nccl".
   std::string_view way() const { return way_; }
   std::span<std::byte> whole() const { return whole_.bytes(); }
   std::span<std::byte> shard() const { return shard_.bytes(); }
@@ -43,10 +43,10 @@ class UnitCollectives {
   Ledger ledger_;
   EngineComms comms_;
   std::string_view way_;
-  std::unique_ptr<Communicator> between_devices_;  // null: the transport takes the device's memory
+  std::unique_ptr<Communicator> between_devices_;  // null: the transport uses the device's memory
   Communicator& units_;
   Allocation whole_, shard_;    // on the device
-  Allocation whole_down_, up_;  // pinned, of the copies
+  Allocation whole_down_, up_;  // pinned, for the copies
 };
 
 }  // namespace zero::cli

@@ -13,10 +13,10 @@
 namespace zero::cli {
 namespace {
 
-// Of bf16 and fp16: a probe converts nothing.
+// The bits of a bf16 or fp16 value: a probe converts nothing.
 using Half = std::uint16_t;
 
-// Bits of 16, moved to where those of a float stand.
+// Moves 16 bits to the upper half of a float's bits.
 float widened(float value) {
   return value;
 }
@@ -28,7 +28,7 @@ Half narrowed(float value) {
   return static_cast<Half>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-// Null after the last one.
+// The span's fp32 states, followed by null pointers.
 using Floats = std::array<float*, 4>;
 Floats fp32_states(const UpdateSpan& span) {
   Floats found{};
@@ -41,8 +41,8 @@ std::size_t count_of(const Floats& states) {
   return static_cast<std::size_t>(std::ranges::find(states, nullptr) - states.begin());
 }
 
-// Blocks of a fixed length are what a compiler turns into vector instructions at any level of optimisation; `numel` is a
-// multiple of them. `Copy` is float where there is none. Arrays that the rule has not are not touched.
+// Compilers vectorise blocks of a fixed length at any optimisation level. `numel` is a multiple of this length. `Copy`
+// is float if there is no copy in 16 bits. Arrays that the rule does not have are not accessed.
 template <typename Gradient, typename Copy, int kStates>
 void touch_elements(float* __restrict parameter, const Gradient* __restrict gradient, Copy* __restrict copy,
                     float* __restrict first, float* __restrict second, float* __restrict third, std::int64_t numel) {
@@ -60,7 +60,7 @@ void touch_elements(float* __restrict parameter, const Gradient* __restrict grad
   }
 }
 
-// With two states in 8 bits: codes are read and written.
+// The same for two states in 8 bits, whose codes are read and written.
 template <typename Gradient, typename Copy, int kStates>
 void touch_codes(float* __restrict parameter, const Gradient* __restrict gradient, Copy* __restrict copy,
                  float* __restrict state, std::uint8_t* __restrict first, std::uint8_t* __restrict second,
@@ -112,15 +112,16 @@ void touch_directions(float* __restrict direction, const Gradient* __restrict gr
   }
 }
 
-// Of the first `kArrays`: elements of the first one have `kFirstBytes`, others four. A line at a time in registers, because
-// elements one by one would take longer than the memory does; and lines that are asked for ahead, because one array that is read as
-// it comes leaves half of a memory's speed unused.
+// Reads the first `kArrays` arrays. An element of the first array has `kFirstBytes`, an element of another array has
+// four bytes. Each iteration reads a line of every array into registers, because reading single elements would take
+// longer than the memory needs. It also prefetches lines, because reading one array without prefetch leaves half of the
+// memory's speed unused.
 using Inputs = std::array<const std::byte*, 4>;
 template <int kFirstBytes, int kArrays>
 void read_arrays(const Inputs& arrays, std::int64_t numel) {
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::int64_t kLine = 16, kAhead = 512;
-  Words first{}, second{}, third{}, fourth{};  // in an array they would go through memory
+  Words first{}, second{}, third{}, fourth{};  // not an array, which the compiler would keep in memory
   const auto words_at = [](const std::byte* bytes) {
     Words words;
     std::memcpy(&words, bytes, sizeof(words));

@@ -26,7 +26,7 @@ void pass_on(int signal) {
   if (child > 0) kill(child, signal);
 }
 
-// Handlers while a child runs.
+// Signal handlers while a child runs.
 class PassedOn {
  public:
   PassedOn() {
@@ -54,7 +54,7 @@ pid_t spawn(const std::vector<std::string>& words, int output) {
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
-  // A group of its own: a terminal's Ctrl-C comes through us, once.
+  // A separate process group, so the child receives a terminal's Ctrl-C only once, from this process.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -74,7 +74,7 @@ ChildEnd run_child(const std::vector<std::string>& words, const std::filesystem:
   told = 0;
   const PassedOn handlers;
   child = spawn(words, file.get());
-  if (told != 0) kill(child, told);  // it came in between
+  if (told != 0) kill(child, told);  // the signal arrived before `child` was set
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,10 +1,10 @@
-// run_child(): another program, to its end, with its output in a file.
+// run_child(): runs another program to its end, with its output in a file.
 //
 //   ChildEnd end = run_child({"/usr/bin/zero", "train", ...}, "sweep/stage-0.log");
-//   end.signal           // what this process was sent meanwhile and passed on; 0: nothing
+//   end.signal           // the signal that this process received meanwhile and passed on; 0: none
 //
-// SIGINT and SIGTERM go on to the child, and the earlier handling comes back at the end. Local; in a process without
-// threads, one at a time. Throws IoError for the file, and where no process can be started.
+// It passes SIGINT and SIGTERM to the child, and restores the earlier handling at the end. Local; in a process without
+// threads, one at a time. Throws IoError if the file cannot be opened or no process can be started.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace zero::cli {
 
 struct ChildEnd {
-  int status = 0;  // as a shell says it: 128 + n for one that signal n ended
+  int status = 0;  // as in a shell: 128 + n if signal n ended the child
   int signal = 0;
 };
 

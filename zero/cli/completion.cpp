@@ -1,7 +1,7 @@
 #include "zero/cli/verbs.h"
 
-// `zero completion bash|zsh|fish`: a script that completes verbs, flags, keys and their values. Verbs and keys come from
-// their tables; the flags of a verb from its own --help, when they are asked for.
+// `zero completion bash|zsh|fish`: prints a script that completes verbs, flags, keys and their values. Verbs and keys
+// are from their tables. The script gets the flags of a verb from the verb's --help when it needs them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,14 +12,14 @@
 namespace zero::cli {
 namespace {
 
-// In single quotes, for any of the three shells.
+// Returns the text in single quotes, for any of the three shells.
 std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("\xe2\x80\x99") : std::string(1, c);
   return out + "'";
 }
 
-// The values that an option takes, where they are few.
+// Returns the values of an option, if they are few.
 std::string values_of(const Option& option) {
   if (std::holds_alternative<OptionAccess<bool>>(option.field)) return "true false";
   if (std::holds_alternative<OptionAccess<std::optional<bool>>>(option.field)) return "auto true false";
@@ -36,7 +36,7 @@ std::string verb_names() {
 constexpr std::string_view kFlagsOfVerb =
     R"(zero "$1" --help 2>/dev/null | grep -oE -- '(^| |,)--?[a-z][a-z-]*' | tr -d ' ,' | sort -u)";
 
-// A `case` branch for each key whose values are few.
+// Returns a `case` branch for each key with few values.
 std::string value_cases(std::string_view complete) {
   std::string out;
   for (const Option& option : options()) {

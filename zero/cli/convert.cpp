@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero convert ds_config.json [-o zero.toml]`: DeepSpeed's configuration as ours.
+// `zero convert ds_config.json [-o zero.toml]`: converts DeepSpeed's configuration into zero.cpp's.
 #include <filesystem>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero export RUN -o FILE`: the weights of a checkpoint as safetensors that other programs load.
+// `zero export RUN -o FILE`: writes the weights of a checkpoint as safetensors that other programs load.
 #include <filesystem>
 #include <optional>
 
@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kWeightsName = "model.safetensors";
 
-// A run's own weights are those of its end, in the type in which it trained them.
+// Refuses to replace a run's own model.safetensors, which has the weights of the run's end in the type in which it
+// trained them.
 void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
   std::error_code ignored;
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -39,7 +40,7 @@ void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
                       "name another folder, or another file");
 }
 
-// The file that `output` names: a folder stands for model.safetensors in it.
+// Returns the file that `output` names: for a folder, model.safetensors in it.
 fs::path file_of(const std::string& output) {
   if (output.empty()) throw ConfigError("-o", "\"\"", "no file is named", "give NAME.safetensors, or a folder for it");
   const fs::path path = output;
@@ -50,7 +51,7 @@ fs::path file_of(const std::string& output) {
   return path;
 }
 
-// The first size of a tensor in the checkpoint; 0 where it is not there.
+// Returns the first dimension of a tensor in the checkpoint; 0 if there is no such tensor.
 std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
   const int tensor = reader.find(std::string(name));
   return tensor < 0 ? 0 : reader.manifest().tensors[static_cast<std::size_t>(tensor)].shape.front();

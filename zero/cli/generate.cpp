@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero generate`: the arguments; the model runs in libzero.
+// `zero generate`: parses the arguments. The model runs in libzero.so.
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
 
-// Before libtorch is loaded.
+// Checks the run folder before libtorch is loaded.
 void check_run(const std::string& run) {
   const std::filesystem::path folder = run;
   std::error_code ignored;

@@ -1,8 +1,9 @@
-// require_gpu_link(): whether `zero train` can begin with comm.transport nccl on this machine.
+// require_gpu_link(): checks that `zero train` can begin with comm.transport nccl on this machine.
 //
 //   require_gpu_link(config, find_gpus(/*memory=*/false), num_ranks, device_link_here());
 //
-// Local. Looks before ranks are started. Two ranks of one GPU that other launchers bring about are refused by open_device_link().
+// Local. It checks before ranks are started. If other launchers put two ranks on one GPU, open_device_link() refuses
+// them.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@
 
 namespace zero::cli {
 
-// `ranks`: to be started on this machine; nothing: a launcher has started them. Throws ConfigError under "comm.transport": no
-// GPU, no library or one that is too old, more ranks than GPUs.
+// `ranks`: number of ranks to start on this machine; nullopt: a launcher has started them. Throws ConfigError with key
+// "comm.transport" if there is no GPU, if the library is missing or too old, or if ranks outnumber GPUs.
 void require_gpu_link(const Config& config, const GpusHere& here, std::optional<int> ranks, const DeviceLinkHere& link);
 
 }  // namespace zero::cli

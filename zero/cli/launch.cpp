@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero launch`: see launch_flags.h for the command line and zero/launch/launch.h for what happens.
+// `zero launch`: launch_flags.h describes the command line, and zero/launch/launch.h describes the launcher.
 #include <cstdlib>
 
 #include "zero/cli/launch_flags.h"

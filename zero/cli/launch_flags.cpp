@@ -15,9 +15,9 @@
 namespace zero::cli {
 namespace {
 
-constexpr int kDefaultPort = 29500;  // torchrun's, where another machine must know it beforehand
+constexpr int kDefaultPort = 29500;  // torchrun's port, for several machines, which must know it beforehand
 
-// The flags as written.
+// The flags as the user wrote them.
 struct Flags {
   std::string nnodes = "1";
   std::string ranks = "1";
@@ -46,7 +46,7 @@ int to_int(const std::string& flag, const std::string& text, int lowest, int hig
 
 void add_flags(CLI::App& app, Flags& flags) {
   const auto add = [&app](const std::string& name, auto& value, const std::string& help) {
-    // torchrun takes --node-rank and --node_rank, and PET_NODE_RANK from the environment.
+    // torchrun accepts --node-rank, --node_rank, and PET_NODE_RANK from the environment.
     std::string underscored = name;
     std::string variable = "PET_";
     for (char& c : underscored) c = c == '-' ? '_' : c;
@@ -112,7 +112,7 @@ int local_ranks(const Flags& flags, const CLI::App& app, int nodes) {
   return to_int("--nproc-per-node", flags.ranks, 1, kMostLocalRanks);
 }
 
-// Who is machine 0, and which port it has: --master-addr and --master-port, or --rdzv-endpoint.
+// Finds the address and the port of machine 0, from --master-addr and --master-port, or from --rdzv-endpoint.
 void find_master(const Flags& flags, LaunchOptions& options) {
   std::string address = flags.master_address;
   options.master_port = flags.port == 0 ? 0 : to_int("--master-port", std::to_string(flags.port), 1, 65535);
@@ -146,7 +146,7 @@ void check_rendezvous(const Flags& flags) {
     throw ConfigError("--max-restarts", std::to_string(flags.max_restarts), "out of range", "allowed: 0 or more");
 }
 
-// The same names as comm.transport, checked here rather than by every rank.
+// Checks the name as comm.transport does, here once instead of in every rank.
 void check_backend(const Flags& flags) {
   if (flags.backend.empty()) return;
   const Option& transport = *find_option("comm.transport");

@@ -1,9 +1,9 @@
-// The command line of `zero launch`: torchrun's flags, verbatim, and the same from PET_* variables.
+// parse_launch(): parses the command line of `zero launch`: torchrun's flags, unchanged, also as PET_* variables.
 //
 //   zero launch --nproc-per-node 2 -- ./train config.toml
-//   torchrun's  --standalone --nnodes=1 --nproc_per_node=2 train.py --lr 1e-3     works with "zero launch" in front
+//   torchrun's  --standalone --nnodes=1 --nproc_per_node=2 train.py --lr 1e-3     works after "zero launch"
 //
-// A script that ends in .py is given to python3 (PYTHON_EXEC overrides), as torchrun does.
+// A script that ends in .py is run by python3 (PYTHON_EXEC overrides it), as torchrun does. Local.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@
 
 namespace zero::cli {
 
-// Nothing when help was printed. Throws ConfigError, also for a feature of torchrun that is not ours (elastic worlds).
+// Returns nullopt if it printed the help. Throws ConfigError, also for torchrun's elastic worlds, which zero.cpp does
+// not support.
 std::optional<LaunchOptions> parse_launch(Arguments arguments);
 
 }  // namespace zero::cli

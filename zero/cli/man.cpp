@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero man`: the manual page in roff, from the tables of verbs and of options.
+// `zero man`: prints the manual page in roff, from the tables of verbs and options.
 #include <fmt/format.h>
 
 #include "zero/command/flags.h"
@@ -10,7 +10,8 @@
 namespace zero::cli {
 namespace {
 
-// Text as roff takes it: a backslash, a hyphen, and a dot or quote at the beginning of a line mean something there.
+// Escapes the characters that have a meaning in roff: a backslash, a hyphen, and a dot or quote at the beginning of a
+// line.
 std::string roff(std::string_view text) {
   std::string out;
   if (text.starts_with('.') || text.starts_with('\'')) out += "\\&";

@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero plan`: the arguments; the plan itself needs a module's shapes and hence libtorch.
+// `zero plan`: parses the arguments. The plan needs a module's shapes, and so libtorch.
 #include <fmt/format.h>
 
 #include "zero/base/error.h"

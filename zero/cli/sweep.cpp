@@ -1,4 +1,4 @@
-// `zero sweep`: one run for each combination of some values, one after the other, then all of them side by side.
+// `zero sweep`: trains once for each combination of values, one run after the other, then compares all runs.
 #include <algorithm>
 #include <array>
 #include <ctime>
@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 struct SweepRun {
   SweepPoint point;
   fs::path folder;
-  std::vector<std::string> words;  // of `zero train`
+  std::vector<std::string> words;  // arguments of `zero train`
 };
 
 bool is_done(const SweepRun& run) {
@@ -58,7 +58,7 @@ std::string configuration_of(const ConfigArguments& config, std::vector<std::pai
   return resolved_toml(loaded.config);
 }
 
-// Is it what the configuration alone is refused for, so that no value of the sweep is at fault?
+// Returns whether the configuration without the sweep's values is refused for the same reason, so no value is at fault.
 bool is_refused_alike(const ConfigError& refusal, const ConfigArguments& config, const fs::path& folder, int ranks) {
   try {
     configuration_of(config, {}, folder, ranks);
@@ -68,7 +68,7 @@ bool is_refused_alike(const ConfigError& refusal, const ConfigArguments& config,
   return false;
 }
 
-// Every run's configuration is checked before the first one starts, also that of a run which is done.
+// Checks a run's configuration, even if the run is done. All runs are checked before the first run starts.
 void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
   std::string wanted;
   try {
@@ -85,7 +85,7 @@ void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
                       "name another folder, or remove that run");
 }
 
-// "val_loss 1.8781, 33.1 ms a step, 11.2 MiB"
+// Returns a line such as "val_loss 1.8781, 33.1 ms a step, 11.2 MiB".
 std::string figures_of(const page::RecordedRun& run) {
   const std::vector<page::RecordedRun> one{run};
   std::string line;
@@ -105,7 +105,7 @@ std::optional<page::RecordedRun> finished_run(const SweepRun& run) {
   return page::read_run(run.folder);
 }
 
-// Returns the exit status of the first run that failed; 0: none did.
+// Returns the exit status of the first run that failed; 0: none failed.
 int train_all(const std::vector<SweepRun>& runs) {
   int first_failure = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -136,7 +136,7 @@ constexpr std::array kColumns{std::pair{"val_loss", "val_loss"},       std::pair
                               std::pair{"host_peak_bytes", "host"},    std::pair{"disk_bytes", "disk"},
                               std::pair{"sent_bytes", "sent a step"}};
 
-// A line for each run: there may be many. A column of which no run knows anything is left out.
+// Prints a line for each run, because there may be many runs. Leaves out a column for which no run has a value.
 void print_table(const page::Comparison& comparison) {
   std::size_t width = 3;
   for (const std::string& name : comparison.names) width = std::max(width, name.size());
@@ -173,7 +173,8 @@ void compare_all(const std::vector<SweepRun>& runs, const fs::path& dir) {
              folders.size() == 1 ? "1 run" : fmt::format("{} runs side by side", folders.size()));
 }
 
-// The folder of the runs, and their number of ranks, are each named once.
+// Checks that the folder of the runs is a possible folder, and that it and the number of ranks are each given only
+// once.
 void require_one_place(const ConfigArguments& config, const std::string& dir, const std::vector<SweepPoint>& points,
                        std::optional<int> ranks) {
   std::error_code ignored;

@@ -23,7 +23,7 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-// What is behind "KEY=" of an axis.
+// Splits the text after "KEY=" into values.
 std::vector<std::string> split(const std::string& text, const std::string& axis) {
   std::vector<std::string> values;
   if (text.starts_with('[')) {

@@ -1,4 +1,4 @@
-// `zero tokenize`: a text as a file of tokens, by a byte-pair tokenizer that was published or is learned.
+// `zero tokenize`: writes a text as a file of tokens, with a published byte-pair tokenizer or one that it learns.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -18,9 +18,10 @@
 namespace zero::cli {
 namespace {
 
-constexpr std::int64_t kPartBytes = 1 << 24;  // that are in memory at once
+constexpr std::int64_t kPartBytes = 1 << 24;  // most bytes in memory at once
 
-// Parts of a file that end where a line does, or where there is none that `tokenizer` may cut, where they are full.
+// Parts of a file. A part ends where a line ends. If it has no line end at which `tokenizer` may cut, it ends when it
+// is full.
 class TextParts {
  public:
   TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
@@ -34,7 +35,7 @@ class TextParts {
     std::size_t line = part.rfind('\n');
     while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
       line = part.rfind('\n', line - 1);
-    // A line's end stays with the line behind it: blank space is cut together.
+    // The newline stays with the line after it, because the tokenizer cuts blank space as a whole.
     if (!last && line != std::string::npos && line > 0) part.resize(line);
     at_ += std::ssize(part);
     return true;

@@ -1,6 +1,6 @@
 #include "zero/cli/verbs.h"
 
-// `zero train`: checks everything that needs no libtorch, then trains in this process, or starts ranks that do.
+// `zero train`: checks everything that does not need libtorch, then trains in this process, or starts ranks that train.
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -29,7 +29,7 @@
 namespace zero::cli {
 namespace {
 
-// For those who start each rank by hand, or by a launcher that zero.cpp does not know.
+// Adds flags for users who start each rank by hand, or with a launcher that zero.cpp does not recognise.
 void add_rank_flags(CLI::App& app, RankFlags& ranks) {
   app.add_option("--rank", ranks.rank, "rank of this process, if no launcher sets it");
   app.add_option("--world-size", ranks.world, "number of ranks");
@@ -54,7 +54,7 @@ void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
            "set run.max_restarts, or leave run.min_ranks out");
 }
 
-// What a launcher does of what is asked for, where there is none.
+// Warns of keys that only a launcher implements, if there is no launcher.
 void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
   if (detect_ranks(ranks, std::getenv).source != RankEnvironment{}.source) return;
   std::vector<std::string_view> keys;
@@ -65,13 +65,14 @@ void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
              fmt::join(keys, ", "));
 }
 
-// The same samples a step from fewer ranks: each takes more batches before the update.
+// Returns the program for fewer ranks with the same number of samples a step: each rank takes more batches before the
+// update.
 WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
   const TrainConfig& train = config.train;
   require_whole_groups(world, config);
   require_secondary_groups(world, config);
   const std::int64_t accumulate = accumulate_in(world, train);
-  // Given last, they win.
+  // The last flags override earlier ones.
   program.push_back(fmt::format("--train.batch={}", train.batch));
   program.push_back(fmt::format("--train.accumulate={}", accumulate));
   return {.words = std::move(program),
@@ -102,14 +103,14 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
     return newest;
   };
   const std::filesystem::path flight = flight_folder(std::getenv, dir / "flight");
-  ::setenv("ZERO_FLIGHT_DIR", flight.c_str(), /*overwrite=*/0);  // for the ranks: they leave it to us to name it
+  ::setenv("ZERO_FLIGHT_DIR", flight.c_str(), /*overwrite=*/0);  // for the ranks; only the launcher prints it
   options.after_failure = [flight](const MemoryFiles& kept, std::span<const RankEnd> ends, int) {
     return write_flights(flight, kept, ends);
   };
   return launch(options);
 }
 
-// Once here rather than once a rank, and before libtorch is opened.
+// Checks the device here once instead of in each rank, and before libtorch is opened.
 void require_device(const Config& config, std::optional<int> num_ranks) {
   if (config.run.device == "cpu") return;
   const GpusHere here = find_gpus(/*memory=*/false);
@@ -117,7 +118,7 @@ void require_device(const Config& config, std::optional<int> num_ranks) {
   if (config.comm.transport == "nccl") require_gpu_link(config, here, num_ranks, device_link_here());
 }
 
-// What `zero plan` says, what the run would refuse, and how long it takes.
+// Prints the plan of `zero plan`, the reasons why the run would be refused, and its duration.
 int plan_only(LoadedConfig loaded, int num_ranks, bool json, bool overwrites) {
   fit_to_world(loaded, num_ranks);
   const Config& config = loaded.config;
@@ -182,7 +183,7 @@ int run_train(Arguments arguments) {
   if (dry_run && !replay.empty())
     throw ConfigError("--replay", replay, "a dry run does not read what a run recorded", "leave out one of the two");
   if (num_ranks) {
-    LoadedConfig checked = request.loaded;  // once here rather than once a rank
+    LoadedConfig checked = request.loaded;  // checked here once instead of in each rank
     fit_to_world(checked, *num_ranks);
     if (!threads) check_min_ranks(checked, *num_ranks);
     if (!threads && !dry_run) {

@@ -62,11 +62,11 @@ void print_help() {
       "  zero train examples/shakespeare/shakespeare.toml -n 2\n");
 }
 
-// Ranks of a launcher that merges nothing do not all say the same.
+// Waits, so ranks do not all print the same error if their launcher does not merge lines.
 void await_turn(const std::exception& error) {
   try {
     std::this_thread::sleep_for(wait_before_words(error, detect_ranks({}, std::getenv)));
-  } catch (const ConfigError&) {  // an environment that makes no sense: that is what it is about to say
+  } catch (const ConfigError&) {  // the environment is invalid: the error to print says so
   }
 }
 
@@ -117,7 +117,7 @@ std::span<const Verb> verbs() {
 
 int run_command(Arguments arguments) {
   const std::string verb = arguments.empty() || arguments[0].starts_with("-") ? "" : shown(arguments[0]);
-  // A word that is no verb is in the message already.
+  // If the word is not a verb, the message already contains it.
   bool known = false;
   for (const auto& entry : kVerbs) known = known || entry.name == verb;
   const std::string_view name = known ? std::string_view(verb) : "";

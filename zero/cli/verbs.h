@@ -1,4 +1,9 @@
-// verbs(): the table of the command's verbs (verbs.cpp). run_command(): the command itself.
+// verbs(), run_command(): the table of the command's verbs, and the command itself.
+//
+//   const std::vector<std::string> arguments{"train", "config.toml", "-n", "2"};
+//   return run_command(arguments);
+//
+// Local.
 #pragma once
 
 #include <span>
@@ -9,13 +14,17 @@ namespace zero::cli {
 
 std::span<const Verb> verbs();
 
-// The whole command: `arguments` begins with the verb. What a verb throws becomes a message and an exit status here,
-// and nowhere else:
+// Runs the command. `arguments` begins with the verb. Only this function turns a verb's exception into a message and an
+// exit status:
 //
-//   0 done · 2 ConfigError or a bad command line · 3 CommError, a failed rank, or our bug · 4 IoError · 128 + signal
+//   0  done
+//   2  ConfigError, or a bad command line
+//   3  CommError, a failed rank, or a bug of zero.cpp
+//   4  IoError or DeviceError
+//   128 + signal
 int run_command(Arguments arguments);
 
-// Of this folder.
+// The verbs of this folder.
 int run_train(Arguments arguments);
 int run_launch(Arguments arguments);
 int run_plan(Arguments arguments);

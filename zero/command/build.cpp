@@ -20,7 +20,7 @@ void require_same_build(std::string_view library, std::string_view built) {
 }
 
 void require_same_core() {
-  // Of the loaded library, whichever it is: one that is older has no such function.
+  // The symbol of the loaded library, of any version. Older versions do not have the function.
   void* const found = dlsym(RTLD_DEFAULT, "zero_core_build_name");
   if (found == nullptr) return require_same_build("libzero_core.so", "an older version");
   require_same_build(file_of(found), reinterpret_cast<const char* (*)()>(found)());

@@ -1,8 +1,9 @@
-// build_name(): which build a binary is of. The command, libzero.so and libzero_core.so must be of one, since they pass
-// each other C++ values.
+// build_name(): the build of a binary.
 //
 //   build_name()                            // of the binary that calls: "0.1.0, commit 8e28e7a1d0c2"
 //   require_same_build(file_of(entry), verbs.abi);
+//
+// The command, libzero.so and libzero_core.so pass each other C++ values, so all three must be of the same build.
 //
 // Local.
 #pragma once
@@ -12,15 +13,15 @@
 
 namespace zero::cli {
 
-// Hidden: each binary has its own. Without git: the version alone.
+// Hidden, because each binary has its own function. Without git, the name is only the version.
 [[gnu::visibility("hidden")]] const char* build_name();
 
-// The loaded file that has a function of it at `address`.
+// Returns the path of the loaded file whose code contains `address`; "" if there is none.
 std::string file_of(const void* address);
 
-// `built`: the name of the library's build. Throws ConfigError when it is not that of the command.
+// `built`: the build name of `library`. Throws ConfigError if it differs from the command's.
 void require_same_build(std::string_view library, std::string_view built);
-// The same for libzero_core.so, which the loader has opened by now.
+// The same for libzero_core.so, which the loader has already opened.
 void require_same_core();
 
 }  // namespace zero::cli

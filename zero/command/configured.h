@@ -4,6 +4,8 @@
 //   ConfigArguments config(app);
 //   if (!config.parse(app, arguments)) return 0;
 //   LoadedConfig loaded = config.load(/*check_files=*/true);
+//
+// Local. parse() and load() throw ConfigError for a bad flag, key, value or file.
 #pragma once
 
 #include <span>
@@ -19,16 +21,16 @@ namespace zero::cli {
 
 class ConfigArguments {
  public:
-  // Adds the positional CONFIG.toml and --keys; the keys themselves go into the help's footer.
+  // Adds the positional CONFIG.toml and --keys. The help's footer lists the keys.
   explicit ConfigArguments(CLI::App& app);
   ConfigArguments(const ConfigArguments&) = delete;
   ConfigArguments& operator=(const ConfigArguments&) = delete;
 
-  // False when help or the reference of keys was printed instead.
+  // Returns false if it printed the help or the reference of keys instead.
   bool parse(CLI::App& app, Arguments arguments);
-  // `more`: keys that win over all others, as if given last.
+  // Loads the configuration. `more`: keys that override all others, as if given last.
   LoadedConfig load(bool check_files, std::span<const std::pair<std::string, std::string>> more = {}) const;
-  // The same configuration again, as arguments for another `zero`.
+  // Returns arguments that give another `zero` process the same configuration.
   std::vector<std::string> arguments() const;
 
  private:

@@ -11,8 +11,8 @@
 namespace zero::cli {
 namespace {
 
-// One line a flag where it fits: torchrun's second spelling (--node_rank) and the PET_ variables are said once, in
-// words.
+// Prints a flag in one line if it fits. It leaves out torchrun's second spelling (--node_rank) and the PET_ variables,
+// which the help explains once.
 class ShortFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -42,7 +42,7 @@ class ShortFormatter : public CLI::Formatter {
   }
 };
 
-// The flag that `word` is a slip for; of a key, its last part counts too: --stage for --zero.stage.
+// Suggests the flag for which `word` is a typing error. The last part of a key also counts: --stage for --zero.stage.
 std::string near_flag(const std::string& word, std::span<const std::string_view> flags) {
   const std::string_view bare = std::string_view(word).substr(0, word.find('='));
   for (const auto flag : flags) {
@@ -62,14 +62,14 @@ std::string near_flag(const std::string& word, std::span<const std::string_view>
   }
   std::vector<std::string_view> views(flags.begin(), flags.end());
   views.insert(views.end(), more.begin(), more.end());
-  constexpr std::string_view kVersion = "--version";  // the command's own, which no verb has
+  constexpr std::string_view kVersion = "--version";  // a flag of the command, not of a verb
   views.push_back(kVersion);
   if (nearest(word, views) == kVersion)
     throw ConfigError(shown(word), "", "unknown flag", "did you mean `zero --version`? " + see);
   throw ConfigError(shown(word), "", "unknown flag", near_flag(word, views) + see);
 }
 
-// CLI11 says "Could not convert: --world = 1.5" and "--world: 1 required INT missing".
+// Translates CLI11's messages "Could not convert: --world = 1.5" and "--world: 1 required INT missing".
 [[noreturn]] void refuse_value(const CLI::App& app, const CLI::ParseError& error) {
   const std::string see = fmt::format("see `{} --help`", app.get_name()), text = error.what();
   constexpr std::string_view kConversion = "Could not convert: ", kEquals = " = ";
@@ -97,7 +97,7 @@ bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string
     fmt::print("{}", app.help());
     return false;
   } catch (const CLI::ParseError& error) {
-    // A flag that does not exist comes before an argument that is missing.
+    // An unknown flag is reported before a missing argument.
     if (const auto extra = app.remaining(); !app.get_prefix_command())
       for (const auto& word : extra)
         if (word.starts_with("-") && word != "--") refuse_extra(app, word, more);
@@ -105,7 +105,7 @@ bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string
   }
   for (const auto& word : app.remaining()) {
     if (!app.get_prefix_command() || (word.starts_with("-") && word != "--")) refuse_extra(app, word, more);
-    break;  // behind the program of `launch` everything is the program's
+    break;  // after the program of `launch`, all arguments are the program's
   }
   return true;
 }

@@ -1,11 +1,10 @@
-// parse_flags(): the flags of a verb, through CLI11, with our errors.
+// parse_flags(): parses a verb's flags with CLI11, and reports errors as zero.cpp does.
 //
 //   CLI::App app("what a verb does", "zero inspect");
 //   app.add_option("file", path, "...")->required();
 //   if (!parse_flags(app, arguments)) return 0;      // --help was printed
 //
-// Throws ConfigError for a flag that does not exist (with the near one), a value that does not fit, an argument too
-// many.
+// Local. Throws ConfigError for an unknown flag (with the nearest flag), for a bad value, and for an argument too many.
 #pragma once
 
 #include <span>
@@ -17,7 +16,7 @@
 
 namespace zero::cli {
 
-// `more`: flags that the caller has taken out already, for "did you mean".
+// Returns false if it printed the help. `more`: flags that the caller has already parsed, for "did you mean".
 bool parse_flags(CLI::App& app, Arguments arguments, std::span<const std::string> more = {});
 
 }  // namespace zero::cli

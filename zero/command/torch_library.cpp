@@ -16,7 +16,7 @@ constexpr const char* kLibrary = "libzero.so";  // found through the command's o
 
 bool is_open = false;
 
-// Where the loader found libtorch_cpu.so: the only place that tells is the process's own map.
+// Returns the path of libtorch_cpu.so that the loader found. The only source is the process's memory map.
 std::string path_of_libtorch() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -25,9 +25,9 @@ std::string path_of_libtorch() {
   return "";
 }
 
-// A thread of libgomp that waits for the others of a loop spins, and where another program has their cores it spins
-// until it is its turn again: steps then take many times as long. Sleeping costs next to nothing where nobody has them.
-// libgomp reads the variable when it is loaded, which is with libtorch.
+// Makes libgomp's threads sleep while they wait for the other threads of a loop. By default they spin. If another
+// program uses their cores, spinning threads make steps take many times as long. If no other program does, sleeping
+// costs next to nothing. libgomp reads the variable when it is loaded, together with libtorch.
 void wait_for_threads_asleep() {
   ::setenv(kWaitPolicy, "passive", /*overwrite=*/0);
 }

@@ -1,4 +1,8 @@
-// open_torch_verbs(): opens libzero.so when a verb asks for it (torch_entry.h).
+// open_torch_verbs(): opens libzero.so when a verb needs it (torch_entry.h).
+//
+//   return open_torch_verbs().generate({.run = "runs/x"});
+//
+// Local. Throws ConfigError.
 #pragma once
 
 #include <string>
@@ -8,23 +12,24 @@
 
 namespace zero::cli {
 
-// Throws ConfigError when the library, or libtorch behind it, cannot be loaded.
+// Throws ConfigError if libzero.so or libtorch cannot be loaded.
 const TorchVerbs& open_torch_verbs();
-// Whether this process has opened it.
+// Returns whether this process has opened libzero.so.
 bool torch_is_open();
 
-// The same for doctor: the libtorch version, or why there is none, without an exception.
+// The libtorch version, or the reason why libtorch cannot be loaded. For doctor.
 struct TorchFound {
   bool loaded = false;
   std::string version;
-  std::string path;  // of libtorch_cpu.so
+  std::string path;  // path of libtorch_cpu.so
   std::string problem;
 };
 TorchFound probe_torch();
-// "" or why libtorch can use no GPU. Opens its code for GPUs, which takes a second: where there is a GPU.
+// Returns why libtorch can use no GPU, or "". Opens libtorch's code for GPUs, which takes a second, so call it only if
+// there is a GPU.
 std::string why_torch_uses_no_gpu();
 
-// Throws ConfigError where the libtorch that was loaded is not the one that zero.cpp was built for.
+// Throws ConfigError if the loaded libtorch is not the version that zero.cpp was built for.
 void require_same_torch(std::string_view built_for, std::string_view loaded);
 
 }  // namespace zero::cli

@@ -1,7 +1,9 @@
-// A verb of the command: `zero train`, `zero bench`, ...
+// Verb: a verb of the command, such as `zero train` or `zero bench`.
 //
-// A verb gets its arguments without its own name and returns the exit status. It throws ConfigError, CommError or
-// IoError; run_command() (zero/cli/verbs.h) alone turns those into a message and a status.
+//   constexpr Verb kInspect{"inspect", "prints the contents of a file", run_inspect};
+//
+// A verb gets its arguments without its own name, and returns the exit status. It throws ConfigError, CommError or
+// IoError. Only run_command() (zero/cli/verbs.h) turns these exceptions into a message and a status.
 #pragma once
 
 #include <span>

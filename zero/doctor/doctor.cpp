@@ -1,7 +1,7 @@
 #include "zero/doctor/doctor.h"
 
-// `zero doctor`: every check, one line each, with the remedy below it. Status 1 when a check failed. With --flight, not
-// the machine but a run that failed: what its ranks did last.
+// `zero doctor`: prints one line for each check, followed by the remedy. Returns 1 if a check failed. With --flight, it
+// examines the records of a failed run instead of the machine.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,9 @@
-// `zero doctor`: says what this machine has and lacks for zero.cpp, and which rank made a run wait.
+// run_doctor(): `zero doctor` checks this machine for zero.cpp, or names the rank at fault of a failed run.
+//
+//   const std::vector<std::string> arguments{"--json"};
+//   return run_doctor(arguments);
+//
+// Local. Throws as verbs do (verb.h).
 #pragma once
 
 #include "zero/command/verb.h"

@@ -1,5 +1,9 @@
-// Finding: one line of `zero doctor`. A check looks at one thing, takes no more than a second, changes nothing, and
-// never throws.
+// Finding: one line of `zero doctor`.
+//
+//   for (const Finding& finding : check_machine())
+//     if (finding.health != Health::kOk) fmt::print("{}\n", finding.remedy);
+//
+// A check examines one thing, takes at most a second, changes nothing, and never throws. Local.
 #pragma once
 
 #include <filesystem>
@@ -16,19 +20,20 @@ struct Finding {
   std::string subject;  // "memory"
   Health health = Health::kOk;
   std::string found;   // "15.6 GiB, 12.1 GiB free"
-  std::string remedy;  // what to do; empty when all is well
+  std::string remedy;  // what the user can do; empty if nothing is wrong
 };
 
-// Processor, cores, memory, limits and kernel. `root` is where /proc and /sys are looked for: "/" but in tests.
+// Checks processor, cores, memory, limits and kernel. `root` is the parent of /proc and /sys: "/" except in tests.
 std::vector<Finding> check_machine(const std::filesystem::path& root = "/");
 
-// io_uring, the disk tier and the speed of durable writes in the current folder.
+// Checks io_uring, the disk tier and the speed of durable writes in the current folder.
 std::vector<Finding> check_storage();
 
-// libtorch, libzero, the GPU, and the transports.
+// Checks libtorch, libzero.so, the GPU and the transports.
 std::vector<Finding> check_software();
 
-// What a run with run.device = "auto" finds of GPUs: `here`, and whether libtorch can use them ("" or why not).
+// Describes the GPUs that a run with run.device = "auto" finds. `why_no_torch`: the reason why libtorch cannot use
+// them; "" if it can.
 Finding gpu_finding(const GpusHere& here, const std::string& why_no_torch);
 
 }  // namespace zero::cli

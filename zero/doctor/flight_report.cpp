@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kRemedy =
     "name the folder that the ranks wrote on trouble: [run] dir/flight, or ZERO_FLIGHT_DIR";
 
-// A reason has several lines, and comes from outside.
+// Makes one line that is safe to print. A reason can have several lines, and is text from outside.
 std::string one_line(std::string_view text) {
   constexpr std::size_t kLongest = 400;
   std::string out;

@@ -1,11 +1,11 @@
-// `zero doctor --flight DIR`: the rank at fault, and the last collective of every rank.
+// report_flight(): `zero doctor --flight DIR` prints the rank at fault, and the last collective of every rank.
 //
 //   rank 2 is behind: others have begun #41, it has begun #40 only: ...
 //   RANK  STEP  BEGUN  LAST
 //      0    40     41  all_gather #41 (unit 3, 4096 bytes): failed after 2.001 s
 //
-// Returns 0, or 2 when a file of the folder is damaged (named on standard error). Throws ConfigError for a folder
-// without records.
+// Returns 0, or 2 if a file of the folder is damaged (standard error names the file). Local. Throws ConfigError for a
+// folder without records.
 #pragma once
 
 #include <filesystem>

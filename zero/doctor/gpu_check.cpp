@@ -16,7 +16,7 @@ std::string shown(const Gpu& gpu, std::size_t number) {
 
 }  // namespace
 
-// A machine without a GPU lacks nothing: the CPU is what zero.cpp is tried on.
+// A machine without a GPU is fine: zero.cpp is tested on the CPU.
 Finding gpu_finding(const GpusHere& here, const std::string& why_no_torch) {
   if (here.gpus.empty() && here.none_here)
     return {"GPU", Health::kOk,

@@ -29,14 +29,14 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1 << 30;
 
-// Files of /proc and /sys that are absent or forbidden read as nothing.
+// Returns the text of a file of /proc or /sys; "" if the file is absent or forbidden.
 std::string text_of(const fs::path& path) {
   std::string text = try_read_proc_file(path.string()).value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
 
-// The value of "Key:   value" in a file of such lines.
+// Returns the value of the line "Key:   value".
 std::string field(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -98,14 +98,14 @@ Finding memory(const fs::path& root) {
   return finding;
 }
 
-// What a copy reads and writes: update kernels and host tiers can have no more.
+// Measures a copy: update kernels and host tiers cannot be faster.
 Finding memory_speed() {
   constexpr std::size_t kBytes = 64 << 20;
   try {
     const Allocation from = allocate_host(kBytes), to = allocate_host(kBytes);
-    std::ranges::fill(from.bytes(), std::byte{1});  // pages that nobody wrote are all one page of zeros
+    std::ranges::fill(from.bytes(), std::byte{1});  // unwritten pages all map to one page of zeros
     double least = std::numeric_limits<double>::max();
-    for (int round = 0; round < 4; ++round) {  // the first one meets new pages
+    for (int round = 0; round < 4; ++round) {  // the first round also maps new pages
       const double begin = monotonic_seconds();
       std::ranges::copy(from.bytes(), to.bytes().begin());
       least = std::min(least, monotonic_seconds() - begin);
@@ -119,7 +119,7 @@ Finding memory_speed() {
 Finding control_group(const fs::path& root) {
   const bool second = fs::exists(root / "sys/fs/cgroup/cgroup.controllers");
   const bool first = fs::exists(root / "sys/fs/cgroup/memory");
-  // Of this process's group and those above it, or of what a container shows as the root.
+  // The limit is of this process's group and its parents, or of the root group that a container sees.
   const std::string limit = second ? text_of(root / "sys/fs/cgroup/memory.max")
                                    : text_of(root / "sys/fs/cgroup/memory/memory.limit_in_bytes");
   const std::int64_t bytes = std::min(memory_limit(root == "/" ? "" : root.string()),

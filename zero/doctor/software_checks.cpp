@@ -16,7 +16,7 @@ Finding libtorch(const TorchFound& torch) {
   return {"libtorch", Health::kOk, fmt::format("{} at {}", torch.version, torch.path), ""};
 }
 
-// Without a GPU it is enough to see whether libtorch has its code for one.
+// Returns why libtorch cannot use a GPU, or "". Without a GPU it only checks that libtorch contains its GPU code.
 std::string why_no_gpu(const TorchFound& torch, const GpusHere& here) {
   if (!here.gpus.empty()) return why_torch_uses_no_gpu();
   std::error_code ignored;

@@ -35,8 +35,8 @@ Finding uring(int error) {
                             "are used until then"};
 }
 
-// What `[zero] disk = ["."]` would get: 64 MiB are written and read back. The second time counts; the first one also
-// makes room.
+// Measures the tier of `[zero] disk = ["."]`: 64 MiB are written and read back. The second round counts; the first
+// round also allocates space.
 Finding disk_tier(DiskEngine engine) {
   constexpr std::size_t kBytes = 64 << 20;
   try {

@@ -15,7 +15,7 @@
 namespace zero::cli {
 namespace {
 
-constexpr std::size_t kMostTensorsShown = 200;  // text only; JSON has them all
+constexpr std::size_t kMostTensorsShown = 200;  // in the text; the JSON has all tensors
 
 }  // namespace
 
@@ -63,7 +63,7 @@ Description describe_tokens(const std::filesystem::path& path, bool text) {
     for (const auto token : piece) {
       smallest = std::min(smallest, token);
       largest = std::max(largest, token);
-      // Vocabularies end far below this; a damaged file must not take the memory.
+      // Vocabularies are far smaller. The limit keeps a damaged file from using up the memory.
       if (token >= static_cast<std::int64_t>(seen.size()) && token < (1 << 24))
         seen.resize(static_cast<std::size_t>(token) + 1);
       if (token < static_cast<std::int64_t>(seen.size())) seen[static_cast<std::size_t>(token)] = true;

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// The last whole line: a run that is going on, or was killed, may have left half of one.
+// Returns the last whole line: a run that is in progress, or was killed, can leave half a line.
 std::string last_line(const std::string& text) {
   const auto end = text.rfind('\n');
   if (end == std::string::npos || end == 0) return text.substr(0, end == 0 ? 0 : std::string::npos);
@@ -44,7 +44,7 @@ std::int64_t integer_in(const Json& json, const char* key) {
 std::string text_in(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
 }
-// The most that a rank has in all.
+// Returns the largest total of a rank.
 std::int64_t most_of(const Json& report, const char* key) {
   double most = 0;
   if (report.contains(key) && report[key].is_array())
@@ -53,7 +53,7 @@ std::int64_t most_of(const Json& report, const char* key) {
   return static_cast<std::int64_t>(most);
 }
 
-// What a person asks of a run that has ended; reports of earlier versions lack some of it.
+// Summarises a run that has ended. Reports of earlier versions lack some keys.
 std::string summary_of(const Json& report) {
   std::string text;
   if (const std::string date = text_in(report, "date"); !date.empty())

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// As the config.json of transformers has it; "" where there is none, or it is something else.
+// Returns model_type of transformers' config.json; "" if there is no such file or key.
 std::string model_type_of(const fs::path& folder) {
   std::error_code ignored;
   const fs::path path = folder / "config.json";

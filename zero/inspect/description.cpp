@@ -18,9 +18,9 @@ namespace zero::cli {
 namespace {
 
 constexpr std::size_t kPeek = 16;
-constexpr std::size_t kPacked = 1 << 20;  // of a compressed file: more than what stands before its first bytes
+constexpr std::size_t kPacked = 1 << 20;  // bytes read of a compressed file: more than its header
 
-// The first bytes, unpacked when the file is compressed.
+// Returns the first bytes, decompressed if the file is compressed.
 std::vector<std::byte> first_bytes(const std::filesystem::path& path) {
   const FileDescriptor file = FileDescriptor::open(path, O_RDONLY);
   std::string head = read_at_most(file.get(), kPeek, path.native());
@@ -32,7 +32,7 @@ std::vector<std::byte> first_bytes(const std::filesystem::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The number of dimensions of an IDX file of bytes; 0 for another file.
+// Returns the number of dimensions of an IDX file of bytes; 0 for another file.
 int idx_dimensions(std::span<const std::byte> head) {
   const std::array<std::byte, 3> mark{std::byte{0}, std::byte{0}, std::byte{8}};
   if (head.size() < 4 || std::memcmp(head.data(), mark.data(), mark.size()) != 0) return 0;
@@ -82,7 +82,7 @@ Description describe_path(const std::filesystem::path& path, bool verify) {
   require_input_file("FILE", path);
   const auto head = first_bytes(path);
   const std::string extension = path.extension().string();
-  // A safetensors header begins with '{' behind its 8 bytes of length.
+  // A safetensors file begins with 8 bytes of length, followed by '{'.
   if (extension == ".safetensors" ||
       (head.size() > 8 && extension != ".bin" && head[8] == std::byte{'{'} && head[7] == std::byte{0})) {
     return describe_safetensors(path);

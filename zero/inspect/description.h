@@ -1,4 +1,4 @@
-// Description: the contents of a file, for people and for programs.
+// Description: the contents of a file, as text and as JSON.
 //
 // The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip, JSON lines), else by extension
 // (.csv, .tsv, .jsonl, .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it, and
@@ -33,11 +33,11 @@ Description describe_json_lines(const std::filesystem::path& path);
 bool begins_with_json_line(std::string_view bytes);
 // A folder of safetensors without a run, as `zero export` and Hugging Face write it.
 Description describe_weights(const std::filesystem::path& folder);
-// `verify`: every byte of its checkpoints is read.
+// With `verify`, reads every byte of the run's checkpoints.
 Description describe_run(const std::filesystem::path& folder, bool verify);
 Description describe_checkpoint(const std::filesystem::path& folder, bool verify);
 
-// What can be read of it, and what is wrong with it; empty: nothing that was looked for.
+// A checkpoint's manifest, as far as it can be read, and its damage; "" if none was found.
 struct CheckpointHealth {
   Manifest manifest;
   std::string damage;

@@ -1,6 +1,6 @@
 #include "zero/inspect/inspect.h"
 
-// `zero inspect FILE`: says what a file is, then what is in it, as text or as one JSON object.
+// `zero inspect FILE`: prints the kind of a file and its contents, as text or as one JSON object.
 #include <algorithm>
 #include <filesystem>
 

@@ -1,4 +1,9 @@
-// `zero inspect`: says what a file or a run folder contains.
+// run_inspect(): `zero inspect FILE` prints the contents of a file, a run folder or a checkpoint.
+//
+//   const std::vector<std::string> arguments{"runs/x", "--verify"};
+//   return run_inspect(arguments);
+//
+// Local. Throws as verbs do (verb.h).
 #pragma once
 
 #include "zero/command/verb.h"

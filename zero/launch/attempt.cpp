@@ -22,7 +22,7 @@ namespace {
 
 using Stream = RankOutput::Stream;
 
-// Told to stop, we wait so long for a reader that takes nothing.
+// The most time to wait for a reader that takes nothing, after a signal to stop.
 constexpr std::chrono::milliseconds kReaderPatience{500};
 
 std::vector<int> numbers(const LaunchOptions& options) {
@@ -83,7 +83,7 @@ void Attempt::start(const RunIdentity& identity) {
     try {
       start_rank(place, identity);
     } catch (const IoError& error) {
-      // The others wait for this one in vain.
+      // The other ranks would wait for this rank in vain.
       not_started_ = {place, error};
       told_to_end_ = true;
       if (launcher_.member != nullptr)
@@ -116,7 +116,7 @@ RankProcess Attempt::start_process(int place, const RunIdentity& identity) {
       .environment = merge_environment(inherited, variables),
       .cores = options_.bind_cores ? share_of_cores(cores_, place, options_.ranks) : std::vector<int>{},
       .inherit_input = first && isatty(STDIN_FILENO) == 0,
-      // On a terminal rank 0 draws its own progress; a pipe in between would take the terminal away from it.
+      // On a terminal, rank 0 draws its own progress. Through a pipe it would not see the terminal.
       .inherit_output = first && shown_[static_cast<std::size_t>(place)] && isatty(STDOUT_FILENO) != 0,
       .memory = memory.get(),
       .descriptors = launcher_.descriptors,
@@ -134,7 +134,7 @@ bool Attempt::may_fail(std::size_t place) const {
   return options_.spared_from >= 0 && rank_of(place) >= options_.spared_from;
 }
 
-// Ranks that can take a replacement back.
+// Returns whether ranks are left that can take a replacement back.
 bool Attempt::has_peers() const {
   if (launcher_.member != nullptr) return launcher_.member->lost().empty() && !over_;
   for (std::size_t place = 0; place < ranks_.size(); ++place)
@@ -178,7 +178,7 @@ void Attempt::replace(std::size_t place, const std::string& how, const MachineMe
   output_.say(fmt::format("zero launch: rank {} failed with {}: {}\n", again.rank, how, starting_alone(again)));
 }
 
-// What it said before it ended; its group is gone, so nothing more comes.
+// Reads all that the rank printed before it ended. Its group is gone, so there is no later output.
 void Attempt::read_all_of(std::size_t place) {
   const auto read_all = [&](Stream stream, int fd) {
     while (fd >= 0 && output_.read_from(place, stream, fd, Clock::now())) {
@@ -207,7 +207,7 @@ void Attempt::start_replacements(const RunIdentity& identity) {
   }
 }
 
-// Nobody takes a replacement back any more, where the run has ended or failed.
+// Ends replacements if the run has ended or failed, because no rank takes them back.
 void Attempt::end_replacements_without_peers() {
   if (numbers_.empty()) return;
   if (stop_signal_ != 0 || told_to_end_ || next_end_) return replacement_due_.clear();
@@ -308,7 +308,8 @@ void Attempt::end_after_failure() {
   next_end_ = Clock::now() + options_.grace;
 }
 
-// A rank whose peers saw it leave, and ended with that, while it still unwinds from the error that is the cause.
+// Returns whether a rank is still running although its peers saw it leave, and ended because of that. It is unwinding
+// from the error that is the cause.
 bool Attempt::someone_is_leaving() const {
   if (Clock::now() >= *failed_at_ + options_.farewell) return false;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
@@ -323,7 +324,7 @@ bool Attempt::someone_is_leaving() const {
   return false;
 }
 
-// The ranks are gone and so are their groups; what they wrote last is still in the pipes.
+// Reads the ranks' last output from the pipes. The ranks and their groups are gone.
 void Attempt::drain() {
   const auto deadline = Clock::now() + std::chrono::milliseconds(200);
   const auto open = [&] {
@@ -341,7 +342,7 @@ void Attempt::drain() {
     end.last_words = output_.last_words(ended_[i]);
     end.last_error = output_.last_error(ended_[i]);
     end.shown = output_.shown(ended_[i]);
-    // The failure report is of others.
+    // The failure report is about other ranks.
     if (end.end.exit_code == 0 && end.end.signal == 0) output_.show_last_words(ended_[i], Clock::now());
   }
   ends_.insert(ends_.end(), failed_elsewhere_.begin(), failed_elsewhere_.end());

@@ -5,11 +5,11 @@
 //   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
 //   attempt.show();
 //
-// When one fails, or cannot be started, the others are ended. One that may fail (options.spared_from) is started again
-// alone while identity.most_replacements allows it and ranks that may not fail are there; a line says so. A replacement
-// that is left when those have ended is ended, too. On several machines the launcher of machine 0 decides about such ranks
-// (machine_messages.h), and the attempt fails there when a launcher is gone whose ranks may not fail. Elsewhere run() returns
-// when all ranks have ended and it has said that the attempt is over, or it is gone. Invariants: when run() returns or throws, no rank is left; show() alone waits for the reader of our output. Throws ConfigError when the program cannot be run. Local; run() once.
+// If a rank fails or cannot be started, the other ranks are ended. A rank that may fail (options.spared_from) is
+// started again by itself while a rank that may not fail is running. There are at most identity.most_replacements such
+// starts, and each is printed. A replacement that outlives these ranks is ended. With several machines, run() also
+// follows machine_messages.h. Invariants: when run() returns or throws, no rank is left. Only show() waits for the
+// reader of the output. Local; call run() once. Throws ConfigError if the program cannot be run.
 #pragma once
 
 #include <chrono>
@@ -37,42 +37,46 @@ namespace zero {
 
 class Attempt {
  public:
-  // What all attempts of a launch share.
+  // The parts that all attempts of a launch share.
   struct Launcher {
     SignalInbox& inbox;
     OrphanGuard& guard;
     MemoryServer& memory;
-    const rlimit& descriptors;  // of the ranks
-    // On several machines whose ranks may fail: one of the two.
+    const rlimit& descriptors;  // descriptor limit of the ranks
+    // On several machines whose ranks may fail, exactly one of these is set.
     MachineLeader* leader = nullptr;
     MachineMember* member = nullptr;
   };
   struct NotStarted {
-    int place = 0;  // as many ranks had been started
+    int place = 0;  // also the number of ranks that had been started
     IoError error;
   };
 
   Attempt(const LaunchOptions& options, const Launcher& launcher);
+  // Starts the ranks, and returns when all have ended. On several machines the launcher of machine 0 decides about
+  // ranks that may fail. Its attempt fails if it loses the launcher of a machine with ranks that may not fail. On
+  // another machine, run() returns when all ranks have ended and machine 0's launcher has reported the end of the
+  // attempt, or is lost.
   void run(const RunIdentity& identity);
-  // What the ranks said of their ends, which a failure report says otherwise.
+  // Shows the ranks' reasons to end, which otherwise only a failure report contains.
   void show_last_words();
-  // On standard error, behind what the ranks printed.
+  // Prints `text` on standard error, after the ranks' output.
   void say(std::string_view text) { output_.say(text); }
-  // Waits until all has been read, or until a signal comes: that, else 0; then what is left is dropped, as it is where
-  // a signal has stopped the ranks and the reader takes nothing.
+  // Waits until the reader has taken all output, or until a signal arrives. Returns the signal, else 0. Drops the
+  // remaining output after a signal, and also if an earlier signal has stopped the ranks and the reader takes nothing.
   int show();
 
-  // In the order in which they ended; on machine 0 also what others told of theirs.
+  // Returns the ends of the ranks in their order; on machine 0, also the failures that other machines reported.
   const std::vector<RankEnd>& ends() const { return ends_; }
   const std::optional<NotStarted>& not_started() const { return not_started_; }
-  // 0: nobody told us to stop.
+  // Returns the signal that told the launcher to stop; 0: none.
   int stop_signal() const { return stop_signal_; }
   bool all_ended_well() const;
-  // Of each place the last process ended with 0.
+  // Returns whether each place's last process ended with 0.
   bool each_did_its_part() const;
-  // What machine 0's launcher said of the end of the attempt, on another machine.
+  // Returns the message of machine 0's launcher about the end of the attempt, on another machine.
   const std::optional<MachineMessage>& over() const { return over_; }
-  // Ranks that were started again alone: on machine 0 of all machines.
+  // Returns how many ranks were started again by themselves; on machine 0, of all machines.
   int num_replacements() const { return replacements_.used(); }
 
  private:
@@ -83,7 +87,7 @@ class Attempt {
   RankProcess start_process(int place, const RunIdentity& identity);
   int rank_of(std::size_t place) const { return options_.node_rank * options_.ranks + static_cast<int>(place); }
   void plan_replacement(const RankEnd& end, std::size_t place);
-  // kAgain or kNoMore, of a rank of any machine that a process has lived for so long.
+  // Returns kAgain or kNoMore for a rank of any machine whose process ran for `lived`.
   MachineMessage decide(int rank, std::chrono::milliseconds lived);
   bool takes_back() const;
   void replace(std::size_t place, const std::string& how, const MachineMessage& again);
@@ -108,7 +112,7 @@ class Attempt {
   void wait_for_something();
   void take_signals();
   void stop(int signal);
-  // Each that has room for more; or of all, when the ranks are gone.
+  // Reads the outputs that have room for more; with `all`, after the ranks are gone, every output.
   void read_outputs(bool all = false);
   void reap();
   void end_after_failure();
@@ -126,19 +130,19 @@ class Attempt {
   Clock::time_point started_ = Clock::now();
   ReplacementPolicy replacements_{0};
   std::map<std::size_t, Clock::time_point> started_at_, replacement_due_;  // by local rank
-  std::map<std::size_t, int> numbers_;  // of the processes that replaced a rank's first, by local rank
+  std::map<std::size_t, int> numbers_;  // numbers of replacement processes, by local rank
   struct Question {
     int number = 0;
-    Clock::time_point due, until;  // the answer; launchers that have ranks that may not fail are waited for
+    Clock::time_point due, until;  // of the answer; of the wait for other launchers
     MachineMessage asked;
-    std::vector<int> awaited{};  // machines
+    std::vector<int> awaited{};  // machines whose answers are awaited
   };
   int num_questions_ = 0;
   std::vector<Question> questions_;        // on machine 0
   std::vector<RankEnd> failed_elsewhere_;  // on machine 0
   struct Asked {
     Clock::time_point until;
-    std::string how;  // the rank has ended
+    std::string how;  // how the rank ended
   };
   std::map<std::size_t, Asked> asked_;  // on another machine, by local rank
   struct Check {
@@ -148,9 +152,9 @@ class Attempt {
   std::vector<Check> checks_;           // on another machine
   std::optional<MachineMessage> over_;  // on another machine
   int stop_signal_ = 0;
-  bool told_to_end_ = false;                    // after a failure
-  std::optional<Clock::time_point> failed_at_;  // the first
-  std::optional<Clock::time_point> next_end_;   // when the ranks are told to end, or killed
+  bool told_to_end_ = false;                    // the ranks were told to end after a failure
+  std::optional<Clock::time_point> failed_at_;  // time of the first failure
+  std::optional<Clock::time_point> next_end_;   // when the ranks will be told to end, or killed
   std::vector<std::size_t> ended_;              // local ranks, in the order in which they ended
   std::vector<RankEnd> ends_;                   // the same order
   std::optional<NotStarted> not_started_;

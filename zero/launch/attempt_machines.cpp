@@ -1,4 +1,5 @@
-// Of Attempt: what launchers of other machines ask, and what machine 0's answers (machine_messages.h).
+// Attempt on several machines: messages from other launchers to machine 0's launcher, and its answers
+// (machine_messages.h).
 #include <algorithm>
 #include <iterator>
 #include <sstream>
@@ -58,7 +59,7 @@ void Attempt::hear_members() {
                     .end = {.exit_code = said.number == 0 ? said.status : 0, .signal = said.number},
                     .last_words = lines_in(said.text)});
     } else if (said.status != 0 && options_.is_needed(said.machine)) {
-      // A launcher that is gone has killed its ranks, or its guard has.
+      // If a launcher is gone, it or its guard has killed its ranks.
       note_failure(
           {.rank = said.machine * options_.ranks, .end = {.signal = SIGKILL}, .last_words = lines_in(said.text)});
     }
@@ -108,7 +109,8 @@ void Attempt::answer_questions() {
   }
 }
 
-// A rank that lost a peer may end before the reason is told: another machine's rank refused its configuration.
+// Returns whether to wait for failures on other machines. A rank that lost a peer can end before the launcher receives
+// the reason: another machine's rank refused its configuration.
 bool Attempt::awaits_members() const {
   if (launcher_.leader == nullptr || !failed_at_ || stop_signal_ != 0) return false;
   std::vector<RankEnd> ends = ends_;
@@ -120,7 +122,7 @@ bool Attempt::awaits_members() const {
 
 // ---- on another machine -------------------------------------------------------------------------------------------
 
-// Its word is waited for also when all ranks have ended: it says whether they start again.
+// Returns whether to wait for machine 0's launcher. After all ranks have ended, it decides whether they start again.
 bool Attempt::awaits_leader() const {
   return launcher_.member != nullptr && !over_ && launcher_.member->lost().empty() && stop_signal_ == 0;
 }
@@ -153,7 +155,7 @@ void Attempt::hear_leader() {
   if (!member.lost().empty()) end_for_leader();
 }
 
-// A rank that failed has been told of before.
+// Sends kAlive for the checks that are due, unless a rank has failed: then kFailed was sent before.
 void Attempt::answer_checks() {
   const auto is_due = [now = Clock::now()](const Check& check) { return now >= check.due; };
   for (const Check& check : checks_)
@@ -170,7 +172,7 @@ void Attempt::end_for_leader() {
   next_end_ = *failed_at_ + options_.witness;
 }
 
-// One that ends the attempt for all.
+// Reports a failure that ends the attempt on all machines.
 void Attempt::tell_failure(const RankEnd& end, std::size_t place) {
   if (launcher_.member == nullptr) return;
   read_all_of(place);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostWitnesses = 4;
 
-// What usually lies behind an end like this, and what to look at next.
+// Returns the usual cause of such an end, and the next step.
 std::string_view advice(const ProcessEnd& end) {
   switch (end.signal) {
     case SIGKILL:
@@ -33,7 +33,7 @@ std::string_view advice(const ProcessEnd& end) {
   return "";
 }
 
-// The first line of its reason.
+// Returns the first line of the rank's reason.
 std::string_view reason_of(const RankEnd& end) {
   return end.last_words.empty() ? end.last_error : end.last_words.front();
 }
@@ -53,7 +53,7 @@ std::string lines_of(std::span<const std::string> lines, std::string_view indent
   return text;
 }
 
-// Lines that were shown stand above the report, behind the rank's number.
+// Returns the rank's lines for the report. Lines that were shown are above the report, with the rank's number.
 std::string what_it_said(const RankEnd& end) {
   if (!end.last_words.empty()) return lines_of(end.last_words, "  ");
   if (end.last_lines.empty()) return "  it printed nothing\n";
@@ -64,7 +64,7 @@ std::string_view unshown_reason_of(const RankEnd& end) {
   return end.shown && end.last_words.empty() ? std::string_view() : reason_of(end);
 }
 
-// Which rank that is, where not all say the same.
+// Returns the words of a refusal, and the rank if no other rank says the same.
 std::string refusal(const RankEnd& culprit, std::span<const RankEnd> ends, int world) {
   const auto same =
       std::count_if(ends.begin(), ends.end(), [&](const RankEnd& end) { return end.last_words == culprit.last_words; });
@@ -72,7 +72,7 @@ std::string refusal(const RankEnd& culprit, std::span<const RankEnd> ends, int w
          (world > 1 && same == 1 ? fmt::format("  rank {} of {} says so\n", culprit.rank, world) : "");
 }
 
-// What the others met, where the culprit could not say what it met itself.
+// Returns the failures of the other ranks, except those that the culprit's own reason explains.
 std::string witnesses_of(const RankEnd& culprit, std::span<const RankEnd> ends) {
   std::string out;
   std::size_t witnesses = 0;
@@ -95,7 +95,7 @@ const RankEnd* find_culprit(std::span<const RankEnd> ends) {
     return end.failed() && end.end.exit_code != kRankFailedStatus && !accuses_another(end);
   };
   auto found = std::find_if(ends.begin(), ends.end(), accused);
-  // It said why it ends, and was slower to do so than its peers to miss it.
+  // A rank that printed its reason, but after its peers had missed it.
   const auto overtaken = [&](const RankEnd& end) {
     const auto misses_it = [&](const RankEnd& peer) { return peer.failed() && accused_by(peer) == end.rank; };
     const int code = end.end.exit_code;

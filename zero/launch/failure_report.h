@@ -1,4 +1,4 @@
-// The failure report: names the rank at fault once, on one screen, and gives the launcher's exit status.
+// failure_report(): names the rank at fault, once and on one screen.
 //
 // When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost a
 // peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus may
@@ -21,10 +21,10 @@ struct RankEnd {
   int rank = 0;
   ProcessEnd end;
   bool ended_by_us = false;               // the launcher had already told it to end
-  bool spared = false;                    // the others go on without it
-  double seconds = 0;                     // after the start
-  std::vector<std::string> last_lines{};  // that it printed
-  std::vector<std::string> last_words{};  // why it ends, where a verb of the command said so (last_words.h)
+  bool spared = false;                    // the other ranks continue without it
+  double seconds = 0;                     // seconds from the start to the end
+  std::vector<std::string> last_lines{};  // last lines that it printed
+  std::vector<std::string> last_words{};  // its reason to end, if a verb of the command printed it (last_words.h)
   std::string last_error{};               // its last line on standard error, without libtorch's trace
   bool shown = true;                      // what it printed was shown, but for the last words
   std::optional<FlightLoss> lost{};       // another rank that its error named, as its flight ring notes it
@@ -32,21 +32,26 @@ struct RankEnd {
   bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
 };
 
-// `ends` in the order in which they ended. Null when none failed.
+// Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
+// failed and is not a witness. If all failed ranks are witnesses, it is the first of these that exists:
+// - the rank that they miss, if it printed its reason before the launcher ended it;
+// - the first rank whose reason names no other rank;
+// - the first rank that ended.
 const RankEnd* find_culprit(std::span<const RankEnd> ends);
 
-// Whose place it happened at: the culprit, unless several ended with its status; or when all that failed are witnesses,
-// the one rank that did not end when it was told to and had to be killed (stopped, or stuck). Null when that is not
-// known.
+// Returns the rank whose place is to blame; null if it is not known. It is the culprit, unless several ranks ended with
+// its status. If all failed ranks are witnesses, it is the only rank that had to be killed. Such a rank was stopped or
+// stuck, and did not end when told to.
 const RankEnd* find_suspect(std::span<const RankEnd> ends);
 
-// 2 and 4 are passed on (a bad configuration, a failed read or write); everything else is 3: a rank failed.
+// Returns the culprit's status if it is 2 (bad configuration) or 4 (failed read or write); else 3: a rank failed.
 int exit_status(const RankEnd& culprit);
 
-// "exit status 3", "signal 9 (SIGKILL)".
+// Returns "exit status 3" or "signal 9 (SIGKILL)".
 std::string describe(const ProcessEnd& end);
 
-// Nothing that was shown is told again. Of a refusal: its words alone.
+// Returns the report. It does not repeat output that was shown. The report of a refused configuration is only the
+// rank's own words.
 std::string failure_report(std::span<const RankEnd> ends, int world);
 
 }  // namespace zero

@@ -26,7 +26,7 @@ FlightCause cause_of(int rank, std::span<const RankEnd> ends) {
   return {};
 }
 
-// The bytes of a ring, aligned as one must be.
+// Copies a ring's bytes into memory with the alignment of a ring.
 Allocation ring_in(const MemoryFiles& kept, const std::string& name) {
   const std::string bytes = read_memory_file(kept.find(name), FlightRing::bytes(kMostFlightCapacity));
   Allocation aligned = map_private(std::max(bytes.size(), FlightRing::bytes(1)));
@@ -48,9 +48,9 @@ std::string write_flights(const std::filesystem::path& folder, const MemoryFiles
       const std::optional<FlightRecord> record = read_ring(ring.bytes());
       if (!record) continue;
       any = true;
-      if (record->written_by_rank) continue;  // its own reason is better
+      if (record->written_by_rank) continue;  // the rank's own reason is better
       write_flight(folder, ring.bytes(), cause_of(record->identity.rank, ends));
-    } catch (const IoError& error) {  // the others' are wanted all the same
+    } catch (const IoError& error) {  // the other ranks' records are still written
       said += fmt::format("zero launch: {}: no record: {}\n", name, error.what());
     }
   }
@@ -77,7 +77,7 @@ std::optional<std::int64_t> furthest_step(const MemoryFiles& kept) {
       const Allocation ring = ring_in(kept, name);
       const std::optional<FlightRecord> record = read_ring(ring.bytes());
       if (record && record->step) furthest = std::max(furthest.value_or(0), *record->step);
-    } catch (const IoError&) {  // write_flights() says it
+    } catch (const IoError&) {  // write_flights() reports it
     }
   }
   return furthest;

@@ -1,11 +1,11 @@
-// The flight records of ranks that could not write their own: killed, or stopped. Their rings lie in memory that the
-// launcher holds (zero/transport/record_flight.h puts them there).
+// write_flights(): writes the flight records of ranks that could not write their own, because they were killed or
+// stopped.
 //
 //   write_flights("runs/x/flight", kept, ends);     // rank-00003.json of each rank that has not written it itself
 //   furthest_step(kept)                              // 40: the last step that a rank of this attempt had done
 //   lost_by(0, kept)                                 // rank 1: rank 0 ended because of it
 //
-// Local.
+// The ranks' rings are in memory that the launcher holds (zero/transport/record_flight.h allocates them). Local.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace zero {
 
-// Nothing for a bad configuration. A rank is blamed where it ended by itself by a signal, none where the launcher ended
-// it. What cannot be read or written is left out. Returns what there is to say of all that, in whole lines.
+// Writes nothing after a bad configuration. Blames a rank that a signal ended, unless the launcher sent it. Skips
+// records that cannot be read or written. Returns whole lines about all this for the user.
 std::string write_flights(const std::filesystem::path& folder, const MemoryFiles& kept, std::span<const RankEnd> ends);
 
 // The first rank that an error of this rank named, as its ring notes it; nothing when none does.

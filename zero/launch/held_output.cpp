@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// None where that is not allowed, or the stream is something that has no reader, or is a socket.
+// Returns no descriptor if the open is refused, if the stream has no reader, or if it is a socket.
 FileDescriptor open_without_waiting(int stream) {
   struct stat info {};
   if (fstat(stream, &info) != 0 || !(S_ISFIFO(info.st_mode) || isatty(stream) != 0)) return {};
@@ -21,7 +21,7 @@ FileDescriptor open_without_waiting(int stream) {
   return FileDescriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
-// As many whole lines as a pipe takes at once or not at all; of a longer line a part.
+// Returns as many whole lines as a pipe takes in one atomic write, or a part of a longer line.
 std::string_view next_piece(std::string_view text) {
   const std::string_view piece = text.substr(0, PIPE_BUF);
   const std::size_t end = piece.rfind('\n');
@@ -50,13 +50,13 @@ void HeldOutput::flush() {
       break;
     } else if (errno != EINTR) {
       reader_gone_ = reader_gone_ || errno == EPIPE;
-      rest = {};  // nobody reads: the ranks' fate does not hang on it
+      rest = {};  // no reader: the ranks continue
     }
   }
   held_.erase(0, held_.size() - rest.size());
 }
 
-// A write of no more than a piece to a stream that is ready does not wait, as long as nobody else writes between.
+// Returns whether a write of one piece would not block. That holds unless another process writes in between.
 bool HeldOutput::takes_now() const {
   if (own_.get() >= 0) return true;
   pollfd ready{stream_, POLLOUT, 0};

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kCommand = "zero ";
 
-// What follows "zero VERB: "; nothing where the line does not begin so.
+// Returns the text after "zero VERB: "; nullopt if the line does not begin so.
 std::optional<std::string_view> behind_verb(std::string_view line) {
   if (!line.starts_with(kCommand)) return std::nullopt;
   line.remove_prefix(kCommand.size());
@@ -49,7 +49,7 @@ std::optional<std::string> TraceFilter::pass(std::string line) {
   }
   if (in_trace_ && line.starts_with("frame #")) return std::nullopt;
   const bool ends = std::exchange(in_trace_, false);
-  if (ends && line.empty()) return std::nullopt;  // of the trace, too
+  if (ends && line.empty()) return std::nullopt;  // the empty line also belongs to the trace
   return line;
 }
 

@@ -1,8 +1,8 @@
-// Last words: the lines in which a rank says why it ends, told apart from its other lines on standard error.
+// TraceFilter, begins_last_words(): recognise the lines on standard error in which a rank says why it ends.
 //
 //   begins_last_words("zero train: data.path = x: no such file")    // a verb of the command says why it ends: true
-//   accused_rank("zero train: rank 1: all_gather: it left")         // 1: the rank that says so met another's failure
-//   TraceFilter filter;   filter.pass(line)                         // nothing for a line of libtorch's trace
+//   accused_rank("zero train: rank 1: all_gather: it left")         // 1: another rank's failure ended the rank
+//   TraceFilter filter;   filter.pass(line)                         // nullopt for a line of libtorch's trace
 //
 // Local; values only.
 #pragma once
@@ -13,23 +13,23 @@
 
 namespace zero {
 
-// A verb prints the reason why it ends from this line on. False for lines of `zero launch`, which also reports
-// restarts.
+// Returns whether a verb prints its reason to end from this line on. False for lines of `zero launch`, which also
+// reports restarts.
 bool begins_last_words(std::string_view line);
 
 // The rank with which a reason begins ("rank 1: ..."), with or without the verb before it, or what C++ prints before the
 // text of an exception that nobody catches; -1: none.
 int accused_rank(std::string_view line);
-// The same, where the reason is that this rank left the run: it is about to say why itself.
+// Returns the rank that left the run according to this reason, and so will soon print its own reason; -1: none.
 int rank_that_left(std::string_view line);
 
-// Leaves out the trace that libtorch puts behind the message of an error: "Exception raised from ...", "frame #0: ...".
-// One line stands in its place and says how to see it.
+// Leaves out the trace that libtorch appends to an error message: "Exception raised from ...", "frame #0: ...". One
+// line replaces the trace, and says how to see it.
 class TraceFilter {
  public:
-  // The line to be shown; nothing: none.
+  // Returns the line to show; nullopt: none.
   std::optional<std::string> pass(std::string line);
-  // The line before was the last one of a message: the error's own.
+  // Returns whether the trace begins at this line, so the line before it was the error's own last line.
   bool at_trace() const { return at_trace_; }
 
  private:

@@ -25,11 +25,11 @@
 namespace zero {
 namespace {
 
-// Of this process itself, and a rank's: two pipes, a socket, and what its start takes for a moment.
+// Descriptors of this process, with the temporary ones of a rank's start, and of each rank: two pipes and a socket.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsOfARank = 3;
 
-// Launchers of other machines may take so long until their ranks are gone.
+// Most time for launchers of other machines to end their ranks.
 constexpr std::chrono::seconds kOthersEnd{10};
 
 std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
@@ -38,7 +38,7 @@ std::size_t room_for_names(const DescriptorLimit& descriptors, int ranks) {
 }
 
 std::optional<std::int64_t> reached_by(const LaunchOptions& options, const MemoryFiles& kept) {
-  // Of several machines this one knows its own ranks alone, and all must judge alike.
+  // A launcher knows only its own machine's ranks, and the launchers of several machines must all decide alike.
   if (!options.progress) return options.nodes == 1 ? furthest_step(kept) : std::nullopt;
   try {
     return options.progress(kept);
@@ -47,10 +47,10 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const Memor
   }
 }
 
-// What there is to say of a failure beside who failed.
+// Returns lines about a failure, beside the name of the rank that failed.
 std::string told_of_failure(const LaunchOptions& options, const MemoryFiles& kept, const Attempt& attempt,
                             int generation) {
-  // Asked to stop, only ranks that could not are of interest.
+  // After a request to stop, only killed ranks are of interest: they could not stop.
   const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
   if (!options.after_failure || attempt.all_ended_well()) return "";
   if (attempt.stop_signal() != 0 && std::ranges::none_of(attempt.ends(), was_killed)) return "";
@@ -73,7 +73,8 @@ Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const M
           .step = reached_by(options, kept)};
 }
 
-// The largest world of at most `most` ranks that holds the run. Nothing when none does. Why larger ones do not: `said`.
+// Finds the largest world of at most `most` ranks that can hold the run; nullopt: none can. `said` gets the reasons
+// against larger worlds.
 std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const LaunchOptions& asked,
                                          std::string& said) {
   for (int ranks = most; ranks >= asked.min_ranks; --ranks) {
@@ -83,7 +84,7 @@ std::optional<WorldProgram> find_smaller(LaunchOptions& options, int most, const
       options.ranks = ranks;
       options.program = program.words;
       if (!asked.program_for) options.asked_ranks = asked.ranks;
-      // When none of those that were to be shown is left, all are.
+      // If no rank with shown output is left, the output of all ranks is shown.
       std::erase_if(options.shown_ranks, [ranks](int rank) { return rank >= ranks; });
       return program;
     } catch (const ConfigError& error) {
@@ -101,12 +102,12 @@ std::string report_of(const Attempt& attempt, const LaunchOptions& options) {
                      attempt.not_started()->error.what());
 }
 
-// Asked to save and end, and it could not save.
+// Returns whether the rank was asked to save and end, and could not save.
 bool failed_to_save(const RankEnd& culprit) {
   return culprit.end.exit_code == 128 + SIGUSR1 || culprit.end.signal == SIGUSR1;
 }
 
-// The status of an attempt that no rank's failure ended; nothing: one did.
+// Returns the status of an attempt that no rank's failure ended; nullopt: a failure ended it.
 std::optional<int> status_without_failure(const Attempt& attempt) {
   if (attempt.stop_signal() != 0) return attempt.all_ended_well() ? 0 : 128 + attempt.stop_signal();
   const RankEnd* culprit = find_culprit(attempt.ends());
@@ -115,8 +116,8 @@ std::optional<int> status_without_failure(const Attempt& attempt) {
   return std::nullopt;
 }
 
-// After an attempt: the status with which the launch ends, or nothing, and `options` are those of the next attempt.
-// `told`: what else there is to say of a failure.
+// Returns the status with which the launch ends, or nullopt, and then `options` are those of the next attempt. `told`:
+// further lines about a failure.
 std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const LaunchOptions& asked,
                                LaunchOptions& options, RestartPolicy& policy, const std::string& told) {
   if (const std::optional<int> status = status_without_failure(attempt)) {
@@ -160,7 +161,7 @@ std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const 
 
 // ---- several machines whose ranks may fail (machine_messages.h) ----------------------------------------------------
 
-// What machine 0 tells the others of the end of an attempt.
+// Makes machine 0's message to the other machines about the end of an attempt.
 MachineMessage outcome_of(const std::optional<int>& status, const Attempt& attempt, const LaunchOptions& options,
                           const RestartPolicy& policy) {
   std::string text = status == 0 ? "" : report_of(attempt, options);
@@ -172,7 +173,7 @@ MachineMessage outcome_of(const std::optional<int>& status, const Attempt& attem
           .text = text.substr(0, text.find('\n') + 1)};
 }
 
-// What another machine tells machine 0 of its end.
+// Makes another machine's message to machine 0 about the end of its ranks.
 MachineMessage end_of(const Attempt& attempt, int machine) {
   const bool stopped = attempt.stop_signal() != 0;
   return {.kind = MachineMessage::Kind::kEnded,
@@ -180,7 +181,7 @@ MachineMessage end_of(const Attempt& attempt, int machine) {
           .text = stopped ? fmt::format("machine {}: its launcher was told to stop\n", machine) : ""};
 }
 
-// Nobody leads. As end_or_next().
+// Like end_or_next(), if machine 0's launcher is lost.
 std::optional<int> end_or_look_again(const std::string& lost, const LaunchOptions& asked, RestartPolicy& policy,
                                      std::string& said) {
   said += fmt::format("zero launch: {}\n", lost);
@@ -189,7 +190,7 @@ std::optional<int> end_or_look_again(const std::string& lost, const LaunchOption
   return std::nullopt;
 }
 
-// As end_or_next(), on another machine than 0.
+// Like end_or_next(), on another machine than machine 0.
 std::optional<int> end_or_follow(Attempt& attempt, const MachineMember& member, const LaunchOptions& asked,
                                  RestartPolicy& policy, const std::string& told) {
   const RankEnd* culprit = find_culprit(attempt.ends());
@@ -215,8 +216,8 @@ std::optional<int> end_or_follow(Attempt& attempt, const MachineMember& member, 
   return status;
 }
 
-// The launchers of a run on several machines must all give it the same name. Where the user gave none, it is called
-// after the place where its ranks meet.
+// Returns the run's name, which must be the same in all launchers. Without a name from the user, it is the address and
+// port at which the ranks meet.
 std::string run_id_of(const LaunchOptions& options) {
   if (options.nodes == 1) return random_id();
   if (!options.run_name.empty()) return options.run_name;
@@ -234,7 +235,7 @@ int launch(const LaunchOptions& asked) {
   const DescriptorLimit descriptors;
   MemoryServer memory(room_for_names(descriptors, asked.ranks));
   RestartPolicy policy(asked.max_restarts, asked.min_ranks);
-  LaunchOptions options = asked;  // of this attempt
+  LaunchOptions options = asked;  // options of this attempt
   std::optional<MachineLeader> leader;
   std::optional<MachineMember> member;
   if (asked.nodes > 1 && asked.spared_from >= 0) {
@@ -260,7 +261,7 @@ int launch(const LaunchOptions& asked) {
       generation = turn.message->generation;
       most_replacements = turn.message->left;
     }
-    // Launchers of other machines may have been started again themselves: they count other attempts.
+    // The launcher of another machine may itself have been restarted, and then counts other attempts.
     const bool same_id = generation == 0 || asked.nodes > 1;
     const RunIdentity identity{.run_id = same_id ? base_id : fmt::format("{}-{}", base_id, generation),
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),

@@ -1,30 +1,38 @@
-// launch(): starts the ranks of a program on this machine, watches them, and ends all when one fails.
+// launch(): starts the ranks of a program on this machine, watches them, and ends all if one fails.
 //
 //   return launch({.program = {"./train", "config.toml"}, .ranks = 4});
 //
-// While they run: rank 0's standard output comes through as it is, the others' lines with a prefix; equal lines on
-// standard error are printed once. After one failure the others may print what they saw, then get SIGTERM, then
-// SIGKILL, and are gone within a second; one screen names the rank at fault. SIGINT, SIGTERM and SIGHUP are passed on
-// once, a second one kills; SIGUSR1 is passed on. However the launcher itself ends, no rank and nothing a rank started
-// is left.
-//
-// After a failure all ranks are started again, up to max_restarts times: another generation (ZERO_GENERATION). A rank
-// without which the others go on (spared_from) is started again alone, within the same generation; it counts, too. With
-// min_ranks, a rank that keeps failing at one point is given up, and the other ranks go on. Memory that the launcher
-// holds for its ranks (zero/launcher_memory/launcher_memory.h) is there for the next generation.
-//
-// On several machines each has a launcher. Where ranks may be lost (spared_from) the launchers of a run talk with each
-// other, and that of machine 0 decides what follows a failure (machine_messages.h); else each counts its own failures.
-//
-// Returns the exit status: 0; 3 when a rank failed (2 or 4 when it said so); 128 + signal when told to stop and a rank
-// did not end with 0. Throws ConfigError when the program cannot be run. Local; call it once, from a process without
-// threads.
+// Invariant: however the launcher ends, no rank is left, nor any process that a rank started. Local. Throws ConfigError
+// if the program cannot be run.
 #pragma once
 
 #include "zero/launch/launch_options.h"
 
 namespace zero {
 
+// Runs the program, and returns the exit status: 0; 3 if a rank failed, or 2 or 4 if that was the rank's own status;
+// 128 + signal if the launcher was told to stop and a rank did not end with 0. Call it once, from a process without
+// threads.
+//
+// Output: prints rank 0's standard output unchanged, and lines of other ranks with a prefix. Prints equal lines on
+// standard error once.
+//
+// After a failure: the other ranks may print their errors, then get SIGTERM, then SIGKILL, and are gone within a
+// second. One screen names the rank at fault.
+//
+// Signals: passes SIGINT, SIGTERM and SIGHUP on once; a second signal kills the ranks. Passes every SIGUSR1 on.
+//
+// Restarts:
+// - After a failure all ranks start again, up to max_restarts times. Each start is a new generation (ZERO_GENERATION).
+// - If the others can continue without a rank (spared_from), only that rank starts again, in the same generation. This
+//   also counts as a restart.
+// - With min_ranks, a rank that keeps failing at one point is given up, and the other ranks continue.
+// - Memory that the launcher holds for its ranks (zero/launcher_memory/launcher_memory.h) is available to the next
+//   generation.
+//
+// Several machines: each machine has a launcher. If ranks may be lost (spared_from), the launchers of a run exchange
+// messages, and the launcher of machine 0 decides what follows a failure (machine_messages.h). Otherwise each launcher
+// counts its own failures.
 int launch(const LaunchOptions& options);
 
 }  // namespace zero

@@ -1,4 +1,8 @@
-// LaunchOptions: the launcher's options as plain values. Parsing and checks are the command's (zero/cli).
+// LaunchOptions: the launcher's options as plain values, which zero/cli parses and checks.
+//
+//   const LaunchOptions options{.program = {"./train", "config.toml"}, .ranks = 4, .max_restarts = 3};
+//
+// Local; values only.
 #pragma once
 
 #include <chrono>
@@ -14,54 +18,56 @@ namespace zero {
 class MemoryFiles;
 struct RankEnd;
 
-// More ranks on one machine are taken for a slip.
+// The most ranks on one machine. A larger number is treated as a typing error.
 inline constexpr int kMostLocalRanks = 1024;
 
-// What is run in a smaller world.
+// The program for a smaller world.
 struct WorldProgram {
   std::vector<std::string> words;
-  std::string change;  // from the first world's, for the line that says so; may be empty
+  std::string change;  // difference from the first world's program, for the user; may be empty
 };
 
 struct LaunchOptions {
-  std::vector<std::string> program;  // with its arguments; looked up in PATH
-  int ranks = 1;                     // on this machine
-  int asked_ranks = 0;               // where a rank was left out: with how many the same program began
-  int nodes = 1;                     // machines with as many ranks each
-  int node_rank = 0;                 // this machine among them
+  std::vector<std::string> program;  // the program and its arguments; looked up in PATH
+  int ranks = 1;                     // ranks on this machine
+  int asked_ranks = 0;               // number of ranks at the begin, if a rank was left out since
+  int nodes = 1;                     // number of machines, which have equally many ranks
+  int node_rank = 0;                 // number of this machine
   std::string master_address = "127.0.0.1";
-  int master_port = 0;   // 0: one that is free now
+  int master_port = 0;   // 0: a free port
   std::string run_name;  // TORCHELASTIC_RUN_ID; empty: random, and on several machines the master's address and port
   std::string role = "default";
-  int max_restarts = 0;  // most restarts after a failure: of all ranks, and of spared ones alone
-  int min_ranks = 0;  // with fewer ranks, but not fewer than these, when one keeps failing; 0: never; one machine only
-  // The program for fewer ranks. ConfigError if that number cannot hold the run: then fewer are tried. Empty: the same.
+  int max_restarts = 0;  // most restarts after failures: of all ranks, and of single spared ranks
+  int min_ranks = 0;     // fewest ranks to continue with if one keeps failing; 0: always all ranks; one machine only
+  // Returns the program for fewer ranks. Throws ConfigError if `world` ranks cannot hold the run; then a smaller world
+  // is tried. Empty: the same program.
   std::function<WorldProgram(int world)> program_for{};
-  // How far the program has come, by what it left behind, in the launcher's memory too: three failures in a row at the
-  // same point end it (see restart_policy.h). Empty: by the steps that its ranks noted (furthest_step()).
+  // Returns how far the program has come, from its files and from memory that the launcher holds. Three failures in a
+  // row at the same point end the launch (restart_policy.h). Empty: the launcher uses the steps that the ranks noted
+  // (furthest_step()).
   std::function<std::int64_t(const MemoryFiles& kept)> progress{};
-  // Called when not every rank of an attempt ended well, before the ranks are started again: what they had the launcher
-  // keep (zero/launcher_memory/launcher_memory.h) is all there. `ends` in the order in which they ended. Returns what
-  // is to be said of it, in whole lines; an Error it throws is said, too.
+  // Called after an attempt if not every rank ended well, and before the ranks start again. `kept` has all memory that
+  // the ranks gave to the launcher (zero/launcher_memory/launcher_memory.h). `ends`: in the order of the ends. Returns
+  // whole lines to print. If it throws an Error, the launcher prints its message.
   std::function<std::string(const MemoryFiles& kept, std::span<const RankEnd> ends, int generation)> after_failure{};
-  // Ranks from this one on may fail (in any way but a refusal) while the others go on; -1: none may. While restarts are
-  // left, such a rank is started again alone.
+  // The first rank that may fail while the other ranks continue. All ranks from this one on may fail, but may not
+  // refuse their configuration; -1: none. While restarts are left, such a rank is started again by itself.
   int spared_from = -1;
-  // Whether a rank of that machine may not fail.
+  // Returns whether `machine` has a rank that may not fail.
   bool is_needed(int machine) const { return spared_from < 0 || machine * ranks < spared_from; }
-  bool bind_cores = true;        // an equal, contiguous share of the cores each, when there are enough
+  bool bind_cores = true;        // binds each rank to an equal, contiguous share of the cores, if there are enough
   std::vector<int> shown_ranks;  // local ranks whose output is shown; empty: all
-  std::vector<std::pair<std::string, std::string>> variables;  // more environment for every rank
+  std::vector<std::pair<std::string, std::string>> variables;  // additional environment of every rank
 
-  // From the first failure: how long the other ranks may still say in their own words what they saw, and how long they
-  // may then take to end before they are killed. Together they stay under the second within which all must be gone.
+  // Times after the first failure. witness: the other ranks may print their own errors. grace: they may then end before
+  // they are killed. The sum is less than one second, the time within which all ranks must be gone.
   std::chrono::milliseconds witness{100};
   std::chrono::milliseconds grace{400};
-  // A rank that its peers saw leave is still printing its reason: the others are told to end only after this time, or
-  // when it has ended.
+  // Most time for a rank to print its reason after its peers saw it leave. The other ranks are told to end after this
+  // time, or when that rank has ended.
   std::chrono::milliseconds farewell{5000};
-  // Where ranks of several machines may fail (spared_from): how long to look for the launcher of machine 0, and how long
-  // it may take to answer, for half of which it may wait for others (machine_messages.h).
+  // For several machines whose ranks may fail (spared_from). patience: time to find the launcher of machine 0. answer:
+  // time for its answer, half of which it may wait for other launchers (machine_messages.h).
   std::chrono::milliseconds patience{60'000};
   std::chrono::milliseconds answer{30'000};
 };

@@ -19,7 +19,8 @@ std::string rank_prefix(std::span<const int> ranks) {
 }
 
 void LineMerger::add(int rank, std::string line, Time now) {
-  // Newest first: an entry behind this rank's own last line may be joined, one before it would turn its lines around.
+  // Newest first: the rank may join an entry after its own last line. To join an earlier entry would change the order
+  // of its lines.
   for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
     const auto place = std::lower_bound(entry->ranks.begin(), entry->ranks.end(), rank);
     if (place != entry->ranks.end() && *place == rank) break;

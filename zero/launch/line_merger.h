@@ -1,11 +1,11 @@
-// LineMerger: lines of several ranks on their way to one terminal. Each line is whole and has its rank as a prefix; a
-// line that several ranks print is printed once, with all their numbers.
+// LineMerger: merges the lines of several ranks for one terminal.
 //
 //   merger.add(0, "out of range", now);  merger.add(1, "out of range", now);
 //   merger.take(now)   {"[ranks 0-1] out of range"}
 //
-// A line waits `window` for others to say the same, or until all have. Invariant: the lines of one rank keep their
-// order; nothing is lost. Time is given, never read. Local; not thread-safe.
+// Each line is whole and has its rank as a prefix. A line that several ranks print is printed once, with all their
+// numbers. A line waits `window` for the same line of other ranks, or until all ranks have printed it. Invariants: the
+// lines of one rank keep their order; nothing is lost. The caller passes the time. Local; not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace zero {
 
-// "[rank 1] ", "[ranks 0-2 5] ". Ascending numbers.
+// Returns "[rank 1] " or "[ranks 0-2 5] ". `ranks` ascend.
 std::string rank_prefix(std::span<const int> ranks);
 
 class LineMerger {
@@ -28,13 +28,13 @@ class LineMerger {
   LineMerger(int num_ranks, std::chrono::milliseconds window) : num_ranks_(num_ranks), window_(window) {}
 
   void add(int rank, std::string line, Time now);
-  // The lines whose time has come, with their prefixes, in order.
+  // Removes and returns the lines that are due, with their prefixes, in order.
   std::vector<std::string> take(Time now);
-  // Everything that is left.
+  // Removes and returns all lines.
   std::vector<std::string> take_all();
-  // When the next line is due; nothing when none waits.
+  // Returns when the next line is due; nullopt if no line waits.
   std::optional<Time> due() const;
-  // Of the lines that wait.
+  // Returns the bytes of the lines that wait.
   std::size_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -51,14 +51,14 @@ class LineMerger {
   std::size_t held_bytes_ = 0;
 };
 
-// Bytes in, lines out. A line without an end is kept until its end comes, or until it is very long.
+// Splits bytes into lines. Keeps a line without an end until its end arrives, or until it is very long.
 class LineSplitter {
  public:
   static constexpr std::size_t kLongestLine = 1 << 16;
 
-  // Appends the lines that are complete, without their newline.
+  // Appends the complete lines, without their newlines.
   void feed(std::string_view bytes, std::vector<std::string>& lines);
-  // What is left at end of file; nothing when the last byte was a newline.
+  // Returns the unfinished line at end of file; nullopt if the last byte was a newline.
   std::optional<std::string> rest();
 
  private:

@@ -20,11 +20,11 @@ namespace {
 using Says = MachineMessage::Kind;
 
 constexpr std::chrono::seconds kIntroduction{10};
-constexpr std::ptrdiff_t kMostUnknown = 256;  // connections at a time: of more, the oldest goes
+constexpr std::ptrdiff_t kMostUnknown = 256;  // most unknown connections; one more drops the oldest
 constexpr int kMostRefusalsTold = 10;
 
 bool send_now(int socket, std::span<const char> bytes) {
-  // Messages are small: a buffer without room for one belongs to somebody who does not read.
+  // Messages are small. If the buffer has no room for a message, the client does not read.
   return send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == std::ssize(bytes);
 }
 
@@ -108,7 +108,7 @@ void MachineLeader::accept_clients() {
   }
 }
 
-// All that has come of it.
+// Takes all messages that the client has sent.
 void MachineLeader::serve(Client& client, std::vector<MachineMessage>& heard) try {
   while (!client.gone) {
     meeting::Message message;
@@ -117,7 +117,7 @@ void MachineLeader::serve(Client& client, std::vector<MachineMessage>& heard) tr
     client.gone = read == meeting::Read::kClosed || !take(client, message, heard);
   }
 } catch (const meeting::StoreError&) {
-  client.gone = true;  // no random bytes, or no HMAC: nobody can prove anything
+  client.gone = true;  // without random bytes or HMAC, no proof is possible
 }
 
 bool MachineLeader::take(Client& client, const meeting::Message& message, std::vector<MachineMessage>& heard) {

@@ -1,15 +1,16 @@
-// MachineLeader: the side of machine 0's launcher in machine_messages.h.
+// MachineLeader: machine 0's side of the protocol of machine_messages.h.
 //
 //   MachineLeader leader(machine_meeting(options, run_id), options.nodes);
 //   leader.begin(/*generation=*/0, /*left=*/3);
-//   while (the attempt goes on) {
+//   while (attempt_runs()) {
 //     poll(leader.watched());
 //     for (const MachineMessage& asked : leader.hear()) leader.say(asked.machine, {.kind = Kind::kAgain, ...});
 //   }
 //   leader.end({.kind = Kind::kOver, .status = MachineMessage::kAllAgain}, 10s);
 //
-// Invariants: who is slow, silent or a stranger holds up nobody; a stranger is not heard. Each machine has one launcher at a
-// time. Local; not thread-safe. The constructor throws ConfigError where another listens at the port.
+// Invariants: a slow, silent or unknown client delays nobody; messages of unknown clients are ignored. Each machine has
+// at most one launcher at a time. Local; not thread-safe. The constructor throws ConfigError if another program listens
+// at the port.
 #pragma once
 
 #include <chrono>
@@ -30,23 +31,24 @@ class MachineLeader {
  public:
   MachineLeader(MachineMeeting meeting, int machines);
 
-  // Launchers that are here, and those that come while the attempt goes on, are told so.
+  // Begins an attempt: sends kBegin to the launchers that are connected now, and to those that join during the attempt.
+  // `left`: restarts left.
   void begin(int generation, int left);
-  // To be polled; `due()`: but not for longer than until then.
+  // Returns the descriptors to poll, at most until due().
   std::vector<pollfd> watched() const;
   std::optional<std::chrono::steady_clock::time_point> due() const;
-  // What launchers of this attempt have said by now: kLost, kAlive, kFailed, kEnded. Of one that is gone before it has said
-  // kEnded: kEnded with a status, and a line that names it. Waits for nobody.
+  // Returns the messages that launchers of this attempt have sent: kLost, kAlive, kFailed, kEnded. If a launcher is
+  // lost before it sent kEnded, returns kEnded with a status and a line that names the launcher. Does not wait.
   std::vector<MachineMessage> hear();
-  // Of launchers that came or left since the last call, and of strangers: whole lines.
+  // Returns whole lines about launchers that were lost since the last call, and about refused clients.
   std::string news();
   void say(int machine, MachineMessage message);
-  // Whether its ranks have begun, and have not all ended.
+  // Returns whether the machine's ranks have begun, and have not all ended.
   bool takes_part(int machine) const;
-  // It did not answer: it is gone.
+  // Drops a launcher that did not answer within `waited`.
   void give_up(int machine, std::chrono::milliseconds waited);
-  // Tells the outcome of the attempt. If another attempt follows: waits until the ranks of all are gone. A launcher that does
-  // not say so in time is dropped.
+  // Sends the outcome of the attempt. If another attempt follows, waits until the ranks of all machines have ended.
+  // Drops a launcher that does not report this within `limit`.
   void end(MachineMessage over, std::chrono::milliseconds limit);
 
  private:
@@ -55,10 +57,10 @@ class MachineLeader {
   struct Client {
     FileDescriptor socket;
     std::string address;
-    Clock::time_point until;  // it has time to say who it is
+    Clock::time_point until;  // time limit for its introduction
     meeting::StoreSession session;
     meeting::MessageReader reader;
-    int machine = -1;         // not yet known
+    int machine = -1;         // -1: not yet known
     bool takes_part = false;  // its ranks have begun, and have not all ended
     bool gone = false;
     std::string how = "is gone";
@@ -76,7 +78,7 @@ class MachineLeader {
   const MachineMeeting meeting_;
   const int machines_;
   FileDescriptor listener_;
-  std::vector<Client> clients_;  // in the order of their coming
+  std::vector<Client> clients_;  // in the order of their connection
   bool goes_on_ = false;
   int generation_ = 0, left_ = 0;
   std::set<int> began_;  // machines that took part in the attempt

@@ -18,10 +18,11 @@ namespace {
 using Says = MachineMessage::Kind;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kOneTry{2000};       // to connect, and again to greet
+constexpr milliseconds kOneTry{2000};       // to connect, and as long again to greet
 constexpr milliseconds kBetweenTries{100};  // machine 0 may be started later
 
-// The signal that tells this launcher to stop, within `limit`; 0: none. `fd` may have something to read before.
+// Waits until a signal tells this launcher to stop, until `fd` is readable, or until `limit`. Returns the signal; 0:
+// none.
 int await_signal_or(SignalInbox& inbox, int fd, milliseconds limit) {
   pollfd fds[] = {{inbox.fd(), POLLIN, 0}, {fd, POLLIN, 0}};
   poll(fds, fd >= 0 ? 2 : 1, static_cast<int>(limit.count()));

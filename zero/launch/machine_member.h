@@ -1,15 +1,15 @@
-// MachineMember: the side of every launcher but machine 0's in machine_messages.h.
+// MachineMember: the side of the other machines' launchers in the protocol of machine_messages.h.
 //
 //   MachineMember member(machine_meeting(options, run_id), options);
 //   MachineMember::Turn turn = member.await_begin(inbox);       // connects first
 //   if (turn.message && turn.message->kind == Kind::kBegin) {
 //     ...start the ranks; poll(member.fd()); for (const MachineMessage& said : member.hear()) ...
 //     member.say({.kind = Kind::kLost, .rank = 3, ...});
-//     if (!member.lost().empty()) ...end the ranks: nobody leads any more
+//     if (!member.lost().empty()) ...end the ranks: there is no leader
 //     member.say({.kind = Kind::kEnded});
 //   }
 //
-// Local; not thread-safe.
+// Local; not thread-safe. await_begin() throws ConfigError.
 #pragma once
 
 #include <chrono>
@@ -27,28 +27,28 @@ class MachineMember {
  public:
   MachineMember(MachineMeeting meeting, const LaunchOptions& options);
 
-  // How a wait has ended: one of the three. A message is kBegin, or kOver with a status.
+  // The end of a wait, by exactly one of three members. The message is kBegin, or kOver with a status.
   struct Turn {
     std::optional<MachineMessage> message{};
-    int signal = 0;      // this launcher was told to stop
-    std::string lost{};  // nobody leads: a sentence that names machine 0's launcher
+    int signal = 0;      // the signal that told this launcher to stop
+    std::string lost{};  // why there is no leader: a sentence that names machine 0's launcher
   };
-  // Connects if need be, and waits for an attempt; for the connection up to the patience of the options, for the attempt as long
-  // as machine 0's launcher lives. Lines that are to be shown meanwhile go to standard error. Throws ConfigError where it
-  // refuses this one.
+  // Connects if necessary, and waits for an attempt. Waits for the connection up to the patience of the options, and
+  // for the attempt as long as machine 0's launcher lives. Prints lines for the user to standard error. Throws
+  // ConfigError if machine 0's launcher refuses this launcher.
   Turn await_begin(SignalInbox& inbox);
 
   int fd() const { return socket_.get(); }  // -1: not connected
-  // Of this attempt. Waits for nobody.
+  // Returns the messages of this attempt that have arrived. Does not wait.
   std::vector<MachineMessage> hear();
   void say(MachineMessage message);
-  // Why there is no connection: a sentence that names machine 0's launcher. Empty: there is one.
+  // Returns why the connection was lost, as a sentence that names machine 0's launcher; "" if it was not.
   const std::string& lost() const { return lost_; }
-  // It did not answer.
+  // Closes the connection, because machine 0's launcher did not answer within `waited`.
   void give_up(std::chrono::milliseconds waited);
 
  private:
-  // False: not yet, `why`.
+  // Returns false, and the reason in `why`, if the connection cannot be made yet.
   bool connect(std::string& why);
   void hang_up(const std::string& why);
   std::optional<MachineMessage> read();

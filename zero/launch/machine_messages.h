@@ -1,36 +1,14 @@
-// MachineMessage: what the launchers of several machines say to each other, where ranks of other machines may be lost.
+// MachineMessage: a message between the launchers of several machines, for runs whose ranks may be lost.
 //
-// A launcher that has workers alone cannot tell whether one of them failed by itself, or because a server died. The
-// launcher of machine 0 can: it has the first ranks that may not fail, and asks the launchers that have more of them. So it
-// leads, the others ask it, and all restarts are counted there. An attempt is a start of all ranks; its number is their
-// generation.
+//   leader.say(machine, {.kind = MachineMessage::Kind::kAgain, .rank = 3, .ms = 2000});
 //
-//   another launcher              launcher of machine 0
-//   kJoin      ->                                       its number, and the options that both must have alike
-//                              <- kRefused              another number of machines, ranks ...; a second one of a number
-//                              <- kWait                 this machine has begun the attempt already: it takes part in the next
-//                              <- kBegin                its generation; restarts that are left. Now it starts its ranks
-//   kLost      ->                                       a rank that may fail has
-//                              <- kCheck                asked of each launcher that has ranks that may not: do they live?
-//   kAlive     ->                                       they do, or have done their part. If one is dead, kFailed was said
-//                              <- kAgain                start it again alone, after a pause; or
-//                              <- kNoMore               no restarts are left: the others go on without it
-//   kFailed    ->                                       a failure that ends the attempt: of a rank that may not fail, or of
-//                                                       whichever rank a refused configuration, or no process was to be had
-//                              <- kOver                 the attempt is over: with a status the launch ends, without one all
-//                                                       ranks start again. Whatever was asked is not answered any more
-//   kEnded     ->                                       all ranks have ended. When all say so the next attempt begins
+// The launcher of machine 0 leads (MachineLeader): it decides which ranks start again, and counts all restarts. The
+// other launchers ask it (MachineMember). A launcher whose machine has only workers cannot tell whether a worker failed
+// by itself, or because a server died. The launcher of machine 0 can: its machine has the first ranks that may not
+// fail, and it asks the launchers of the other such ranks.
 //
-// An answer to kLost, and one to kCheck, waits a moment (LaunchOptions::witness): a server whose death the worker saw first
-// is known to be dead by then. If it is not, the attempt ends after the replacement has begun, which ends with the others: a
-// restart is lost.
-//
-// One that hangs up, or falls silent for half a minute, or is asked and does not answer for half of LaunchOptions::answer, is
-// gone. If another launcher is gone, so are its ranks. Where one of them may not fail, the attempt has failed; else the others
-// go on without them. In the next attempt the launcher may be there again. If machine 0's is gone, the attempt has failed: the
-// others end their ranks and join again, as often as they may restart, each time for up to LaunchOptions::patience.
-//
-// They meet at the port behind the master's, and prove to each other that they have the job's token (ZERO_TOKEN).
+// The launchers meet at the port after the master's, and prove to each other that they have the job's token
+// (ZERO_TOKEN). Local. machine_meeting() throws ConfigError.
 #pragma once
 
 #include <cstdint>
@@ -42,41 +20,68 @@
 
 namespace zero {
 
+// The protocol. An attempt is a start of all ranks; its number is the ranks' generation.
+//
+//   another launcher              launcher of machine 0
+//   kJoin      ->                                       the machine's number, and the options that both must have alike
+//                              <- kRefused              the options differ, or the machine has a launcher already
+//                              <- kWait                 the machine has already begun this attempt, and joins the next
+//                              <- kBegin                the generation, and the restarts left; the ranks start
+//   kLost      ->                                       a rank that may fail has failed
+//                              <- kCheck                to each launcher with ranks that may not fail: do they live?
+//   kAlive     ->                                       they live, or ended with 0; after a failure kFailed was sent
+//                              <- kAgain                start the rank again by itself, after a pause; or
+//                              <- kNoMore               no restarts are left: the others continue without the rank
+//   kFailed    ->                                       a failure that ends the attempt: a rank that may not fail has
+//                                                       failed, any rank refused its configuration, or the system
+//                                                       had no process for a rank
+//                              <- kOver                 the attempt is over. With a status the launch ends, else all
+//                                                       ranks start again. Open questions are not answered
+//   kEnded     ->                                       all ranks have ended. The next attempt begins after all kEnded
+//
+// The answers to kLost and kCheck are delayed by LaunchOptions::witness. If a worker saw the death of a server first,
+// the launcher usually knows of the death by then. If it does not, the replacement begins and ends with the attempt,
+// and a restart is wasted.
+//
+// A launcher counts as lost if it hangs up, is silent for half a minute, or does not answer in time: kCheck within half
+// of LaunchOptions::answer, kLost within all of it. If another launcher is lost, its ranks are lost. If one of these
+// may not fail, the attempt has failed; else the other ranks continue. The launcher may join again in the next attempt.
+// If machine 0's launcher is lost, the attempt has failed. The other launchers end their ranks and join again, as often
+// as restarts are allowed, each time for up to LaunchOptions::patience.
 struct MachineMessage {
   enum class Kind { kJoin, kRefused, kWait, kBegin, kLost, kCheck, kAlive, kAgain, kNoMore, kFailed, kOver, kEnded };
-  static constexpr int kAllAgain = -1;  // a status
+  static constexpr int kAllAgain = -1;  // status: all ranks start again
 
   Kind kind = Kind::kJoin;
   int generation = 0;
-  int machine = 0;      // kJoin; else as the reader knows it
-  int rank = -1;        // kLost, kAgain, kNoMore, kFailed
-  std::int64_t ms = 0;  // kLost: how long the process lived; kAgain: the pause
-  int number = 0;  // kAgain: of the process, after the rank's first; kCheck, kAlive: of the question; kFailed: a signal
+  int machine = 0;         // kJoin: the sender's; else set by the receiver
+  int rank = -1;           // kLost, kAgain, kNoMore, kFailed
+  std::int64_t ms = 0;     // kLost: how long the process lived; kAgain: the pause
+  int number = 0;          // of the replacement process (kAgain), of the question (kCheck, kAlive); signal (kFailed)
   int used = 0, left = 0;  // kBegin, kAgain, kOver: restarts
-  int status = kAllAgain;  // kFailed, kOver; kEnded: 0 where all that may not fail ended with 0
-  std::string
-      text{};  // kLost: how it ended; kJoin: options; kRefused, kWait, kFailed, kOver, kEnded: lines for the user
+  int status = kAllAgain;  // kFailed, kOver; kEnded: 0 if all ranks that may not fail ended with 0
+  std::string text{};      // end of the rank (kLost), options (kJoin), else lines for the user
 };
 
 meeting::Message to_message(const MachineMessage& message);
-// Nothing: no launcher of this version wrote it.
+// Returns nullopt if the message is not from a launcher of this version.
 std::optional<MachineMessage> to_machine_message(const meeting::Message& message);
 
-// "starting it again alone in 2 s (2 of 3, 1 left)": of kAgain.
+// Describes kAgain: "starting it again alone in 2 s (2 of 3, 1 left)".
 std::string starting_alone(const MachineMessage& again);
 
-// Where launchers of a run on several machines meet, and what they prove to each other.
+// The meeting point of a run's launchers on several machines, and the values that they prove and compare.
 struct MachineMeeting {
   std::string address;
   int port = 0;
-  std::string name;     // which run; no secret
+  std::string name;     // name of the run; not secret
   std::string secret;   // never to be printed
-  std::string options;  // that all launchers have alike
+  std::string options;  // options that all launchers must have alike
 };
-// Throws ConfigError where the job's token is missing, or there is no port behind the master's.
+// Throws ConfigError if the job's token is missing, or if the master's port is the last port.
 MachineMeeting machine_meeting(const LaunchOptions& options, const std::string& run_id);
 
-// So that the end of a machine, which says nothing, is seen.
+// Enables keep-alive on the socket, because a machine that dies sends nothing.
 void watch_connection(int socket);
 
 }  // namespace zero

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNameRule = "a name has 1 to 200 bytes of A-Z a-z 0-9 . _ / -";
 
-// Only memory files have seals to ask for. A pipe or a socket that the launcher held would be kept open by it.
+// Only memory files have seals. Other files are refused, because the launcher would keep a pipe or a socket open.
 bool is_memory_file(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && fcntl(fd, F_GET_SEALS) >= 0;

@@ -1,12 +1,12 @@
 // MemoryFiles: memory files that the launcher holds for its ranks, by name.
 //
-//   for (const std::string& name : kept.names("flight/")) write(read_memory_file(kept.find(name)));
+//   for (const std::string& name : kept.names("flight/")) write(read_memory_file(kept.find(name), bytes));
 //
-// Invariant: every descriptor is a memory file, so that nothing read from it blocks, and there are never more than the
-// limit. Their bytes are those of a rank that may have died while it wrote, and a rank may still shorten them: read
-// them with pread, never through a mapping, and trust nothing.
+// Invariants: every descriptor is a memory file, so a read never blocks, and the number of files never exceeds the
+// limit. Do not trust the bytes: the rank may have died during a write, and a rank may still shorten the file. Read
+// them with pread, never through a mapping.
 //
-// Local; not thread-safe. Functions that can be refused give the reason, or "".
+// Local; not thread-safe. Functions that can be refused return the reason, or "".
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ class MemoryFiles {
 
   explicit MemoryFiles(std::size_t most_names = kMostNames) : most_names_(most_names) {}
 
-  // Ascending.
+  // Returns the names that begin with `prefix`, ascending.
   std::vector<std::string> names(std::string_view prefix = "") const;
-  // Ours to read, not to close; -1 when nothing has that name.
+  // Returns a descriptor that the caller may read but not close; -1 if there is no such name.
   int find(std::string_view name) const;
   std::size_t size() const { return files_.size(); }
 
@@ -37,14 +37,14 @@ class MemoryFiles {
 
  private:
   using Files = std::map<std::string, FileDescriptor, std::less<>>;
-  // Takes out what begins with `prefix`.
+  // Removes and returns the files whose names begin with `prefix`.
   Files extract(std::string_view prefix);
 
   std::size_t most_names_;
   Files files_;
 };
 
-// The first `bytes` of a kept file, fewer when it has fewer. Throws IoError.
+// Returns the first `bytes` of a kept file, or all if it is shorter. Throws IoError.
 std::string read_memory_file(int file, std::size_t bytes);
 
 }  // namespace zero

@@ -37,7 +37,7 @@ MemoryAnswer done_unless(const std::string& reason) {
   return reason.empty() ? MemoryAnswer{} : refused(reason);
 }
 
-// The names after `last`, as many as fit.
+// Lists the names after `last`, as many as fit.
 MemoryAnswer list(const MemoryFiles& kept, std::string_view prefix, std::string_view last) {
   MemoryAnswer answer;
   for (const std::string& name : kept.names(prefix)) {
@@ -82,7 +82,7 @@ void MemoryServer::serve() {
 void MemoryServer::disconnect() {
   while (!connections_.empty()) {
     const std::uint64_t connection = connections_.begin()->first;
-    // Somebody the rank left behind may still be asking.
+    // A process that the rank started may still send requests.
     for (int turn = 0; turn < kMostRequestsOfTheDead && serve_one(connection); ++turn) {
     }
     close(connection);
@@ -109,11 +109,11 @@ bool MemoryServer::serve_one(std::uint64_t connection) {
       MemoryAnswer answer = answer_to(request, std::move(file), attached);
       answer.number = request.number;
       const Result sent = found->second.send(&answer, sizeof answer, attached, kAtOnce);
-      // Gone: it asked before it died, and there may be more.
+      // kGone: the rank died after its request, and more requests may wait.
       if (sent == Result::kDone || sent == Result::kGone) return true;
     }
   } catch (const IoError&) {
-    // A record of another size, which nobody of ours sends: there is no telling what comes next.
+    // No rank of zero.cpp sends a record of another size. The records after it cannot be interpreted.
   }
   close(connection);
   return false;

@@ -20,16 +20,17 @@ namespace {
 
 constexpr std::size_t kMostGroups = 4096;
 
-// Keeps nothing of the launcher's open: a reader of its output must see the end when the launcher is gone.
+// Closes the launcher's files: a reader of its output must see the end of file when the launcher is gone.
 void close_all_but(int kept) {
   syscall(SYS_close_range, 0U, static_cast<unsigned>(kept) - 1, 0U);
   syscall(SYS_close_range, static_cast<unsigned>(kept) + 1, ~0U, 0U);
 }
 
-// A positive number is a group to watch, a negative one a group to forget; end of file is the launcher's end.
+// Reads messages: a positive number is a group to watch, a negative number a group to forget. End of file means that
+// the launcher has ended.
 [[noreturn]] void guard_main(int pipe) {
   prctl(PR_SET_NAME, "zero-guard");
-  setsid();  // Ctrl-C and the end of the terminal are for the launcher to answer
+  setsid();  // only the launcher handles Ctrl-C and the end of the terminal
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -56,7 +57,7 @@ void close_all_but(int kept) {
 OrphanGuard::OrphanGuard() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw IoError("launcher", "pipe", errno);
-  // The loops above assume that the pipe is not one of the three standard descriptors.
+  // close_all_but() needs a pipe that is not one of the three standard descriptors.
   const int reader = fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
   close(ends[0]);
   pipe_ = ends[1];
@@ -75,7 +76,7 @@ OrphanGuard::OrphanGuard() {
 
 OrphanGuard::~OrphanGuard() {
   close(pipe_);
-  kill(pid_, SIGCONT);  // somebody may have stopped it
+  kill(pid_, SIGCONT);  // the guard may have been stopped
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -89,7 +90,7 @@ void OrphanGuard::forget(pid_t group) {
 }
 
 void OrphanGuard::tell(pid_t message) {
-  // A guard that somebody killed costs the second line of defence, not the run.
+  // If the guard was killed, the run continues with only the kernel's protection.
   while (write(pipe_, &message, sizeof message) < 0 && errno == EINTR) {
   }
 }

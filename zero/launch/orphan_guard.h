@@ -1,14 +1,13 @@
-// OrphanGuard: a small process that outlives the launcher by a moment, and ends the processes that the launcher would
-// leave behind.
-//
-// Each rank asks the kernel to be killed when the launcher dies (PR_SET_PDEATHSIG), but that reaches only the rank
-// itself, not the processes it started. The guard holds one end of a pipe; when the launcher is gone, whatever killed
-// it, the pipe closes and the guard kills every process group it was told of.
+// OrphanGuard: a small process that outlives the launcher, and ends the processes that the launcher would leave.
 //
 //   OrphanGuard guard;            // before the ranks are started
 //   guard.watch(pid);   ...   guard.forget(pid);
 //
-// Local. The destructor ends the guard. Throws IoError when the system has no process or descriptor left.
+// Each rank asks the kernel to be killed when the launcher dies (PR_SET_PDEATHSIG). That does not reach the processes
+// that the rank started. The guard holds one end of a pipe. When the launcher is gone, for any reason, the pipe closes,
+// and the guard kills every process group that it watches.
+//
+// Local. The destructor ends the guard. Throws IoError if the system has no process or descriptor left.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +21,7 @@ class OrphanGuard {
   OrphanGuard& operator=(const OrphanGuard&) = delete;
   ~OrphanGuard();
 
-  // A process group. forget() before its number can be used again.
+  // `group` is a process group. Call forget() before the system can use its number again.
   void watch(pid_t group);
   void forget(pid_t group);
 

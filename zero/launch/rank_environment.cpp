@@ -37,8 +37,8 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"TORCHELASTIC_RESTART_COUNT", text(identity.generation)},
       {"TORCHELASTIC_MAX_RESTARTS", text(options.max_restarts)},
       {"OMP_NUM_THREADS", text(std::max(1, num_cores / options.ranks))},
-      {"OMP_WAIT_POLICY", "passive"},  // as `zero train` waits: see zero/command/torch_library.cpp
-      // An outer torchrun's store is not for our ranks.
+      {"OMP_WAIT_POLICY", "passive"},  // as in `zero train`: see zero/command/torch_library.cpp
+      // The ranks must not use the store of an outer torchrun.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"ZERO_RUN_ID", identity.run_id},
       {"ZERO_GENERATION", text(identity.generation)},

@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// Long enough for ranks that fail alike to say so together, short enough not to be noticed.
+// Long enough to merge equal lines of ranks that fail alike, and too short for a user to notice.
 constexpr std::chrono::milliseconds kMergeWindow{150};
 
 }  // namespace
@@ -69,7 +69,7 @@ void RankOutput::show(Rank& rank, Stream stream, std::string line, Time now) {
   if (stream == Stream::kErrors) {
     note_error(rank, line);
     const bool begins = begins_last_words(line);
-    if (begins) show_last_words(rank, now);  // those before were not the last
+    if (begins) show_last_words(rank, now);  // the words before were not the last
     if (begins || (!rank.words.empty() && rank.words.size() < kLastLines)) {
       rank.words.push_back(std::move(line));
       return;

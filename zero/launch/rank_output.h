@@ -1,12 +1,12 @@
-// RankOutput: reads the output of all ranks without blocking, shows it, and remembers the last lines of each. The
-// words with which a verb of the command says why it ends (last_words.h) are not shown: the failure report says them
-// once. Nor is libtorch's trace shown, unless the log is at debug.
+// RankOutput: reads the output of all ranks without blocking, shows it, and keeps each rank's last lines.
 //
-//   if (output.takes(rank, stream)) output.read_from(rank, stream, fd)   some of it; false at end of file
-//   output.flush(now)                    prints what is due
+//   if (output.takes(rank, stream)) output.read_from(rank, stream, fd, now)   // reads some; false at end of file
+//   output.flush(now)                                                        // prints the lines that are due
 //
-// Invariant: whole lines only, never parts of two ranks in one. Printing waits for no reader: output that nobody takes
-// is held, about a MiB a stream; after that the ranks wait in their own write(). Local; not thread-safe.
+// It does not show the lines in which a verb says why it ends (last_words.h), because the failure report prints them
+// once. It does not show libtorch's trace, unless the log level is debug. Invariants: it prints whole lines, never
+// parts of two ranks in one line. It never waits for a reader: it holds about a MiB of output for each stream; after
+// that the ranks wait in their own write(). Local; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -26,34 +26,34 @@ class RankOutput {
   using Time = LineMerger::Time;
   static constexpr std::size_t kLastLines = 20;
 
-  // `ranks`: the numbers of the ranks of this machine; `shown[i]`: whether the i-th of them is seen at all.
+  // `ranks`: the numbers of this machine's ranks. `shown[i]`: whether output of the i-th rank is shown.
   RankOutput(std::vector<int> ranks, std::vector<bool> shown);
 
-  // Whether there is room for more of what this rank prints there.
+  // Returns whether there is room for more output of this rank on this stream.
   bool takes(std::size_t index, Stream stream) const;
-  // Reads what is there, up to 64 KiB. False when nothing will come any more.
+  // Reads up to 64 KiB of available output. Returns false at end of file.
   bool read_from(std::size_t index, Stream stream, int fd, Time now);
   void flush(Time now);
   void flush_all();
-  // Behind all that the ranks printed, on standard error.
+  // Prints `text` on standard error, after all output of the ranks.
   void say(std::string_view text);
-  // Of the streams that have not taken everything yet: descriptors to poll for POLLOUT, and then to flush().
+  // Returns the descriptors of streams with held output: poll them for POLLOUT, then call flush().
   std::vector<int> waiting() const;
-  // What is held for them.
+  // Returns the bytes of held output.
   std::size_t held_bytes() const { return to_output_.held_bytes() + to_errors_.held_bytes(); }
   void discard_held();
   std::optional<Time> due() const { return errors_.due(); }
   std::vector<std::string> last_lines(std::size_t index) const {
     return {ranks_[index].last.begin(), ranks_[index].last.end()};
   }
-  // Why it ends, where it said so.
+  // Returns the lines in which the rank says why it ends; empty: none.
   const std::vector<std::string>& last_words(std::size_t index) const { return ranks_[index].words; }
-  // Its last line on standard error, or the one before libtorch's trace; empty: none.
+  // Returns the rank's last line on standard error, or the line before libtorch's trace; empty: none.
   const std::string& last_error(std::size_t index) const { return ranks_[index].last_error; }
   bool shown(std::size_t index) const { return ranks_[index].shown; }
-  // Shows the last words that this rank has said after all: no failure report will.
+  // Shows this rank's last words, because no failure report will contain them.
   void show_last_words(std::size_t index, Time now) { show_last_words(ranks_[index], now); }
-  // Standard output was closed by whoever reads it (`| head`).
+  // Returns whether the reader of standard output has closed it (`| head`).
   bool reader_gone() const { return to_output_.reader_gone(); }
 
  private:

@@ -35,7 +35,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-// A core beyond what cpu_set_t holds leaves the rank unbound: correct, only not as near.
+// Ignores cores beyond the size of cpu_set_t. A rank with only such cores is unbound, which is correct but slower.
 cpu_set_t core_set(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -52,11 +52,11 @@ struct Child {
   int null_input, output, errors, failure;
   pid_t launcher;
 
-  // Between fork and exec: system calls only.
+  // Runs between fork and exec, so it makes system calls only.
   [[noreturn]] void run() const {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(127);  // it died before the line above
+    if (getppid() != launcher) _exit(127);  // the launcher died before the prctl
     if (CPU_COUNT(&cores) > 0) sched_setaffinity(0, sizeof cores, &cores);
     if (!request.inherit_input) dup2(null_input, STDIN_FILENO);
     if (!request.inherit_output) dup2(output, STDOUT_FILENO);
@@ -89,7 +89,7 @@ RankProcess RankProcess::start(const RankStart& request) {
   const pid_t pid = fork();
   if (pid == 0) child.run();
   if (pid < 0) throw IoError(request.program.front(), "fork", errno);
-  setpgid(pid, pid);  // whoever comes first, parent or child
+  setpgid(pid, pid);  // parent and child both call it, because either can run first
 
   failure.writer = FileDescriptor();
   int error = 0;
@@ -140,7 +140,7 @@ void RankProcess::send(int signal) const {
 std::optional<ProcessEnd> RankProcess::reap() {
   if (!running()) return std::nullopt;
   siginfo_t info{};
-  // WNOWAIT keeps the zombie, and with it the group's number, while the rest of the group is killed.
+  // WNOWAIT keeps the zombie, and so the group's number, while the rest of the group is killed.
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
     return std::nullopt;
   kill(-pid_, SIGKILL);

@@ -1,14 +1,14 @@
 // RankProcess: one rank as a process, from its start to its end.
 //
-// It is the leader of a process group of its own, so that it can be ended with everything it started; the kernel kills
-// it when the launcher dies. Its outputs are pipes, unless `inherit_output`.
-//
 //   RankProcess rank = RankProcess::start({.program = {"sh", "-c", "exit 3"}, .environment = env});
 //   ...poll rank.output() and rank.errors()...
 //   if (auto end = rank.reap()) end->exit_code;
 //
-// Local. start() throws ConfigError when the program cannot be run, IoError when the system refuses a process or pipe.
-// The caller is single-threaded (nothing forks once torch has threads) and ignores SIGPIPE.
+// The process leads its own process group, so the processes that it started end with it. The kernel kills it when the
+// launcher dies. Its outputs are pipes, unless `inherit_output`.
+//
+// Local. start() throws ConfigError if the program cannot be run, and IoError if the system refuses a process or a
+// pipe. The caller has one thread (no forks after torch has started threads) and ignores SIGPIPE.
 #pragma once
 
 #include <optional>
@@ -24,15 +24,15 @@ namespace zero {
 struct RankStart {
   std::vector<std::string> program;
   std::vector<std::string> environment;  // "KEY=VALUE"
-  std::vector<int> cores;                // empty: any
-  bool inherit_input = false;            // else /dev/null
-  bool inherit_output = false;           // standard output is the launcher's own: a terminal
-  int memory = -1;                       // a descriptor beyond the standard three that it inherits under its number
+  std::vector<int> cores;                // empty: any cores
+  bool inherit_input = false;            // false: standard input is /dev/null
+  bool inherit_output = false;           // standard output is the launcher's terminal
+  int memory = -1;                       // a non-standard descriptor that the process inherits under the same number
   std::optional<rlimit> descriptors{};   // RLIMIT_NOFILE of the program; unset: the launcher's
-  sigset_t signal_mask{};                // of the program; empty by default
+  sigset_t signal_mask{};                // mask of the program; empty by default
 };
 
-// How a process ended: one of the two.
+// The end of a process: an exit code or a signal.
 struct ProcessEnd {
   int exit_code = 0;
   int signal = 0;  // 0: it exited
@@ -44,7 +44,7 @@ class RankProcess {
 
   RankProcess(RankProcess&& other) noexcept;
   RankProcess& operator=(RankProcess&&) = delete;
-  ~RankProcess();  // kills the group when it still runs
+  ~RankProcess();  // kills the group if the rank still runs
 
   pid_t pid() const { return pid_; }
   bool running() const { return pid_ > 0 && !reaped_; }
@@ -53,9 +53,9 @@ class RankProcess {
   void close_output();
   void close_errors();
 
-  // To the whole group; nothing when it has ended.
+  // Sends a signal to the whole group, unless the rank has ended.
   void send(int signal) const;
-  // Nothing while it runs. When it has ended, whatever it left running in its group is killed first.
+  // Returns the end of the rank; nullopt while it runs. First kills processes that are left in its group.
   std::optional<ProcessEnd> reap();
 
  private:

@@ -1,12 +1,11 @@
-// ReplacementPolicy: when a rank that failed while the others go on is started again, alone. Pure: a failure comes in, a
-// time to wait comes out.
+// ReplacementPolicy: decides when a failed rank is started again by itself while the other ranks continue.
 //
 //   ReplacementPolicy policy(/*most=*/3);
 //   policy.after(/*place=*/2, /*lived=*/90s)      0 s: at once
 //   policy.after(2, 1s)                           0 s; then 1 s, 2 s, 4 s, ... 30 s: it keeps failing at its start
 //   policy.after(2, 90s)                          nothing: three replacements are used up
 //
-// Local.
+// It takes failures and returns pauses, without a clock. Local; values only.
 #pragma once
 
 #include <chrono>
@@ -17,14 +16,15 @@ namespace zero {
 
 class ReplacementPolicy {
  public:
-  // `most`: replacements of all places together.
+  // `most`: most replacements of all places together.
   explicit ReplacementPolicy(int most) : most_(most) {}
 
-  // Of a place whose process has ended `lived` after its start; nothing: it is not started again.
+  // Returns the pause before the place's process, which ended `lived` after its start, starts again; nullopt: it does
+  // not.
   std::optional<std::chrono::milliseconds> after(int place, std::chrono::milliseconds lived);
   int used() const { return used_; }
   int left() const { return most_ - used_; }
-  // Replacements of this place.
+  // Returns the number of this place's replacements.
   int of(int place) const;
 
  private:

@@ -30,7 +30,7 @@ NextAttempt RestartPolicy::after(const Failure& failure, int ranks) {
   if (failure.status == kBadInputStatus || restarts_ >= max_restarts_) return {};
   count(failure);
   if (failure.not_started || failures_of_place_ == kMostFailuresOfAPlace) {
-    // More processes than were started are not there to be had.
+    // The system has no more processes than those that were started.
     const int most = failure.not_started ? std::min(failure.place, ranks - 1) : ranks - 1;
     if (min_ranks_ > 0 && most >= min_ranks_) {
       failures_here_ = failures_of_place_ = 0;

@@ -15,7 +15,7 @@ SignalInbox::SignalInbox() {
   sigaddset(&watched, SIGCHLD);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction before {};
-    // nohup, or `&` in a script, has it ignored: blocked, it would be heard all the same.
+    // nohup, or `&` in a script, ignores this signal. If it were blocked, the launcher would still receive it.
     if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_IGN) sigaddset(&watched, signal);
   }
   sigprocmask(SIG_BLOCK, &watched, &before_);

@@ -1,8 +1,9 @@
-// SignalInbox: makes the signals that concern a launcher readable. The earlier handling comes back at the end.
+// SignalInbox: a descriptor from which a launcher reads its signals.
 //
 //   SignalInbox inbox;   poll({inbox.fd(), POLLIN});   while (const int signal = inbox.take()) ...
 //
-// Local; one at a time, in a process without threads. Throws IoError when the system has no descriptor left.
+// The destructor restores the earlier signal handling. Local; one at a time, in a process without threads. Throws
+// IoError if the system has no descriptor left.
 #pragma once
 
 #include <signal.h>
@@ -20,7 +21,7 @@ class SignalInbox {
 
   int fd() const { return fd_.get(); }
   const sigset_t& before() const { return before_; }
-  // 0 when there is none. SIGCHLD is only a wake-up.
+  // Returns the next signal; 0: none. Does not return SIGCHLD, which only wakes the launcher up.
   int take();
 
  private:

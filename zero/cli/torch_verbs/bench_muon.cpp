@@ -1,6 +1,7 @@
-// `zero bench muon`: Newton-Schulz iterations by zero.cpp and by libtorch, in turns. libtorch computes whole products where
-// ours computes a half of symmetric ones, so there are two ratios: of the operations a second, and of the time. Beside them
-// stands the time that `zero plan` would predict, of the CPU. On a GPU libtorch multiplies in fp32, too (IEEE, without tf32).
+// `zero bench muon`: Newton-Schulz iterations by zero.cpp and by libtorch, in turns. libtorch computes whole products,
+// and zero.cpp computes half of a symmetric product. So there are two ratios: of operations a second, and of time. It
+// also prints the time that `zero plan` would predict for the CPU. On a GPU, libtorch also multiplies in fp32 (IEEE,
+// without tf32).
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -29,12 +30,12 @@
 namespace zero::cli {
 namespace {
 
-// Until a GPU has made it; the host has.
+// Waits until a GPU has computed the matrix. The host does not need to wait.
 void wait_for(const at::Tensor& matrix) {
   if (matrix.is_cuda()) matrix[0][0].item();
 }
 
-// The formulas of newton_schulz.h. `matrix` has no more rows than columns.
+// The formulas of newton_schulz.h in libtorch. `matrix` has no more rows than columns.
 at::Tensor by_libtorch(const at::Tensor& matrix, const NewtonSchulzOptions& options) {
   at::Tensor x = matrix / matrix.norm();
   for (int step = 0; step < options.steps; ++step) {
@@ -45,7 +46,7 @@ at::Tensor by_libtorch(const at::Tensor& matrix, const NewtonSchulzOptions& opti
   return x;
 }
 
-// Ours, in memory of the host or of a GPU.
+// zero.cpp's iterations, in memory of the host or of a GPU.
 class OurIterations {
  public:
   OurIterations(Device* device, const at::Tensor& direction, int threads)
@@ -63,7 +64,7 @@ class OurIterations {
       workspace_ = {reinterpret_cast<float*>(there_.data()), numel};
     }
   }
-  // What run() begins with. libtorch has been waited for.
+  // Copies the matrix with which run() begins, and waits for libtorch.
   void take(const at::Tensor& direction) {
     result_.copy_(direction);
     wait_for(result_);
@@ -86,7 +87,7 @@ class OurIterations {
   ThreadTeam team_;
 };
 
-// Null: the host. Before anything else of libtorch.
+// Opens the GPU; null: the host computes. Call it before any other use of libtorch.
 std::unique_ptr<Device> opened(const BenchMuonRequest& request) {
   if (request.device == "cpu") return nullptr;
   std::unique_ptr<Device> device = open_device(request.device);
@@ -115,7 +116,7 @@ int bench_muon_verb(const BenchMuonRequest& request) {
     theirs = by_libtorch(direction, options);
     wait_for(theirs);
   };
-  if (device != nullptr) {  // libraries and kernels are loaded at their first use
+  if (device != nullptr) {  // the first use loads libraries and kernels
     by_theirs();
     ours.take(direction);
     ours.run(options);

@@ -1,7 +1,7 @@
-// `zero bench step`: a training step of zero.cpp next to the same step of plain libtorch, in one process.
+// `zero bench step`: a training step of zero.cpp and the same step of plain libtorch, in one process.
 //
-// Both run forward and backward of the same module on the same random batch (one micro-batch, whatever `accumulate`
-// is); plain libtorch then clips with clip_grad_norm_ and updates with its fused AdamW.
+// Both run forward and backward of the same module on the same random batch (one micro-batch, for any `accumulate`).
+// Plain libtorch then clips with clip_grad_norm_, and updates with its fused AdamW.
 #include <iostream>
 #include <random>
 #include <utility>
@@ -63,7 +63,7 @@ Batch random_batch(const SampleShape& shape, std::int64_t samples, std::int64_t 
   return batch;
 }
 
-// `update` ends a step. The first steps warm caches up and are left out by median_step_seconds().
+// Measures steps. `update` ends a step. median_step_seconds() leaves out the first steps, which warm up caches.
 template <typename Update>
 StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update update) {
   StepTimes times;
@@ -77,7 +77,7 @@ StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update upd
   return times;
 }
 
-// libtorch's fused AdamW, one decay for all parameters.
+// libtorch's fused AdamW, with one decay for all parameters.
 class FusedAdamW {
  public:
   FusedAdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
@@ -138,7 +138,7 @@ int bench_step_verb(const BenchStepRequest& request) {
                                    model.vocab > 0   ? model.vocab
                                    : shape.vocab > 0 ? shape.vocab
                                                      : shape.classes);
-  // Attached once and given back: what was deferred is then an ordinary module.
+  // Attached and detached once: this turns a deferred module into an ordinary module.
   { const Attachment built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
   const StepTimes plain = measure_libtorch(*task, batch, request.steps, options);
   StepTimes ours;

@@ -17,13 +17,13 @@
 namespace zero::cli {
 namespace {
 
-constexpr double kMostSeconds = 10;  // of a pass forward and backward, at least, that is tried
+constexpr double kMostSeconds = 10;  // a forward and backward pass that takes longer is not tried
 
 DType type_of(const AttachOptions& attach) {
   return attach.dtype.value_or(DType::kFloat32);
 }
 
-// Why the time in all is not known; empty: it is.
+// Returns why the total time is not known; "" if it is.
 std::string why_unknown(const TrainingPlan& plan) {
   if (plan.workers > 0) return "how long workers wait for servers is not predicted";
   if (!plan.predicted) return "no step is predicted";
@@ -31,7 +31,7 @@ std::string why_unknown(const TrainingPlan& plan) {
   return "";
 }
 
-// Of a rank that has a core to itself, a micro-batch.
+// Returns the least seconds of a micro-batch on a rank that does not share its cores.
 double least_pass_seconds(const TrainingPlan& plan, const TrainConfig& train) {
   const StepProfile& step = plan.computation.step;
   return (step.forward_seconds + step.backward_seconds) / static_cast<double>(train.accumulate) /
@@ -51,8 +51,8 @@ std::string why_not_timed(const TrainingPlan& plan, const AttachOptions& attach,
 
 PassSeconds timed(const Config& config, const Corpus& corpus, const AttachOptions& attach) {
   ModelOptions model = model_options(config);
-  model.init.clear();                // any weights take as long
-  model.activation_offload.reset();  // nothing is written
+  model.init.clear();                // the weights do not change the time
+  model.activation_offload.reset();  // the trial writes nothing
   at::set_num_threads(attach.threads);
   const auto task = make_task(model, corpus.shape(), static_cast<std::uint64_t>(config.train.seed));
   return time_passes(*task, *corpus.train,

@@ -1,11 +1,12 @@
-// DryRun: how long a planned run takes in all, by a trial of its passes on its own data (`zero train --dry-run`).
+// DryRun: how long a planned run takes, from a trial of its passes on its own data (`zero train --dry-run`).
 //
-//   const DryRun found = dry_run_of(plan, config, steps);
+//   const DryRun found = dry_run_of(plan, config, run);
 //   std::cout << dry_run_text(found);        // "time: about 14.2 s: 3,750 steps of 3.52 ms, and 15 evaluations of ..."
 //
-// A step takes its passes as timed here, or as predicted where states that come from a tier take longer, and the update as
-// predicted. Steps that are done already take no time. Evaluations take timed forward passes. Start, the reading of data, what ranks send to each other, and checkpoints
-// are not counted. Local: this process alone tries the passes; ranks that share a core take as many times as long.
+// The time of a step is its timed passes plus the predicted update. If loading states from a tier takes longer, the
+// predicted passes count instead. Steps that are done already take no time. Evaluations take timed forward passes. The
+// start, reading of data, communication between ranks, and checkpoints are not counted. Local: only this process tries
+// the passes. Ranks that share a core take as many times as long.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +25,25 @@
 namespace zero::cli {
 
 struct DryRun {
-  std::string why_unknown;  // the time in all is not known; empty: it is
+  std::string why_unknown;  // why the total time is not known; empty: it is
   RunTimeNeed need;
-  PassSeconds passes;         // of a micro-batch; none: not timed
-  std::string why_not_timed;  // empty: they are timed
-  double least_seconds = 0;   // of the run, by the plan alone
+  PassSeconds passes;         // seconds of a micro-batch; none: not timed
+  std::string why_not_timed;  // why the passes are not timed; empty: they are
+  double least_seconds = 0;   // seconds of the run by the plan, without timed passes
   int world = 1;
   RunOutlook outlook;
-  std::vector<std::string> notes;  // about the data and the first weights, that the run prints as it begins
+  std::vector<std::string> notes;  // notes about data and first weights that the run prints at its begin
 };
 
-// What a run is told, what it would do in its folder, and its data.
+// The job of a run, its plans for its folder, and its data.
 struct CheckedRun {
   TrainJob job;
   RunOutlook outlook;
-  std::optional<Corpus> corpus;    // absent: it is not here
+  std::optional<Corpus> corpus;    // nullopt: the data is not on this machine
   std::vector<std::string> notes;  // about the first weights
 };
-// `steps`: of a run that is given its epochs. Throws ConfigError as the run does before it begins: for data, model and first
-// weights that do not fit each other, and for what its folder holds.
+// Checks a run before it begins. `steps`: its number of steps, if the configuration gives epochs. Throws ConfigError as
+// the run does: if data, model and first weights do not fit each other, or if its folder contains something unsuitable.
 CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t> steps, bool overwrites);
 
 DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedRun& run);

@@ -1,4 +1,4 @@
-// `zero generate`: text from the weights of a run, finished or not, or of a checkpoint.
+// `zero generate`: prints text from the weights of a run, finished or not, or of a checkpoint.
 #include "zero/models/generate.h"
 
 #include <filesystem>
@@ -25,14 +25,15 @@
 namespace zero::cli {
 namespace {
 
-// Where weights come from: the file of a finished run, or a checkpoint.
+// The source of the weights: the file of a finished run, or a checkpoint.
 struct Source {
   Config config;
-  std::int64_t vocab = 0;  // a vocabulary of 0 was the data's; the weights know how many that were
+  std::int64_t vocab = 0;  // from the weights, because model.vocab is 0 if the data decided it
   std::optional<CheckpointReader> checkpoint;
 };
 
-// The parameter whose rows are the model's tokens. Throws where the run learned no text.
+// Returns the parameter whose rows are the model's tokens. Throws ConfigError if the run did not train a language
+// model.
 std::string token_weight_of(const Config& config, const std::string& run) {
   if (!is_language_model(config.model.name, data_options(config).kind))
     throw ConfigError(
@@ -74,7 +75,7 @@ Source source_of(const std::string& run, bool best) {
   return source;
 }
 
-// Weights may have more tokens than their tokenizer only where [model] vocab said how many.
+// Weights may have more tokens than their tokenizer only if [model] vocab set the number.
 void require_tokenizer(const TokenText& text, const Source& source, const std::string& run) {
   const std::int64_t known = text.tokenizer_size();
   const bool fits = source.config.model.vocab == 0 ? known == source.vocab : known <= source.vocab;
@@ -85,7 +86,7 @@ void require_tokenizer(const TokenText& text, const Source& source, const std::s
                     "put the tokenizer of then back into its folder");
 }
 
-// Without a prompt a text begins with a new line.
+// Returns the prompt; a text without a prompt begins with a new line.
 std::string start_of(const std::string& prompt, const TokenText& text) {
   return prompt.empty() && text.is_text() ? "\n" : prompt;
 }
@@ -100,7 +101,7 @@ int generate_verb(const GenerateRequest& request) {
   const std::vector<std::int64_t> prompt = text.read(start_of(request.prompt, text));
   at::set_num_threads(num_usable_cores());
   ModelOptions options = model_options(config);
-  options.init = request.run;  // no first weights are drawn
+  options.init = request.run;  // so no first weights are drawn
   options.checkpoint_activations = false;
   options.activation_offload.reset();
   const auto task = make_task(options, {.context = options.context, .classes = source.vocab}, /*seed=*/0);

@@ -27,7 +27,7 @@ HostGroup of_all(int world, const std::string& why) {
   return {.line = fmt::format("zero.group auto: all {} ranks hold the model once: {}", world, why)};
 }
 
-// Why the keys ask for all ranks; empty: they do not.
+// Returns why the keys need all ranks to hold the model once; "" if they do not.
 std::string why_all(const Config& config, int ranks_of_host) {
   if (ranks_of_host == 1) return "each machine has one rank";
   if (config.comm.gather_wire != "none" || config.comm.reduce_wire != "none")
@@ -42,14 +42,14 @@ struct Room {
   bool is_there = false;
 };
 
-// The training with the model once in `group` ranks.
+// Plans the training if each group of `group` ranks holds the model once.
 TrainingPlan plan_with(const PlanRequest& request, int group, int ranks_of_host) {
   AttachOptions attach = attach_options(request.loaded.config, ranks_of_host);
   attach.group = group;
   return planned_model(request, attach).plan;
 }
 
-// For the states of the whole model on the ranks of one machine, and what they need beside them.
+// Returns the room for the states of the whole model on the ranks of one machine, and for their other memory.
 Room room_for(const PlanRequest& request, int ranks_of_host) {
   const Config& config = request.loaded.config;
   const TrainingPlan plan = plan_with(request, ranks_of_host, ranks_of_host);
@@ -61,8 +61,9 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   return room;
 }
 
-// Time of a step's exchange with copies on the machines' ranks, over that of all ranks, in thousandths: sums pass along a chain
-// of copies. By the cluster's links, or as if the network were all that takes time: then its speed does not matter.
+// Returns the time of a step's exchange if each machine holds the model once, over the time if all ranks hold it once,
+// in thousandths. Sums pass along a chain of copies. The links are the cluster's; without a cluster only the network
+// takes time, and then its speed does not matter.
 std::int64_t copies_take(const PlanRequest& request, int ranks_of_host) {
   const Cluster machines{.hosts = static_cast<int>(request.machines), .ranks = ranks_of_host, .network = 1e9};
   const Cluster& cluster = request.cluster ? *request.cluster : machines;
@@ -84,7 +85,8 @@ HostGroup choice(int world, int ranks_of_host, std::int64_t copies_take, const R
                               ranks_of_host, world)};
 }
 
-// Ranks of each machine, where all have as many, and neighbours are on one machine; 0: they have not.
+// Returns the number of ranks of each machine if all machines have equally many, and if neighbouring ranks are on one
+// machine; else 0.
 int ranks_of_each_host(World& world, int local_rank) {
   const std::vector<std::int64_t> sizes = all_gather_value(world.communicator(), world.local_size()),
                                   places = all_gather_value(world.communicator(), local_rank);
@@ -106,16 +108,16 @@ HostGroup planned_group(const PlanRequest& request) {
 }
 
 HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank, const std::string& device) {
-  // The workers of servers hold no states together, and a new process of one takes part in no collective.
+  // Workers with servers do not share states, and the replacement of a worker takes part in no collective.
   if (world.local_size() == world.size() || is_replacement(world.communicator())) return {};
-  // Whose configuration is another one is told later.
+  // A later check reports a rank with another configuration.
   if (all_reduce_min(world.communicator(), is_open(loaded.config, device == "cpu") ? 1 : 0) == 0) return {};
   const int ranks = ranks_of_each_host(world, local_rank);
   if (ranks == 0) return of_all(world.size(), "the machines have unequal numbers of them, or neighbours lie apart");
   if (const std::string why = why_all(loaded.config, ranks); !why.empty()) return of_all(world.size(), why);
   const PlanRequest request{.loaded = loaded, .world = world.size(), .machines = world.size() / ranks};
   Room room = room_for(request, ranks);
-  // One line for all: of the first machine that lacks most.
+  // All ranks print the same line: the figures of the first machine that lacks most.
   const std::vector<std::int64_t> lacks =
       all_gather_value(world.communicator(), room.is_there ? 0 : std::max<std::int64_t>(room.needed - room.free, 1));
   const auto most = static_cast<std::size_t>(std::ranges::max_element(lacks) - lacks.begin());

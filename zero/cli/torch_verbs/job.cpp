@@ -24,7 +24,8 @@
 namespace zero::cli {
 namespace {
 
-// Each group of the configuration, and behind them what no group takes: decay where there are two or more dimensions.
+// Makes the groups of the configuration, and then one group for all other parameters. In a group without its own
+// weight_decay, only parameters with two or more dimensions decay.
 std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
   std::vector<ParameterGroup> groups;
   const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
@@ -50,7 +51,7 @@ DType dtype_of(const TrainConfig& train) {
   return value_of(kDTypes, "train.dtype", train.dtype);
 }
 
-// A sum in the parameters' own type is none that differs.
+// Returns the type of sums; nullopt if it is the parameters' type.
 std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
   const std::optional<DType> dtype = value_of(kReduceDTypes, "train.reduce_dtype", train.reduce_dtype);
   return dtype == dtype_of(train) ? std::nullopt : dtype;
@@ -69,7 +70,7 @@ WireCodecs wire_of(const CommConfig& comm) {
           .outer_topk = topk ? comm.outer_topk : 0};
 }
 
-// Other types have the range of fp32.
+// fp16 needs a loss scale. The other types have the range of fp32.
 std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
   if (train.dtype != "fp16") return std::nullopt;
   return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
@@ -86,7 +87,7 @@ OffloadOptions offload_options(const ZeroConfig& zero) {
           .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
 }
 
-// Where "auto" is a GPU, this machine has one.
+// Returns whether the model computes on a GPU. "auto" does if this machine has a GPU that libtorch can use.
 bool computes_on_gpu(const Config& config) {
   const std::optional<DeviceName> device = device_name(config.run.device);
   if (!device || !device->is_auto()) return device && device->is_gpu();
@@ -105,7 +106,7 @@ std::optional<ActivationOffloadOptions> activation_offload_options(const Config&
                                   .from_device = computes_on_gpu(config)};
 }
 
-// What offloaded activations take of each budget.
+// Returns the memory of each budget that offloaded activations take.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
   const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train));
@@ -122,8 +123,8 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
       "allow that and the bytes of the states; a smaller train.batch, data.context or model.width needs less");
 }
 
-// The one place where offloaded activations are taken off budgets: what attach() is told is left for states. What a
-// budget of none would mean to it is "what it needs", so that a byte stays.
+// Subtracts offloaded activations from the budgets; no other function does. attach() then uses the rest for states. At
+// least one byte stays, because a budget of 0 would mean "as needed" to attach().
 void take_off_activations(AttachOptions& options, const Config& config) {
   const ActivationOffloadNeed need = activation_need(config);
   const auto take = [&](std::string_view key, std::int64_t& budget, std::int64_t bytes) {
@@ -169,7 +170,7 @@ std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
                     .mix = sync.mix};
 }
 
-// What is not of the mode was given for another one, which is overruled.
+// Ignores keys of another mode: they were given for a mode that has been overruled.
 SyncPlan sync_plan(const SyncConfig& sync) {
   SyncPlan plan{.servers = static_cast<int>(sync.servers)};
   if (sync.mode == "stale") plan.mode = SyncMode::kStale;
@@ -183,14 +184,14 @@ SyncPlan sync_plan(const SyncConfig& sync) {
   return plan;
 }
 
-// Servers and workers have none: a timeline is of ranks that step together.
+// Servers and workers have no timeline, because a timeline needs ranks that step together.
 TimelineOptions timeline_options(const Config& config) {
   if (!config.run.timeline.empty()) return {.file = config.run.timeline, .steps = config.run.timeline_steps};
   if (config.sync.servers > 0) return {};
   return {.file = RunFiles("").timeline.string(), .asked = false};
 }
 
-// Cores of a rank: those its launcher bound it to, else its share of the machine's.
+// Returns the cores of a rank: those to which its launcher bound it, else its share of the machine's cores.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
   const int usable = num_usable_cores();
@@ -198,7 +199,7 @@ int threads_of(const Config& config, int local_ranks) {
   return std::max(1, bound ? usable : usable / local_ranks);
 }
 
-// Weights of a file, where the command line asks for another cut, concern nobody.
+// Returns the shard weights. Ignores weights of the file if the command line chooses another cut.
 std::vector<double> shard_weights(const ZeroConfig& zero) {
   if (zero.shards != "weighted") return {};
   return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};

@@ -1,8 +1,8 @@
-// From the configuration to what the parts are told: each gets its own options, none the whole.
+// make_job(): turns the configuration into the options of each part. No part gets the whole configuration.
 //
-//   TrainJob job = make_job(loaded, world.local_size());     // `loaded` after fit_to_world()
+//   TrainJob job = make_job(loaded.config, world.local_size());     // `loaded` after fit_to_world()
 //
-// Local. What can only be wrong together with data or model is judged by those parts.
+// Local. The parts themselves check options that depend on data or model.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +23,27 @@ namespace zero::cli {
 
 TrainJob make_job(const Config& config, int local_ranks);
 
-// The parts of it that planning and measuring need.
+// The options that planning and measuring need.
 ModelOptions model_options(const Config& config);
 DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
-// Of a rank's offloaded activations, where no budget in bytes is theirs, too.
+// Returns the host memory of a rank's offloaded activations; 0 if a budget in bytes already contains it.
 std::int64_t host_activation_bytes(const Config& config);
-// The same on each tier, whatever the budgets are: on the device blocks, through which they come and go.
+// Returns the memory of offloaded activations on each tier, with any budgets. On the device it is the blocks through
+// which they are copied.
 ActivationOffloadNeed activation_need(const Config& config);
 
-// The data as a run opens it; absent where it is not here.
+// Opens the data as a run does; nullopt if it is not on this machine.
 std::optional<Corpus> corpus_here(const Config& config);
-// The same with all that a run refuses of data and model together.
+// The same, with every check that a run makes of data and model together.
 std::optional<Corpus> corpus_here(const Config& config, const TrainJob& job);
-// Samples of one pass over the training data; absent where the data is not here.
+// Returns the samples of one pass over the training data; nullopt if the data is not on this machine.
 std::optional<std::int64_t> samples_of_pass(const Config& config);
-// The same of the validation data: 0 where nothing is held out.
+// The same for the validation data; 0 if there is none.
 std::optional<std::int64_t> samples_of_validation(const Config& config);
 
-// The shape of the data without the data: for a job that is planned elsewhere. The file is looked at when the model
-// leaves open what only it knows; ConfigError when it is not there either.
+// Returns the shape of the data without the data, for a job that is planned elsewhere. Reads the file if the model does
+// not determine the shape. Throws ConfigError if the file is then missing.
 SampleShape planned_shape(const Config& config);
 
 }  // namespace zero::cli

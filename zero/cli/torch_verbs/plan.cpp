@@ -1,4 +1,4 @@
-// `zero plan`: what each rank would hold and send, from shapes alone.
+// `zero plan`: the memory and the traffic of each rank, from shapes only.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -50,7 +50,7 @@
 namespace zero::cli {
 namespace {
 
-// Targets and inputs of one micro-batch, without values.
+// Computes the loss of one micro-batch of inputs and targets without values.
 torch::Tensor meta_loss(Task& task, const SampleShape& shape, std::int64_t batch) {
   const auto meta = [](at::IntArrayRef sizes, at::ScalarType type) {
     return at::empty(sizes, at::TensorOptions(type).device(at::kMeta));
@@ -65,13 +65,13 @@ torch::Tensor meta_loss(Task& task, const SampleShape& shape, std::int64_t batch
 
 struct PrintedSchedule {
   ScheduleCost cost;
-  std::string moves;  // a line an event
+  std::string moves;  // a line for each event
 };
 
 constexpr std::int64_t kFewTokens = 32;
 
-// Which operators use which units depends on neither the number of samples nor that of tokens. Few of both: some operators
-// are computed.
+// Traces a step. Which operators use which units depends on neither the number of samples nor the number of tokens.
+// Both are small here, because some operators are computed.
 Trace trace_of(const PlanRequest& request, Task& task, SampleShape shape, const AttachOptions& attach) {
   shape.context = std::min(shape.context, kFewTokens);
   const std::int64_t samples = std::min<std::int64_t>(most_samples(request.loaded.config.train), 2);
@@ -83,8 +83,8 @@ Trace trace_of(const PlanRequest& request, Task& task, SampleShape shape, const 
       .trace;
 }
 
-// What autograd keeps of a forward pass over one sample of `tokens` tokens (rows have none). Few of them: some
-// operators are computed.
+// Returns the bytes that autograd keeps of a forward pass over one sample of `tokens` tokens (rows have none). `tokens`
+// is small, because some operators are computed.
 std::int64_t kept_bytes(const ModelOptions& model, SampleShape shape, std::int64_t tokens,
                         const AttachOptions& attach) {
   if (shape.context > 0) shape.context = tokens;
@@ -100,11 +100,12 @@ std::int64_t kept_bytes(const ModelOptions& model, SampleShape shape, std::int64
   return kept;
 }
 
-// Of a rank, at once. They grow with samples, tokens and blocks, so that a small model tells what a large one takes.
+// A rank's activations at one time. They grow linearly with samples, tokens and blocks, so a small model predicts those
+// of a large model.
 struct ActivationBytes {
   std::int64_t kept = 0;
   std::int64_t checkpointed = 0;  // with activation checkpoints; 0: this model has no blocks
-  std::int64_t in_use = 0;        // of these, where the inputs of blocks lie elsewhere
+  std::int64_t in_use = 0;        // as checkpointed, but with the inputs of blocks on another tier
 };
 ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std::int64_t batch,
                                const AttachOptions& attach) {
@@ -128,12 +129,13 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
           .in_use = one_input + block};
 }
 
-// The folders are here: require_here().
+// Returns the room on the disk tier's folders. require_here() has checked that the folders exist.
 std::int64_t room_of(const OffloadOptions& offload) {
   return offload.disk.empty() ? 0 : room_on(offload.disk, TimedCalls(FileCalls::kernel(), offload.disk_timeout));
 }
 
-// What a run of this model on this machine's GPU has found takes the place of the estimate, and of the fifth.
+// If a run of this model on this machine's GPU has measured its activations, they replace the estimate and the fifth
+// that is left free.
 void learn_of_runs(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                    const AttachOptions& attach, PlannedMachine& machine) {
   const Config& config = request.loaded.config;
@@ -182,7 +184,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
 
 PlannedModel planned_model(const PlanRequest& request, const AttachOptions& attach) {
   ModelOptions model = model_options(request.loaded.config);
-  model.init.clear();  // shapes are wanted, not weights
+  model.init.clear();  // only shapes are needed, not weights
   const SampleShape shape = planned_shape(request.loaded.config);
   PlannedModel planned{.shape = shape, .task = make_task(model, shape, 0)};
   planned.plan = plan_of(model.name, planned.task->module(), static_cast<int>(request.world), attach);
@@ -192,7 +194,7 @@ PlannedModel planned_model(const PlanRequest& request, const AttachOptions& atta
 
 namespace {
 
-// Of a run that is given its epochs, where its data is here.
+// Returns the steps of a run that is given its epochs; nullopt if its data is not on this machine.
 std::optional<std::int64_t> steps_of_epochs(LoadedConfig loaded) {
   if (loaded.config.train.epochs == 0) return std::nullopt;
   const auto samples = samples_of_pass(loaded.config);
@@ -201,7 +203,7 @@ std::optional<std::int64_t> steps_of_epochs(LoadedConfig loaded) {
   return loaded.config.train.steps;
 }
 
-// A slip would else be planned as a disk that is infinitely fast.
+// Checks that the folders exist. Otherwise a typing error would be planned as an infinitely fast disk.
 void require_here(const OffloadOptions& offload) {
   const TimedCalls calls(FileCalls::kernel(), offload.disk_timeout);
   for (const std::string& folder : offload.disk) {
@@ -212,7 +214,7 @@ void require_here(const OffloadOptions& offload) {
   }
 }
 
-// `steps`: of a run that is given its epochs.
+// `steps`: the number of steps of a run that is given its epochs.
 std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const PrintedSchedule* schedule,
                     std::optional<std::int64_t> steps, const std::optional<ClusterPlan>& cluster,
                     const std::optional<DryRun>& dry_run) {
@@ -259,18 +261,18 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   return text + schedule->moves;
 }
 
-// Of a rank, on this machine: a plan may be for a larger one.
+// Returns the threads of a rank on this machine, because a plan can be for a larger machine.
 int threads_at_once(int threads) {
   return std::min(threads, num_usable_cores());
 }
 
-// Threads to a core, where all ranks are here.
+// Returns the threads per core if all ranks are on this machine.
 double crowd_of(int ranks, int threads) {
   return std::max(1.0, static_cast<double>(ranks) * threads_at_once(threads) / num_usable_cores());
 }
 
-// The rates of this machine: those that a run of as many ranks found here, else those of this process alone, the disk's
-// shared by the ranks.
+// Returns the rates of this machine: those that a run of equally many ranks measured here, else those that this process
+// probes, with the disk's rates shared by the ranks.
 TierRates rates_here(const EngineOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
   const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
@@ -286,7 +288,7 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int ran
   return rates;
 }
 
-// A run on a CPU does not know a GPU's times, nor the other way round.
+// Checks the profile: a run on a CPU has no times of a GPU, and a run on a GPU has none of a CPU.
 void require_profile_of(bool gpu, const Computation& run, const std::string& path) {
   if (run.on_gpu == gpu && (!gpu || run.rates.device_update_numel > 0)) return;
   throw ConfigError("--profile", path,
@@ -297,7 +299,8 @@ void require_profile_of(bool gpu, const Computation& run, const std::string& pat
                         : "name the folder of a run with run.device = cpu, or plan with --run.device cuda");
 }
 
-// Of a run, if one is named; else of the model's flops on the cores that a rank would have here.
+// Returns the computation of the run that --profile names; else an estimate from the model's flops and the cores that a
+// rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
   const TrainConfig& train = request.loaded.config.train;
@@ -309,7 +312,7 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
     return run;
   }
   at::set_num_threads(threads_at_once(threads));
-  double flops_per_second = 0;  // the best of a few probes: others may use these cores for a moment
+  double flops_per_second = 0;  // the best of a few probes, because other programs may use these cores briefly
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
   Computation computation = estimated_computation({.flops = task.flops_per_sample() * samples,
                                                    .computes_again = train.checkpoint_activations,
@@ -319,7 +322,7 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
   return computation;
 }
 
-// What a rank updates in a step.
+// Returns the number of elements that a rank updates in a step.
 std::int64_t updated_numel(const TrainingPlan& plan) {
   const bool sharded = placement_of(plan).optimizer_sharded;
   const int shard = mesh_of(plan).shard;
@@ -330,7 +333,8 @@ std::int64_t updated_numel(const TrainingPlan& plan) {
   return numel;
 }
 
-// The rate of updates, where a rule (Muon) also completes whole matrices between them. Each shape is probed once.
+// Returns the rate of updates, with the time in which a rule (Muon) completes whole matrices. Each shape is probed
+// once.
 double with_matrices(double update_numel, const TrainingPlan& plan, int threads) {
   const auto rule = rule_of(plan.options);
   if (rule->matrices() == nullptr) return update_numel;
@@ -346,7 +350,8 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   return numel / (numel / update_numel + crowd_of(plan.machine->ranks, threads) * seconds);
 }
 
-// As the run of --profile did it, where one is named; on a GPU with rates that the run probed there.
+// Takes the update rate of the run that --profile names, if there is one; on a GPU, also the other rates that the run
+// probed there.
 void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
   const Computation& run = plan.computation;
   const bool of_run = run.update_seconds > 0 && run.world == plan.world;
@@ -359,7 +364,7 @@ void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
   }
 }
 
-// Why the rate of a disk on which states lie is not known; empty: it is.
+// Returns why the rate of a disk with states is not known; "" if it is.
 std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
       state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
@@ -367,8 +372,8 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   return "which may hold too little to be probed";
 }
 
-// A run that would be refused for the memory of this machine is a plan that does not fit, as on a machine with less main
-// memory. A run that is to come is refused.
+// Places the states. If a run would be refused for this machine's memory, the plan does not fit, as with too little
+// main memory. With request.trains, the plan is also refused.
 void place_or_say_why_not(TrainingPlan& plan, EngineSeams known, const PlanRequest& request, const Trace& trace) {
   const std::vector<UnitTiers> as_told = plan.tiers;
   const bool from_run = plan.computation.from == ComputationFrom::kRun;
@@ -385,10 +390,10 @@ void place_or_say_why_not(TrainingPlan& plan, EngineSeams known, const PlanReque
   }
 }
 
-// Where states lie and what a step then takes.
+// Places the states, and predicts the time of a step.
 void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Task& task, const Trace& trace) {
   require_room_for_fractions(plan);       // before anything is probed
-  const int ranks = plan.machine->ranks;  // of a machine
+  const int ranks = plan.machine->ranks;  // ranks of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
   EngineSeams known{.activation_bytes = host_activation_bytes(request.loaded.config),
                     .device_activation_bytes = activation_need(request.loaded.config).device,
@@ -404,14 +409,15 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   plan.without_disk = why_without_disk(rates, plan);
 }
 
-// Of a worker, whose states others update.
+// Returns the seconds of a worker's passes. Servers update its states.
 double passes_here(const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
   const int threads = attach_options(request.loaded.config, plan.machine->ranks).threads;
   const StepProfile step = computation_of(request, plan, task, Trace{}, threads).step;
   return step.forward_seconds + step.backward_seconds;
 }
 
-// A step's computation on a rank of the cluster: by its own flops, else as on this machine.
+// Returns the seconds of a step's computation on a rank of the cluster: from the cluster's own flops, else as on this
+// machine.
 double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
   if (cluster.flops == 0 && plan.machine->ranks_on_gpu > 0 && !plan.predicted)
     throw ConfigError("cluster.flops", "",
@@ -423,7 +429,8 @@ double computation_on(const Cluster& cluster, const TrainingPlan& plan, const Pl
   return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
 }
 
-// The rates of this machine are its CPU's; a run on a GPU has probed those of its own.
+// Removes the predicted time, because this machine's rates are its CPU's. The time from a run on a GPU stays, because
+// that run probed its GPU's rates.
 void leave_out_time(TrainingPlan& plan) {
   if (plan.computation.from == ComputationFrom::kRun) return;
   plan.predicted.reset();
@@ -480,7 +487,7 @@ int print_plan(const PlanRequest& request) {
 }  // namespace
 
 int plan_verb(const PlanRequest& request) {
-  if (request.trains) {  // passes are tried in the memory that a run gives them
+  if (request.trains) {  // passes are tried with a run's memory settings
     keep_heap();
     keep_large_blocks();
   }

@@ -24,7 +24,7 @@ void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machin
     machine.why_free_not_known = here.reason;
     return;
   }
-  // A run's ranks agree on the least that any of them has free.
+  // The ranks of a run agree on the least free memory of their GPUs.
   const int first = device->gpu.value_or(0), last = device->gpu.value_or(std::min(machine.ranks, gpus) - 1);
   for (int number = first; number <= last; ++number) {
     const Gpu gpu = number < gpus ? here.gpus[static_cast<std::size_t>(number)] : Gpu{};

@@ -1,9 +1,9 @@
-// planned_model(): the model of a plan, of which shapes alone are known, and the machines that would train it.
+// planned_model(): the model of a plan, with only its shapes, and the machines that would train it.
 //
 //   const PlannedModel model = planned_model(request, attach);
 //   fit_of(model.plan)                              // zero/report/memory_fit.h
 //
-// Local. Whether a plan fits is asked of this machine, and of others like it.
+// Local. Whether a plan fits is checked against this machine, and others like it.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@ namespace zero::cli {
 struct PlannedModel {
   SampleShape shape;
   std::unique_ptr<Task> task;
-  TrainingPlan plan;  // with what one machine has, and what a rank's activations take there
+  TrainingPlan plan;  // with the memory of one machine, and of a rank's activations
 };
 
-// Throws ConfigError where the data that would tell the shapes is not here.
+// Throws ConfigError if the shapes depend on data that is not on this machine.
 PlannedModel planned_model(const PlanRequest& request, const AttachOptions& attach);
 
 }  // namespace zero::cli

@@ -1,11 +1,11 @@
-// RunDevices: the devices of a run's ranks on this machine, and libtorch made ready for them.
+// RunDevices: the devices of a run's ranks on this machine. It prepares libtorch for them.
 //
-//   const RunDevices devices(loaded);           // before anything else of libtorch: it asks for GPUs only once
+//   const RunDevices devices(loaded);           // before any other use of libtorch, which asks for GPUs only once
 //   job.device = devices.of_rank(local_rank);
 //   job.ranks_on_device = devices.sharers(world.local_size());
 //
-// No GPU is opened. With run.device cpu nothing is done. Throws ConfigError: what open_device() refuses, a libtorch without
-// CUDA, and what does not work on a GPU yet (zero/config/device_rules.h). Local.
+// It opens no GPU, and does nothing with run.device cpu. Local. Throws ConfigError if open_device() would refuse the
+// device, if libtorch has no CUDA, and for keys that do not work on a GPU yet (zero/config/device_rules.h).
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ class RunDevices {
 
   bool on_gpu() const { return on_gpu_; }
   std::string of_rank(int local_rank) const;
-  // Ranks that share a GPU's memory, of those of this machine. Where GPUs do not divide them: the most.
+  // Returns how many of this machine's ranks share a GPU's memory; if the GPUs do not divide the ranks, the largest
+  // number.
   int sharers(int local_ranks) const;
 
  private:

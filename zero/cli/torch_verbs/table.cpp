@@ -11,8 +11,8 @@
 namespace zero::cli {
 namespace {
 
-// libtorch's own errors carry a stack of addresses behind their message; users get the message, and the stack where the
-// log is at debug.
+// Runs a verb. libtorch's errors carry a stack of addresses after their message. Users get only the message, unless the
+// log level is debug.
 template <auto verb, typename Request>
 int without_backtrace(const Request& request) {
   try {
@@ -22,7 +22,7 @@ int without_backtrace(const Request& request) {
   }
 }
 
-// "" where libtorch does not say.
+// Returns the version of libtorch; "" if libtorch does not report it.
 std::string loaded_torch() {
   const auto& options = caffe2::GetBuildOptions();
   const auto version = options.find("TORCH_VERSION");

@@ -1,4 +1,4 @@
-// `zero train`: this process is one rank, or all of them as threads.
+// `zero train`: this process is one rank, or all ranks as threads.
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -31,7 +31,7 @@
 namespace zero::cli {
 namespace {
 
-// `zero launch` has one name for all attempts, to which it adds the number of a later one.
+// Reads the launch's name. `zero launch` uses one name for all attempts, and appends the number of later attempts.
 void tell_launch(TrainJob& job) {
   const char* const run_id = std::getenv("ZERO_RUN_ID");
   const char* const attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
@@ -42,7 +42,7 @@ void tell_launch(TrainJob& job) {
   if (job.restarted && job.launch.ends_with(suffix)) job.launch.resize(job.launch.size() - suffix.size());
 }
 
-// What `zero launch` was asked for, where it goes on without a rank; else 0.
+// Returns the number of ranks that `zero launch` was asked for, if it continues without a rank; else 0.
 std::int64_t asked_world() {
   const char* const asked = std::getenv("ZERO_ASKED_WORLD");
   std::int64_t world = 0;
@@ -59,13 +59,13 @@ int status_of(const TrainResult& result) {
   return result.save_failed ? kIoFailedStatus : 0;
 }
 
-// A process, or a thread of one that has all ranks.
+// The place of a rank: a process, or a thread of a process that has all ranks.
 struct RankPlace {
   const RunDevices& devices;
   int local_rank = 0;
 };
 
-// With "auto" each machine looks for itself.
+// With "auto" each machine chooses for itself, so the ranks must compare.
 void require_one_kind(World& world, const std::string& device) {
   const std::vector<std::int64_t> on_gpu = all_gather_value(world.communicator(), device == "cpu" ? 0 : 1);
   const auto other = std::ranges::find_if(on_gpu, [&](std::int64_t is_gpu) { return is_gpu != on_gpu.front(); });
@@ -79,7 +79,7 @@ void require_one_kind(World& world, const std::string& device) {
 // Returns the exit status.
 int train_rank(const TrainRequest& request, World& world, const RankPlace& place, const StopSignal& stop) {
   LoadedConfig loaded = request.loaded;
-  // Of fewer ranks than `zero launch` was asked for, the global batch is that of the first world.
+  // If `zero launch` was asked for more ranks, the global batch is that of the first world.
   const std::int64_t asked = std::max<std::int64_t>(asked_world(), world.size());
   fit_to_world(loaded, asked);
   if (loaded.config.train.epochs > 0) settle_epochs(loaded, samples_of_pass(loaded.config).value_or(0));
@@ -95,12 +95,12 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   job.replay = request.replay;
   job.notes = loaded.notes;
   job.ranks_on_device = place.devices.sharers(world.local_size());
-  const bool is_first = !is_replacement(world.communicator());  // its predecessor has compared
+  const bool is_first = !is_replacement(world.communicator());  // a replacement's predecessor has compared
   if (loaded.config.run.device == "auto" && is_first) require_one_kind(world, job.device);
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));
 }
 
-// libtorch's errors do not know whose they are.
+// Adds the rank to libtorch's errors, which do not contain it.
 int train_named_rank(const TrainRequest& request, World& world, const RankPlace& place, const StopSignal& stop) {
   try {
     return with_origins(request.loaded.origins, [&] { return train_rank(request, world, place, stop); });
@@ -111,7 +111,7 @@ int train_named_rank(const TrainRequest& request, World& world, const RankPlace&
   }
 }
 
-// When one rank fails, the others fail because of it: the cause is what is not a CommError.
+// Throws the cause. If one rank fails, the others fail with CommError because of it, so the cause is another error.
 void rethrow_cause(const std::vector<std::exception_ptr>& errors) {
   std::exception_ptr consequence;
   for (const std::exception_ptr& error : errors) {
@@ -133,7 +133,8 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      // Its own: a rank that fails leaves the world, and the others hear of it.
+      // The thread owns the world: a rank that fails destroys it, and so leaves the run, and the other ranks get an
+      // error.
       World world = std::move(worlds[rank]);
       try {
         statuses[rank] = train_named_rank(request, world, {devices, static_cast<int>(rank)}, stop);
@@ -152,8 +153,8 @@ int train_threads(const TrainRequest& request, int num_ranks, const WorldOptions
 int train_verb(const TrainRequest& request) {
   keep_heap();
   keep_large_blocks();
-  const DescriptorLimit descriptors;  // each shard of the data stays open
-  const StopSignal stop;              // before libtorch makes threads for a GPU, which take no signals then
+  const DescriptorLimit descriptors;  // every shard of the data stays open
+  const StopSignal stop;              // before libtorch starts threads for a GPU, so they get no signals
   const RunDevices devices(request.loaded);
   at::set_num_interop_threads(1);
   const CommConfig& comm = request.loaded.config.comm;

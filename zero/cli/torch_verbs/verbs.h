@@ -1,5 +1,8 @@
-// Verbs with libtorch: one file each; table.cpp hands them to the command. See zero/command/torch_entry.h for the
-// contract: each returns the exit status and throws ConfigError, CommError or IoError.
+// train_verb(), plan_verb(), ...: the verbs with libtorch, one file each. table.cpp passes them to the command.
+//
+//   return train_verb({.loaded = loaded});
+//
+// Each returns the exit status, and throws ConfigError, CommError or IoError (zero/command/torch_entry.h).
 #pragma once
 
 #include "zero/command/torch_entry.h"
