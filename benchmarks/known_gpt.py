@@ -5,7 +5,7 @@
     model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
 
 It is the model of examples/shakespeare on that example's text, or one of another Shape. A peer begins with the weights of a run of `zero train`, and draws
-the samples that such a run draws: the g-th window of a run depends on the seed and g alone (zero/data/sample_order.h). What is left
+the samples that such a run draws: the g-th window of a run depends on the seed and g alone (app/data/sample/sample_order.h). What is left
 between the losses of DDP and of a synchronous run is rounding.
 """
 
@@ -53,7 +53,7 @@ def mixed(x):
 
 
 def shuffled_offset(seed, g, count):
-    """Where the g-th window of a run begins, of `count` places: zero/data/sample_order.cpp."""
+    """Where the g-th window of a run begins, of `count` places: app/data/sample/sample_order.cpp."""
     golden = 0x9e3779b97f4a7c15
     return mixed((mixed((seed + golden) & ALL_BITS) + (g + 1) * golden) & ALL_BITS) * count >> 64
 
@@ -66,7 +66,7 @@ def windows_of(step, rank, ranks, samples, size, context=CONTEXT):
 
 
 def lr_of(step, warm_up):
-    """Of the step, from 0: it grows to LR and stays there (zero/train/lr_schedule.cpp)."""
+    """Of the step, from 0: it grows to LR and stays there (zero/optim/lr_schedule.cpp)."""
     return LR * min(1, (step + 1) / (warm_up + 1))
 
 

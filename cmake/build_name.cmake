@@ -1,4 +1,4 @@
-# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero.so and libzero_core.so (zero/command/build.h).
+# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero.so and libzero_core.so (app/cli/command/build.h).
 # Each build asks git for the commit, and the file keeps its time where that is the same: after a commit two small files are
 # compiled and what has them is linked again. As a script (-P), with VERSION, SOURCE and OUTPUT, it writes that file.
 if(CMAKE_SCRIPT_MODE_FILE)
@@ -17,7 +17,7 @@ set(build_name_command "${CMAKE_COMMAND}" "-DVERSION=${PROJECT_VERSION}" "-DSOUR
     "-DOUTPUT=${build_name_folder}/build_name.h" -P "${CMAKE_CURRENT_LIST_FILE}")
 add_custom_target(zero_build_name_header COMMAND ${build_name_command} BYPRODUCTS "${build_name_folder}/build_name.h" VERBATIM)
 
-file(CONFIGURE OUTPUT "${build_name_folder}/own.cpp" @ONLY CONTENT "#include \"zero/command/build.h\"
+file(CONFIGURE OUTPUT "${build_name_folder}/own.cpp" @ONLY CONTENT "#include \"app/cli/command/build.h\"
 
 #include \"build_name.h\"
 const char* zero::cli::build_name() { return ZERO_BUILD_NAME; }

@@ -1,5 +1,5 @@
 # The `zero` command: floors without torch, so that it starts in milliseconds and may fork. Verbs
-# that need torch live in libzero (zero/cli/torch_verbs) and are opened when asked for: see zero/command/torch_entry.h.
+# that need torch live in libzero (app/cli/torch_verbs) and are opened when asked for: see app/cli/command/torch_entry.h.
 # The library target already has the name `zero`, hence zero_executable.
 zero_floor(config COLD)
 zero_floor(command COLD LIBS CLI11::CLI11 dl)

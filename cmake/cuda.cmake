@@ -1,4 +1,4 @@
-# The plug-in for GPUs of NVIDIA, libzero_device_cuda.so (zero/cuda): built with ZERO_CUDA=ON, or with auto where nvcc is found.
+# The plug-in for GPUs of NVIDIA, libzero_device_cuda.so (plugins/cuda): built with ZERO_CUDA=ON, or with auto where nvcc is found.
 #
 # nvcc is taken from PATH, CUDA_HOME, /usr/local/cuda, or the wheels nvidia-cuda-nvcc, -nvvm, -crt, -cccl and -runtime of a virtual
 # environment that is active. It compiles the .cu files by custom commands: kernels for GPUs of compute capability 8.0, 9.0

@@ -3,7 +3,7 @@
 # others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
 # names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, and what RECORDED names and UNRECORDED does not as
 # FOLDER_recorded, label full, with ZERO_TEST_DEVICE=recorded, each in SHARDS processes. `./test.sh fast`
-# runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/tier.h: and whole sweeps).
+# runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/support/tier.h: and whole sweeps).
 #
 # ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
 # one file that changed: right for quickstart.sh and test.sh, wrong while editing (the presets leave it off). It asks that
@@ -133,7 +133,7 @@ function(zero_compile_as_test target optimization)
   endif()
 endfunction()
 
-# tests/this_build.h
+# tests/support/this_build.h
 function(zero_this_build target)
   if(NOT TARGET zero_this_build)
     set(file "${PROJECT_BINARY_DIR}/this_build.cpp")
@@ -141,7 +141,7 @@ function(zero_this_build target)
     if(ZERO_SANITIZE)
       set(sanitized true)
     endif()
-    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT "#include \"tests/this_build.h\"
+    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT "#include \"tests/support/this_build.h\"
 namespace zero::built {
 const char* const kSourceFolder = \"@PROJECT_SOURCE_DIR@\";
 const char* const kCommand = \"@CMAKE_RUNTIME_OUTPUT_DIRECTORY@/zero\";

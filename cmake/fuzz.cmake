@@ -19,8 +19,8 @@ endif()
 
 enable_testing()
 add_custom_target(fuzzers)
-set(fuzz_base zero/base/error.cpp zero/base/check.cpp zero/base/bytes.cpp)
-set(fuzz_file zero/base/file.cpp zero/base/input_file.cpp)
+set(fuzz_base zero/base/error/error.cpp zero/base/error/check.cpp zero/base/text/bytes.cpp)
+set(fuzz_file zero/base/files/file.cpp zero/base/files/input_file.cpp)
 
 function(zero_fuzzer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
@@ -44,29 +44,29 @@ function(zero_fuzzer name)
 endfunction()
 
 zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
-            SOURCES ${fuzz_base} zero/checkpoint/element_type.cpp zero/checkpoint/safetensors_header.cpp)
+            SOURCES ${fuzz_base} zero/checkpoint/safetensors/element_type.cpp zero/checkpoint/safetensors/safetensors_header.cpp)
 zero_fuzzer(weight_index LIBS nlohmann_json::nlohmann_json
-            SOURCES ${fuzz_base} zero/base/strict_json.cpp zero/checkpoint/weight_index.cpp)
+            SOURCES ${fuzz_base} zero/base/files/strict_json.cpp zero/checkpoint/safetensors/weight_index.cpp)
 zero_fuzzer(manifest LIBS nlohmann_json::nlohmann_json OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/sha256.cpp zero/checkpoint/element_type.cpp zero/base/strict_json.cpp
-            zero/checkpoint/manifest.cpp)
+            SOURCES ${fuzz_base} zero/base/files/sha256.cpp zero/checkpoint/safetensors/element_type.cpp zero/base/files/strict_json.cpp
+            zero/checkpoint/image/manifest.cpp)
 zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
-            SOURCES ${fuzz_base} zero/base/file.cpp zero/base/pages.cpp zero/base/strict_json.cpp
-            zero/flight/record.cpp zero/flight/ring.cpp zero/flight/file.cpp
-            zero/flight/diagnosis.cpp)
+            SOURCES ${fuzz_base} zero/base/files/file.cpp zero/base/process/pages.cpp zero/base/files/strict_json.cpp
+            zero/comm/flight/record.cpp zero/comm/flight/ring.cpp zero/comm/flight/file.cpp
+            zero/comm/flight/diagnosis.cpp)
 zero_fuzzer(store LIBS OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/file.cpp zero/rendezvous/handshake.cpp
-            zero/rendezvous/store_messages.cpp zero/rendezvous/store_session.cpp)
-zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/file.cpp zero/base/random_bytes.cpp zero/rendezvous/unix_socket.cpp zero/launch/memory_server.cpp
-            zero/launch/memory_files.cpp)
-zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} zero/data/token_stream.cpp)
-zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} zero/data/gzip.cpp zero/data/idx.cpp)
-zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} zero/data/csv.cpp)
+            SOURCES ${fuzz_base} zero/base/files/file.cpp zero/comm/rendezvous/handshake.cpp
+            zero/comm/rendezvous/store_messages.cpp zero/comm/rendezvous/store_session.cpp)
+zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/files/file.cpp zero/base/files/random_bytes.cpp zero/comm/rendezvous/unix_socket.cpp app/launch/held/memory_server.cpp
+            app/launch/held/memory_files.cpp)
+zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} app/data/tokens/token_stream.cpp)
+zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} app/data/images/gzip.cpp app/data/images/idx.cpp)
+zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} app/data/tables/csv.cpp)
 zero_fuzzer(tsv LIBS PkgConfig::utf8proc
-            SOURCES ${fuzz_base} ${fuzz_file} zero/data/labelled_texts.cpp zero/data/vocabulary.cpp zero/data/bert_words.cpp
-            zero/data/sample_order.cpp)
-zero_fuzzer(config SOURCES ${fuzz_base} zero/base/data_files.cpp zero/base/memory_budget.cpp zero/config/value.cpp
-            zero/config/toml_source.cpp zero/config/suggest.cpp zero/config/option.cpp zero/config/unknown_key.cpp zero/config/option_table.cpp zero/config/resolved.cpp)
+            SOURCES ${fuzz_base} ${fuzz_file} app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
+            app/data/sample/sample_order.cpp)
+zero_fuzzer(config SOURCES ${fuzz_base} zero/base/files/data_files.cpp zero/base/numbers/memory_budget.cpp app/config/value.cpp
+            app/config/toml_source.cpp app/config/suggest.cpp app/config/option.cpp app/config/unknown_key.cpp app/config/option_table.cpp app/config/resolved.cpp)
 
 file(GLOB fuzz_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
 foreach(fuzz_file_path ${fuzz_files})

@@ -1,4 +1,4 @@
-# The files of zero/page/assets as constants of C++ (zero/page/assets.h), so that `zero report` needs no file beside it.
+# The files of app/report/page/assets as constants of C++ (app/report/page/assets.h), so that `zero report` needs no file beside it.
 # Configures again when one of them changes.
 function(zero_page_assets target)
   set(folder "${PROJECT_SOURCE_DIR}/zero/page/assets")
@@ -14,7 +14,7 @@ function(zero_page_assets target)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} "${folder}/page.html" "${folder}/page.css")
   set(file "${PROJECT_BINARY_DIR}/page_assets.cpp")
   string(CONCAT source
-    "#include \"zero/page/assets.h\"\nnamespace zero::page::assets {\n"
+    "#include \"app/report/page/assets.h\"\nnamespace zero::page::assets {\n"
     "const std::string_view kPageHtml = R\"zero(${html})zero\";\n"
     "const std::string_view kPageCss = R\"zero(${css})zero\";\n"
     "const std::string_view kScripts = R\"zero(${script_texts})zero\";\n"

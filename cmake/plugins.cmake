@@ -1,6 +1,6 @@
 # What stands on a library of the distribution that the core does not link: each a shared library that zero_core opens when
 # asked for it. A transport whose library is not installed is not built, and says so here and in `zero doctor`.
-# They link nothing of ours: one header of ours is the whole border (zero/comm/message_link.h, zero/plan/solver_border.h).
+# They link nothing of ours: one header of ours is the whole border (zero/comm/message/message_link.h, zero/plan/placement/solver_border.h).
 #
 # zero_plugin(FLOOR NAME TESTS folder... LIBS library... SOURCES file...) builds zero/FLOOR/plugins/NAME, with these files
 # of zero/ beside it, as libzero_FLOOR_NAME.so.

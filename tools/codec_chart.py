@@ -4,7 +4,7 @@
     tools/codec_chart.py
 
 The file is written by benchmarks/codec_losses.py. The curves of losses lie on one another, hence the second panel: each in
-percent of fp32's. A third has the ways whose copies take local steps, which lie much farther from it. tests/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file has no such columns.
+percent of fp32's. A third has the ways whose copies take local steps, which lie much farther from it. tests/tools/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file has no such columns.
 """
 
 import csv

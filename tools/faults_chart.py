@@ -4,7 +4,7 @@
     tools/faults_chart.py
 
 A bar is a row of a table: its trials outside brackets, added up, on a logarithmic scale, and the row's last cell.
-tests/faults_chart_test.py compares picture and page. Exit status: 0 written; 1 a row of the page is missing.
+tests/tools/faults_chart_test.py compares picture and page. Exit status: 0 written; 1 a row of the page is missing.
 """
 
 import math

@@ -6,7 +6,7 @@
 A bar is a cell of a table of benchmarks/stragglers.py, of which there is one for two ranks and one for four, or a row of a table of
 benchmarks/slow_link.py: of these there is one for each link, with one rank a machine and with two. A cell begins with its seconds, or
 says why there are none.
-tests/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
+tests/tools/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
 """
 
 import re

@@ -6,7 +6,7 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's where that is another one, has SciPy
-#   browser     one of the browsers of tests/page_test.py is on the PATH
+#   browser     one of the browsers of tests/tools/page_test.py is on the PATH
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test (test.sh),
 # and plugin and full (test.sh full): what the tests use when it is there and say that they skip when it is not.
 packages() {

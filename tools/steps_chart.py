@@ -4,7 +4,7 @@
     tools/steps_chart.py
 
 A bar is a row of a table of benchmarks/peer_steps.py, one of states on the device or one of states off it; the dashed line is the
-row `compute` of the same table. tests/steps_chart_test.py compares picture and page. Exit status: 0 written; 1 a row is missing.
+row `compute` of the same table. tests/tools/steps_chart_test.py compares picture and page. Exit status: 0 written; 1 a row is missing.
 """
 
 import sys

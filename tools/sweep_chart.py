@@ -5,7 +5,7 @@ accuracy (of a language model val_loss), by stage and place.
     tools/sweep_chart.py
 
 A row is a run of the table that `zero sweep` printed; utilization is left out where the table has none.
-tests/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page has no such table.
+tests/tools/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page has no such table.
 """
 
 import re

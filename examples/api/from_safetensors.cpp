@@ -1,7 +1,7 @@
 // First values of parameters and buffers from a safetensors file, or from a folder with several and their index.
 #include <stdexcept>
 
-#include <zero/checkpoint/safetensors.h>
+#include <zero/weights.h>
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
 // What ranks have each of their own: a loss on its own data, the running statistics of BatchNorm. Their means over ranks.
-#include <zero/comm/collectives.h>
+#include <zero/collectives.h>
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 // A loop that can be killed: it saves now and then, and begins where the newest checkpoint ended. With a schedule.
-#include <zero/checkpoint/checkpoint_folder.h>
-#include <zero/train/lr_schedule.h>
+#include <zero/checkpoints.h>
+#include <zero/optimizers.h>
 #include <zero/zero.h>
 
 #include <torch/torch.h>

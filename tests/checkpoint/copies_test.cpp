@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "zero/checkpoint/in_memory_checkpoints.h"
-#include "zero/plan/mesh.h"
+#include "zero/plan/units/mesh.h"
 
-#include "../tier.h"
-#include "launcher.h"
-#include "saved_model.h"
+#include "tests/support/tier.h"
+#include "tests/checkpoint/launcher.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

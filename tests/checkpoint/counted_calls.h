@@ -8,11 +8,11 @@
 
 #include <fcntl.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
-#include "saved_model.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 

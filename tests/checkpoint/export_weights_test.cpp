@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/file.h"
-#include "zero/checkpoint/safetensors_file.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
 
-#include "saved_model.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

@@ -12,12 +12,12 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/sha256.h"
+#include "zero/base/files/sha256.h"
 
-#include "../command_end.h"
-#include "../message_of.h"
-#include "../this_build.h"
-#include "saved_model.h"
+#include "tests/support/command_end.h"
+#include "tests/support/message_of.h"
+#include "tests/support/this_build.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

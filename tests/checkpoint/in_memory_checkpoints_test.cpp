@@ -8,13 +8,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/base/memory_file.h"
-#include "zero/comm/windows.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/memory_file.h"
+#include "zero/comm/board/windows.h"
 
-#include "../message_of.h"
-#include "launcher.h"
-#include "saved_model.h"
+#include "tests/support/message_of.h"
+#include "tests/checkpoint/launcher.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

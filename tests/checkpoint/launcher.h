@@ -14,8 +14,8 @@
 
 #include <poll.h>
 
-#include "zero/launch/memory_server.h"
-#include "zero/launcher_memory/launcher_memory.h"
+#include "app/launch/held/memory_server.h"
+#include "zero/comm/launcher/launcher_memory.h"
 
 namespace zero {
 

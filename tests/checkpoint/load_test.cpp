@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../tier.h"
-#include "saved_model.h"
+#include "tests/support/tier.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

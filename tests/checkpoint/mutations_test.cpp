@@ -10,12 +10,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/comm/collectives.h"
 
-#include "../tier.h"
-#include "saved_model.h"
+#include "tests/support/tier.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

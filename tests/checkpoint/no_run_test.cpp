@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/expect_says.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/expect_says.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "zero/comm/collectives.h"
 
-#include "../tier.h"
-#include "counted_calls.h"
+#include "tests/support/tier.h"
+#include "tests/checkpoint/counted_calls.h"
 
 namespace zero {
 namespace {

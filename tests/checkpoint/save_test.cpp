@@ -7,12 +7,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
-#include "../this_build.h"
-#include "counted_calls.h"
+#include "tests/support/this_build.h"
+#include "tests/checkpoint/counted_calls.h"
 
 namespace zero {
 namespace {

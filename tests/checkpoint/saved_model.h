@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 
-#include "../engine/scripted_model.h"
-#include "../engine/thread_ranks.h"
-#include "../temporary_folder.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 

@@ -12,8 +12,8 @@
 
 #include "zero/checkpoint/in_memory_checkpoints.h"
 
-#include "launcher.h"
-#include "saved_model.h"
+#include "tests/checkpoint/launcher.h"
+#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 

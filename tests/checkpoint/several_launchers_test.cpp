@@ -1,12 +1,12 @@
 // In-memory checkpoints of ranks that have several launchers, as on several machines.
-#include "several_launchers.h"
+#include "tests/checkpoint/several_launchers.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/in_process.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/in_process.h"
 
-#include "../forwarded_communicator.h"
+#include "tests/support/forwarded_communicator.h"
 
 namespace zero {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "command.h"
-#include "tests/message_of.h"
+#include "tests/cli/command.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

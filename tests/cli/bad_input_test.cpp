@@ -14,12 +14,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/data/byte_alphabet.h"
+#include "app/data/tokens/byte_alphabet.h"
 
-#include "../occurrences.h"
-#include "../this_build.h"
-#include "changed_config.h"
-#include "command.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/this_build.h"
+#include "tests/cli/changed_config.h"
+#include "tests/cli/command.h"
 
 namespace zero {
 namespace {

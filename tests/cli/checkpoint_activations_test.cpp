@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "training_test.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

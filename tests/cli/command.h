@@ -10,8 +10,8 @@
 
 #include <sys/wait.h>
 
-#include "../temporary_folder.h"
-#include "../this_build.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 

@@ -1,10 +1,10 @@
 // The scripts and pages that are made from the tables of verbs and options.
 #include <gtest/gtest.h>
 
-#include "zero/config/option.h"
+#include "app/config/option.h"
 
 #include "tests/cli/command.h"
-#include "tests/expect_contains.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -1,8 +1,8 @@
-// `zero convert` as a user meets it; which key becomes which is in tests/config/deepspeed_test.cpp.
+// `zero convert` as a user meets it; which key becomes which is in tests/config/deepspeed/deepspeed_test.cpp.
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
-#include "tests/expect_contains.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../this_build.h"
-#include "command.h"
-#include "tests/expect_contains.h"
+#include "tests/support/this_build.h"
+#include "tests/cli/command.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

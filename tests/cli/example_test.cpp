@@ -13,12 +13,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/checkpoint/safetensors_file.h"
-#include "zero/data/csv.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
+#include "app/data/tables/csv.h"
 
-#include "../this_build.h"
-#include "../tier.h"
-#include "command.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
+#include "tests/cli/command.h"
 
 namespace zero {
 namespace {

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/sha256.h"
+#include "zero/base/files/sha256.h"
 
 #include "tests/data/make_files.h"
-#include "tests/message_of.h"
-#include "tests/transformers_python.h"
-#include "training_test.h"
+#include "tests/support/message_of.h"
+#include "tests/support/transformers_python.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "training_test.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

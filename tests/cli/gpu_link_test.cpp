@@ -1,14 +1,14 @@
-#include "zero/cli/gpu_link.h"
+#include "app/cli/gpu_link.h"
 
 #include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../expect_says.h"
-#include "../message_of.h"
+#include "tests/support/expect_says.h"
+#include "tests/support/message_of.h"
 
 namespace zero::cli {
 namespace {

@@ -1,14 +1,14 @@
-#include "zero/cli/launch_flags.h"
+#include "app/cli/launch_flags.h"
 
 #include <cstdlib>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/launch/cores.h"
+#include "zero/base/error/error.h"
+#include "app/launch/ranks/cores.h"
 
-#include "../environment_variable.h"
-#include "../message_of.h"
+#include "tests/support/environment_variable.h"
+#include "tests/support/message_of.h"
 
 namespace zero::cli {
 namespace {

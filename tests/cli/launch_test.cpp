@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "../this_build.h"
-#include "command.h"
-#include "training_test.h"
+#include "tests/support/this_build.h"
+#include "tests/cli/command.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/json_lines.h"
-#include "training_test.h"
+#include "tests/support/json_lines.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "../message_of.h"
-#include "training_test.h"
+#include "tests/support/message_of.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

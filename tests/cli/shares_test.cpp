@@ -1,6 +1,6 @@
 // train.share, as a user gives it.
-#include "tests/expect_contains.h"
-#include "training_test.h"
+#include "tests/support/expect_contains.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -1,12 +1,12 @@
-#include "zero/cli/sweep_grid.h"
+#include "app/cli/sweep_grid.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero::cli {
 namespace {

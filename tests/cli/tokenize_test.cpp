@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/data/byte_pair_tokenizer.h"
-#include "zero/data/token_shards.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
+#include "app/data/tokens/token_shards.h"
 
-#include "../message_of.h"
-#include "command.h"
+#include "tests/support/message_of.h"
+#include "tests/cli/command.h"
 
 namespace zero {
 namespace {

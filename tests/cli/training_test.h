@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "command.h"
-#include "tests/json_lines.h"
+#include "tests/cli/command.h"
+#include "tests/support/json_lines.h"
 
 namespace zero {
 

@@ -13,7 +13,7 @@
 
 #include "zero/checkpoint/safetensors_set.h"
 
-#include "training_test.h"
+#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

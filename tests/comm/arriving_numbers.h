@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/comm/arrivals.h"
+#include "zero/comm/board/arrivals.h"
 
 namespace zero {
 

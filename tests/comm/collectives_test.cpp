@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "zero/comm/in_process.h"
+#include "zero/comm/board/in_process.h"
 
 namespace zero {
 namespace {

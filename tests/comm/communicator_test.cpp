@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/in_process.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/in_process.h"
 
 namespace zero {
 namespace {

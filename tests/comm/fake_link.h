@@ -20,8 +20,8 @@
 #include <tuple>
 #include <vector>
 
-#include "zero/comm/message_communicator.h"
-#include "zero/comm/message_link.h"
+#include "zero/comm/message/message_communicator.h"
+#include "zero/comm/message/message_link.h"
 
 namespace zero {
 

@@ -14,7 +14,7 @@
 #include <hwy/targets.h>
 #include <rapidcheck.h>
 
-#include "tests/tier.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

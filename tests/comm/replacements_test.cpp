@@ -10,15 +10,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/arrivals.h"
-#include "zero/comm/board.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/arrivals.h"
+#include "zero/comm/board/board.h"
 #include "zero/comm/group.h"
-#include "zero/comm/shared_memory.h"
+#include "zero/comm/board/shared_memory.h"
 
-#include "arriving_numbers.h"
-#include "fake_link.h"
-#include "tests/message_of.h"
+#include "tests/comm/arriving_numbers.h"
+#include "tests/comm/fake_link.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

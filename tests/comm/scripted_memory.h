@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "zero/comm/board.h"
-#include "zero/comm/peer_memory.h"
+#include "zero/comm/board/board.h"
+#include "zero/comm/board/peer_memory.h"
 
 namespace zero::tests {
 

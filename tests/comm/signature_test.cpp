@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/expect_contains.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/transport/plugins/gloo/waiters.h"
+#include "plugins/gloo/waiters.h"
 
 #include <array>
 #include <latch>

@@ -1,11 +1,11 @@
-#include "zero/config/choices.h"
+#include "app/config/choices.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/config/option.h"
-#include "zero/optim/muon_rule.h"
+#include "app/config/option.h"
+#include "zero/optim/whole/muon_rule.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,10 +1,10 @@
-#include "zero/config/cluster_file.h"
+#include "app/config/cluster_file.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,10 +1,10 @@
-#include "zero/config/command_line.h"
+#include "app/config/command_line.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

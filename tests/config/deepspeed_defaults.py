@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints the defaults of the installed DeepSpeed and of Hugging Face's Trainer as JSON, by the names of
-zero/config/deepspeed_defaults.cpp. The sources are parsed, not imported: DeepSpeed wants a compiler and a GPU's tools.
+app/config/deepspeed/deepspeed_defaults.cpp. The sources are parsed, not imported: DeepSpeed wants a compiler and a GPU's tools.
 
     python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
     python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}

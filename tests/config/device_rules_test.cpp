@@ -1,15 +1,15 @@
-#include "zero/config/device_rules.h"
+#include "app/config/device_rules.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/load.h"
+#include "zero/base/error/error.h"
+#include "app/config/load.h"
 #include "zero/optim/rule_registry.h"
 
-#include "../expect_says.h"
-#include "../message_of.h"
+#include "tests/support/expect_says.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

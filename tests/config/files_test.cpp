@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/config/load.h"
-#include "zero/config/rules.h"
+#include "zero/base/error/error.h"
+#include "app/config/load.h"
+#include "app/config/rules.h"
 
-#include "../expect_contains.h"
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

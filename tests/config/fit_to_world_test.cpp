@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "zero/base/error.h"
-#include "zero/config/load.h"
+#include "zero/base/error/error.h"
+#include "app/config/load.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,14 +1,14 @@
-#include "zero/config/load.h"
+#include "app/config/load.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/command_line.h"
-#include "zero/config/resolved.h"
+#include "zero/base/error/error.h"
+#include "app/config/command_line.h"
+#include "app/config/resolved.h"
 
-#include "../expect_contains.h"
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,16 +1,16 @@
-#include "zero/config/model_of_init.h"
+#include "app/config/model_of_init.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/command_line.h"
-#include "zero/config/load.h"
+#include "zero/base/error/error.h"
+#include "app/config/command_line.h"
+#include "app/config/load.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

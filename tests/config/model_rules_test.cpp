@@ -1,11 +1,11 @@
-#include "zero/config/model_rules.h"
+#include "app/config/model_rules.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "zero/config/option.h"
-#include "zero/train/model_table.h"
+#include "app/config/option.h"
+#include "app/train/tasks/model_table.h"
 
 namespace zero {
 namespace {

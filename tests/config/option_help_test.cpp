@@ -1,15 +1,15 @@
-#include "zero/config/option_help.h"
+#include "app/config/option_help.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/option.h"
-#include "zero/config/toml_source.h"
+#include "zero/base/error/error.h"
+#include "app/config/option.h"
+#include "app/config/toml_source.h"
 #include "zero/optim/rule_registry.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

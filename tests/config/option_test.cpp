@@ -1,12 +1,12 @@
-#include "zero/config/option.h"
+#include "app/config/option.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

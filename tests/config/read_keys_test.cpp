@@ -1,4 +1,4 @@
-#include "zero/config/read_keys.h"
+#include "app/config/read_keys.h"
 
 #include <string>
 #include <utility>
@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/load.h"
-#include "zero/config/resolved.h"
+#include "zero/base/error/error.h"
+#include "app/config/load.h"
+#include "app/config/resolved.h"
 #include "zero/optim/rule_registry.h"
 
-#include "../expect_contains.h"
-#include "../message_of.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

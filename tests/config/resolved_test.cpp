@@ -1,13 +1,13 @@
-#include "zero/config/resolved.h"
+#include "app/config/resolved.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "zero/config/load.h"
-#include "zero/config/option.h"
-#include "zero/config/toml_source.h"
+#include "app/config/load.h"
+#include "app/config/option.h"
+#include "app/config/toml_source.h"
 
-#include "../temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/config/suggest.h"
+#include "app/config/suggest.h"
 
 #include <array>
 

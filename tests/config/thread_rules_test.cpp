@@ -1,12 +1,12 @@
-#include "zero/config/thread_rules.h"
+#include "app/config/thread_rules.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/config/load.h"
+#include "zero/base/error/error.h"
+#include "app/config/load.h"
 
-#include "../expect_says.h"
-#include "../message_of.h"
+#include "tests/support/expect_says.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

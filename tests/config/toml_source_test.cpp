@@ -1,13 +1,13 @@
-#include "zero/config/toml_source.h"
+#include "app/config/toml_source.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

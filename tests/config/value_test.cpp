@@ -1,4 +1,4 @@
-#include "zero/config/value.h"
+#include "app/config/value.h"
 
 #include <cmath>
 #include <limits>
@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

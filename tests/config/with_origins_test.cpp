@@ -1,8 +1,8 @@
-#include "zero/config/with_origins.h"
+#include "app/config/with_origins.h"
 
 #include <gtest/gtest.h>
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -7,26 +7,26 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
 #include "zero/device/open_device.h"
-#include "zero/optim/adafactor_kernel.h"
-#include "zero/optim/adam_kernel.h"
-#include "zero/optim/adamw8bit_kernel.h"
-#include "zero/optim/averaged_rule.h"
-#include "zero/optim/lamb_kernel.h"
-#include "zero/optim/lion_kernel.h"
-#include "zero/optim/matrix_product.h"
-#include "zero/optim/muon_kernel.h"
-#include "zero/optim/newton_schulz_kernels.h"
+#include "zero/optim/whole/adafactor_kernel.h"
+#include "zero/optim/elementwise/adam_kernel.h"
+#include "zero/optim/elementwise/adamw8bit_kernel.h"
+#include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/optim/whole/lamb_kernel.h"
+#include "zero/optim/elementwise/lion_kernel.h"
+#include "zero/optim/whole/matrix_product.h"
+#include "zero/optim/whole/muon_kernel.h"
+#include "zero/optim/whole/newton_schulz_kernels.h"
 #include "zero/optim/outer_step.h"
 #include "zero/optim/rule_registry.h"
-#include "zero/optim/sgd_kernel.h"
+#include "zero/optim/elementwise/sgd_kernel.h"
 
-#include "fake_cudart/fake_cudart.h"
-#include "tests/environment_variable.h"
-#include "tests/expect_says.h"
+#include "tests/cuda/fake_cudart/fake_cudart.h"
+#include "tests/support/environment_variable.h"
+#include "tests/support/expect_says.h"
 
 namespace zero {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "zero/device/device.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule/update_rule.h"
 
 namespace zero {
 

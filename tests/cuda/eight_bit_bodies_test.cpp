@@ -1,13 +1,13 @@
-#include "zero/cuda/eight_bit_bodies.h"
+#include "plugins/cuda/eight_bit_bodies.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "zero/optim/adamw8bit_kernel.h"
+#include "zero/optim/elementwise/adamw8bit_kernel.h"
 
-#include "random_span.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -1,12 +1,12 @@
-#include "zero/cuda/element_bodies.h"
+#include "plugins/cuda/element_bodies.h"
 
 #include <cstring>
 
 #include <gtest/gtest.h>
 
-#include "random_span.h"
-#include "sum_lanes.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/cuda/sum_lanes.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -1,10 +1,10 @@
-#include "zero/cuda/exact_bodies.h"
+#include "plugins/cuda/exact_bodies.h"
 
 #include <gtest/gtest.h>
 
-#include "random_span.h"
-#include "sum_lanes.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/cuda/sum_lanes.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

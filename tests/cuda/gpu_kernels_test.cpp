@@ -7,14 +7,14 @@
 
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
-#include "zero/optim/adafactor_kernel.h"
-#include "zero/optim/averaged_rule.h"
-#include "zero/optim/lamb_kernel.h"
+#include "zero/optim/whole/adafactor_kernel.h"
+#include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/optim/whole/lamb_kernel.h"
 
-#include "device_arrays.h"
-#include "on_the_gpu.h"
-#include "random_span.h"
-#include "tests/tier.h"
+#include "tests/cuda/device_arrays.h"
+#include "tests/cuda/on_the_gpu.h"
+#include "tests/cuda/random_span.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

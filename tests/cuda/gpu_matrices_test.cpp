@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/optim/newton_schulz.h"
-#include "zero/optim/newton_schulz_kernels.h"
+#include "zero/optim/whole/newton_schulz.h"
+#include "zero/optim/whole/newton_schulz_kernels.h"
 #include "zero/optim/rule_registry.h"
 
-#include "device_arrays.h"
-#include "on_the_gpu.h"
-#include "random_matrix.h"
-#include "tests/tier.h"
+#include "tests/cuda/device_arrays.h"
+#include "tests/cuda/on_the_gpu.h"
+#include "tests/cuda/random_matrix.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

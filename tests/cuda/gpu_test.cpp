@@ -6,10 +6,10 @@
 
 #include "zero/optim/rule_registry.h"
 
-#include "device_arrays.h"
-#include "on_the_gpu.h"
-#include "random_span.h"
-#include "tests/tier.h"
+#include "tests/cuda/device_arrays.h"
+#include "tests/cuda/on_the_gpu.h"
+#include "tests/cuda/random_span.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/clock.h"
+#include "zero/base/process/clock.h"
 #include "zero/device/lane_times.h"
 
-#include "on_the_gpu.h"
+#include "tests/cuda/on_the_gpu.h"
 
 namespace zero {
 namespace {

@@ -1,7 +1,7 @@
-// run_grid(): a GPU's kernel on the host, each of its threads a fiber; with the words of CUDA that the kernels of zero/cuda use.
+// run_grid(): a GPU's kernel on the host, each of its threads a fiber; with the words of CUDA that the kernels of plugins/cuda use.
 //
 //   #include "host_grid.h"                       // first: it says what __device__ and threadIdx are
-//   #include "zero/cuda/update_kernels.cuh"
+//   #include "plugins/cuda/update_kernels.cuh"
 //   run_grid({.blocks = 3, .threads = bodies::kThreads, .seed = 7}, [&] { bodies::update_kernel(table); });
 //
 // Blocks run one after the other, fibers of a block in an order that is drawn anew at each turn. A fiber runs until it

@@ -1,18 +1,18 @@
 // Kernels of a GPU as they are, with fibers for threads: how they share elements, sums and blocks.
-#include "host_grid.h"
+#include "tests/cuda/host_grid.h"
 // After host_grid.h.
 #include <gtest/gtest.h>
 
-#include "zero/cuda/element_kernels.cuh"
-#include "zero/cuda/factor_kernels.cuh"
-#include "zero/cuda/sum_kernels.cuh"
-#include "zero/cuda/update_kernels.cuh"
-#include "zero/optim/adamw8bit_kernel.h"
+#include "plugins/cuda/element_kernels.cuh"
+#include "plugins/cuda/factor_kernels.cuh"
+#include "plugins/cuda/sum_kernels.cuh"
+#include "plugins/cuda/update_kernels.cuh"
+#include "zero/optim/elementwise/adamw8bit_kernel.h"
 
-#include "random_span.h"
-#include "sum_lanes.h"
-#include "tests/this_build.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/cuda/sum_lanes.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -1,16 +1,16 @@
 // A GPU's products of matrices, and Newton-Schulz iterations of them, with fibers for threads: the bits of the host's.
-#include "host_grid.h"
+#include "tests/cuda/host_grid.h"
 // After host_grid.h.
 #include <gtest/gtest.h>
 
-#include "zero/cuda/matrix_kernels.cuh"
+#include "plugins/cuda/matrix_kernels.cuh"
 #include "zero/device/host_device.h"
-#include "zero/optim/newton_schulz.h"
+#include "zero/optim/whole/newton_schulz.h"
 
-#include "random_matrix.h"
-#include "tests/forwarded_device.h"
-#include "tests/this_build.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_matrix.h"
+#include "tests/support/forwarded_device.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -7,9 +7,9 @@
 //   EXPECT_TRUE(same_values(actual.out, expected.out));
 #pragma once
 
-#include "zero/optim/matrix_product.h"
+#include "zero/optim/whole/matrix_product.h"
 
-#include "random_span.h"
+#include "tests/cuda/random_span.h"
 
 namespace zero {
 

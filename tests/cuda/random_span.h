@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule/update_rule.h"
 
 namespace zero {
 

@@ -1,9 +1,9 @@
-#include "zero/cuda/rule_bodies.h"
+#include "plugins/cuda/rule_bodies.h"
 
 #include <gtest/gtest.h>
 
-#include "random_span.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

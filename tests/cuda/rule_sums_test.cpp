@@ -1,12 +1,12 @@
 // Sums over parameters, and Adafactor, which needs them.
 #include <gtest/gtest.h>
 
-#include "zero/cuda/adafactor_body.h"
-#include "zero/cuda/rule_bodies.h"
+#include "plugins/cuda/adafactor_body.h"
+#include "plugins/cuda/rule_bodies.h"
 
-#include "random_span.h"
-#include "sum_lanes.h"
-#include "tests/tier.h"
+#include "tests/cuda/random_span.h"
+#include "tests/cuda/sum_lanes.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -1,11 +1,11 @@
-// Sixteen: a value in each of sixteen lanes, for the trees of zero/cuda/terms.h; and what a group of sixteen threads does
+// Sixteen: a value in each of sixteen lanes, for the trees of plugins/cuda/terms.h; and what a group of sixteen threads does
 // with a block.
 #pragma once
 
 #include <array>
 
-#include "zero/cuda/exact_bodies.h"
-#include "zero/cuda/terms.h"
+#include "plugins/cuda/exact_bodies.h"
+#include "plugins/cuda/terms.h"
 
 namespace zero {
 

@@ -1,4 +1,4 @@
-#include "zero/data/batches.h"
+#include "app/data/batches.h"
 
 #include <numeric>
 #include <string>
@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/data/csv.h"
-#include "zero/data/table_dataset.h"
-#include "zero/data/token_dataset.h"
+#include "zero/base/error/error.h"
+#include "app/data/tables/csv.h"
+#include "app/data/tables/table_dataset.h"
+#include "app/data/tokens/token_dataset.h"
 
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,9 +1,9 @@
-#include "zero/data/data_mark.h"
+#include "app/data/data_mark.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/data/make_files.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/data/open_data.h"
+#include "app/data/open_data.h"
 
 #include <filesystem>
 #include <limits>
@@ -8,13 +8,13 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/data/byte_pair_tokenizer.h"
+#include "zero/base/error/error.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
 
 #include "tests/data/make_files.h"
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "tests/this_build.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

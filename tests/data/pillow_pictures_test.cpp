@@ -7,13 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/file.h"
-#include "zero/data/fitted_picture.h"
-#include "zero/data/picture.h"
+#include "zero/base/files/file.h"
+#include "app/data/images/fitted_picture.h"
+#include "app/data/sample/picture.h"
 
-#include "tests/python_with.h"
-#include "tests/temporary_folder.h"
-#include "tests/this_build.h"
+#include "tests/support/python_with.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

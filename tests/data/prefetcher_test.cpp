@@ -1,4 +1,4 @@
-#include "zero/data/prefetcher.h"
+#include "app/data/prefetcher.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

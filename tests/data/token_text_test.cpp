@@ -1,11 +1,11 @@
-#include "zero/data/token_text.h"
+#include "app/data/token_text.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/device/access_map.h"
+#include "tests/support/device/access_map.h"
 
 #include <array>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "zero/device/dropped_waits.h"
+#include "tests/support/device/dropped_waits.h"
 
 #include <array>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
 namespace zero {
 namespace {

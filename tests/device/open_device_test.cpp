@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/expect_says.h"
+#include "tests/support/expect_says.h"
 
 namespace zero {
 namespace {

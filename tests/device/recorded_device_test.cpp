@@ -1,4 +1,4 @@
-#include "zero/device/recorded_device.h"
+#include "tests/support/device/recorded_device.h"
 
 #include <algorithm>
 #include <array>
@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/device/element_kernels.h"
 
-#include "tests/expect_contains.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/device/recorded_device.h"
+#include "zero/base/error/error.h"
+#include "tests/support/device/recorded_device.h"
 
 namespace zero {
 namespace {

@@ -6,18 +6,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/engine/budget.h"
-#include "zero/engine/factor_sums.h"
-#include "zero/optim/adafactor_kernel.h"
-#include "zero/optim/factor_squares.h"
-#include "zero/plan/estimate.h"
-#include "zero/plan/factored.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/update/factor_sums.h"
+#include "zero/optim/whole/adafactor_kernel.h"
+#include "zero/optim/whole/factor_squares.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/factored.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../tier.h"
-#include "block_specs.h"
-#include "scripted_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "scripted_run.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 

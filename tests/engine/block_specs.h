@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "zero/plan/param_spec.h"
+#include "zero/plan/units/param_spec.h"
 
 namespace zero {
 

@@ -5,15 +5,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine_comms.h"
-#include "zero/plan/estimate.h"
-#include "zero/plan/mesh.h"
+#include "zero/engine/wire/engine_comms.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/mesh.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../tier.h"
-#include "block_specs.h"
-#include "scripted_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

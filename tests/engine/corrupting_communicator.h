@@ -14,7 +14,7 @@
 
 #include "zero/comm/signature.h"
 
-#include "tests/forwarded_communicator.h"
+#include "tests/support/forwarded_communicator.h"
 
 namespace zero {
 

@@ -3,7 +3,7 @@
 // differs, and its elements are left alone.
 #include <vector>
 
-#include "scripted_run.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 

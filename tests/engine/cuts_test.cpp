@@ -6,16 +6,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/engine/matrix_directions.h"
-#include "zero/plan/cut.h"
-#include "zero/plan/estimate.h"
-#include "zero/plan/partition.h"
+#include "zero/engine/update/matrix_directions.h"
+#include "zero/plan/units/cut.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/partition.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../tier.h"
-#include "block_specs.h"
-#include "cut_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/cut_run.h"
 
 namespace zero {
 namespace {

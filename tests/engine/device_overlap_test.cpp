@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/device/recorded_device.h"
+#include "tests/support/device/recorded_device.h"
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/timeline.h"
-#include "zero/device/recorded_device.h"
+#include "zero/base/process/timeline.h"
+#include "tests/support/device/recorded_device.h"
 #include "zero/engine/engine.h"
 
-#include "scripted_model.h"
-#include "scripted_run.h"
-#include "thread_ranks.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -11,13 +11,13 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/device/recorded_device.h"
+#include "zero/base/error/error.h"
+#include "tests/support/device/recorded_device.h"
 
-#include "../temporary_folder.h"
-#include "../tier.h"
-#include "scripted_run.h"
-#include "thread_link.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/engine/thread_link.h"
 
 namespace zero {
 namespace {

@@ -2,11 +2,11 @@
 // step model charges.
 #include <gtest/gtest.h>
 
-#include "zero/plan/step_model.h"
+#include "zero/plan/model/step_model.h"
 
-#include "../temporary_folder.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

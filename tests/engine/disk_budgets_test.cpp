@@ -6,14 +6,14 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/memory/disk_seam.h"
-#include "zero/plan/estimate.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/plan/units/estimate.h"
 
-#include "../fp32_states.h"
-#include "../memory/failing_calls.h"
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "scripted_run.h"
+#include "tests/support/fp32_states.h"
+#include "tests/memory/failing_calls.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -6,15 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/memory/thread_queue.h"
+#include "zero/memory/io/thread_queue.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../this_build.h"
-#include "../tier.h"
-#include "faulty_disk.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
+#include "tests/engine/faulty_disk.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -11,14 +11,14 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/plan/estimate.h"
-#include "zero/transport/record_flight.h"
+#include "zero/base/error/error.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/comm/transport/record_flight.h"
 
-#include "../fp32_states.h"
-#include "../message_of.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

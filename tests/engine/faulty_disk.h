@@ -8,10 +8,10 @@
 
 #include <string>
 
-#include "zero/base/bytes.h"
-#include "zero/memory/disk_seam.h"
+#include "zero/base/text/bytes.h"
+#include "zero/memory/disk/disk_seam.h"
 
-#include "../memory/scripted_queue.h"
+#include "tests/memory/scripted_queue.h"
 
 namespace zero {
 

@@ -8,15 +8,15 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/device/open_device.h"
-#include "zero/device/recorded_device.h"
-#include "zero/transport/open_device_link.h"
+#include "tests/support/device/recorded_device.h"
+#include "zero/comm/transport/open_device_link.h"
 
-#include "../expect_contains.h"
-#include "../tier.h"
-#include "scripted_run.h"
-#include "thread_link.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/tier.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/engine/thread_link.h"
 
 namespace zero {
 namespace {

@@ -3,18 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/budget.h"
-#include "zero/engine/placer.h"
-#include "zero/memory/disk_seam.h"
-#include "zero/plan/estimate.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/place/placer.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/plan/units/estimate.h"
 
-#include "../fp32_states.h"
-#include "../memory/failing_calls.h"
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../tier.h"
-#include "block_specs.h"
-#include "scripted_run.h"
+#include "tests/support/fp32_states.h"
+#include "tests/memory/failing_calls.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "zero/engine/sharded_state.h"
+#include "zero/engine/states/sharded_state.h"
 
 namespace zero {
 

@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/budget.h"
-#include "zero/plan/estimate.h"
+#include "zero/engine/place/budget.h"
+#include "zero/plan/units/estimate.h"
 
-#include "../fp32_states.h"
-#include "../temporary_folder.h"
-#include "scripted_run.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -2,15 +2,15 @@
 // state on disk lies in one tile of a pass, so that they agree to the byte.
 #include <gtest/gtest.h>
 
-#include "zero/memory/disk_seam.h"
-#include "zero/plan/partition.h"
-#include "zero/plan/tier_split.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/plan/units/partition.h"
+#include "zero/plan/units/tier_split.h"
 
-#include "../memory/scripted_queue.h"
-#include "../temporary_folder.h"
-#include "block_specs.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/memory/scripted_queue.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

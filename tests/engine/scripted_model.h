@@ -19,12 +19,12 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
-#include "zero/device/recorded_device.h"
+#include "tests/support/device/recorded_device.h"
 #include "zero/engine/engine.h"
 
-#include "../fp32_states.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 

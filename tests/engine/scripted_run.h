@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 

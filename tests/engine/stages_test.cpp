@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/plan/estimate.h"
+#include "zero/plan/units/estimate.h"
 
-#include "../fp32_states.h"
-#include "../tier.h"
-#include "scripted_run.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/tier.h"
+#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

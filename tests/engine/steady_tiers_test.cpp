@@ -1,14 +1,14 @@
 // Ten thousand steps on three tiers hold what a hundred do: blocks are used again, and nothing is left behind.
 #include <gtest/gtest.h>
 
-#include "zero/base/process_memory.h"
-#include "zero/memory/file_calls.h"
+#include "zero/base/process/process_memory.h"
+#include "zero/memory/io/file_calls.h"
 
-#include "../temporary_folder.h"
-#include "../this_build.h"
-#include "../tier.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "zero/engine/engine.h"
 
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "zero/base/error.h"
-#include "zero/comm/in_process.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/in_process.h"
 
 namespace zero {
 

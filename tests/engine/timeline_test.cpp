@@ -1,17 +1,17 @@
 // What an engine writes into a timeline, and that it agrees with what the engine counts.
-#include "zero/base/timeline.h"
+#include "zero/base/process/timeline.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/chrome_trace.h"
+#include "zero/base/process/chrome_trace.h"
 #include "zero/engine/engine.h"
 
-#include "../temporary_folder.h"
-#include "scripted_model.h"
-#include "thread_ranks.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

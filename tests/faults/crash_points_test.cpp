@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "../command_end.h"
-#include "../this_build.h"
-#include "../tier.h"
+#include "tests/support/command_end.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -9,10 +9,10 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include "../this_build.h"
-#include "../tier.h"
-#include "failing_calls.h"
-#include "train_fault_test.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
+#include "tests/faults/failing_calls.h"
+#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

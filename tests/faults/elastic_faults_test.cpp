@@ -1,7 +1,7 @@
 // `zero train` of which one rank dies whenever it is there: it goes on without it, on the same samples a step.
 #include <vector>
 
-#include "train_fault_test.h"
+#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

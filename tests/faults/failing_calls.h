@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "watched_command.h"
+#include "tests/faults/watched_command.h"
 
 namespace zero {
 

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "watched_command.h"
+#include "tests/faults/watched_command.h"
 
 #define EXPECT_SAYS(command, part) EXPECT_NE((command).text().find(part), std::string::npos) << (command).text()
 

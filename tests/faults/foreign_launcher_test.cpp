@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "fault_test.h"
-#include "tests/mpirun.h"
-#include "tests/this_build.h"
-#include "tests/torchrun_path.h"
+#include "tests/faults/fault_test.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
+#include "tests/support/torchrun_path.h"
 
 namespace zero {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "struck_run_test.h"
-#include "tests/environment_variable.h"
-#include "tests/hosts.h"
+#include "tests/faults/struck_run_test.h"
+#include "tests/support/environment_variable.h"
+#include "tests/support/hosts.h"
 
 namespace zero {
 

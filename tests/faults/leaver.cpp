@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "zero/comm/collectives.h"
-#include "zero/transport/world.h"
+#include "zero/comm/transport/world.h"
 
 namespace zero {
 namespace {

@@ -2,9 +2,9 @@
 // Network namespaces stand for the machines.
 #include <fmt/format.h>
 
-#include "hosts_fault_test.h"
-#include "tests/occurrences.h"
-#include "tests/tier.h"
+#include "tests/faults/hosts_fault_test.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

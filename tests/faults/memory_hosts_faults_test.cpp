@@ -2,9 +2,9 @@
 // where a launcher dies all go on from the disk. Two network namespaces stand for the machines.
 #include <fmt/format.h>
 
-#include "hosts_fault_test.h"
-#include "restarts.h"
-#include "tests/tier.h"
+#include "tests/faults/hosts_fault_test.h"
+#include "tests/faults/restarts.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "hosts_fault_test.h"
-#include "tests/mpirun.h"
-#include "tests/tier.h"
+#include "tests/faults/hosts_fault_test.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

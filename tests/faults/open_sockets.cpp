@@ -1,4 +1,4 @@
-#include "open_sockets.h"
+#include "tests/faults/open_sockets.h"
 
 #include <filesystem>
 #include <fstream>

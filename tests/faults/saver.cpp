@@ -38,16 +38,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
 #include "zero/comm/collectives.h"
-#include "zero/comm/in_process.h"
-#include "zero/comm/shared_memory.h"
+#include "zero/comm/board/in_process.h"
+#include "zero/comm/board/shared_memory.h"
 
-#include "../engine/scripted_model.h"
+#include "tests/engine/scripted_model.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "train_fault_test.h"
+#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

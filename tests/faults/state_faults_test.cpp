@@ -2,8 +2,8 @@
 // what failed. Through io_uring, and through threads, as where a container forbids io_uring.
 #include <sstream>
 
-#include "failing_calls.h"
-#include "train_fault_test.h"
+#include "tests/faults/failing_calls.h"
+#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train_fault_test.h"
+#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "hosts_fault_test.h"
-#include "tests/tier.h"
+#include "tests/faults/hosts_fault_test.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

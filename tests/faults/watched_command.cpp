@@ -1,4 +1,4 @@
-#include "watched_command.h"
+#include "tests/faults/watched_command.h"
 
 #include <algorithm>
 #include <array>

@@ -18,7 +18,7 @@
 
 #include <sys/types.h>
 
-#include "open_sockets.h"
+#include "tests/faults/open_sockets.h"
 
 namespace zero {
 

@@ -16,9 +16,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include "zero/base/error.h"
-#include "zero/rendezvous/detect_ranks.h"
-#include "zero/transport/open_transport.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/rendezvous/detect_ranks.h"
+#include "zero/comm/transport/open_transport.h"
 
 namespace zero {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "zero/base/error.h"
-#include "zero/config/option.h"
-#include "zero/config/resolved.h"
-#include "zero/config/toml_source.h"
+#include "zero/base/error/error.h"
+#include "app/config/option.h"
+#include "app/config/resolved.h"
+#include "app/config/toml_source.h"
 
 namespace {
 

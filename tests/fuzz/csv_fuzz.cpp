@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/data/csv.h"
+#include "zero/base/error/error.h"
+#include "app/data/tables/csv.h"
 
 namespace {
 

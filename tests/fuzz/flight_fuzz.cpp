@@ -6,12 +6,12 @@
 #include <cstring>
 #include <string_view>
 
-#include "zero/base/allocation.h"
-#include "zero/base/error.h"
-#include "zero/base/pages.h"
-#include "zero/flight/diagnosis.h"
-#include "zero/flight/file.h"
-#include "zero/flight/ring.h"
+#include "zero/base/process/allocation.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/pages.h"
+#include "zero/comm/flight/diagnosis.h"
+#include "zero/comm/flight/file.h"
+#include "zero/comm/flight/ring.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "zero/base/error.h"
-#include "zero/data/idx.h"
+#include "zero/base/error/error.h"
+#include "app/data/images/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;

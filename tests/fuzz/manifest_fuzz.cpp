@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/base/sha256.h"
-#include "zero/checkpoint/manifest.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/sha256.h"
+#include "zero/checkpoint/image/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;

@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "zero/launch/memory_server.h"
+#include "app/launch/held/memory_server.h"
 
 namespace {
 

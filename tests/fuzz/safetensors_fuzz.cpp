@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/safetensors_header.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/safetensors/safetensors_header.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;

@@ -11,8 +11,8 @@
 
 #include <sys/socket.h>
 
-#include "zero/base/file.h"
-#include "zero/rendezvous/store_session.h"
+#include "zero/base/files/file.h"
+#include "zero/comm/rendezvous/store_session.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "zero/base/error.h"
-#include "zero/data/token_stream.h"
+#include "zero/base/error/error.h"
+#include "app/data/tokens/token_stream.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;

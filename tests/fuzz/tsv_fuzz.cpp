@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "zero/base/error.h"
-#include "zero/data/labelled_texts.h"
-#include "zero/data/vocabulary.h"
+#include "zero/base/error/error.h"
+#include "app/data/texts/labelled_texts.h"
+#include "app/data/tokens/vocabulary.h"
 
 namespace {
 

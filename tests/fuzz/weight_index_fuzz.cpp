@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/weight_index.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/safetensors/weight_index.h"
 
 namespace {
 

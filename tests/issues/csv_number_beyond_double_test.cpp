@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/data/csv.h"
+#include "zero/base/error/error.h"
+#include "app/data/tables/csv.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

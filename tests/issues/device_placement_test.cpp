@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/device/recorded_device.h"
+#include "tests/support/device/recorded_device.h"
 
 #include "tests/engine/block_specs.h"
 #include "tests/engine/scripted_run.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

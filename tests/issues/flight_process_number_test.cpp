@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/base/pages.h"
-#include "zero/flight/file.h"
-#include "zero/flight/ring.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/pages.h"
+#include "zero/comm/flight/file.h"
+#include "zero/comm/flight/ring.h"
 
 namespace zero {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/scripted_run.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

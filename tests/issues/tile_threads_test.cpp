@@ -2,8 +2,8 @@
 // a whole tile. On a machine of 16 cores an update on the host took five times as long as it need.
 #include <gtest/gtest.h>
 
-#include "zero/engine/tile_stream.h"
-#include "zero/optim/update_grain.h"
+#include "zero/engine/states/tile_stream.h"
+#include "zero/optim/rule/update_grain.h"
 
 namespace zero {
 namespace {

@@ -5,12 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/sharded_state.h"
-#include "zero/memory/disk_seam.h"
-#include "zero/memory/host_memory.h"
+#include "zero/engine/states/sharded_state.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/memory/account/host_memory.h"
 
 #include "tests/memory/scripted_queue.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

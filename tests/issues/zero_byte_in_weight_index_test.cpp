@@ -5,12 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/checkpoint/safetensors_set.h"
-#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

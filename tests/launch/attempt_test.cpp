@@ -1,4 +1,4 @@
-#include "zero/launch/attempt.h"
+#include "app/launch/attempt.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "../temporary_folder.h"
-#include "../this_build.h"
-#include "launched.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
+#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

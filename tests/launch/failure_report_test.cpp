@@ -1,4 +1,4 @@
-#include "zero/launch/failure_report.h"
+#include "app/launch/failure_report.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "zero/launch/flight_records.h"
+#include "app/launch/flight_records.h"
 
 #include <filesystem>
 
@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/memory_file.h"
-#include "zero/comm/windows.h"
-#include "zero/flight/file.h"
-#include "zero/flight/ring.h"
+#include "zero/base/process/memory_file.h"
+#include "zero/comm/board/windows.h"
+#include "zero/comm/flight/file.h"
+#include "zero/comm/flight/ring.h"
 
-#include "../temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

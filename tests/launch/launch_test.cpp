@@ -1,4 +1,4 @@
-#include "zero/launch/launch.h"
+#include "app/launch/launch.h"
 
 #include <chrono>
 #include <filesystem>
@@ -13,15 +13,15 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "zero/base/error.h"
-#include "zero/launch/cores.h"
-#include "zero/launch/failure_report.h"
-#include "zero/launch/memory_files.h"
+#include "zero/base/error/error.h"
+#include "app/launch/ranks/cores.h"
+#include "app/launch/failure_report.h"
+#include "app/launch/held/memory_files.h"
 
-#include "../environment_variable.h"
-#include "../occurrences.h"
-#include "../temporary_folder.h"
-#include "launched.h"
+#include "tests/support/environment_variable.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "launched.h"
+#include "tests/launch/launched.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zero/launch/launch.h"
+#include "app/launch/launch.h"
 
 namespace zero {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "zero/launch/launch_options.h"
+#include "app/launch/ranks/launch_options.h"
 
 namespace zero {
 

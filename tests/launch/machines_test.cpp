@@ -13,14 +13,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "zero/base/file.h"
-#include "zero/launch/launch.h"
+#include "zero/base/files/file.h"
+#include "app/launch/launch.h"
 
-#include "../environment_variable.h"
-#include "../expect_contains.h"
-#include "../occurrences.h"
-#include "../temporary_folder.h"
-#include "launched.h"
+#include "tests/support/environment_variable.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launched.h"
+#include "tests/launch/launched.h"
 
 namespace zero {
 

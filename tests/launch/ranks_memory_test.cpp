@@ -10,17 +10,17 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/base/memory_file.h"
-#include "zero/comm/windows.h"
-#include "zero/flight/ring.h"
-#include "zero/launch/failure_report.h"
-#include "zero/launch/memory_files.h"
-#include "zero/launcher_memory/launcher_memory.h"
-#include "zero/transport/record_flight.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/memory_file.h"
+#include "zero/comm/board/windows.h"
+#include "zero/comm/flight/ring.h"
+#include "app/launch/failure_report.h"
+#include "app/launch/held/memory_files.h"
+#include "zero/comm/launcher/launcher_memory.h"
+#include "zero/comm/transport/record_flight.h"
 
-#include "launched.h"
-#include "rank_claims.h"
+#include "tests/launch/launched.h"
+#include "tests/launch/rank_claims.h"
 
 namespace zero {
 namespace {

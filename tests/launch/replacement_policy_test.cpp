@@ -1,4 +1,4 @@
-#include "zero/launch/replacement_policy.h"
+#include "app/launch/replacement_policy.h"
 
 #include <cstdint>
 #include <vector>

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "zero/launch/launch.h"
+#include "app/launch/launch.h"
 
-#include "../expect_contains.h"
-#include "../occurrences.h"
-#include "../temporary_folder.h"
-#include "launched.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/launch/restart_policy.h"
+#include "app/launch/restart_policy.h"
 
 #include <gtest/gtest.h>
 

@@ -9,13 +9,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/memory_file.h"
-#include "zero/comm/windows.h"
-#include "zero/launcher_memory/launcher_memory.h"
+#include "zero/base/process/memory_file.h"
+#include "zero/comm/board/windows.h"
+#include "zero/comm/launcher/launcher_memory.h"
 
-#include "../temporary_folder.h"
-#include "launched.h"
-#include "rank_claims.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/launch/launched.h"
+#include "tests/launch/rank_claims.h"
 
 namespace zero {
 namespace {

@@ -9,13 +9,13 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/device/recorded_device.h"
+#include "zero/base/error/error.h"
+#include "tests/support/device/recorded_device.h"
 #include "zero/memory/activation_offload.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "../tier.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <fcntl.h>
 
-#include "zero/memory/file_calls.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "zero/memory/host_memory.h"
+#include "zero/memory/account/host_memory.h"
 
 namespace zero {
 

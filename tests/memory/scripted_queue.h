@@ -16,8 +16,8 @@
 #include <memory>
 #include <vector>
 
-#include "zero/base/check.h"
-#include "zero/memory/io_queue.h"
+#include "zero/base/error/check.h"
+#include "zero/memory/io/io_queue.h"
 
 namespace zero {
 

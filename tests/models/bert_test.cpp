@@ -1,4 +1,4 @@
-#include "zero/models/bert.h"
+#include "app/models/bert.h"
 
 #include <cmath>
 #include <set>
@@ -9,9 +9,9 @@
 
 #include <ATen/ops/cross_entropy_loss.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,16 +1,16 @@
-#include "zero/models/generate.h"
+#include "app/models/generate.h"
 
 #include <limits>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/models/gpt2.h"
-#include "zero/models/llama.h"
-#include "zero/models/recurrent.h"
+#include "zero/base/error/error.h"
+#include "app/models/gpt2.h"
+#include "app/models/llama.h"
+#include "app/models/recurrent.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/models/gpt2.h"
+#include "app/models/gpt2.h"
 
 #include <cmath>
 #include <set>
@@ -10,9 +10,9 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/models/llama.h"
+#include "app/models/llama.h"
 
 #include <cmath>
 #include <string>
@@ -8,9 +8,9 @@
 
 #include <ATen/ops/cross_entropy_loss.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,13 +1,13 @@
-#include "zero/models/mlp.h"
+#include "app/models/mlp.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

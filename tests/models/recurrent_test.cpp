@@ -1,10 +1,10 @@
-#include "zero/models/recurrent.h"
+#include "app/models/recurrent.h"
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

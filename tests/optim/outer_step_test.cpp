@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/optim/rule_registry.h"
 
-#include "../message_of.h"
-#include "span_memory.h"
+#include "tests/support/message_of.h"
+#include "tests/optim/span_memory.h"
 
 namespace zero {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "zero/optim/update_span.h"
+#include "zero/optim/rule/update_span.h"
 
 namespace zero {
 

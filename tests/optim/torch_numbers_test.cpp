@@ -1,12 +1,12 @@
 // Update rules against the numbers of torch 2.11's optimizers, in Python: twenty steps of a matrix.
-#include "torch_numbers.h"
+#include "tests/optim/torch_numbers.h"
 
 #include <cmath>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
-#include "zero/optim/newton_schulz.h"
+#include "zero/optim/whole/newton_schulz.h"
 #include "zero/optim/rule_registry.h"
 
 namespace zero {

@@ -4,7 +4,7 @@
 // parameters of stage 0; and stage 0 on one rank has those of a loop in plain libtorch.
 #include <gtest/gtest.h>
 
-#include "zero/models/gpt2.h"
+#include "app/models/gpt2.h"
 
 #include "tests/torch/plain_run.h"
 #include "tests/torch/subjects.h"

@@ -2,7 +2,7 @@
 // norms and parameters of one that keeps everything, at every stage and budget.
 #include <gtest/gtest.h>
 
-#include "zero/models/gpt2.h"
+#include "app/models/gpt2.h"
 
 #include "tests/torch/plain_run.h"
 #include "tests/torch/subjects.h"

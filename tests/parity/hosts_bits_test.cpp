@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "process_report.h"
-#include "tests/command_end.h"
-#include "tests/hosts.h"
-#include "tests/tier.h"
+#include "tests/parity/process_report.h"
+#include "tests/support/command_end.h"
+#include "tests/support/hosts.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/models/gpt2.h"
+#include "app/models/gpt2.h"
 
 #include "tests/torch/test_place.h"
 #include "tests/torch/training_run.h"

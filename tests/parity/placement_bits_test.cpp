@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/models/gpt2.h"
+#include "app/models/gpt2.h"
 
-#include "tests/random_fractions.h"
-#include "tests/temporary_folder.h"
-#include "tests/tier.h"
+#include "tests/support/random_fractions.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {

@@ -16,14 +16,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/bytes.h"
-#include "zero/transport/open_transport.h"
+#include "zero/base/text/bytes.h"
+#include "zero/comm/transport/open_transport.h"
 
-#include "process_cells.h"
+#include "tests/parity/process_cells.h"
 #include "tests/cli/command.h"
-#include "tests/mpirun.h"
-#include "tests/this_build.h"
-#include "tests/tier.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

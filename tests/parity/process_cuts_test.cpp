@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "process_report.h"
+#include "tests/parity/process_report.h"
 
 namespace zero {
 namespace {

@@ -12,10 +12,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/transport/open_transport.h"
+#include "zero/comm/transport/open_transport.h"
 
-#include "../cli/command.h"
-#include "../mpirun.h"
+#include "tests/cli/command.h"
+#include "tests/support/mpirun.h"
 
 namespace zero {
 

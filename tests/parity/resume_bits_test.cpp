@@ -14,10 +14,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "resume_cells.h"
+#include "tests/parity/resume_cells.h"
 #include "tests/cli/command.h"
-#include "tests/this_build.h"
-#include "tests/tier.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/plan/trace.h"
-#include "zero/plan/unit.h"
+#include "zero/plan/schedule/trace.h"
+#include "zero/plan/units/unit.h"
 
 namespace zero {
 

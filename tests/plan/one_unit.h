@@ -1,7 +1,7 @@
 // A unit of a size, without the model around it.
 #pragma once
 
-#include "zero/plan/unit.h"
+#include "zero/plan/units/unit.h"
 
 namespace zero {
 

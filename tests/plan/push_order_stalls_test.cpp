@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/plan/push_order.h"
+#include "zero/plan/served/push_order.h"
 
 namespace zero {
 namespace {

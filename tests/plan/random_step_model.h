@@ -4,10 +4,10 @@
 
 #include <rapidcheck.h>
 
-#include "zero/plan/best_placement.h"
+#include "zero/plan/placement/best_placement.h"
 
-#include "../fp32_states.h"
-#include "one_unit.h"
+#include "tests/support/fp32_states.h"
+#include "tests/plan/one_unit.h"
 
 namespace zero {
 

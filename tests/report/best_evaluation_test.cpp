@@ -1,4 +1,4 @@
-#include "zero/report/best_evaluation.h"
+#include "app/report/best_evaluation.h"
 
 #include <cmath>
 

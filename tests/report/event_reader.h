@@ -14,8 +14,8 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/crc32c.h"
-#include "zero/base/file.h"
+#include "zero/base/files/crc32c.h"
+#include "zero/base/files/file.h"
 
 namespace zero {
 

@@ -1,4 +1,4 @@
-#include "zero/report/measured_steps.h"
+#include "app/report/measured_steps.h"
 
 #include <gtest/gtest.h>
 

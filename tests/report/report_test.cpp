@@ -1,4 +1,4 @@
-#include "zero/report/report.h"
+#include "app/report/report.h"
 
 #include <sstream>
 #include <string>
@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/report/wrapped.h"
+#include "app/report/screen/wrapped.h"
 
-#include "tests/one_line.h"
+#include "tests/support/one_line.h"
 
 namespace zero {
 namespace {

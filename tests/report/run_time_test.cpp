@@ -1,4 +1,4 @@
-#include "zero/report/run_time.h"
+#include "app/report/run_time.h"
 
 #include <gtest/gtest.h>
 

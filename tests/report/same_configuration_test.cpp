@@ -1,12 +1,12 @@
-#include "zero/report/same_configuration.h"
+#include "app/report/same_configuration.h"
 
 #include <array>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/message_of.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

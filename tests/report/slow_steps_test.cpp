@@ -1,8 +1,8 @@
-#include "zero/report/slow_steps.h"
+#include "app/report/slow_steps.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "zero/report/training_plan.h"
+#include "app/report/plan/training_plan.h"
 
 namespace zero {
 

@@ -1,8 +1,8 @@
-#include "zero/report/step_history.h"
+#include "app/report/step_history.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/transport/worlds.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

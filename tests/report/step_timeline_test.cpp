@@ -1,13 +1,13 @@
-#include "zero/report/step_timeline.h"
+#include "app/report/step_timeline.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
 
-#include "tests/temporary_folder.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -13,7 +13,7 @@
 #include <deque>
 #include <thread>
 
-#include "zero/plan/push_order.h"
+#include "zero/plan/served/push_order.h"
 
 namespace zero {
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "served_run.h"
+#include "tests/serve/served_run.h"
 #include "tests/comm/fake_link.h"
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "beside.h"
-#include "served_run.h"
-#include "tests/message_of.h"
-#include "tests/tier.h"
+#include "tests/serve/beside.h"
+#include "tests/serve/served_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

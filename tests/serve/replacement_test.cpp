@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "zero/comm/replacements.h"
-#include "zero/comm/shared_memory.h"
+#include "zero/comm/board/shared_memory.h"
 
-#include "served_run.h"
+#include "tests/serve/served_run.h"
 #include "tests/comm/fake_link.h"
-#include "tests/message_of.h"
-#include "tests/tier.h"
+#include "tests/support/message_of.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

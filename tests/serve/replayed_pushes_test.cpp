@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/plan/partition.h"
+#include "zero/plan/units/partition.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_worker.h"
 
-#include "served_run.h"
-#include "tests/message_of.h"
+#include "tests/serve/served_run.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

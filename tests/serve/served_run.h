@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-#include "zero/comm/arrivals.h"
+#include "zero/comm/board/arrivals.h"
 #include "zero/comm/group.h"
 #include "zero/serve/push_server.h"
 #include "zero/serve/push_worker.h"

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "beside.h"
-#include "served_run.h"
-#include "stops_within.h"
+#include "tests/serve/beside.h"
+#include "tests/serve/served_run.h"
+#include "tests/serve/stops_within.h"
 #include "tests/comm/fake_link.h"
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

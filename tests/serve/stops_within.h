@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "zero/comm/arrivals.h"
+#include "zero/comm/board/arrivals.h"
 
-#include "tests/forwarded_communicator.h"
+#include "tests/support/forwarded_communicator.h"
 
 namespace zero {
 

@@ -1,10 +1,10 @@
 // Law 1: what is held and what is sent, against the formulas of the ZeRO paper and against the plan.
 #include <gtest/gtest.h>
 
-#include "zero/plan/estimate.h"
-#include "zero/plan/partition.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/partition.h"
 
-#include "subjects.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

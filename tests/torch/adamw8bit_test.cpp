@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/optim/eight_bit_code.h"
-#include "zero/plan/estimate.h"
+#include "zero/optim/rule/eight_bit_code.h"
+#include "zero/plan/units/estimate.h"
 
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

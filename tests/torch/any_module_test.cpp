@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "foreign_modules.h"
-#include "plain_run.h"
-#include "subjects.h"
+#include "tests/torch/foreign_modules.h"
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

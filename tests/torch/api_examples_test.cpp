@@ -1,4 +1,4 @@
-// The examples of docs/api.md, at stage 3 on two ranks. tests/tools_test.py checks that the page quotes them.
+// The examples of docs/api.md, at stage 3 on two ranks. tests/tools/tools_test.py checks that the page quotes them.
 #include <fstream>
 #include <mutex>
 
@@ -23,8 +23,8 @@
 #include "examples/api/resume.cpp"
 #include "examples/api/save_all.cpp"
 #include "examples/api/tied.cpp"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "subjects.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/checkpoint/safetensors_file.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

@@ -1,12 +1,12 @@
 // Moving averages of the weights: the same at every stage and on every tier, and parameters for as long as a scope.
 #include <gtest/gtest.h>
 
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
-#include "subjects.h"
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

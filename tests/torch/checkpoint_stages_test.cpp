@@ -1,12 +1,12 @@
 // Activation checkpoints whose parameters are sharded: gathered again for the second run, at every stage and budget.
 #include <gtest/gtest.h>
 
-#include "zero/torch/checkpoint.h"
+#include "zero/torch/activations/checkpoint.h"
 #include "zero/torch/engine_control.h"
-#include "zero/torch/meta_trace.h"
+#include "zero/torch/meta/meta_trace.h"
 
-#include "plain_run.h"
-#include "subjects.h"
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -1,8 +1,8 @@
 // A module on copies: `group` changes who holds what, and no bit of what is learned.
 #include <gtest/gtest.h>
 
-#include "subjects.h"
-#include "tests/tier.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -1,7 +1,7 @@
 // Modules nobody wrote for zero.cpp: each does something with its parameters that a sharding library can get wrong.
 #pragma once
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero::tests {
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "examples/gan/gan.h"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

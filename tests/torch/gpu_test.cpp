@@ -6,9 +6,9 @@
 
 #include <ATen/autocast_mode.h>
 
-#include "zero/torch/deferred.h"
+#include "zero/torch/deferred/deferred.h"
 
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/torch/plain_run.h"
 #include "tests/torch/subjects.h"
 #include "tests/torch/test_place.h"

@@ -5,10 +5,10 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include "zero/torch/dispatch_key.h"
+#include "zero/torch/seam/dispatch_key.h"
 
-#include "subjects.h"
-#include "tests/message_of.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

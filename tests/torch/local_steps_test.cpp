@@ -3,10 +3,10 @@
 
 #include "zero/checkpoint/safetensors.h"
 
-#include "subjects.h"
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

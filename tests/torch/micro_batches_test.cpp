@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "subjects.h"
-#include "training_run.h"
+#include "tests/torch/subjects.h"
+#include "tests/torch/training_run.h"
 
 namespace zero::tests {
 namespace {

@@ -6,18 +6,18 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
 #include "zero/device/open_device.h"
-#include "zero/torch/activation_store_shared.h"
-#include "zero/torch/checkpoint.h"
-#include "zero/torch/deferred.h"
+#include "zero/torch/activations/activation_store_shared.h"
+#include "zero/torch/activations/checkpoint.h"
+#include "zero/torch/deferred/deferred.h"
 
-#include "../expect_contains.h"
-#include "../forwarded_device.h"
-#include "../message_of.h"
-#include "../temporary_folder.h"
-#include "subjects.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/forwarded_device.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -1,13 +1,13 @@
 // Training with an update rule that a user wrote.
 #include <gtest/gtest.h>
 
-#include "zero/engine/budget.h"
-#include "zero/engine/matrix_directions.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/update/matrix_directions.h"
 
-#include "plain_run.h"
-#include "subjects.h"
-#include "tests/message_of.h"
-#include "tests/orthogonal_rule.h"
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/message_of.h"
+#include "tests/support/orthogonal_rule.h"
 
 namespace zero {
 namespace {

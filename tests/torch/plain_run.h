@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "zero/comm/rank_sum.h"
-#include "zero/plan/partition.h"
-#include "zero/torch/module_parameters.h"
-#include "zero/torch/tensor_type.h"
+#include "zero/plan/units/partition.h"
+#include "zero/torch/module/module_parameters.h"
+#include "zero/torch/seam/tensor_type.h"
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero::tests {
 

@@ -5,9 +5,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
-#include "../message_of.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

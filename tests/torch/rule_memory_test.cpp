@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/optim/averaged_rule.h"
+#include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/optim/rule_registry.h"
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
-#include "training_run.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

@@ -13,13 +13,13 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/torch/attach_seams.h"
 #include "zero/torch/engine_control.h"
 
-#include "../message_of.h"
-#include "../temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -1,9 +1,9 @@
 // A module trained by workers for servers, in a program of its own: attach() on all ranks, serve() on servers.
 #include <gtest/gtest.h>
 
-#include "subjects.h"
-#include "tests/message_of.h"
-#include "training_run.h"
+#include "tests/torch/subjects.h"
+#include "tests/support/message_of.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

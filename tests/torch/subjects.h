@@ -2,7 +2,7 @@
 // three blocks.
 #pragma once
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero::tests {
 

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "zero/torch/torch_device.h"
+#include "zero/torch/seam/torch_device.h"
 
 namespace zero::tests {
 

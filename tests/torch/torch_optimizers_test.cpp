@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "training_run.h"
+#include "tests/torch/training_run.h"
 
 namespace zero {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <c10/util/Exception.h>
 
-#include "zero/flight/file.h"
-#include "zero/transport/world.h"
+#include "zero/comm/flight/file.h"
+#include "zero/comm/transport/world.h"
 
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -6,15 +6,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/manifest.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/whole_checkpoint.h"
-#include "zero/train/run_folder.h"
+#include "app/train/folder/run_folder.h"
 
-#include "small_run.h"
-#include "tests/expect_contains.h"
-#include "tests/message_of.h"
+#include "tests/train/small_run.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

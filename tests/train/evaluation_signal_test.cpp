@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/train/stop_signal.h"
+#include "app/train/watch/stop_signal.h"
 
-#include "small_run.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
-#include "zero/torch/tagged_tensor.h"
+#include "zero/torch/deferred/tagged_tensor.h"
 
 namespace zero {
 

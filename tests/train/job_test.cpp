@@ -1,4 +1,4 @@
-#include "zero/cli/torch_verbs/job.h"
+#include "app/cli/torch_verbs/job.h"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/train/model_kind.h"
+#include "zero/base/error/error.h"
+#include "app/train/tasks/model_kind.h"
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/train/limits.h"
+#include "app/train/limits.h"
 
 #include <gtest/gtest.h>
 

@@ -6,14 +6,14 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "zero/base/process_memory.h"
-#include "zero/models/mlp.h"
-#include "zero/torch/deferred.h"
-#include "zero/train/weights.h"
+#include "zero/base/process/process_memory.h"
+#include "app/models/mlp.h"
+#include "zero/torch/deferred/deferred.h"
+#include "app/train/weights/weights.h"
 
-#include "tests/temporary_folder.h"
-#include "tests/this_build.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -1,8 +1,8 @@
 // A run on a device with memory of its own, whose checkpointed activations lie on the host until backward.
 #include <gtest/gtest.h>
 
-#include "small_device.h"
-#include "small_run.h"
+#include "tests/train/small_device.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/train/model_kind.h"
+#include "app/train/tasks/model_kind.h"
 
-#include "recipes.h"
-#include "tests/temporary_folder.h"
+#include "tests/train/recipes.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

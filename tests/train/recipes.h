@@ -16,10 +16,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/dtype.h"
+#include "zero/base/numbers/dtype.h"
 
-#include "tests/tier.h"
-#include "tests/tried_rules.h"
+#include "tests/support/tier.h"
+#include "tests/support/tried_rules.h"
 
 namespace zero::tests {
 

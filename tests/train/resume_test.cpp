@@ -9,16 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <signal.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/checkpoint_reader.h"
-#include "zero/train/run_files.h"
-#include "zero/train/run_folder.h"
-#include "zero/train/trainer.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
+#include "app/train/folder/run_files.h"
+#include "app/train/folder/run_folder.h"
+#include "app/train/run/trainer.h"
 
-#include "small_run.h"
-#include "tests/expect_contains.h"
-#include "tests/message_of.h"
+#include "tests/train/small_run.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
 #include "tests/report/event_reader.h"
 
 namespace zero {

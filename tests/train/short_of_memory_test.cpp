@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/error.h"
-#include "zero/train/device_memory.h"
+#include "zero/base/error/error.h"
+#include "app/train/machine/device_memory.h"
 
-#include "small_device.h"
-#include "small_run.h"
-#include "tests/expect_says.h"
+#include "tests/train/small_device.h"
+#include "tests/train/small_run.h"
+#include "tests/support/expect_says.h"
 
 namespace zero {
 namespace {

@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/file.h"
-#include "zero/train/trainer.h"
+#include "zero/base/files/file.h"
+#include "app/train/run/trainer.h"
 
-#include "tests/json_lines.h"
-#include "tests/temporary_folder.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/json_lines.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "zero/base/error.h"
-#include "zero/train/model_kind.h"
+#include "zero/base/error/error.h"
+#include "app/train/tasks/model_kind.h"
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 #include "tests/train/filled.h"
 
 namespace zero {

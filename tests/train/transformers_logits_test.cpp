@@ -7,16 +7,16 @@
 #include <gtest/gtest.h>
 
 #include "zero/checkpoint/export_weights.h"
-#include "zero/checkpoint/safetensors_file.h"
-#include "zero/models/bert.h"
-#include "zero/models/gpt2.h"
-#include "zero/models/llama.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
+#include "app/models/bert.h"
+#include "app/models/gpt2.h"
+#include "app/models/llama.h"
 #include "zero/torch/attach.h"
-#include "zero/train/model_kind.h"
+#include "app/train/tasks/model_kind.h"
 
-#include "tests/temporary_folder.h"
-#include "tests/transformers_python.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/transformers_python.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

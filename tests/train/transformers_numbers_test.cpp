@@ -6,16 +6,16 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/checkpoint/safetensors_file.h"
-#include "zero/models/bert.h"
-#include "zero/models/gpt2.h"
-#include "zero/models/llama.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
+#include "app/models/bert.h"
+#include "app/models/gpt2.h"
+#include "app/models/llama.h"
 #include "zero/torch/attach.h"
-#include "zero/train/model_kind.h"
-#include "zero/train/weights.h"
+#include "app/train/tasks/model_kind.h"
+#include "app/train/weights/weights.h"
 
-#include "tests/this_build.h"
-#include "tests/transport/worlds.h"
+#include "tests/support/this_build.h"
+#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

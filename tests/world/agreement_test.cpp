@@ -1,11 +1,11 @@
 // Ranks that do different things, come late, leave or throw: every rank gets a CommError that says who did what.
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 
-#include "pattern.h"
-#include "suite.h"
-#include "tests/expect_contains.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -1,5 +1,5 @@
 // Waiting for whichever message comes first, and going on without a rank.
-#include "zero/comm/arrivals.h"
+#include "zero/comm/board/arrivals.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/board.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/board.h"
 
-#include "suite.h"
+#include "tests/world/suite.h"
 #include "tests/comm/arriving_numbers.h"
-#include "tests/expect_contains.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -1,13 +1,13 @@
 // Coded units: over every transport the bits and the bytes that threads of one process have.
-#include "zero/comm/coded_communicator.h"
+#include "zero/comm/code/coded_communicator.h"
 
 #include <thread>
 
 #include "zero/comm/group.h"
-#include "zero/comm/in_process.h"
+#include "zero/comm/board/in_process.h"
 
-#include "pattern.h"
-#include "suite.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

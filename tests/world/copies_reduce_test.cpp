@@ -6,13 +6,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "zero/comm/coded_communicator.h"
+#include "zero/comm/code/coded_communicator.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 
-#include "../tier.h"
-#include "pattern.h"
-#include "suite.h"
+#include "tests/support/tier.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -7,12 +7,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/shared_memory.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/shared_memory.h"
 
-#include "pattern.h"
-#include "suite.h"
-#include "tests/expect_contains.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -6,8 +6,8 @@
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 
-#include "pattern.h"
-#include "suite.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

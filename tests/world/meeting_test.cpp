@@ -6,14 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zero/base/file.h"
-#include "zero/rendezvous/handshake.h"
-#include "zero/rendezvous/job_token.h"
-#include "zero/rendezvous/store_messages.h"
-#include "zero/rendezvous/tcp_sockets.h"
+#include "zero/base/files/file.h"
+#include "zero/comm/rendezvous/handshake.h"
+#include "zero/comm/rendezvous/job_token.h"
+#include "zero/comm/rendezvous/store_messages.h"
+#include "zero/comm/rendezvous/tcp_sockets.h"
 
-#include "suite.h"
-#include "tests/expect_contains.h"
+#include "tests/world/suite.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 
-#include "pattern.h"
-#include "suite.h"
-#include "tests/expect_contains.h"
-#include "tests/unclaimed_port.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/unclaimed_port.h"
 
 namespace zero {
 namespace {

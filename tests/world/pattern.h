@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "zero/base/dtype.h"
+#include "zero/base/numbers/dtype.h"
 
 namespace zero {
 

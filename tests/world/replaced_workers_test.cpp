@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "suite.h"
+#include "tests/world/suite.h"
 #include "tests/serve/served_run.h"
 
 namespace zero {

@@ -20,14 +20,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "zero/base/file.h"
+#include "zero/base/files/file.h"
 
-#include "../mpirun.h"
-#include "suite.h"
-#include "tests/command_end.h"
+#include "tests/support/mpirun.h"
+#include "tests/world/suite.h"
+#include "tests/support/command_end.h"
 #include "tests/serve/served_run.h"
 #include "tests/serve/stops_within.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -14,10 +14,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "zero/transport/open_transport.h"
+#include "zero/comm/transport/open_transport.h"
 
-#include "tests/tier.h"
-#include "world_runner.h"
+#include "tests/support/tier.h"
+#include "tests/world/world_runner.h"
 
 namespace zero {
 

@@ -5,8 +5,8 @@
 #include "zero/comm/group.h"
 #include "zero/comm/rank_sum.h"
 
-#include "pattern.h"
-#include "suite.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

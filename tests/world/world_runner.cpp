@@ -1,4 +1,4 @@
-#include "world_runner.h"
+#include "tests/world/world_runner.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "zero/comm/in_process.h"
-#include "zero/transport/open_transport.h"
-#include "zero/transport/record_flight.h"
+#include "zero/comm/board/in_process.h"
+#include "zero/comm/transport/open_transport.h"
+#include "zero/comm/transport/record_flight.h"
 
-#include "tests/unclaimed_port.h"
+#include "tests/support/unclaimed_port.h"
 
 // Gloo and Open MPI are not instrumented; without this, ThreadSanitizer sees races inside them.
 extern "C" const char* __tsan_default_options() {

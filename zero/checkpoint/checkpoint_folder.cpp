@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/checkpoint/published_folder.h"
 
 namespace zero {

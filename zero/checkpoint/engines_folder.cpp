@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/base/sha256.h"
-#include "zero/base/strict_json.h"
-#include "zero/checkpoint/block_file.h"
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/sha256.h"
+#include "zero/base/files/strict_json.h"
+#include "zero/checkpoint/safetensors/block_file.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
 namespace zero {
 namespace {

@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/checkpoint/manifest.h"
+#include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/published_folder.h"
-#include "zero/memory/file_calls.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

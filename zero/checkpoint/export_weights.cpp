@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/safetensors_writer.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
 
 namespace zero {
 namespace {

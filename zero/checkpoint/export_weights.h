@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
 namespace zero {
 

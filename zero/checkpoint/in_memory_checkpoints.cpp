@@ -9,14 +9,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/base/memory_file.h"
-#include "zero/base/pages.h"
-#include "zero/checkpoint/same_outcome.h"
-#include "zero/checkpoint/staging_memory.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/memory_file.h"
+#include "zero/base/process/pages.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/comm/collectives.h"
-#include "zero/comm/windows.h"
+#include "zero/comm/board/windows.h"
 
 namespace zero {
 namespace {

@@ -22,14 +22,14 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/allocation.h"
-#include "zero/base/file.h"
-#include "zero/checkpoint/fetch_blocks.h"
-#include "zero/checkpoint/launchers.h"
-#include "zero/checkpoint/rank_image.h"
-#include "zero/launcher_memory/launcher_memory.h"
-#include "zero/memory/charge.h"
-#include "zero/memory/file_calls.h"
+#include "zero/base/process/allocation.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/read/fetch_blocks.h"
+#include "zero/checkpoint/read/launchers.h"
+#include "zero/checkpoint/image/rank_image.h"
+#include "zero/comm/launcher/launcher_memory.h"
+#include "zero/memory/account/charge.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

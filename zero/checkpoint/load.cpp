@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/checkpoint_reader.h"
-#include "zero/checkpoint/factor_extras.h"
-#include "zero/checkpoint/same_outcome.h"
-#include "zero/checkpoint/saved_states.h"
-#include "zero/plan/partition.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
+#include "zero/checkpoint/image/factor_extras.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/image/saved_states.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 namespace {

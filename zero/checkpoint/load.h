@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/loaded_checkpoint.h"
-#include "zero/checkpoint/saved_states.h"
+#include "zero/checkpoint/read/loaded_checkpoint.h"
+#include "zero/checkpoint/image/saved_states.h"
 #include "zero/engine/engine.h"
-#include "zero/memory/file_calls.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

@@ -7,12 +7,12 @@
 
 #include <fcntl.h>
 
-#include "zero/base/error.h"
-#include "zero/base/file.h"
-#include "zero/base/log.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/base/error/log.h"
 #include "zero/checkpoint/engines_folder.h"
-#include "zero/checkpoint/manifest.h"
-#include "zero/checkpoint/same_outcome.h"
+#include "zero/checkpoint/image/manifest.h"
+#include "zero/checkpoint/image/same_outcome.h"
 
 namespace zero {
 namespace {

@@ -13,7 +13,7 @@
 #include <functional>
 #include <vector>
 
-#include "zero/memory/file_calls.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

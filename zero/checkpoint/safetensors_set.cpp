@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/checkpoint/block_file.h"
+#include "zero/base/error/error.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/checkpoint/checkpoint_folder.h"
-#include "zero/checkpoint/weight_index.h"
+#include "zero/checkpoint/safetensors/weight_index.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 
 namespace zero {

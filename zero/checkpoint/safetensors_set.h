@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/checkpoint/safetensors_file.h"
+#include "zero/checkpoint/safetensors/safetensors_file.h"
 
 namespace zero {
 

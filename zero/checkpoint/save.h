@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "zero/checkpoint/published_folder.h"
-#include "zero/checkpoint/rank_image.h"
-#include "zero/checkpoint/staging_memory.h"
+#include "zero/checkpoint/image/rank_image.h"
+#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/engine/engine.h"
-#include "zero/memory/file_calls.h"
+#include "zero/memory/io/file_calls.h"
 
 namespace zero {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/base/log.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
 

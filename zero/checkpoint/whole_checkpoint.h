@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-#include "zero/checkpoint/checkpoint_reader.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 
 namespace zero {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "zero/base/check.h"
+#include "zero/base/error/check.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {

@@ -6,8 +6,8 @@
 #include <new>
 #include <vector>
 
-#include "zero/base/check.h"
-#include "zero/base/pages.h"
+#include "zero/base/error/check.h"
+#include "zero/base/process/pages.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {

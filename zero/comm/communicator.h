@@ -11,7 +11,7 @@
 // timeout names the late rank and its last call; a dead rank is named at once.
 //
 // One thread at a time uses a communicator. It must outlive its Works and its Allocations. An input must stay unchanged
-// and alive until a drain() after its wait() has returned; collectives.h and the pools of zero/engine/peer_blocks.h
+// and alive until a drain() after its wait() has returned; collectives.h and the pools of zero/engine/states/peer_blocks.h
 // ensure that themselves. At most 64 works may be in flight.
 #pragma once
 
@@ -22,9 +22,9 @@
 #include <span>
 #include <string_view>
 
-#include "zero/base/allocation.h"
-#include "zero/base/dtype.h"
-#include "zero/base/exact_sum.h"
+#include "zero/base/process/allocation.h"
+#include "zero/base/numbers/dtype.h"
+#include "zero/base/numbers/exact_sum.h"
 #include "zero/comm/blocks.h"
 #include "zero/comm/work.h"
 
@@ -108,13 +108,13 @@ class Communicator {
   // overwritten. Transports that copy their inputs return at once.
   virtual void drain() {}
 
-  // Local. Records how many steps of the program are done, for the launcher to read (zero/flight/ring.h).
+  // Local. Records how many steps of the program are done, for the launcher to read (zero/comm/flight/ring.h).
   virtual void note_step(std::int64_t /*steps*/) {}
 
   // Local. Returns the means by which open_group() (zero/comm/group.h) opens groups of these ranks; null: it cannot.
   virtual GroupOpener* groups() { return nullptr; }
 
-  // Local. Returns the means to wait for whichever message comes first (zero/comm/arrivals.h); null: there is none.
+  // Local. Returns the means to wait for whichever message comes first (zero/comm/board/arrivals.h); null: there is none.
   virtual Arrivals* arrivals() { return nullptr; }
 
   // Local. Returns the bytes so far, without those of groups.

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "zero/base/check.h"
+#include "zero/base/error/check.h"
 #include "zero/comm/rank_sum.h"
-#include "zero/plan/copy_pieces.h"
+#include "zero/plan/units/copy_pieces.h"
 
 namespace zero {
 namespace {

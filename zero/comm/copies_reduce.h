@@ -1,4 +1,4 @@
-// Sums over all copies of a model: the reduce-scatter of a mesh of ranks (zero/plan/mesh.h).
+// Sums over all copies of a model: the reduce-scatter of a mesh of ranks (zero/plan/units/mesh.h).
 //
 //   SumOverCopies sums(copy, across);
 //   Work sum = sums.begin({.in = gradient, .out = shard}, partial, {.unit = 3});
@@ -46,7 +46,7 @@ class SumOverCopies {
   int ahead_ = 0;   // number of such pieces
 };
 
-// Sums over all copies if `across` codes its bytes (zero/comm/coded_communicator.h), because the chain would round
+// Sums over all copies if `across` codes its bytes (zero/comm/code/coded_communicator.h), because the chain would round
 // partial sums again in every copy. Each copy sums its own ranks. Copy c then sums block c of the shard, in the order
 // of the copies. Finally all copies gather the blocks, so all have the same values. A rank sends 2 (R-1)/R of a shard.
 // Each element is rounded once by its copy, and once more as a sum. `blocks`: an fp32 block for each copy, of equal

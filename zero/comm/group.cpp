@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 
 namespace zero {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "zero/base/check.h"
+#include "zero/base/error/check.h"
 
 // Arrays below hold vectors, so types of unknown size are excluded. (Builds with sanitizers exclude more.)
 #ifndef HWY_DISABLED_TARGETS
@@ -19,8 +19,8 @@
 #define HWY_TARGET_INCLUDE "zero/comm/rank_sum.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway requires.
-#include "zero/base/element_lanes-inl.h"
-#include "zero/base/exact_lanes-inl.h"
+#include "zero/base/numbers/element_lanes-inl.h"
+#include "zero/base/numbers/exact_lanes-inl.h"
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"

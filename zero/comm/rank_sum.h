@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <span>
 
-#include "zero/base/dtype.h"
-#include "zero/base/sum_limbs.h"
+#include "zero/base/numbers/dtype.h"
+#include "zero/base/numbers/sum_limbs.h"
 #include "zero/comm/communicator.h"
 #include "zero/device/kernel.h"
 

@@ -15,7 +15,7 @@
 // it is lost like its predecessor. shared_memory and gloo have replacements. Local.
 #pragma once
 
-#include "zero/rendezvous/rank_set.h"
+#include "zero/comm/rendezvous/rank_set.h"
 
 namespace zero {
 

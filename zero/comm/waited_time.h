@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "zero/base/clock.h"
+#include "zero/base/process/clock.h"
 
 namespace zero {
 

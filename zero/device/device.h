@@ -22,7 +22,7 @@
 #include <span>
 #include <string_view>
 
-#include "zero/base/allocation.h"
+#include "zero/base/process/allocation.h"
 #include "zero/device/kernel.h"
 #include "zero/device/lane.h"
 

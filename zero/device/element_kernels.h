@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "zero/base/dtype.h"
+#include "zero/base/numbers/dtype.h"
 #include "zero/device/device.h"
 
 namespace zero {

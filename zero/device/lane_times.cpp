@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "zero/base/clock.h"
+#include "zero/base/process/clock.h"
 
 namespace zero {
 

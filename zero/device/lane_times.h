@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "zero/base/timeline.h"
+#include "zero/base/process/timeline.h"
 #include "zero/device/device.h"
 
 namespace zero {

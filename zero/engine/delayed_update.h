@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "zero/engine/updater.h"
+#include "zero/engine/update/updater.h"
 
 namespace zero {
 

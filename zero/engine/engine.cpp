@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
 namespace zero {
 namespace {

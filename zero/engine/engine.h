@@ -22,14 +22,14 @@
 #include <memory>
 #include <vector>
 
-#include "zero/base/fatal_io.h"
+#include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_parts.h"
-#include "zero/engine/engine_resources.h"
+#include "zero/engine/options/engine_resources.h"
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/engine_step.h"
-#include "zero/engine/gathered_unit.h"
+#include "zero/engine/gather/gathered_unit.h"
 #include "zero/engine/gradient_access.h"
-#include "zero/engine/options.h"
+#include "zero/engine/options/options.h"
 #include "zero/engine/replanner.h"
 #include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"

@@ -6,20 +6,20 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/bytes.h"
-#include "zero/base/error.h"
-#include "zero/base/log.h"
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/budget.h"
-#include "zero/engine/linked_staging.h"
-#include "zero/engine/option_numbers.h"
-#include "zero/engine/same_options.h"
-#include "zero/engine/same_refusal.h"
-#include "zero/memory/disk_seam.h"
-#include "zero/memory/lane_link.h"
-#include "zero/memory/paced_link.h"
-#include "zero/plan/estimate.h"
-#include "zero/plan/weighted_cut.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/wire/linked_staging.h"
+#include "zero/engine/options/option_numbers.h"
+#include "zero/engine/options/same_options.h"
+#include "zero/engine/options/same_refusal.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/memory/link/lane_link.h"
+#include "zero/memory/link/paced_link.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/weighted_cut.h"
 
 namespace zero {
 namespace {

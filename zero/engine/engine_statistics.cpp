@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "zero/base/clock.h"
-#include "zero/engine/outer_fragments.h"
-#include "zero/plan/estimate.h"
-#include "zero/plan/factored.h"
-#include "zero/plan/secondary.h"
+#include "zero/base/process/clock.h"
+#include "zero/engine/options/outer_fragments.h"
+#include "zero/plan/units/estimate.h"
+#include "zero/plan/units/factored.h"
+#include "zero/plan/units/secondary.h"
 
 namespace zero {
 

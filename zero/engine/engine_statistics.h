@@ -13,8 +13,8 @@
 #include <array>
 
 #include "zero/engine/engine_parts.h"
-#include "zero/engine/pass_times.h"
-#include "zero/engine/step_report.h"
+#include "zero/engine/options/pass_times.h"
+#include "zero/engine/options/step_report.h"
 
 namespace zero {
 

@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/base/log.h"
-#include "zero/engine/dropped_gradients.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
+#include "zero/engine/reduce/dropped_gradients.h"
 #include "zero/engine/gradient_access.h"
-#include "zero/engine/option_numbers.h"
+#include "zero/engine/options/option_numbers.h"
 
 namespace zero {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "zero/base/check.h"
-#include "zero/base/log.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/log.h"
 
 namespace zero {
 

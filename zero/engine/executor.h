@@ -5,11 +5,11 @@
 //   executor.close_step(all_agree);                // a new schedule if this step was the first, or had a mismatch
 #pragma once
 
-#include "zero/engine/gatherer.h"
-#include "zero/engine/pass_times.h"
-#include "zero/engine/reducer.h"
-#include "zero/plan/demand.h"
-#include "zero/plan/step_replay.h"
+#include "zero/engine/gather/gatherer.h"
+#include "zero/engine/options/pass_times.h"
+#include "zero/engine/reduce/reducer.h"
+#include "zero/plan/schedule/demand.h"
+#include "zero/plan/schedule/step_replay.h"
 
 namespace zero {
 

@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/rank_sum.h"
-#include "zero/engine/parameter_order.h"
-#include "zero/engine/parameter_sums.h"
-#include "zero/engine/unit_blocks.h"
+#include "zero/engine/states/parameter_order.h"
+#include "zero/engine/reduce/parameter_sums.h"
+#include "zero/engine/states/unit_blocks.h"
 
 namespace zero {
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "zero/base/fatal_io.h"
+#include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_parts.h"
 
 namespace zero {

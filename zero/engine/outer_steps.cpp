@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "zero/base/check.h"
-#include "zero/engine/outer_fragments.h"
-#include "zero/engine/outer_sum.h"
+#include "zero/base/error/check.h"
+#include "zero/engine/options/outer_fragments.h"
+#include "zero/engine/outer/outer_sum.h"
 
 namespace zero {
 

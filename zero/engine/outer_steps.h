@@ -20,7 +20,7 @@
 
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_statistics.h"
-#include "zero/engine/outer_flight.h"
+#include "zero/engine/outer/outer_flight.h"
 #include "zero/engine/step_update.h"
 
 namespace zero {

@@ -12,7 +12,7 @@
 #include <functional>
 #include <vector>
 
-#include "zero/base/fatal_io.h"
+#include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_step.h"
 

@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/parameter_order.h"
-#include "zero/engine/unit_blocks.h"
-#include "zero/optim/averaged_rule.h"
-#include "zero/plan/partition.h"
+#include "zero/engine/states/parameter_order.h"
+#include "zero/engine/states/unit_blocks.h"
+#include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 namespace {

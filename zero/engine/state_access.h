@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/fatal_io.h"
+#include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_step.h"
-#include "zero/engine/replicas.h"
+#include "zero/engine/states/replicas.h"
 
 namespace zero {
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/optim/averaged_rule.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/optim/elementwise/averaged_rule.h"
 
 namespace zero {
 namespace {

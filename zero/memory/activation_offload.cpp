@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/bytes.h"
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/base/log.h"
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
 #include "zero/device/host_device.h"
-#include "zero/memory/block_cutter.h"
-#include "zero/memory/chained_transfer.h"
-#include "zero/memory/lane_link.h"
-#include "zero/memory/paced_link.h"
+#include "zero/memory/disk/block_cutter.h"
+#include "zero/memory/disk/chained_transfer.h"
+#include "zero/memory/link/lane_link.h"
+#include "zero/memory/link/paced_link.h"
 
 namespace zero {
 namespace {

@@ -19,13 +19,13 @@
 #include <span>
 #include <vector>
 
-#include "zero/base/fatal_io.h"
+#include "zero/base/files/fatal_io.h"
 #include "zero/device/device.h"
 #include "zero/memory/activation_offload_values.h"
-#include "zero/memory/block_pool.h"
-#include "zero/memory/disk_places.h"
-#include "zero/memory/lane_link.h"
-#include "zero/memory/link.h"
+#include "zero/memory/disk/block_pool.h"
+#include "zero/memory/disk/disk_places.h"
+#include "zero/memory/link/lane_link.h"
+#include "zero/memory/link/link.h"
 
 namespace zero {
 

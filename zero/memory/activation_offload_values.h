@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/tier.h"
-#include "zero/memory/traffic.h"
+#include "zero/base/numbers/tier.h"
+#include "zero/memory/disk/traffic.h"
 
 namespace zero {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "zero/base/machine.h"
-#include "zero/base/signals_blocked.h"
+#include "zero/base/process/machine.h"
+#include "zero/base/process/signals_blocked.h"
 
 namespace zero {
 

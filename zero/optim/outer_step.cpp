@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/base/number_range.h"
+#include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 
 namespace zero {
 namespace {

@@ -17,7 +17,7 @@
 #include <memory>
 
 #include "zero/device/kernel.h"
-#include "zero/optim/update_rule.h"
+#include "zero/optim/rule/update_rule.h"
 
 namespace zero {
 

@@ -1,6 +1,6 @@
 #include "zero/optim/rule_registry.h"
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 
 namespace zero {
 namespace {

@@ -18,19 +18,19 @@
 #include <variant>
 #include <vector>
 
-#include "zero/base/check.h"
-#include "zero/base/name_lists.h"
-#include "zero/optim/adafactor_rule.h"
-#include "zero/optim/adam_rule.h"
-#include "zero/optim/adamw8bit_rule.h"
-#include "zero/optim/lamb_rule.h"
-#include "zero/optim/lion_rule.h"
-#include "zero/optim/muon_rule.h"
-#include "zero/optim/own_rule.h"
-#include "zero/optim/rule_keys.h"
-#include "zero/optim/rule_row.h"
-#include "zero/optim/sgd_rule.h"
-#include "zero/optim/update_rule.h"
+#include "zero/base/error/check.h"
+#include "zero/base/text/name_lists.h"
+#include "zero/optim/whole/adafactor_rule.h"
+#include "zero/optim/elementwise/adam_rule.h"
+#include "zero/optim/elementwise/adamw8bit_rule.h"
+#include "zero/optim/whole/lamb_rule.h"
+#include "zero/optim/elementwise/lion_rule.h"
+#include "zero/optim/whole/muon_rule.h"
+#include "zero/optim/rule/own_rule.h"
+#include "zero/optim/rule/rule_keys.h"
+#include "zero/optim/rule/rule_row.h"
+#include "zero/optim/elementwise/sgd_rule.h"
+#include "zero/optim/rule/update_rule.h"
 
 namespace zero {
 

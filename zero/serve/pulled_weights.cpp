@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "zero/base/check.h"
-#include "zero/memory/host_memory.h"
+#include "zero/base/error/check.h"
+#include "zero/memory/account/host_memory.h"
 
 namespace zero {
 namespace {

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <span>
 
-#include "zero/base/dtype.h"
-#include "zero/memory/buffer.h"
+#include "zero/base/numbers/dtype.h"
+#include "zero/memory/account/buffer.h"
 
 namespace zero {
 

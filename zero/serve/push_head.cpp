@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/base/log.h"
-#include "zero/comm/arrivals.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
+#include "zero/comm/board/arrivals.h"
 
 namespace zero {
 

@@ -20,7 +20,7 @@
 #include <optional>
 #include <vector>
 
-#include "zero/plan/push_order.h"
+#include "zero/plan/served/push_order.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/replayed_pushes.h"
 #include "zero/serve/served_clock.h"

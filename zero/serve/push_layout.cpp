@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "zero/engine/uncut.h"
-#include "zero/plan/partition.h"
+#include "zero/engine/options/uncut.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 

@@ -2,7 +2,7 @@
 //
 //   PushLayout layout(engine.specs(), options);               // the same on workers and servers
 //   layout.part(unit, server).numel                           // elements of the worker's range that this server owns
-//   layout.stretches(unit, server)                            // their positions (zero/plan/pushed_part.h)
+//   layout.stretches(unit, server)                            // their positions (zero/plan/served/pushed_part.h)
 //
 // A worker's units are not cut, whatever cut the servers have (EngineOptions::shards). A part holds the elements that
 // are sent: a server's shard without its padding. Values only; Local.
@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "zero/engine/options.h"
-#include "zero/plan/pushed_part.h"
+#include "zero/engine/options/options.h"
+#include "zero/plan/served/pushed_part.h"
 
 namespace zero {
 

@@ -1,8 +1,8 @@
 // The part of PushHead for workers that return, and for replays.
 #include <algorithm>
 
-#include "zero/base/log.h"
-#include "zero/comm/arrivals.h"
+#include "zero/base/error/log.h"
+#include "zero/comm/board/arrivals.h"
 #include "zero/serve/push_head.h"
 
 namespace zero {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "zero/comm/arrivals.h"
-#include "zero/rendezvous/rank_set.h"
+#include "zero/comm/board/arrivals.h"
+#include "zero/comm/rendezvous/rank_set.h"
 
 namespace zero {
 

@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/comm/arrivals.h"
-#include "zero/engine/uncut.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/arrivals.h"
+#include "zero/engine/options/uncut.h"
 
 namespace zero {
 namespace {

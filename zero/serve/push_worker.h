@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "zero/engine/engine.h"
-#include "zero/memory/buffer.h"
+#include "zero/memory/account/buffer.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "zero/memory/host_memory.h"
+#include "zero/memory/account/host_memory.h"
 
 namespace zero {
 

@@ -11,8 +11,8 @@
 #include <deque>
 #include <vector>
 
-#include "zero/engine/given_gradients.h"
-#include "zero/memory/block_pool.h"
+#include "zero/engine/states/given_gradients.h"
+#include "zero/memory/disk/block_pool.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "zero/plan/push_order.h"
+#include "zero/plan/served/push_order.h"
 
 namespace zero {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/plan/sync_plan.h"
+#include "zero/plan/served/sync_plan.h"
 #include "zero/serve/push_messages.h"
 #include "zero/serve/weight_versions.h"
 #include "zero/serve/worker_transfers.h"

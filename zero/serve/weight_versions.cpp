@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "zero/base/check.h"
+#include "zero/base/error/check.h"
 
 namespace zero {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "zero/engine/engine.h"
-#include "zero/memory/charge.h"
-#include "zero/plan/version_places.h"
+#include "zero/memory/account/charge.h"
+#include "zero/plan/served/version_places.h"
 
 namespace zero {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
-#include "zero/comm/arrivals.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/arrivals.h"
 
 namespace zero {
 

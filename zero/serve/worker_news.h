@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/plan/push_order.h"
+#include "zero/plan/served/push_order.h"
 #include "zero/serve/push_messages.h"
 #include "zero/serve/server_talk.h"
 #include "zero/serve/worker_transfers.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "zero/base/check.h"
-#include "zero/comm/arrivals.h"
+#include "zero/base/error/check.h"
+#include "zero/comm/board/arrivals.h"
 
 namespace zero {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/memory/charge.h"
+#include "zero/memory/account/charge.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
 #include "zero/serve/pushed_gradients.h"

@@ -1,8 +1,8 @@
 #include "zero/torch/attach.h"
 
-#include "zero/base/error.h"
-#include "zero/engine/option_numbers.h"
-#include "zero/engine/shard_weights.h"
+#include "zero/base/error/error.h"
+#include "zero/engine/options/option_numbers.h"
+#include "zero/engine/states/shard_weights.h"
 #include "zero/torch/attach_seams.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/engine_control.h"

@@ -7,9 +7,9 @@
 
 #include <memory>
 
-#include "zero/engine/engine_seams.h"
-#include "zero/memory/disk_seam.h"
-#include "zero/torch/activation_store.h"
+#include "zero/engine/options/engine_seams.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/torch/activations/activation_store.h"
 #include "zero/torch/attach.h"
 
 namespace zero {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/log.h"
-#include "zero/plan/cut.h"
-#include "zero/plan/weighted_cut.h"
+#include "zero/base/error/log.h"
+#include "zero/plan/units/cut.h"
+#include "zero/plan/units/weighted_cut.h"
 
 namespace zero {
 namespace {

@@ -15,7 +15,7 @@
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
-#include "zero/checkpoint/staging_memory.h"
+#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/serve/push_server.h"
 #include "zero/torch/rank_extras.h"
 

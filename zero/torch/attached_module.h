@@ -11,14 +11,14 @@
 
 #include <memory>
 
-#include "zero/engine/engine_seams.h"
+#include "zero/engine/options/engine_seams.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/attached_checkpoints.h"
 #include "zero/torch/attached_parameters.h"
 #include "zero/torch/attached_role.h"
 #include "zero/torch/attached_states.h"
 #include "zero/torch/open_scopes.h"
-#include "zero/torch/operator_pass.h"
+#include "zero/torch/seam/operator_pass.h"
 
 namespace zero {
 

@@ -8,16 +8,16 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "zero/base/check.h"
-#include "zero/base/error.h"
-#include "zero/base/log.h"
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
 #include "zero/device/host_copy.h"
-#include "zero/engine/parameter_writes.h"
-#include "zero/torch/gradient_hook.h"
-#include "zero/torch/gradient_watch.h"
-#include "zero/torch/tagged_tensor.h"
-#include "zero/torch/tensor_type.h"
-#include "zero/torch/torch_device.h"
+#include "zero/engine/states/parameter_writes.h"
+#include "zero/torch/seam/gradient_hook.h"
+#include "zero/torch/seam/gradient_watch.h"
+#include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/seam/tensor_type.h"
+#include "zero/torch/seam/torch_device.h"
 
 namespace zero {
 namespace {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "zero/device/device.h"
-#include "zero/plan/unit.h"
-#include "zero/torch/gradient_watch.h"
-#include "zero/torch/module_parameters.h"
-#include "zero/torch/parameter_storage.h"
+#include "zero/plan/units/unit.h"
+#include "zero/torch/seam/gradient_watch.h"
+#include "zero/torch/module/module_parameters.h"
+#include "zero/torch/seam/parameter_storage.h"
 
 namespace torch::autograd {
 struct Node;

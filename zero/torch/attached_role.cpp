@@ -3,10 +3,10 @@
 #include <numeric>
 #include <utility>
 
-#include "zero/base/error.h"
-#include "zero/comm/arrivals.h"
+#include "zero/base/error/error.h"
+#include "zero/comm/board/arrivals.h"
 #include "zero/comm/group.h"
-#include "zero/engine/uncut.h"
+#include "zero/engine/options/uncut.h"
 
 namespace zero {
 namespace {

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "zero/comm/arrivals.h"
+#include "zero/comm/board/arrivals.h"
 #include "zero/serve/push_server.h"
 #include "zero/serve/push_worker.h"
 

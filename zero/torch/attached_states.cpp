@@ -8,12 +8,12 @@
 #include <c10/core/GradMode.h>
 #include <torch/types.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/parameter_order.h"
-#include "zero/engine/unit_blocks.h"
-#include "zero/plan/partition.h"
-#include "zero/torch/tensor_type.h"
+#include "zero/engine/states/parameter_order.h"
+#include "zero/engine/states/unit_blocks.h"
+#include "zero/plan/units/partition.h"
+#include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
 namespace {

@@ -1,6 +1,6 @@
 #include "zero/torch/engine_control.h"
 
-#include "zero/torch/activation_store_shared.h"
+#include "zero/torch/activations/activation_store_shared.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {

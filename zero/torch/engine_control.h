@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "zero/checkpoint/in_memory_checkpoints.h"
-#include "zero/checkpoint/loaded_checkpoint.h"
+#include "zero/checkpoint/read/loaded_checkpoint.h"
 #include "zero/checkpoint/save.h"
-#include "zero/engine/replicas.h"
-#include "zero/engine/step_report.h"
-#include "zero/plan/schedule.h"
+#include "zero/engine/states/replicas.h"
+#include "zero/engine/options/step_report.h"
+#include "zero/plan/schedule/schedule.h"
 
 namespace zero {
 

@@ -1,9 +1,9 @@
 // AttachedStates::export_weights(): one unit is whole at a time, and only rank 0 writes.
 #include <optional>
 
-#include "zero/base/check.h"
-#include "zero/checkpoint/safetensors_writer.h"
-#include "zero/checkpoint/same_outcome.h"
+#include "zero/base/error/check.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/checkpoint/image/same_outcome.h"
 #include "zero/torch/attached_states.h"
 
 namespace zero {

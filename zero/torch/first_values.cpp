@@ -12,12 +12,12 @@
 
 #include <c10/core/GradMode.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
-#include "zero/plan/partition.h"
-#include "zero/torch/deferred.h"
-#include "zero/torch/tagged_tensor.h"
-#include "zero/torch/tensor_type.h"
+#include "zero/plan/units/partition.h"
+#include "zero/torch/deferred/deferred.h"
+#include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
 namespace {

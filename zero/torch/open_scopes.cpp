@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "zero/base/check.h"
+#include "zero/base/error/check.h"
 #include "zero/comm/collectives.h"
-#include "zero/plan/partition.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 

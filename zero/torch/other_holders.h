@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/torch/model_tensors.h"
-#include "zero/torch/module_parameters.h"
+#include "zero/torch/module/model_tensors.h"
+#include "zero/torch/module/module_parameters.h"
 
 namespace zero {
 

@@ -11,8 +11,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
-#include "zero/base/error.h"
-#include "zero/torch/surroundings.h"
+#include "zero/base/error/error.h"
+#include "zero/torch/deferred/surroundings.h"
 
 namespace zero {
 namespace {

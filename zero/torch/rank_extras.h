@@ -19,7 +19,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include "zero/checkpoint/rank_layout.h"
+#include "zero/checkpoint/image/rank_layout.h"
 
 namespace zero {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error.h"
+#include "zero/base/error/error.h"
 #include "zero/checkpoint/engines_folder.h"
-#include "zero/checkpoint/same_outcome.h"
+#include "zero/checkpoint/image/same_outcome.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {

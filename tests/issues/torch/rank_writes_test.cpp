@@ -2,8 +2,8 @@
 // the owner's write was lost. An embedding with max_norm did so in each forward pass.
 #include <gtest/gtest.h>
 
-#include "tests/message_of.h"
-#include "tests/temporary_folder.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {

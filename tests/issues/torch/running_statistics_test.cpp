@@ -2,7 +2,7 @@
 // running statistics stay in fp32.
 #include <gtest/gtest.h>
 
-#include "zero/torch/tensor_type.h"
+#include "zero/torch/seam/tensor_type.h"
 
 #include "tests/torch/training_run.h"
 

@@ -5,7 +5,7 @@
 
 #include <ATen/DLConvertor.h>
 
-#include "tests/message_of.h"
+#include "tests/support/message_of.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

@@ -1,0 +1,197 @@
+#include "app/cli/verbs.h"
+
+// `zero export RUN -o FILE`: writes the weights of a checkpoint as safetensors that other programs load.
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/base/text/name_lists.h"
+#include "zero/checkpoint/safetensors/companion_files.h"
+#include "zero/checkpoint/export_weights.h"
+#include "zero/checkpoint/safetensors/published_config.h"
+#include "zero/checkpoint/safetensors/transformers_config.h"
+#include "zero/checkpoint/whole_checkpoint.h"
+#include "app/cli/command/flags.h"
+#include "app/config/load.h"
+#include "app/data/tokens/vocabulary.h"
+#include "app/train/tasks/model_table.h"
+#include "app/train/folder/run_files.h"
+
+namespace zero::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kWeightsName = "model.safetensors";
+
+// Refuses to replace a run's own model.safetensors, which has the weights of the run's end in the type in which it
+// trained them.
+void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
+  std::error_code ignored;
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (file.filename() == kWeightsName && fs::exists(file, ignored) && fs::exists(folder / "config.toml", ignored))
+    throw ConfigError("-o", output, fmt::format("{} is a run's own, and would be replaced", file.string()),
+                      "name another folder, or another file");
+}
+
+// Returns the file that `output` names: for a folder, model.safetensors in it.
+fs::path file_of(const std::string& output) {
+  if (output.empty()) throw ConfigError("-o", "\"\"", "no file is named", "give NAME.safetensors, or a folder for it");
+  const fs::path path = output;
+  std::error_code ignored;
+  if (!path.has_extension() || !path.has_filename() || fs::is_directory(path, ignored)) return path / kWeightsName;
+  if (path.extension() != ".safetensors")
+    throw ConfigError("-o", output, "is no name of a safetensors file", "end it with .safetensors, or name a folder");
+  return path;
+}
+
+// Returns the first dimension of a tensor in the checkpoint; 0 if there is no such tensor.
+std::int64_t rows_of(const CheckpointReader& reader, std::string_view name) {
+  const int tensor = reader.find(std::string(name));
+  return tensor < 0 ? 0 : reader.manifest().tensors[static_cast<std::size_t>(tensor)].shape.front();
+}
+
+// The run of a checkpoint RUN/checkpoints/step-00000006.
+fs::path run_of(const fs::path& checkpoint) {
+  const fs::path path = checkpoint.has_filename() ? checkpoint : checkpoint.parent_path();
+  const fs::path folder = path.parent_path().parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+// A model as transformers knows it, and the folders in which files about it may be.
+struct PublishedModel {
+  TransformersModel model;
+  fs::path run;        // the run's folder, which has them since the run began
+  fs::path init;       // of its first weights; empty: none
+  fs::path tokenizer;  // empty: none
+};
+
+// Nothing where the checkpoint is of no model that transformers knows, or not of `zero train`.
+// What the configuration leaves to the data or to the model is read off the weights.
+std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
+  const Manifest& manifest = reader.manifest();
+  if (manifest.config.empty()) return std::nullopt;
+  const Config config = load_config({.text = manifest.config,
+                                     .text_name = (reader.path() / kManifestName).string(),
+                                     .check_files = false,
+                                     .recorded = true})
+                            .config;
+  const ModelConfig& model = config.model;
+  const ModelRow& row = model_row(model.name);
+  if (!row.published) return std::nullopt;
+  const std::int64_t vocab = rows_of(reader, row.token_weight);
+  if (vocab == 0) return std::nullopt;
+  TransformersModel found{.kind = *row.published,
+                          .layers = model.layers,
+                          .width = model.width,
+                          .heads = model.heads,
+                          .kv_heads = model.kv_heads == 0 ? model.heads : model.kv_heads,
+                          .hidden = rows_of(reader, row.hidden_weight),
+                          .context = model.context,
+                          .vocab = vocab,
+                          .classes = rows_of(reader, row.classes_weight),
+                          .dropout = model.dropout,
+                          .rope_theta = model.rope_theta,
+                          .norm_eps = model.norm_eps,
+                          .tie_embeddings = model.tie_embeddings};
+  if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
+  PublishedModel published{.model = std::move(found), .run = run_of(reader.path()), .init = {}, .tokenizer = {}};
+  if (!model.init.empty()) published.init = folder_of_weights(model.init);
+  published.tokenizer = config.data.tokenizer.empty() ? published.init : fs::path(config.data.tokenizer);
+  return published;
+}
+
+void add(const std::vector<fs::path>& files, ExportedWeights& exported) {
+  exported.files.insert(exported.files.end(), files.begin(), files.end());
+}
+
+// What the run wrote when it began; a run of an earlier version has less than that, and its first weights' folder counts.
+void add_companions(const PublishedModel& published, const fs::path& folder, ExportedWeights& exported) {
+  const auto& [model, run, init, tokenizer] = published;
+  add(copy_tokenizer_files(has_tokenizer_files(run) ? run : tokenizer, folder), exported);
+  const bool run_has_it = fs::exists(run / kGenerationConfig);
+  add(copy_companion(kGenerationConfig, run_has_it ? run : init, folder), exported);
+}
+
+// Adds config.json and its companion files to the written ones, or returns why not.
+std::string add_config(std::optional<PublishedModel> published, const fs::path& run, const fs::path& file, DType dtype,
+                       ExportedWeights& exported) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (file.filename() == kWeightsName) add(copy_companion(kClassesName, run, folder), exported);
+  if (!published) return "";
+  if (file.filename() != kWeightsName)
+    return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);
+  std::string base = transformers_config_in(published->run);
+  if (base.empty() && !published->init.empty()) base = transformers_config_in(published->init);
+  if (!write_transformers_config(folder, published->model, dtype, base))
+    return fmt::format("no config.json: {} is there already, and is no model's", (folder / "config.json").string());
+  exported.files.push_back(file.parent_path() / "config.json");
+  add_companions(*published, folder, exported);
+  return "";
+}
+
+// Copies what a model of images needs to know of its inputs, which the run wrote when it began, beside the weights.
+void add_preprocessing(const CheckpointReader& reader, const fs::path& file, ExportedWeights& exported) {
+  const fs::path from = RunFiles(fs::absolute(reader.path()).parent_path().parent_path()).preprocessing;
+  std::error_code ignored;
+  if (!fs::exists(from, ignored)) return;
+  const fs::path to = RunFiles(file.parent_path()).preprocessing;
+  if (fs::equivalent(from, to, ignored)) return;
+  write_file(to, read_file(from));
+  exported.files.push_back(to);
+}
+
+}  // namespace
+
+int run_export(Arguments arguments) {
+  CLI::App app(
+      "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
+      "and for a " +
+          names_where(kModelTable, &ModelRow::published) +
+          " what transformers reads beside them: config.json, generation_config.json and the tokenizer's files;\n"
+          "for a model of images preprocessor_config.json: how its inputs are made of pictures.",
+      "zero export");
+  std::string run, output, dtype = "fp32", shard = "5GB";
+  bool json = false, best = false;
+  app.add_option("RUN", run, "a run folder, or one of its checkpoints")->required();
+  app.add_option("-o,--output", output, "the file to write, NAME.safetensors, or a folder for it")->required();
+  app.add_option("--dtype", dtype, "type of trained parameters: fp32, bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_option("--shard-size", shard, "most bytes of a file; larger weights become several files with an index");
+  app.add_flag("--best", best, "of the run's checkpoints the best one (checkpoint.keep_best), not the newest");
+  app.add_flag("--json", json, "print one JSON object");
+  if (!parse_flags(app, arguments)) return 0;
+  const fs::path file = file_of(output);
+  refuse_weights_of_a_run(output, file);
+  const DType type = dtype == "bf16" ? DType::kBFloat16 : dtype == "fp16" ? DType::kFloat16 : DType::kFloat32;
+  const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
+  CheckpointReader reader = best ? open_best_checkpoint(run) : open_whole_checkpoint(run);
+  const auto model = published_model(reader);
+  ExportedWeights exported = export_weights(reader, file, options);
+  const std::string no_config = add_config(model, run_of(reader.path()), file, type, exported);
+  add_preprocessing(reader, file, exported);
+  if (json) {
+    nlohmann::ordered_json out{{"checkpoint", reader.path().string()},
+                               {"parameters", exported.num_parameters},
+                               {"buffers", exported.num_buffers},
+                               {"left_out", exported.left_out},
+                               {"files", nlohmann::ordered_json::array()}};
+    for (const fs::path& written : exported.files) out["files"].push_back(written.string());
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  fmt::print("{}: {} parameters, {} buffers\n", reader.path().string(), exported.num_parameters, exported.num_buffers);
+  for (const fs::path& written : exported.files)
+    fmt::print("  {}  {}\n", written.string(), format_bytes(static_cast<std::int64_t>(fs::file_size(written))));
+  if (!exported.left_out.empty()) fmt::print("  left out: {}\n", fmt::join(exported.left_out, "; "));
+  if (!no_config.empty()) fmt::print("  {}\n", no_config);
+  return 0;
+}
+
+}  // namespace zero::cli

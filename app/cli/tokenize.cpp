@@ -1,0 +1,173 @@
+// `zero tokenize`: writes a text as a file of tokens, with a published byte-pair tokenizer or one that it learns.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/base/files/input_file.h"
+#include "app/cli/verbs.h"
+#include "app/cli/command/flags.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
+#include "app/data/tokens/token_file.h"
+
+namespace zero::cli {
+namespace {
+
+constexpr std::int64_t kPartBytes = 1 << 24;  // most bytes in memory at once
+
+// Parts of a file. A part ends where a line ends. If it has no line end at which `tokenizer` may cut, it ends when it
+// is full.
+class TextParts {
+ public:
+  TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
+
+  bool next(std::string& part) {
+    if (at_ >= file_.size_bytes()) return false;
+    const std::int64_t bytes = std::min(kPartBytes, file_.size_bytes() - at_);
+    part.resize(static_cast<std::size_t>(bytes));
+    file_.read_at(at_, std::as_writable_bytes(std::span(part)));
+    const bool last = at_ + bytes == file_.size_bytes();
+    std::size_t line = part.rfind('\n');
+    while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
+      line = part.rfind('\n', line - 1);
+    // The newline stays with the line after it, because the tokenizer cuts blank space as a whole.
+    if (!last && line != std::string::npos && line > 0) part.resize(line);
+    at_ += std::ssize(part);
+    return true;
+  }
+
+ private:
+  InputFile file_;
+  const BytePairTokenizer* tokenizer_;
+  std::int64_t at_ = 0;
+};
+
+BytePairTokenizer learn(const std::vector<std::string>& inputs, std::int64_t size, const std::string& folder) {
+  std::string text, part;
+  for (const std::string& input : inputs) {
+    TextParts parts(input, nullptr);
+    while (parts.next(part)) text += part;
+  }
+  BytePairTokenizer tokenizer = BytePairTokenizer::learn(text, size);
+  tokenizer.write(folder);
+  fmt::print("{}: {} tokens, learned from {}\n", folder, tokenizer.size(), format_bytes(std::ssize(text)));
+  return tokenizer;
+}
+
+std::int64_t document_end(const BytePairTokenizer& tokenizer, const std::string& name) {
+  const auto number = tokenizer.added(name);
+  if (!number)
+    throw ConfigError("--document-end", name, "the tokenizer has added no token of this name",
+                      "name one, such as <|endoftext|>, or leave it out");
+  return *number;
+}
+
+struct ReadTexts {
+  std::int64_t bytes = 0;
+  std::int64_t specials = 0;  // tokens whose names were in the texts
+};
+
+// `writer` is finished; an error leaves nothing of it.
+template <typename Writer>
+ReadTexts write_tokens(const std::vector<std::string>& inputs, const BytePairTokenizer& tokenizer,
+                       const std::optional<std::int64_t>& end, Writer& writer) {
+  ReadTexts read;
+  std::string part;
+  std::vector<std::int64_t> tokens;
+  for (const std::string& input : inputs) {
+    TextParts parts(input, &tokenizer);
+    bool begins = true;
+    while (parts.next(part)) {
+      tokens.clear();
+      tokenizer.encode(part, tokens, begins);
+      begins = false;
+      writer.append(tokens);
+      read.bytes += std::ssize(part);
+      read.specials += tokenizer.count_added(tokens);
+    }
+    if (end) writer.append(std::span(&*end, 1));
+  }
+  writer.finish();
+  return read;
+}
+
+void say_written(const std::string& files, std::int64_t tokens, const ReadTexts& read, std::int64_t vocab) {
+  fmt::print("{}: {} tokens from {}, {:.2f} bytes a token; [model] vocab = {}\n", files, tokens,
+             format_bytes(read.bytes),
+             static_cast<double>(read.bytes) / static_cast<double>(std::max<std::int64_t>(tokens, 1)), vocab);
+  if (read.specials > 0)
+    fmt::print("  {} added tokens were named in the texts; --specials text reads such names as text\n",
+               format_count(read.specials));
+}
+
+std::string names_of(const TokenShardWriter& shards) {
+  const std::string first = shards.path(0).string();
+  return shards.num_shards() == 1 ? first
+                                  : fmt::format("{} to {}", first, shards.path(shards.num_shards() - 1).string());
+}
+
+}  // namespace
+
+int run_tokenize(Arguments arguments) {
+  CLI::App app(
+      "Writes texts as tokens, for [data] kind = \"tokens\": one file, or several shards. The tokenizer is GPT-2's "
+      "(vocab.json and merges.txt), one of byte pairs in a tokenizer.json (Llama 3's, Llama 2's), or is learned from "
+      "the texts.",
+      "zero tokenize");
+  std::vector<std::string> inputs;
+  std::string output, tokenizer_folder, learned_folder, end_name, specials = "tokens";
+  std::int64_t size = 1024, shard_tokens = 0;
+  app.add_option("INPUT", inputs, "texts")->required();
+  app.add_option("-o,--output", output, "the file of tokens, in the form of llm.c");
+  auto* given = app.add_option("--tokenizer", tokenizer_folder, "folder of a tokenizer");
+  app.add_option("--learn", learned_folder, "learn a tokenizer from the texts, and write it into this folder")
+      ->excludes(given);
+  app.add_option("--size", size, "most tokens of the tokenizer that --learn makes")->capture_default_str();
+  app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
+  app.add_option("--specials", specials,
+                 "names of added tokens in a text, such as <|endoftext|>, are these tokens, or text like any other")
+      ->check(CLI::IsMember({"tokens", "text"}))
+      ->capture_default_str();
+  app.add_option(
+         "--shard-tokens", shard_tokens,
+         "tokens of a file: several are written, -o train.bin as train_000001.bin and so on; 0: one file of all")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT32_MAX}));
+  if (!parse_flags(app, arguments)) return 0;
+  if (tokenizer_folder.empty() == learned_folder.empty())
+    throw ConfigError("--tokenizer", tokenizer_folder, "no tokenizer is named",
+                      "give --tokenizer FOLDER, or --learn FOLDER");
+  if (learned_folder.empty() && output.empty())
+    throw ConfigError("-o", "", "there is nothing to write", "name the file of tokens");
+
+  if (!learned_folder.empty() && !end_name.empty())
+    throw ConfigError("--document-end", end_name, "a tokenizer that is learned has no token of this name",
+                      "leave it out, or use a published tokenizer");
+
+  for (const std::string& input : inputs) require_input_file("INPUT", input);
+  if (!output.empty()) require_token_output("-o", output);
+  if (shard_tokens > 0) TokenShardWriter::require_free(output, "-o");
+  const BytePairTokenizer tokenizer =
+      learned_folder.empty() ? BytePairTokenizer::read(tokenizer_folder, "--tokenizer",
+                                                       specials == "text" ? Specials::kText : Specials::kTokens)
+                             : learn(inputs, size, learned_folder);
+  if (output.empty()) return 0;
+  std::optional<std::int64_t> end;
+  if (!end_name.empty()) end = document_end(tokenizer, end_name);
+  if (shard_tokens > 0) {
+    TokenShardWriter writer(output, tokenizer.size(), shard_tokens);
+    const ReadTexts read = write_tokens(inputs, tokenizer, end, writer);
+    say_written(names_of(writer), writer.size(), read, tokenizer.size());
+  } else {
+    TokenFileWriter writer(output, tokenizer.size());
+    const ReadTexts read = write_tokens(inputs, tokenizer, end, writer);
+    say_written(output, writer.size(), read, tokenizer.size());
+  }
+  return 0;
+}
+
+}  // namespace zero::cli

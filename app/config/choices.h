@@ -1,0 +1,68 @@
+// Tables of choices: the words that keys take, each with the value that it stands for (Choice). One table serves the option
+// table, which allows the words, and app/cli/torch_verbs/job.cpp, which hands the values to the parts that use them.
+// kMuonScales stands beside its rule (zero/optim/whole/muon_rule.h).
+//
+//   kWordsOf<kDTypes>                                // "fp32", "bf16", "fp16"
+//   value_of(kDTypes, "train.dtype", "bf16")         // DType::kBFloat16
+//
+// Local; values only.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "zero/base/numbers/choice.h"
+#include "zero/base/numbers/dtype.h"
+#include "app/data/open_data.h"
+#include "app/data/sample/sample_order.h"
+#include "zero/plan/units/placement.h"
+#include "zero/plan/units/tier_split.h"
+#include "app/report/best_evaluation.h"
+#include "app/train/watch/health.h"
+#include "zero/optim/lr_schedule.h"
+
+namespace zero {
+
+inline constexpr std::array<Choice<DataKind>, 7> kDataKinds{{{"text", DataKind::kText},
+                                                             {"tokens", DataKind::kTokens},
+                                                             {"mnist", DataKind::kMnist},
+                                                             {"images", DataKind::kImages},
+                                                             {"csv", DataKind::kCsv},
+                                                             {"tsv", DataKind::kTsv},
+                                                             {"word_order", DataKind::kWordOrder}}};
+inline constexpr std::array<Choice<Augment>, 4> kAugments{{{"none", Augment::kNone},
+                                                           {"shift", Augment::kShift},
+                                                           {"flip", Augment::kFlip},
+                                                           {"shift_flip", Augment::kShiftFlip}}};
+inline constexpr std::array<Choice<Order>, 2> kOrders{
+    {{"shuffled", Order::kShuffled}, {"sequential", Order::kSequential}}};
+inline constexpr std::array<Choice<Reduce>, 3> kReduces{
+    {{"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}}};
+inline constexpr std::array<Choice<RankSums>, 2> kRankSums{
+    {{"ordered", RankSums::kOrdered}, {"nccl", RankSums::kLinked}}};
+inline constexpr std::array<Choice<std::optional<Tier>>, 3> kActivationTiers{
+    {{"none", std::nullopt}, {"host", Tier::kHost}, {"disk", Tier::kDisk}}};
+inline constexpr std::array<Choice<DType>, 3> kDTypes{
+    {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}}};
+// No value: that of train.dtype.
+inline constexpr std::array<Choice<std::optional<DType>>, 2> kReduceDTypes{
+    {{"same", std::nullopt}, {"fp32", DType::kFloat32}}};
+inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kConstant},
+                                                         {"linear", LrKind::kLinear},
+                                                         {"cosine", LrKind::kCosine},
+                                                         {"polynomial", LrKind::kPolynomial},
+                                                         {"inverse_sqrt", LrKind::kInverseSqrt},
+                                                         {"one_cycle", LrKind::kOneCycle},
+                                                         {"wsd", LrKind::kWsd}}};
+inline constexpr std::array<Choice<std::optional<BestMeasure>>, 3> kBestMeasures{
+    {{"none", std::nullopt}, {"loss", BestMeasure::kLoss}, {"accuracy", BestMeasure::kAccuracy}}};
+inline constexpr std::array<Choice<HealthAction>, 3> kNonFinites{
+    {{"skip", HealthAction::kSkip}, {"rewind", HealthAction::kRewind}, {"stop", HealthAction::kStop}}};
+inline constexpr std::array<Choice<HealthAction>, 4> kSpikes{{{"ignore", HealthAction::kIgnore},
+                                                              {"skip", HealthAction::kSkip},
+                                                              {"rewind", HealthAction::kRewind},
+                                                              {"stop", HealthAction::kStop}}};
+inline constexpr std::array<Choice<HealthAction>, 2> kCorruptions{
+    {{"stop", HealthAction::kStop}, {"rewind", HealthAction::kRewind}}};
+
+}  // namespace zero

@@ -1,0 +1,518 @@
+#include "app/config/deepspeed/deepspeed.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+#include "zero/base/text/name_lists.h"
+#include "zero/base/files/strict_json.h"
+#include "app/config/deepspeed/deepspeed_defaults.h"
+#include "app/config/deepspeed/deepspeed_reader.h"
+#include "app/config/option.h"
+#include "app/config/toml_source.h"
+#include "zero/optim/rule_registry.h"
+
+namespace zero {
+namespace {
+
+using Json = DeepSpeedReader::Json;
+
+constexpr std::string_view kOptimizer = "optimizer.params.";
+constexpr std::string_view kScheduler = "scheduler.params.";
+constexpr std::string_view kZero = "zero_optimization.";
+constexpr std::string_view kFp16 = "fp16.";
+constexpr std::string_view kDefault = "DeepSpeed's default";
+
+const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_view prefix) {
+  static const Json nothing = Json::object();
+  const Json* const params = reader.section(section, "params", prefix);
+  return params == nullptr ? nothing : *params;
+}
+
+// DeepSpeed derives a batch, accumulation or global batch that is missing. So does the Trainer with "auto".
+void read_batches(DeepSpeedReader& reader) {
+  const Json& json = reader.json();
+  const auto is = [&json](const char* key, bool (*test)(const Json&)) {
+    return json.contains(key) && test(json.at(key));
+  };
+  const auto automatic = +[](const Json& value) { return value == "auto"; };
+  const auto number = +[](const Json& value) { return value.is_number(); };
+  constexpr const char *kAll = "train_batch_size", *kMicro = "train_micro_batch_size_per_gpu",
+                       *kAccumulate = "gradient_accumulation_steps";
+  if (is(kAll, automatic)) {
+    reader.take_and_drop(json, "", kAll, "it is batch * accumulate * ranks");
+    if (!json.contains(kMicro)) reader.assume_default(kMicro, "train.batch");
+  } else {
+    reader.keep_whole(json, "", kAll, "train.global_batch");
+  }
+  reader.keep_whole(json, "", kMicro, "train.batch");
+  if (is(kAll, number) && is(kAccumulate, automatic))
+    reader.take_and_drop(json, "", kAccumulate, "it follows from train.global_batch, train.batch and the ranks");
+  else
+    reader.keep_whole(json, "", kAccumulate, "train.accumulate");
+  if (!reader.keeps("train.global_batch") && !reader.keeps("train.batch"))
+    reader.drop(kMicro, "not in the file, nor train_batch_size, and DeepSpeed needs one of them: set train.batch");
+  reader.keep_whole(json, "", "steps_per_print", "train.log_every");
+}
+
+// A number of the optimizer wins over the default.
+void read_clip(DeepSpeedReader& reader) {
+  const Json& json = reader.json();
+  const auto is_absent = [&json](const Json::json_pointer& key) {
+    return !json.contains(key) || json.at(key).is_null();
+  };
+  reader.keep_number(json, "", "gradient_clipping", "train.clip");
+  if (is_absent(Json::json_pointer("/gradient_clipping")) &&
+      is_absent(Json::json_pointer("/optimizer/params/max_grad_norm")))
+    reader.keep("train.clip", Value(deepspeed_default("gradient_clipping")), kDefault);
+}
+
+// A property of a dynamic scale that is fixed here, and a key in DeepSpeed.
+void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, std::string_view reason) {
+  const std::string name = fmt::format("{}{}", kFp16, key);
+  const Json* const given = reader.take(fp16, kFp16, key, "train.loss_scale");
+  if ((given == nullptr ? deepspeed_default(name) : reader.number(*given, name)) != ours) reader.drop(name, reason);
+}
+
+void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
+  const Json* const given = reader.take(fp16, kFp16, "loss_scale", "train.loss_scale");
+  const double scale =
+      given == nullptr ? deepspeed_default("fp16.loss_scale") : reader.number(*given, "fp16.loss_scale");
+  if (scale > 0) return reader.keep("train.loss_scale", Value(scale), "fp16.loss_scale");
+  reader.keep("train.loss_scale", Value(std::string("dynamic")), given == nullptr ? kDefault : "fp16.loss_scale");
+  read_fixed(reader, fp16, "initial_scale_power", 16, "a dynamic scale begins at 2^16 here");
+  read_fixed(reader, fp16, "loss_scale_window", 2000,
+             "a dynamic scale is doubled after 2,000 updates here; DeepSpeed's default is 1,000");
+  read_fixed(reader, fp16, "min_loss_scale", 1, "a dynamic scale is 1 or more here");
+  read_fixed(reader, fp16, "hysteresis", 1,
+             "each overflow halves the scale here, also the first; DeepSpeed's default is 2");
+}
+
+// DeepSpeed reads "bfloat16", the older name, only if there is no "bf16".
+void read_precision(DeepSpeedReader& reader) {
+  const Json& json = reader.json();
+  const bool has_newer = json.contains("bf16") && !json.at("bf16").is_null();
+  if (has_newer && json.contains("bfloat16")) reader.take_and_drop(json, "", "bfloat16", "bf16 is in the file, too");
+  std::string enabled_name, automatic;
+  for (const std::string_view type : {has_newer ? "bf16" : "bfloat16", "fp16"}) {
+    const Json* const section = reader.section(json, type);
+    if (section == nullptr) continue;
+    const std::string prefix = fmt::format("{}.", type), name = prefix + "enabled";
+    const Json* const enabled = reader.take(*section, prefix, "enabled", "train.dtype");
+    if (section->contains("enabled") && section->at("enabled") == "auto") automatic = name;
+    if (enabled == nullptr || !reader.flag(*enabled, name)) continue;
+    if (!enabled_name.empty())
+      reader.refuse(name, *enabled, fmt::format("{} is true, too, and DeepSpeed refuses both", enabled_name),
+                    "set one of them to false");
+    enabled_name = name;
+    reader.keep("train.dtype", Value(std::string(type == "fp16" ? "fp16" : "bf16")), name);
+    if (type == "fp16") read_loss_scale(reader, *section);
+    reader.drop_rest(*section, prefix);
+  }
+  if (enabled_name.empty() && !automatic.empty())
+    reader.assume("train.dtype", Value(std::string("fp32")), automatic, "bf16 and fp16");
+}
+
+// fp32 also has longer names there: "float32", "torch.float32".
+std::string type_named(DeepSpeedReader& reader, const Json& json, std::string_view name) {
+  std::string text = reader.text(json, name);
+  if (constexpr std::string_view kTorch = "torch."; text.starts_with(kTorch)) text.erase(0, kTorch.size());
+  for (const auto& [theirs, ours] :
+       {std::pair("float32", "fp32"), std::pair("float", "fp32"), std::pair("float16", "fp16"),
+        std::pair("half", "fp16"), std::pair("bfloat16", "bf16")})
+    if (text == theirs) text = ours;
+  if (text != "fp32" && text != "fp16" && text != "bf16")
+    reader.refuse(name, json, "is no type of a sum", "use \"fp32\", \"fp16\" or \"bf16\"");
+  return text;
+}
+
+void read_types(DeepSpeedReader& reader) {
+  read_precision(reader);
+  constexpr std::string_view kTypes = "data_types.", kSum = "data_types.grad_accum_dtype";
+  const Json* const section = reader.section(reader.json(), "data_types");
+  if (section == nullptr) return;
+  if (const Json* const sum = reader.take(*section, kTypes, "grad_accum_dtype", "train.reduce_dtype")) {
+    const std::string type = type_named(reader, *sum, kSum), trained = reader.kept_text("train.dtype", "fp32");
+    if (type == trained)
+      reader.keep("train.reduce_dtype", Value(std::string("same")), kSum);
+    else if (type == "fp32")
+      reader.keep("train.reduce_dtype", Value(type), kSum);
+    else
+      reader.drop(kSum, fmt::format("a sum of {} gradients is rounded to {}, or stays fp32", trained, trained));
+  }
+  reader.drop_rest(*section, kTypes);
+}
+
+void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view type) {
+  const std::string name = "optimizer.params.betas";
+  if (const Json* const betas = reader.take(params, kOptimizer, "betas", "optimizer.betas")) {
+    if (!betas->is_array() || betas->size() != 2)
+      reader.refuse(name, *betas, "is no list of two numbers", "write [0.9, 0.999]");
+    return reader.keep(
+        "optimizer.betas",
+        Value(Value::Array{Value(reader.number((*betas)[0], name)), Value(reader.number((*betas)[1], name))}), name);
+  }
+  const auto usual = [&](int moment) { return Value(deepspeed_default(fmt::format("{}.beta{}", type, moment))); };
+  reader.keep("optimizer.betas", Value(Value::Array{usual(1), usual(2)}), kDefault);
+}
+
+// DeepSpeed has a key for each end.
+void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
+  const auto end = [&](const char* key) {
+    const Json* const given = reader.take(params, kOptimizer, key, "optimizer.trust_ratio");
+    return Value(given == nullptr ? deepspeed_default(fmt::format("lamb.{}", key))
+                                  : reader.number(*given, fmt::format("{}{}", kOptimizer, key)));
+  };
+  reader.keep("optimizer.trust_ratio", Value(Value::Array{end("min_coeff"), end("max_coeff")}),
+              params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
+}
+
+// Its "Adam" is AdamW unless adam_w_mode is false; its "AdamW" is AdamW in both cases.
+std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::string& name) {
+  constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
+  const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.name");
+  if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
+  if (name == "adamw") reader.drop(kMode, "the decay of AdamW is decoupled whatever it says, in DeepSpeed, too");
+  return name;
+}
+
+// Whose defaults are those of an optimizer: DeepSpeed's own, or with torch_adam those of torch.optim.
+std::string table_of(DeepSpeedReader& reader, const Json& params, const std::string& rule) {
+  if (rule != "adamw" && rule != "adam") return rule;
+  const Json* const torchs = params.contains("torch_adam") ? &params.at("torch_adam") : nullptr;
+  const bool by_torch = torchs != nullptr && !torchs->is_null() && reader.flag(*torchs, "optimizer.params.torch_adam");
+  return by_torch ? "torch_" + rule : "adam";
+}
+
+void keep_number_or_default(DeepSpeedReader& reader, const Json& params, std::string_view key, std::string_view ours,
+                            std::string_view table, std::string_view remark = "") {
+  if (reader.keep_number(params, kOptimizer, key, ours, remark)) return;
+  reader.keep(ours, Value(deepspeed_default(fmt::format("{}.{}", table, key))), fmt::format("{}{}", kDefault, remark));
+}
+
+// Muon for matrices, and AdamW for the rest: one rate for both, or a rate for each.
+void read_muon(DeepSpeedReader& reader, const Json& params) {
+  if (reader.keep_number(params, kOptimizer, "lr", "optimizer.lr")) {
+    reader.keep_number(params, kOptimizer, "lr", "optimizer.adamw_lr");
+  } else {
+    reader.keep("optimizer.lr", Value(deepspeed_default("muon.lr")), kDefault);
+    reader.keep("optimizer.adamw_lr", Value(deepspeed_default("muon.adam_lr")), kDefault);
+  }
+  reader.keep_number(params, kOptimizer, "muon_lr", "optimizer.lr");
+  reader.keep_number(params, kOptimizer, "adam_lr", "optimizer.adamw_lr");
+  const Json* const method = reader.take(params, kOptimizer, "ns_method", "[optimizer]");
+  if (method == nullptr || reader.text(*method, "optimizer.params.ns_method") != "standard")
+    reader.drop("optimizer.params.ns_method",
+                "the iteration is the standard one, in fp32; DeepSpeed's default is gram");
+  const Json* const by_head = reader.take(params, kOptimizer, "per_head_muon", "[optimizer]");
+  if (by_head != nullptr && reader.flag(*by_head, "optimizer.params.per_head_muon"))
+    reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
+}
+
+// The rules that DeepSpeed has, too, by our names.
+constexpr std::array<std::string_view, 6> kTheirRules{"adamw", "adam", "sgd", "lamb", "lion", "muon"};
+
+// What the Trainer trains with if its file has no optimizer.
+void assume_optimizer(DeepSpeedReader& reader) {
+  constexpr std::string_view kAbsent = "no optimizer in the file";
+  reader.assume("optimizer.name", Value(std::string("adamw")), kAbsent, "optim");
+  for (const auto& [key, ours] :
+       {std::pair("lr", "optimizer.lr"), std::pair("betas", "optimizer.betas"), std::pair("eps", "optimizer.eps"),
+        std::pair("weight_decay", "optimizer.weight_decay")})
+    reader.assume_default(fmt::format("{}{}", kOptimizer, key), ours);
+}
+
+void read_optimizer(DeepSpeedReader& reader) {
+  const Json* const section = reader.section(reader.json(), "optimizer");
+  if (section == nullptr) {
+    if (reader.is_for_the_trainer()) return assume_optimizer(reader);
+    return reader.drop("optimizer", "not in the file: set [optimizer] as the program has it");
+  }
+  const Json* const type = reader.take(*section, "optimizer.", "type", "optimizer.name");
+  const Json& params = params_of(reader, *section, "optimizer.");
+  if (type == nullptr)
+    return reader.drop("optimizer.type",
+                       "without it DeepSpeed makes no optimizer: set [optimizer] as the program has it");
+  const std::string given = reader.text(*type, "optimizer.type");
+  std::string name = given;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
+  if (std::ranges::find(kTheirRules, name) == kTheirRules.end())
+    return reader.drop("optimizer.type",
+                       fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
+  if (name == "adam" || name == "adamw") name = read_adam(reader, params, name);
+  reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
+  const RuleRow& rule = rule_row(name);
+  const std::string table = table_of(reader, params, name);
+  const bool of_matrices = rule.needs == RuleNeeds::kMatrices;
+  of_matrices ? read_muon(reader, params) : keep_number_or_default(reader, params, "lr", "optimizer.lr", table);
+  keep_number_or_default(reader, params, "weight_decay", "optimizer.weight_decay", table,
+                         "; here of tensors with two or more dimensions");
+  if (rule.reads("optimizer.momentum")) keep_number_or_default(reader, params, "momentum", "optimizer.momentum", table);
+  if (rule.reads("optimizer.betas")) read_betas(reader, params, table);
+  if (rule.reads("optimizer.trust_ratio")) read_trust_ratio(reader, params);
+  if (rule.reads("optimizer.eps")) keep_number_or_default(reader, params, "eps", "optimizer.eps", table);
+  if (name == "sgd") {
+    const Json* const nesterov = reader.take(params, kOptimizer, "nesterov", "optimizer.nesterov");
+    if (nesterov != nullptr)
+      reader.keep("optimizer.nesterov", Value(reader.flag(*nesterov, "optimizer.params.nesterov")),
+                  "optimizer.params.nesterov");
+  }
+  reader.drop_rest(params, kOptimizer);
+}
+
+void constant_rate(DeepSpeedReader& reader, std::string_view from) {
+  reader.keep("schedule.name", Value(std::string("constant")), from);
+  reader.keep("schedule.warmup", Value(std::int64_t{0}), from);
+}
+
+void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view type) {
+  reader.keep_whole(params, kScheduler, "warmup_num_steps", "schedule.warmup");
+  if (!reader.keeps("schedule.warmup"))
+    reader.keep("schedule.warmup",
+                Value(static_cast<std::int64_t>(deepspeed_default(fmt::format("{}.warmup_num_steps", type)))),
+                kDefault);
+  const Json* const shape = reader.take(params, kScheduler, "warmup_type", "schedule.warmup");
+  const bool linear = shape != nullptr && reader.text(*shape, "scheduler.params.warmup_type") == "linear";
+  if (!linear && (shape != nullptr || !params.contains("warmup_type")))
+    reader.drop("scheduler.params.warmup_type", "the warm-up is linear here; DeepSpeed's default is logarithmic");
+  for (const std::string_view key : {"warmup_min_lr", "warmup_min_ratio"}) {
+    if (params.contains(std::string(key)) && params.at(std::string(key)) == "auto") {
+      reader.take_and_drop(params, kScheduler, key, "the Trainer fills in 0");
+      continue;
+    }
+    const std::string name = fmt::format("{}{}", kScheduler, key);
+    const Json* const lowest = reader.take(params, kScheduler, key, "schedule.warmup");
+    if (lowest != nullptr && reader.number(*lowest, name) != 0)
+      reader.drop(name, "the warm-up begins near 0, at lr / (warmup + 1)");
+  }
+}
+
+// The scheduler's highest rate is that of all parameters. "auto" is the Trainer's one rate for optimizer and scheduler.
+void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear) {
+  const bool automatic = params.contains("warmup_max_lr") && params.at("warmup_max_lr") == "auto";
+  const Json* const given = reader.take(params, kScheduler, "warmup_max_lr", "optimizer.lr");
+  const bool has_rate = reader.keeps("optimizer.lr");
+  if ((given == nullptr && !linear) || (automatic && has_rate)) return;
+  const std::string name = given == nullptr ? "DeepSpeed's default of warmup_max_lr" : "scheduler.params.warmup_max_lr";
+  const Value rate(given == nullptr ? deepspeed_default("WarmupDecayLR.warmup_max_lr") : reader.number(*given, name));
+  reader.keep("optimizer.lr", rate, name);
+  if (reader.keeps("optimizer.adamw_lr")) reader.keep("optimizer.adamw_lr", rate, name);
+}
+
+// What the Trainer takes if its file has no scheduler: down to 0 along a line, without a warm-up.
+void assume_scheduler(DeepSpeedReader& reader) {
+  constexpr std::string_view kAbsent = "no scheduler in the file";
+  reader.assume("schedule.name", Value(std::string("linear")), kAbsent, "lr_scheduler_type");
+  reader.assume("schedule.min_lr", Value(0.0), kAbsent, "lr_scheduler_type");
+  reader.assume_default("scheduler.params.warmup_num_steps", "schedule.warmup");
+}
+
+// After the optimizer: its learning rate is known.
+void read_scheduler(DeepSpeedReader& reader) {
+  const Json* const section = reader.section(reader.json(), "scheduler");
+  if (section == nullptr && reader.is_for_the_trainer()) return assume_scheduler(reader);
+  if (section == nullptr) return constant_rate(reader, "no scheduler in the file");
+  const Json* const type = reader.take(*section, "scheduler.", "type", "schedule.name");
+  const Json& params = params_of(reader, *section, "scheduler.");
+  const std::string name = type == nullptr ? "" : reader.text(*type, "scheduler.type");
+  const bool linear = name == "WarmupDecayLR";
+  const bool cosine = name == "WarmupCosineLR";
+  if (!linear && !cosine && name != "WarmupLR") {
+    if (type != nullptr)
+      reader.drop("scheduler.type", fmt::format("\"{}\" has no counterpart: set [schedule]", shown(name)));
+    return constant_rate(reader, "no schedule that zero.cpp has");
+  }
+  reader.keep("schedule.name",
+              Value(std::string(linear   ? "linear"
+                                : cosine ? "cosine"
+                                         : "constant")),
+              "scheduler.type");
+  if (!cosine) read_highest_rate(reader, params, linear);
+  read_warmup(reader, params, name);
+  if (!params.contains("total_num_steps") || params.at("total_num_steps") != "auto")
+    reader.keep_whole(params, kScheduler, "total_num_steps", "train.steps");
+  else
+    reader.take(params, kScheduler, "total_num_steps", "train.steps");  // read_length() has it
+  if (linear) reader.keep("schedule.min_lr", Value(0.0), "scheduler.type");
+  if (cosine) {
+    const Json* const ratio = reader.take(params, kScheduler, "cos_min_ratio", "schedule.min_lr");
+    const double part = ratio == nullptr ? deepspeed_default("WarmupCosineLR.cos_min_ratio")
+                                         : reader.number(*ratio, "scheduler.params.cos_min_ratio");
+    reader.keep("schedule.min_lr", Value(part * reader.kept_number("optimizer.lr", Config{}.optimizer.lr)),
+                "scheduler.params.cos_min_ratio * lr");
+  }
+  reader.drop_rest(params, kScheduler);
+}
+
+// The Trainer has a number of epochs; DeepSpeed's file has none.
+void read_length(DeepSpeedReader& reader) {
+  if (reader.is_for_the_trainer() && !reader.keeps("train.steps"))
+    reader.assume_default("scheduler.params.total_num_steps", "train.epochs");
+}
+
+// Where one of DeepSpeed's offload sections puts a state: our tier, or nothing; and the name of the key that said so.
+struct Offload {
+  std::string tier, from;
+  double part = deepspeed_default("zero_optimization.offload_optimizer.ratio");
+};
+
+// `old`: the keys of earlier versions, true or false, for the host.
+Offload read_offload(DeepSpeedReader& reader, const Json& zero, std::string_view key,
+                     std::initializer_list<std::string_view> old, Value::Array& disks) {
+  Offload offload{.from = fmt::format("{}{}", kZero, key)};
+  const std::string prefix = offload.from + ".";
+  if (const Json* const section = reader.section(zero, key, kZero)) {
+    const Json* const device = reader.take(*section, prefix, "device", "[zero]");
+    const Json* const folder = reader.take(*section, prefix, "nvme_path", "zero.disk");
+    const Json* const ratio = reader.take(*section, prefix, "ratio", "zero.optimizer");
+    const std::string name = device == nullptr ? "none" : reader.text(*device, prefix + "device");
+    if (ratio != nullptr) offload.part = reader.number(*ratio, prefix + "ratio");
+    if (name == "cpu") {
+      offload.tier = "host";
+    } else if (name == "nvme") {
+      if (folder == nullptr)
+        reader.refuse(prefix + "device", *device, "no nvme_path is given",
+                      "add \"nvme_path\": \"/folder/on/that/disk\"");
+      offload.tier = "disk";
+      const Value path(reader.text(*folder, prefix + "nvme_path"));
+      if (std::ranges::find(disks, path) == disks.end()) disks.push_back(path);
+    } else if (name != "none") {
+      reader.refuse(prefix + "device", *device, "is no device", "DeepSpeed has none, cpu and nvme");
+    }
+    if (!offload.tier.empty()) reader.drop_rest(*section, prefix);
+  }
+  for (const std::string_view flag : old) {
+    const Json* const given = reader.take(zero, kZero, flag, "[zero]");
+    const std::string name = fmt::format("{}{}", kZero, flag);
+    if (given != nullptr && reader.flag(*given, name) && offload.tier.empty()) offload = {.tier = "host", .from = name};
+  }
+  return offload;
+}
+
+Value fraction(std::string_view tier, double part) {
+  return Value(Value::Table{{std::string(tier), Value(part)}});
+}
+
+// ZeRO++: weights in 8 bits, gradients in 4.
+void read_codecs(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) {
+  const auto read = [&](std::string_view key, std::string_view ours, std::string_view codec, bool possible) {
+    const std::string name = fmt::format("{}{}", kZero, key);
+    const Json* const given = reader.take(zero, kZero, key, ours);
+    if (given == nullptr) return;
+    if (!reader.flag(*given, name)) return reader.drop(name, "values cross as they are");
+    possible ? reader.keep(ours, Value(std::string(codec)), name)
+             : reader.drop(name, "below stage 3 none are gathered");
+  };
+  read("zero_quantized_weights", "comm.gather_wire", "int8", stage == 3);
+  read("zero_quantized_gradients", "comm.reduce_wire", "int4", true);
+}
+
+void read_secondary(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) {
+  const Json* const given = reader.take(zero, kZero, "zero_hpz_partition_size", "zero.secondary_group");
+  if (given == nullptr) return;
+  const std::string name = fmt::format("{}zero_hpz_partition_size", kZero);
+  const std::int64_t ranks = reader.whole(*given, name);
+  if (ranks <= 1) return reader.drop(name, "it is off there, and here");
+  if (stage != 3) return reader.drop(name, "below stage 3 nothing is gathered twice");
+  reader.keep("zero.secondary_group", Value(ranks), name);
+}
+
+std::int64_t default_stage() {
+  return static_cast<std::int64_t>(deepspeed_default("zero_optimization.stage"));
+}
+
+void read_states(DeepSpeedReader& reader) {
+  const Json* const zero = reader.section(reader.json(), "zero_optimization");
+  if (zero == nullptr) return reader.keep("zero.stage", Value(default_stage()), kDefault);
+  const Json* const given = reader.take(*zero, kZero, "stage", "zero.stage");
+  const std::int64_t stage = given == nullptr ? default_stage() : reader.whole(*given, "zero_optimization.stage");
+  reader.keep("zero.stage", Value(stage), given == nullptr ? kDefault : "zero_optimization.stage");
+  if (const Json* const shard = reader.take(*zero, kZero, "mics_shard_size", "zero.group")) {
+    const std::string name = fmt::format("{}mics_shard_size", kZero);
+    const std::int64_t group = reader.whole(*shard, name);
+    group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "zero.group is auto then");
+  }
+  read_codecs(reader, *zero, stage);
+  read_secondary(reader, *zero, stage);
+  Value::Array disks;
+  const Offload optimizer = read_offload(reader, *zero, "offload_optimizer", {"cpu_offload"}, disks);
+  const Offload parameter =
+      read_offload(reader, *zero, "offload_param", {"cpu_offload_param", "cpu_offload_params"}, disks);
+  if (!optimizer.tier.empty() && stage == 0)
+    reader.drop(
+        optimizer.from,
+        fmt::format("DeepSpeed offloads nothing at stage 0; here zero.optimizer = {{{} = 1}} works at any stage",
+                    optimizer.tier));
+  if (!optimizer.tier.empty() && stage > 0)
+    reader.keep("zero.optimizer", fraction(optimizer.tier, optimizer.part), optimizer.from);
+  // DeepSpeed takes the gradients to the host, too.
+  if (!optimizer.tier.empty() && stage > 1)
+    reader.keep("zero.gradient", fraction("host", optimizer.part), optimizer.from);
+  if (!parameter.tier.empty() && stage < 3)
+    reader.drop(parameter.from, "parameters leave the device at stage 3 alone; DeepSpeed says so, too");
+  if (!parameter.tier.empty() && stage == 3) reader.keep("zero.parameter", fraction(parameter.tier, 1), parameter.from);
+  if (!disks.empty()) reader.keep("zero.disk", Value(disks), "nvme_path");
+  reader.drop_rest(*zero, kZero);
+}
+
+}  // namespace
+
+ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) {
+  constexpr std::string_view kRemedy = "name DeepSpeed's JSON file, such as ds_config.json";
+  if (json.size() > kMaxConfigBytes)
+    throw ConfigError(path, "", fmt::format("{} bytes are no configuration", json.size()), kRemedy);
+  Json parsed;
+  try {
+    parsed = parse_strictly(json, path);
+  } catch (const IoError& error) {  // the user wrote this file: it is no damaged one
+    std::string_view reason = error.what();
+    if (const std::string head = fmt::format("{}: verify: ", path); reason.starts_with(head))
+      reason.remove_prefix(head.size());
+    throw ConfigError("FILE", path, reason, kRemedy);
+  }
+  if (!parsed.is_object()) throw ConfigError("FILE", path, "holds no JSON object", kRemedy);
+  DeepSpeedReader reader(parsed, path);
+  read_batches(reader);
+  read_clip(reader);
+  read_types(reader);
+  read_optimizer(reader);
+  read_scheduler(reader);
+  read_length(reader);
+  read_states(reader);
+  reader.drop_rest(parsed, "");
+  return reader.finish();
+}
+
+std::string to_toml(const ConvertedConfig& converted, std::string_view path) {
+  std::string out = fmt::format(
+      "# Made by zero convert from {}. The model and the data are not in that file: fill in [model] and [data].\n",
+      shown(path));
+  std::size_t width = 0;
+  for (const DroppedKey& dropped : converted.dropped) width = std::max(width, dropped.name.size());
+  if (std::ranges::any_of(converted.kept, &KeptKey::assumed))
+    out +=
+        "#\n# \"auto\" is filled in from the arguments of Hugging Face's Trainer, which are not in that file. Lines "
+        "with "
+        "TrainingArguments\n# have its defaults: change them if your program sets these arguments.\n";
+  if (!converted.dropped.empty()) out += "#\n# Not carried over:\n";
+  for (const DroppedKey& dropped : converted.dropped)
+    out += fmt::format("#   {:<{}}  {}\n", dropped.name, width, dropped.reason);
+  out += "\n[model]\n\n[data]\npath = \"\"\n";
+  for (const auto section : sections()) {
+    std::string keys;
+    for (const KeptKey& kept : converted.kept) {
+      const Option* const option = find_option(kept.name);
+      if (option->section() != section) continue;
+      const std::string line = fmt::format("{} = {}", option->key(), to_toml(kept.value));
+      keys += fmt::format("{:<32}  # {}\n", line, kept.from);
+    }
+    if (!keys.empty()) out += fmt::format("\n[{}]\n{}", section, keys);
+  }
+  return out;
+}
+
+}  // namespace zero

@@ -1,0 +1,75 @@
+// DeepSpeedReader: DeepSpeed's JSON on its way to our keys, so that no key of the file is forgotten.
+//
+//   DeepSpeedReader reader(json, "ds_config.json");
+//   reader.keep_whole(json, "", "train_batch_size", "train.global_batch");
+//   if (const Json* zero = reader.section(json, "zero_optimization")) ...
+//   reader.drop_rest(json, "");                      // the keys that were not taken
+//   return reader.finish();
+//
+// A name is a key with its sections: "zero_optimization.stage"; a prefix is the part of the name before the key. Local;
+// throws ConfigError under "FILE: NAME".
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "app/config/deepspeed/deepspeed.h"
+
+namespace zero {
+
+class DeepSpeedReader {
+ public:
+  using Json = nlohmann::json;
+
+  DeepSpeedReader(const Json& json, std::string_view path);
+
+  const Json& json() const { return json_; }
+  // Does the file leave a value to Hugging Face's Trainer ("auto")?
+  bool is_for_the_trainer() const { return is_for_the_trainer_; }
+  // The value under a key; null: none. "auto" is the default of the Trainer's argument, if the Trainer fills in that key.
+  // In a section that DeepSpeed reads without such values it is null. Else it is null, and a dropped key that names `ours`.
+  const Json* take(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
+  const Json* section(const Json& object, std::string_view key, std::string_view prefix = "");
+
+  double number(const Json& json, std::string_view name) const;
+  std::int64_t whole(const Json& json, std::string_view name) const;  // also written as 1e5
+  bool flag(const Json& json, std::string_view name) const;
+  std::string text(const Json& json, std::string_view name) const;
+  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view reason,
+                           std::string_view remedy) const;
+
+  // A value for a key of ours, instead of an earlier one. Throws ConfigError if the option does not allow it.
+  void keep(std::string_view ours, const Value& value, std::string_view from);
+  void keep_whole(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
+  // False: the key is absent.
+  bool keep_number(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours,
+                   std::string_view remark = "");
+  double kept_number(std::string_view ours, double otherwise) const;
+  std::string kept_text(std::string_view ours, std::string_view otherwise) const;
+  bool keeps(std::string_view ours) const;
+  // What Hugging Face's Trainer takes by default for `field` of its arguments.
+  void assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field);
+  // The same of a key that the Trainer fills in, which the file need not have.
+  void assume_default(std::string_view name, std::string_view ours);
+
+  void drop(std::string_view name, std::string_view reason);
+  void take_and_drop(const Json& object, std::string_view prefix, std::string_view key, std::string_view reason);
+  // Every key of an object that was not taken and is not switched off.
+  void drop_rest(const Json& object, std::string_view prefix);
+
+  ConvertedConfig finish();
+
+ private:
+  const Json& json_;
+  std::string_view path_;
+  const bool is_for_the_trainer_;
+  ConvertedConfig out_;
+  std::set<std::string, std::less<>> taken_;
+  std::map<std::string, Json, std::less<>> assumed_;  // values of keys that are "auto"
+};
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+#include "app/config/device_rules.h"
+
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+#include "app/config/option.h"
+#include "zero/device/device_name.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
+                         std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
+                    shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
+}
+
+void refuse_on_gpu(const LoadedConfig& loaded, std::string_view name, bool given, std::string_view what,
+                   std::string_view remedy) {
+  if (given)
+    refuse(loaded, name, fmt::format("{} not work on a GPU yet (run.device = \"{}\")", what, loaded.config.run.device),
+           fmt::format("{}, or use run.device cpu", remedy));
+}
+
+}  // namespace
+
+void check_device(const LoadedConfig& loaded) {
+  const std::optional<DeviceName> device = device_name(loaded.config.run.device);
+  if (!device) refuse(loaded, "run.device", "there is no such device", "use auto, cpu, cuda or cuda:1");
+  if (loaded.config.train.matmul != "ieee" && device->kind == DeviceName::Kind::kCpu)
+    refuse(loaded, "train.matmul", "a CPU multiplies with all bits (run.device = \"cpu\")",
+           "leave it out, or use run.device cuda");
+  if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
+    refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
+           "use run.device cuda, or another transport");
+  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
+  if (zero.reduce == "nccl" && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
+    refuse(loaded, "zero.reduce",
+           fmt::format("NCCL sums units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
+                       loaded.config.run.device, comm.transport),
+           "use run.device cuda with comm.transport nccl, or leave it out");
+  if (zero.reduce == "nccl" && zero.shards != "range")
+    refuse(loaded, "zero.shards", "NCCL sums equal blocks (zero.reduce = \"nccl\"), and these are not",
+           "use range, or leave out zero.reduce");
+  if (device->is_gpu()) require_works_on_gpu(loaded);
+}
+
+void require_works_on_gpu(const LoadedConfig& loaded) {
+  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
+  refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
+  if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
+    refuse(loaded, "zero.group",
+           "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
+           "leave it 0, or use comm.transport auto");
+  if (zero.secondary_group > 0 && loaded.config.comm.transport == "nccl")
+    refuse(loaded, "zero.secondary_group",
+           "secondary parts of weights cross the host, and comm.transport nccl does not come by it",
+           "leave it 0, or use comm.transport auto");
+  const CommConfig& comm = loaded.config.comm;
+  for (const auto& [name, codec] :
+       {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})
+    if (comm.transport == "nccl" && codec != "none")
+      refuse(loaded, name, "codes are made on the host, and comm.transport nccl does not come by it",
+             "leave it out, or use comm.transport auto");
+  refuse_on_gpu(loaded, "zero.link_bandwidth", zero.link_bandwidth.kind == MemoryBudget::Kind::kBytes,
+                "a link that stands for PCIe does", "leave it out: a GPU has one");
+}
+
+}  // namespace zero

@@ -1,0 +1,561 @@
+#include "app/config/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+#include "zero/base/text/name_lists.h"
+#include "app/config/device_rules.h"
+#include "app/config/evaluation_rules.h"
+#include "app/config/model_rules.h"
+#include "app/config/option.h"
+#include "app/config/read_keys.h"
+#include "app/config/schedule_rules.h"
+#include "app/config/thread_rules.h"
+#include "zero/optim/rule_registry.h"
+#include "app/train/tasks/model_table.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
+                         std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
+                    shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
+}
+
+std::string divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t divisor = 1; divisor <= number && divisors.size() < 12; ++divisor) {
+    if (number % divisor == 0) divisors.push_back(divisor);
+  }
+  return fmt::format("{}", fmt::join(divisors, " "));
+}
+
+void check_heads(const LoadedConfig& loaded) {
+  const auto& model = loaded.config.model;
+  const ModelRow& row = model_row(model.name);
+  if (row.takes("model.heads") && model.width % model.heads != 0)
+    refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
+           "heads that do: " + divisors_of(model.width));
+  if (row.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
+    refuse(loaded, "model.kv_heads", fmt::format("does not divide model.heads = {}", model.heads),
+           fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
+}
+
+void check_model_fits_data(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  const ModelRow& row = model_row(model.name);
+  if (row.reads(data.kind)) return;
+  refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" does not read it", model.name),
+         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
+}
+
+// A csv has texts, which a bert sorts, or numbers.
+void check_texts_of_csv(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (data.kind != "csv") return;
+  const bool reads_texts = model_row(model.name).reads("tsv");
+  if (reads_texts && data.text_column.empty())
+    refuse(loaded, "data.text_column",
+           fmt::format("model.name = \"{}\" reads texts, and a csv without this key has numbers", model.name),
+           "name the column of the texts; that of their classes is label, or data.label_column");
+  if (!reads_texts && !data.text_column.empty())
+    refuse(loaded, "data.text_column", fmt::format("model.name = \"{}\" reads numbers, and no texts", model.name),
+           "leave it out, or use model.name " + models_that_read("tsv"));
+}
+
+void check_labels(const LoadedConfig& loaded) {
+  const DataConfig& data = loaded.config.data;
+  const std::vector<std::string>& labels = data.labels.names;
+  if (labels.size() == 1)
+    refuse(loaded, "data.labels", "one class leaves nothing to choose from", "name two or more, or leave it out");
+  if (data.classes > 0 && !labels.empty() && data.classes != std::ssize(labels))
+    refuse(loaded, "data.classes", fmt::format("data.labels names {} classes", labels.size()),
+           "leave data.classes out");
+}
+
+void check_context(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (has_context(data) && data.context > model.context) {
+    refuse(loaded, "data.context", fmt::format("more than model.context = {}", model.context),
+           fmt::format("use {} or less, 0 for the model's, or a larger model.context", model.context));
+  }
+}
+
+bool is_given(const LoadedConfig& loaded, std::string_view name) {
+  return loaded.origins.contains(name);
+}
+
+void check_groups(const LoadedConfig& loaded) {
+  const OptimizerConfig& optimizer = loaded.config.optimizer;
+  const RuleRow& row = rule_row(optimizer.name);
+  for (const GroupConfig& group : optimizer.group) {
+    if (group.rule.empty() || (!row.others.empty() && (group.rule == row.name || group.rule == row.others))) continue;
+    const std::string matrices = rule_names(RuleNeeds::kMatrices);
+    refuse(loaded, "optimizer.group",
+           fmt::format("rule = \"{}\" of {} is {}'s alone", group.rule, group.parameters, matrices),
+           fmt::format("leave it out, or use optimizer.name {}", matrices));
+  }
+}
+
+// A folder counts as a disk of its own: its tiles would take turns with themselves.
+void check_disks(const LoadedConfig& loaded) {
+  std::set<fs::path> folders;
+  std::error_code error;
+  for (const std::string& folder : loaded.config.zero.disk) {
+    if (!folders.insert(fs::weakly_canonical(folder, error)).second)
+      refuse(loaded, "zero.disk", fmt::format("{} is named twice", folder), "name a folder on each disk");
+  }
+}
+
+void check_dropout(const LoadedConfig& loaded) {
+  if (loaded.config.model.dropout > 0 && loaded.config.comm.transport == "in_process") {
+    refuse(loaded, "model.dropout", "in_process ranks are threads that share one random generator",
+           "use comm.transport shared_memory, or dropout 0");
+  }
+}
+
+void check_channels(const LoadedConfig& loaded) {
+  if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
+}
+
+// mnist is grey, and has no key that says so.
+void check_mean_and_std(const LoadedConfig& loaded) {
+  const DataConfig& data = loaded.config.data;
+  const std::int64_t channels = data.kind == "images" ? data.channels : 1;
+  for (const auto& [name, numbers] : {std::pair("data.mean", &data.mean), std::pair("data.std", &data.deviation)}) {
+    const std::int64_t count = std::ssize(*numbers);
+    if (count > 1 && count != channels)
+      refuse(loaded, name,
+             fmt::format("{} for images of {}", format_count(count, "number"), format_count(channels, "channel")),
+             channels == 1 ? "give one number" : "give one number, or three: of red, green and blue");
+  }
+}
+
+// An mlp says itself how many outputs it has.
+void check_classes(const LoadedConfig& loaded) {
+  const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
+  if (data.classes == 0) return;
+  if (data.classes == 1)
+    refuse(loaded, "data.classes", "nothing to choose from", "use 2 or more, or 0: as many as the data has");
+  if (model_row(model.name).takes("model.sizes") && !model.sizes.empty() && model.sizes.back() != data.classes)
+    refuse(loaded, "model.sizes", fmt::format("the last size is not data.classes = {}", data.classes),
+           fmt::format("end it with {}, or leave data.classes out", data.classes));
+}
+
+// A run's file has "auto" without a vocabulary, too.
+void check_lower_case(const LoadedConfig& loaded) {
+  if (loaded.config.data.lower_case && loaded.config.data.vocab.empty())
+    refuse(loaded, "data.lower_case", "without data.vocab words are learned, whose ASCII letters are always small",
+           "give data.vocab, or leave it out");
+}
+
+void check_checkpoint(const LoadedConfig& loaded) {
+  const auto& config = loaded.config;
+  if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
+    refuse(loaded, "train.checkpoint_activations",
+           fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
+           "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
+  }
+  if (config.train.offload_activations == "none") return;
+  if (!config.train.checkpoint_activations) {
+    refuse(loaded, "train.offload_activations",
+           "only the inputs of activation checkpoints are offloaded, and there are none",
+           "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
+  }
+  if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
+    refuse(loaded, "train.offload_activations", "no folder on a disk is named",
+           "give [zero] disk = [\"/path\"], a folder on each disk, or use host");
+  }
+}
+
+void check_share(const LoadedConfig& loaded) {
+  const auto& [train, run] = std::tie(loaded.config.train, loaded.config.run);
+  if (train.share_most > 0 && !train.share.measured)
+    refuse(loaded, "train.share_most", "only measured shares grow", "leave it out, or set train.share = \"auto\"");
+  if (!train.share.samples.empty() && run.min_ranks > 0)
+    refuse(loaded, "train.share", "run.min_ranks goes on with fewer ranks, which these shares are not for",
+           "use \"auto\", or leave out run.min_ranks");
+  if (train.share.measured && train.share_most == 0 && train.offload_activations != "none")
+    refuse(loaded, "train.share", "offloaded activations need a bound: room for them is kept before any speed is known",
+           "set train.share_most, or name the shares");
+}
+
+// A key of the outer step changes nothing without one.
+void check_sync(const LoadedConfig& loaded) {
+  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  if (sync.mode != "local") {
+    const Config defaults;
+    for (const std::string_view name :
+         {"sync.local_steps", "sync.outer_lr", "sync.outer_momentum", "sync.fragments", "sync.overlap", "sync.mix"}) {
+      const Option& option = *find_option(name);
+      const bool changed = to_toml(get_option(loaded.config, option)) != to_toml(get_option(defaults, option));
+      if (changed && is_given(loaded, name) && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"))
+        refuse(loaded, name, "only sync.mode local has an outer step", "set sync.mode local, or leave it out");
+    }
+    return;
+  }
+  if (sync.overlap == 0 && sync.mix != SyncConfig{}.mix)
+    refuse(loaded, "sync.mix", "without sync.overlap copies go on with the merged weights",
+           "set sync.overlap, or leave it out");
+  const auto not_with_local = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, name, reason, remedy);
+  };
+  not_with_local("train.ema", train.ema > 0,
+                 "copies that train apart (sync.mode local) are averaged by their outer step",
+                 "leave it out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  not_with_local("optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kRowsAndColumns,
+                 "copies that train apart (sync.mode local) would each have other states of rows and columns",
+                 "use for example adamw, or sync.mode sync");
+  not_with_local("zero.delayed_update", zero.delayed_update,
+                 "an outer step (sync.mode local) would come between a gradient and its update",
+                 "leave it out, or use sync.mode sync");
+  not_with_local(
+      "train.share", train.share != ShareChoice{},
+      "copies that train apart (sync.mode local) each take the mean over their own samples, and all count alike",
+      "use equal, or sync.mode sync");
+}
+
+void check_average(const LoadedConfig& loaded) {
+  const auto& [train, zero] = std::tie(loaded.config.train, loaded.config.zero);
+  if (zero.delayed_update && train.ema > 0)
+    refuse(loaded, "zero.delayed_update",
+           fmt::format("an average of weights (train.ema = {}) would be a step late, too", train.ema),
+           "use either zero.delayed_update or train.ema");
+}
+
+// Shards of unequal size: every rank must gather the same units at the same time, and send blocks as they are.
+void check_weighted_shards(const LoadedConfig& loaded) {
+  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
+  if (comm.gather_wire != "none" || comm.reduce_wire != "none" || comm.outer_wire == "topk")
+    refuse(loaded, "zero.shards",
+           "codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
+           "leave the codec out, or use range");
+  const std::array<std::pair<std::string_view, TierFractions>, 3> states{
+      {{"zero.parameter", zero.parameter}, {"zero.gradient", zero.gradient}, {"zero.optimizer", zero.optimizer}}};
+  bool some_leave = false;
+  for (const auto& [name, fractions] : states) {
+    some_leave = some_leave || !fractions.on_device();
+    if (!fractions.on_device() && fractions.host != 1 && fractions.disk != 1)
+      refuse(loaded, name, "with zero.shards weighted a state lies on one tier, as every rank has other shards",
+             "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");
+  }
+  const bool lower = !zero.disk.empty() || zero.host_memory.kind == MemoryBudget::Kind::kBytes;
+  if (lower && !some_leave && zero.placement == "auto")
+    refuse(loaded, "zero.shards",
+           "states are placed on the host or a disk by one rank for all, whose shards must be equal",
+           "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
+           "nothing does; or use range");
+}
+
+void check_shards(const LoadedConfig& loaded) {
+  const ZeroConfig& zero = loaded.config.zero;
+  if (zero.shards != "weighted" && !zero.shard_weights.named.empty() &&
+      rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
+    refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
+           "leave it out, or set zero.shards weighted");
+  if (!zero.shard_weights.named.empty() && loaded.config.run.min_ranks > 0)
+    refuse(loaded, "zero.shard_weights", "run.min_ranks goes on with fewer ranks, which these weights are not for",
+           "use \"auto\", or leave out run.min_ranks");
+  if (zero.shards == "range") return;
+  if (zero.shards == "weighted") check_weighted_shards(loaded);
+  if (zero.shards != "hash") return;
+  if (zero.stage < 3)
+    refuse(
+        loaded, "zero.shards",
+        fmt::format("parameters are put together from their parts after a gather, which stage {} has not", zero.stage),
+        "use zero.stage 3; or range or whole, which every stage has");
+  if (const RuleRow& rule = rule_row(loaded.config.optimizer.name); rule.needs == RuleNeeds::kMatrices)
+    refuse(loaded, "zero.shards", fmt::format("{} updates whole matrices, which it would cut", rule.name),
+           "use whole, which gives each matrix to one rank, or range");
+}
+
+// Keys of servers change nothing without any, and some others not with them.
+void check_servers(const LoadedConfig& loaded) {
+  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const auto not_with = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, name, reason, remedy);
+  };
+  // A file's key of a mode that the command line overrules is no slip.
+  const auto of_mode = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
+    not_with(name, given && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"), reason, remedy);
+  };
+  const bool stale = sync.mode == "stale", async = sync.mode == "async";
+  of_mode("sync.servers", sync.mode == "local" && sync.servers > 0, "copies that train apart have no servers",
+          "leave it out, or use sync.mode sync, stale or async");
+  of_mode("sync.staleness", sync.staleness > 0 && !stale && !async,
+          fmt::format("with sync.mode {} no gradient is stale", sync.mode),
+          "leave it out, or use sync.mode stale or async");
+  of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
+          "leave it out, or use sync.mode async");
+  of_mode("sync.compensation", sync.compensation > 0 && !async,
+          "only sync.mode async applies the gradients of single workers", "leave it out, or use sync.mode async");
+  of_mode("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
+          "only servers with sync.mode sync go on without some gradients",
+          "leave it out, or use sync.mode sync with sync.servers");
+  not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", sync.mode),
+           "use 1 or more, or leave it out");
+  if (sync.servers == 0) return;
+  not_with("zero.stage", zero.stage != 3, "servers split parameters, too, and workers hold no states",
+           "use 3, or leave out sync.servers");
+  not_with("zero.group", zero.group.ranks != 0, "with servers the model is held once, by the servers",
+           "leave it out, or leave out sync.servers");
+  not_with("zero.delayed_update", zero.delayed_update, "servers update each step before the next",
+           "leave it out; sync.mode stale lets workers go on meanwhile");
+  not_with("train.dtype", train.dtype == "fp16", "workers would need one loss scale, and servers have none for them",
+           "use bf16 or fp32, or leave out sync.servers");
+  not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
+           "use equal, or leave out sync.servers");
+  not_with("train.gradient_noise", train.gradient_noise > 0,
+           "one rank adds it for all, and workers may do without one of them",
+           "leave it out, or leave out sync.servers");
+  not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "fewer ranks would have other servers and workers",
+           "leave it out, or leave out sync.servers");
+  not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",
+           "leave it out, or leave out sync.servers");
+  const HealthConfig& health = loaded.config.health;
+  not_with("health.non_finite", health.non_finite == "rewind", "workers are ahead of a checkpoint to go back to",
+           "use skip or stop, or leave out sync.servers");
+  not_with("health.spike", health.spike == "rewind", "workers are ahead of a checkpoint to go back to",
+           "use ignore, skip or stop, or leave out sync.servers");
+}
+
+// Whether they divide the ranks, fit_to_world() says.
+void check_secondary(const LoadedConfig& loaded) {
+  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
+  if (zero.secondary_group == 0) return;
+  const auto not_with = [&](bool given, std::string_view reason, std::string_view remedy) {
+    if (given) refuse(loaded, "zero.secondary_group", reason, remedy);
+  };
+  not_with(zero.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", zero.stage),
+           "use zero.stage 3, which gathers them; or leave it out");
+  not_with(zero.secondary_group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+           "use zero.stage 2, or 2 or more ranks");
+  not_with(sync.servers > 0, "workers read weights from servers, and gather none",
+           "leave it out, or use no servers (sync.servers)");
+  not_with(sync.mode == "local", "copies that train apart (sync.mode local) keep no second parts of their weights",
+           "leave it out, or use sync.mode sync");
+  not_with(zero.shards == "weighted", "parts are shards that lie side by side, of one size",
+           "leave it out, or use zero.shards range");
+}
+
+// A codec is for what crosses between ranks, and not for the only copy of a value.
+void check_wire(const LoadedConfig& loaded) {
+  const auto& [zero, sync, comm] = std::tie(loaded.config.zero, loaded.config.sync, loaded.config.comm);
+  const auto not_with = [&](std::string_view name, const std::string& codec, bool given, std::string_view reason,
+                            std::string_view remedy) {
+    if (given && codec != "none") refuse(loaded, name, reason, remedy);
+  };
+  const auto not_within = [&](bool given, std::string_view reason, std::string_view remedy) {
+    not_with("comm.gather_wire", comm.gather_wire, given, reason, remedy);
+    not_with("comm.reduce_wire", comm.reduce_wire, given, reason, remedy);
+  };
+  not_within(sync.servers > 0, "servers and workers exchange gradients and weights as they are",
+             "leave it out, or use no servers (sync.servers)");
+  not_with("comm.gather_wire", comm.gather_wire, zero.stage != 3,
+           fmt::format("at stage {} the gathered parameters are those that are kept", zero.stage),
+           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+  not_within(zero.group.ranks == 1 || (sync.mode == "local" && zero.group.ranks == 0),
+             "each rank holds a whole copy of the model, and within a copy nothing crosses",
+             "leave it out, or set zero.group to 2 or more");
+  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group.ranks == 0,
+           "the model is held once, and nothing crosses between copies of it",
+           "leave it out, or set zero.group, or use sync.mode local");
+  if (comm.outer_wire == "topk" && sync.mode != "local")
+    refuse(loaded, "comm.outer_wire", "only an outer step sends a share, and only sync.mode local has one",
+           "use int8 or int4, or sync.mode local");
+  if (comm.outer_wire != "topk" && comm.outer_topk != CommConfig().outer_topk &&
+      rank_of(loaded, "comm.outer_topk") >= rank_of(loaded, "comm.outer_wire"))
+    refuse(loaded, "comm.outer_topk",
+           fmt::format("comm.outer_wire = \"{}\" sends all elements, and only topk a share", comm.outer_wire),
+           "leave it out, or set comm.outer_wire = \"topk\"");
+}
+
+void check_types(const LoadedConfig& loaded) {
+  const auto& train = loaded.config.train;
+  if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
+    refuse(loaded, "train.reduce_dtype",
+           "with train.reduce = \"last\" a rank sends its sum of micro-batches in train.dtype",
+           "use train.reduce each, or train.reduce_dtype same");
+  }
+}
+
+void check_health(const LoadedConfig& loaded) {
+  const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
+  if (checkpoint.every != Interval{}) return;
+  const auto refuse_rewind = [&](std::string_view name) {
+    refuse(loaded, name, "there are no checkpoints to go back to: checkpoint.every = 0",
+           "set checkpoint.every, or use skip or stop");
+  };
+  if (health.non_finite == "rewind") refuse_rewind("health.non_finite");
+  if (health.spike == "rewind") refuse_rewind("health.spike");
+  if (health.check_replicas > 0 && health.on_corruption == "rewind") refuse_rewind("health.on_corruption");
+}
+
+// It lies in the run folder, and must not be one of the files there.
+void check_timeline(const LoadedConfig& loaded) {
+  const std::string& name = loaded.config.run.timeline;
+  if (name.empty()) return;
+  const fs::path path(name);
+  if (path.filename() != path || path.extension() != ".json") {
+    refuse(loaded, "run.timeline", "not the name of a .json file", "use timeline.json: it is written into run.dir");
+  }
+  if (name == "report.json") refuse(loaded, "run.timeline", "the report's name", "use timeline.json");
+}
+
+void check_given(const LoadedConfig& loaded) {
+  if (loaded.config.data.path.empty()) {
+    refuse(loaded, "data.path", "no data is named", "give [data] path = \"FILE\" or --data.path FILE");
+  }
+  if (loaded.config.run.dir.empty()) {
+    refuse(loaded, "run.dir", "no folder is named", "give [run] dir = \"runs/NAME\" or --run.dir runs/NAME");
+  }
+}
+
+// One of the files that a key names, which may be several.
+[[noreturn]] void refuse_file(const LoadedConfig& loaded, std::string_view name, const std::string& file,
+                              std::string_view reason, std::string_view remedy) {
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name), shown(to_toml(Value(file))),
+                    reason, remedy);
+}
+
+void check_readable(const LoadedConfig& loaded, std::string_view name, const std::string& text,
+                    std::string_view wanted = "file") {
+  const fs::path path(text);
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    const std::string folder =
+        path.is_absolute() ? "" : fmt::format(" (looked in {})", fs::current_path(error).string());
+    refuse_file(loaded, name, text,
+                is_open_pattern(text) ? fmt::format("no file matches this pattern{}", folder)
+                                      : fmt::format("no such {}{}", wanted, folder),
+                "name what exists; paths are relative to the current folder");
+  }
+  if (access(path.c_str(), R_OK) != 0)
+    refuse_file(loaded, name, text, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
+  if (fs::is_regular_file(status) && fs::file_size(path, error) == 0)
+    refuse_file(loaded, name, text, "an empty file", "name a file with data in it");
+}
+
+void check_data(const LoadedConfig& loaded, std::string_view name, const DataFiles& files) {
+  const std::string& kind = loaded.config.data.kind;
+  if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
+    refuse(loaded, name, fmt::format("{} files, and data.kind = \"{}\" reads one", files.paths.size(), kind),
+           "name one; text and tokens may lie in several files");
+  const std::string_view wanted = kind == "images" ? "folder" : kind == "mnist" ? "file or folder" : "file";
+  for (const std::string& file : files.paths) check_readable(loaded, name, file, wanted);
+}
+
+void check_run_folder(const LoadedConfig& loaded) {
+  std::error_code error;
+  fs::path at = fs::absolute(loaded.config.run.dir, error).lexically_normal();
+  if (fs::exists(at, error) && !fs::is_directory(at, error)) {
+    refuse(loaded, "run.dir", "exists and is not a folder", "name a folder; it is created");
+  }
+  // The nearest folder that exists decides whether the rest can be created.
+  while (!fs::exists(at, error) && at != at.root_path()) at = at.parent_path();
+  if (!fs::is_directory(at, error))
+    refuse(loaded, "run.dir", fmt::format("{} is not a folder", at.string()), "name another folder");
+  if (access(at.c_str(), W_OK | X_OK) != 0) {
+    refuse(loaded, "run.dir", fmt::format("{}: {}", at.string(), std::strerror(errno)),
+           "name a folder you may write to, for example --run.dir ~/runs/NAME");
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// To 15 digits, so that a run's file has 3e-05 for a tenth of 3e-4.
+double tenth_of(double value) {
+  return std::strtod(fmt::format("{:.15g}", value / 10).c_str(), nullptr);
+}
+
+// What the chosen rule usually has of a key that is not given.
+void settle_optimizer(LoadedConfig& loaded) {
+  for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
+    if (key.usual.empty() || is_given(loaded, key.name)) continue;
+    set_option(loaded.config, *find_option(key.name),
+               {std::string(key.name), parse_value(key.usual), std::string(key.usual), "", /*bare=*/false});
+  }
+}
+
+}  // namespace
+
+void settle_defaults(LoadedConfig& loaded) {
+  auto& config = loaded.config;
+  settle_length(loaded);
+  settle_overruled(loaded);
+  settle_optimizer(loaded);
+  settle_schedule(loaded);
+  if (!is_given(loaded, "schedule.min_lr")) config.schedule.min_lr = tenth_of(config.optimizer.lr);
+  const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
+  if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
+  if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))
+    config.sync.servers = 0;  // of a file, whose mode is overruled
+  // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
+  if (config.train.reduce == "auto") config.train.reduce = "each";
+}
+
+void check_rules(const LoadedConfig& loaded) {
+  check_model_fits_data(loaded);
+  check_heads(loaded);
+  check_texts_of_csv(loaded);
+  check_labels(loaded);
+  check_context(loaded);
+  check_length(loaded);
+  check_schedule(loaded);
+  check_evaluations(loaded);
+  check_groups(loaded);
+  check_disks(loaded);
+  check_dropout(loaded);
+  check_channels(loaded);
+  check_mean_and_std(loaded);
+  check_classes(loaded);
+  check_lower_case(loaded);
+  check_checkpoint(loaded);
+  check_share(loaded);
+  check_sync(loaded);
+  check_average(loaded);
+  check_shards(loaded);
+  check_servers(loaded);
+  check_secondary(loaded);
+  check_wire(loaded);
+  check_types(loaded);
+  check_health(loaded);
+  check_timeline(loaded);
+  check_device(loaded);
+}
+
+void check_files(const LoadedConfig& loaded) {
+  check_given(loaded);
+  const auto& config = loaded.config;
+  check_data(loaded, "data.path", config.data.path);
+  check_data(loaded, "data.validation", config.data.validation.path);
+  if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
+  if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer, "folder");
+  if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init, "file or folder");
+  check_run_folder(loaded);
+  require_threads(loaded);
+}
+
+}  // namespace zero

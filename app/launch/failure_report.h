@@ -1,0 +1,57 @@
+// failure_report(): names the rank at fault, once and on one screen.
+//
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost a
+// peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus may
+// be one. The culprit is the first rank that failed and is neither. If there is none, it is the rank that the others miss,
+// if that rank printed its reason before the launcher ended it; else the first rank that failed and is no witness; else the
+// first rank that ended.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zero/comm/flight/record.h"
+#include "app/launch/ranks/rank_process.h"
+
+namespace zero {
+
+struct RankEnd {
+  int rank = 0;
+  ProcessEnd end;
+  bool ended_by_us = false;               // the launcher had already told it to end
+  bool spared = false;                    // the other ranks continue without it
+  double seconds = 0;                     // seconds from the start to the end
+  std::vector<std::string> last_lines{};  // last lines that it printed
+  std::vector<std::string> last_words{};  // its reason to end, if a verb of the command printed it (last_words.h)
+  std::string last_error{};               // its last line on standard error, without libtorch's trace
+  bool shown = true;                      // what it printed was shown, but for the last words
+  std::optional<FlightLoss> lost{};       // another rank that its error named, as its flight ring notes it
+
+  bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
+};
+
+// Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
+// failed and is not a witness. If all failed ranks are witnesses, it is the first of these that exists:
+// - the rank that they miss, if it printed its reason before the launcher ended it;
+// - the first rank whose reason names no other rank;
+// - the first rank that ended.
+const RankEnd* find_culprit(std::span<const RankEnd> ends);
+
+// Returns the rank whose place is to blame; null if it is not known. It is the culprit, unless several ranks ended with
+// its status. If all failed ranks are witnesses, it is the only rank that had to be killed. Such a rank was stopped or
+// stuck, and did not end when told to.
+const RankEnd* find_suspect(std::span<const RankEnd> ends);
+
+// Returns the culprit's status if it is 2 (bad configuration) or 4 (failed read or write); else 3: a rank failed.
+int exit_status(const RankEnd& culprit);
+
+// Returns "exit status 3" or "signal 9 (SIGKILL)".
+std::string describe(const ProcessEnd& end);
+
+// Returns the report. It does not repeat output that was shown. The report of a refused configuration is only the
+// rank's own words.
+std::string failure_report(std::span<const RankEnd> ends, int world);
+
+}  // namespace zero

@@ -1,0 +1,12 @@
+// kPageHtml, kPageCss, kScripts: the page without its runs, which cmake/page_assets.cmake makes from app/report/page/assets.
+#pragma once
+
+#include <string_view>
+
+namespace zero::page::assets {
+
+extern const std::string_view kPageHtml;  // with marks for the rest: see report_page.cpp
+extern const std::string_view kPageCss;
+extern const std::string_view kScripts;  // all .js files, one after the other
+
+}  // namespace zero::page::assets

@@ -1,0 +1,51 @@
+#include "app/train/limits.h"
+
+#include <fmt/format.h>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/text/seconds.h"
+
+namespace zero {
+namespace {
+
+std::int64_t states_on(const EngineReport& report, Tier tier) {
+  return report.state_bytes[static_cast<std::size_t>(tier)];
+}
+
+std::string where_states_lie(const EngineReport& report) {
+  return fmt::format("states of a rank: {} on the device, {} on the host, {} on disk",
+                     format_bytes(states_on(report, Tier::kDevice)), format_bytes(states_on(report, Tier::kHost)),
+                     format_bytes(states_on(report, Tier::kDisk)));
+}
+
+}  // namespace
+
+bool off_device(const EngineReport& report) {
+  return states_on(report, Tier::kHost) > 0 || states_on(report, Tier::kDisk) > 0;
+}
+
+std::string first_limits(const EngineReport& report) {
+  const PredictedStep& step = report.predicted;
+  if (step.total() <= 0) return where_states_lie(report);
+  return fmt::format("{}; at probed rates their transfers and updates take {} a step, bound by {}",
+                     where_states_lie(report), format_seconds(step.total()), name_of(step.bound()));
+}
+
+std::string learned_limits(const EngineReport& report, std::int64_t step) {
+  const PredictedStep& predicted = report.predicted;
+  return fmt::format("step {}: with the model's computation {} a step are expected, bound by {}; {}{}", step,
+                     format_seconds(predicted.total()), name_of(predicted.bound()), where_states_lie(report),
+                     report.replans > 0 ? fmt::format(" ({} moved)", format_bytes(report.moved_bytes)) : ", as before");
+}
+
+std::string why_states_stay(const EngineReport& report, const OffloadOptions& offload) {
+  if (report.movable || !offload.monitor.on) return "";
+  return fmt::format(
+      "  they stay there whatever memory is left: {}",
+      !offload.fractions.on_device() ? "fractions say where (zero.parameter, gradient, optimizer)"
+      : offload.disk.empty()
+          ? "no disk is named (zero.disk)"
+          : "zero.disk_memory has no room for all that may leave the device, or zero.host_memory none for tiles of it");
+}
+
+}  // namespace zero

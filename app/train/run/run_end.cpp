@@ -1,0 +1,184 @@
+#include "app/train/run/run_end.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <torch/version.h>
+
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/base/error/log.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "app/data/token_text.h"
+#include "app/models/generate.h"
+#include "zero/torch/seam/torch_device.h"
+#include "app/train/watch/evaluation.h"
+#include "app/train/limits.h"
+#include "app/train/run/shown_predictions.h"
+
+namespace zero {
+
+RunEnd::RunEnd(Run& run, RunWeights weights) : run_(run), weights_(std::move(weights)) {}
+
+RunReport RunEnd::finish() {
+  RunReport report;
+  try {
+    report = write_all();
+  } catch (const IoError& error) {
+    if (!run_.is_first()) throw;
+    const TrainJob& job = run_.job;
+    throw error.within(fmt::format(
+        "training is over, all {} steps; {}", run_.state.step,
+        where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, run_.state.step) +
+            missing_average()));
+  }
+  run_.engine->abandon();
+  return report;
+}
+
+std::string RunEnd::missing_average() const {
+  if (!weights_written_ || run_.job.attach.ema == 0 || average_written_) return "";
+  return fmt::format("; their average (train.ema) is not written to {}", run_.folder.files().averaged_model.string());
+}
+
+RunReport RunEnd::write_all() {
+  RunReport report;
+  run_.checkpoints.finish(*run_.engine);
+  if (run_.job.attach.local) {  // behind the last save, from which more steps may go on
+    run_.engine->merge_copies();
+    run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
+  }
+  const std::optional<EvaluationResult> found = run_.evaluate(run_.state.step, 0);
+  report.has_validation = found && run_.corpus.validation != nullptr;
+  if (found) {
+    report.val_loss = found->loss;
+    report.val_accuracy = found->accuracy;
+    report.val_perplexity = found->perplexity;
+  }
+  run_.learn_activations();
+  if (found) {  // else somebody waits for the end
+    write_sample();
+    write_predictions();
+  }
+  report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));
+  weights_written_ = true;
+  if (run_.job.attach.ema > 0) {
+    const AveragedScope averages = run_.engine->averaged();
+    write_weights(*run_.engine, run_.task->module(), std::move(weights_.average));
+    average_written_ = true;
+  }
+  const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
+  if (run_.is_first() && !describe_weights(dtype))
+    run_.say("note: config.json in the run folder describes no model, and stays as it is");
+  fill(report);
+  run_.log.finish();
+  if (run_.is_first()) write_file(run_.folder.files().report, to_json(report));
+  run_.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
+  return report;
+}
+
+// On what the run wrote when it began.
+bool RunEnd::describe_weights(DType dtype) const {
+  const std::filesystem::path& folder = run_.folder.path();
+  return run_.task->describe_weights(folder, dtype, run_.corpus.class_names, transformers_config_in(folder));
+}
+
+void RunEnd::write_sample() {
+  const TrainJob& job = run_.job;
+  LanguageModel* const model = run_.task->language_model();
+  if (job.train.sample == 0 || model == nullptr) return;
+  const TokenText text = TokenText::of(job.data.kind, job.data.tokenizer);
+  run_.say("sample:");
+  generate(*model, text.is_text() ? text.read("\n") : std::vector<std::int64_t>{},
+           {.tokens = job.train.sample, .seed = job.train.seed, .place = place_of(*run_.device)},
+           [&](std::int64_t token) { run_.progress.text(text.show(token)); });
+  run_.say("");
+}
+
+void RunEnd::write_predictions() {
+  if (run_.job.train.sample == 0 || !run_.corpus.validation) return;
+  const auto pairs = predict_samples(*run_.task, *run_.corpus.validation, run_.job.train.sample);
+  if (pairs.empty()) return;
+  run_.say("samples of the validation data, predicted and true:");
+  // In the last column some terminals begin the next line.
+  run_.say(shown_predictions(pairs, *run_.corpus.validation, static_cast<std::size_t>(run_.progress.columns() - 1)));
+}
+
+void RunEnd::fill(RunReport& report) {
+  const TrainJob& job = run_.job;
+  const Task& task = *run_.task;
+  run_.meter.fill(report, run_.comm());
+  report.model = job.model.name;
+  report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
+  report.steps = run_.state.step;
+  report.steps_asked = job.train.steps;
+  if (watched_measure(job)) report.best = run_.state.best;
+  report.ended_early = report.steps < report.steps_asked;
+  report.losses = run_.log.history().losses();
+  report.grad_norms = run_.log.history().grad_norms();
+  report.step_seconds = run_.log.history().seconds();
+  const std::int64_t tokens = task.tokens_per_sample();
+  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.num_computing()) * tokens);
+  report.has_tokens = task.has_tokens();
+  report.flops_per_step = task.flops_per_sample() * report.tokens_per_step / static_cast<double>(tokens);
+  report.rewinds = run_.state.rewinds;
+  report.spikes = run_.state.spikes;
+  report.disk = report.engine.disk;
+  if (job.model.activation_offload) {
+    report.activations_on = name_of(job.model.activation_offload->tier);
+    if (report.disk.empty()) report.disk = run_.task->activations()->report().activation_offload.disk_kind;
+  }
+  report.ranks_source = run_.world.source();
+  report.shares = run_.shares.samples();
+  if (job.attach.sync.has_servers()) {
+    report.shares.assign(static_cast<std::size_t>(run_.num_computing()), job.train.batch);
+    report.served = run_.served;
+    // In a step servers send each other nothing: what crosses is told there.
+    report.engine.planned_sent_bytes = 0;
+    report.engine.sent_formula_bytes = 0;
+  }
+  report.threads = job.attach.threads;
+  report.device = run_.device->host_readable() ? "cpu" : run_.device->name();
+  report.states_on_device = !off_device(report.engine);
+  report.origin = origin_of_process(job.config_text, TORCH_VERSION);
+}
+
+StoppedRun RunEnd::stop(int signal) {
+  const bool saved = save_before_stop();
+  if (run_.job.attach.local) {  // sums that were on their way have arrived for the save
+    const SentBytes sent = run_.meter.merged(run_.engine->report().outer);
+    const std::string failed = failure_of([&] { run_.log.add_to_last_step(sent); });
+    if (!failed.empty()) ZERO_LOG(error, "metrics lack the bytes of an outer step: {}", failed);
+  }
+  run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
+                       saved ? ": the same command continues" : ""));
+  run_.engine->abandon();
+  const std::string unwritten = failure_of([this] { run_.log.finish(); });
+  if (!unwritten.empty()) ZERO_LOG(error, "metrics are lost: {}", unwritten);
+  return {.saved = saved, .save_failed = run_.checkpoints.last_failed() || !unwritten.empty()};
+}
+
+bool RunEnd::save_before_stop() {
+  if (!run_.job.checkpoint.on()) return false;
+  if (const ReplicaCheck check = run_.health.compare_replicas(*run_.engine); !check.same()) {
+    run_.say(fmt::format("step {} is not saved: {}", run_.state.step, check.describe()));
+    return false;
+  }
+  run_.save();
+  run_.checkpoints.finish(*run_.engine);
+  return !run_.checkpoints.last_failed();
+}
+
+std::string where_training_is(const RunFolder& folder, const RunCheckpoints& checkpoints, bool saves,
+                              bool weights_written, std::int64_t steps) {
+  if (weights_written) return fmt::format("its weights are in {}", folder.files().model.string());
+  if (checkpoints.step_on_disk() == steps)
+    return fmt::format(
+        "it is saved in {}: the same command ends the run where there is room, and `zero export {} -o FOLDER` writes "
+        "its weights elsewhere",
+        folder.files().checkpoints.path_of(steps).string(), folder.path().string());
+  return fmt::format("no checkpoint holds its last step ({})", saves ? "the last save failed" : "checkpoint.every = 0");
+}
+
+}  // namespace zero

@@ -1,0 +1,101 @@
+#include "app/train/run/trainer.h"
+
+#include <exception>
+#include <optional>
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+
+#include "zero/base/error/error.h"
+#include "zero/torch/seam/torch_device.h"
+#include "app/train/machine/device_memory.h"
+#include "app/train/run/run_end.h"
+#include "app/train/folder/run_lock.h"
+#include "app/train/run/run_opening.h"
+#include "app/train/run/run_start.h"
+#include "app/train/run/training_loop.h"
+#include "app/train/run/worker_run.h"
+
+namespace zero {
+namespace {
+
+// Once there is an engine, a device whose memory is short is told with what it holds. The peers hear of it, as of any failure.
+template <typename Body>
+TrainResult naming_device_memory(Run& run, Body body) {
+  const auto fail = [&](std::string_view said) {
+    EngineReport report = run.engine->report();
+    if (const ActivationStore* activations = run.task->activations()) {
+      const MemoryCount blocks = activations->report().peak_device;
+      for (const MemoryTag tag : kAllMemoryTags) report.peak_memory[tag] += blocks[tag];
+      report.peak_memory_bytes += blocks.total();
+    }
+    DeviceMemoryUse use{.device = std::string(run.device->name()),
+                        .held = report.peak_memory,
+                        .most_held = report.peak_memory_bytes,
+                        .torch = run.torch_bytes()};
+    if (run.learned && run.learned->lacked({.torch = use.torch, .asked = asked_bytes(said), .held = use.most_held}))
+      use.next_run_leaves = run.learned->bytes();
+    const ConfigError error = device_memory_error(use, run.state.step + 1, said);
+    run.world.write_flight(error);
+    throw error;
+  };
+  const bool can_be_told = !run.device->host_readable();
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    if (!can_be_told || !run.engine) throw;
+    fail(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    if (!can_be_told || !run.engine || !says_out_of_memory(error.what_without_backtrace())) throw;
+    fail(error.what_without_backtrace());
+  } catch (const ConfigError& error) {
+    if (!can_be_told || !run.engine || error.key() != "memory") throw;
+    fail(error.what());
+  }
+  return {};  // fail() throws
+}
+
+TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams) {
+  const SyncPlan& sync = job.attach.sync;
+  if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
+  std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
+  Run run(job, world, output, seams);
+  lock = hold_folder(run.folder, run.comm());
+  const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
+  if (sync.has_servers()) tell_workers(world.communicator(), opening.is_done());
+  if (opening.is_done()) {
+    opening.require_same_model();
+    if (run.is_first()) run.say(opening.why_done());
+    return {.was_done = true};
+  }
+  const BackwardOnCaller one_thread(place_of(*run.device));
+  return naming_device_memory(run, [&]() -> TrainResult {
+    RunEnd end(run, start_run(run, opening));
+    if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
+      const StoppedRun stopped = end.stop(signal);
+      return {.stop_signal = signal, .saved = stopped.saved, .save_failed = stopped.save_failed};
+    }
+    TrainResult result{.report = end.finish()};
+    result.save_failed = run.checkpoints.last_failed();
+    return result;
+  });
+}
+
+}  // namespace
+
+TrainResult train(const TrainJob& asked, World& world, TrainOutput output, const TrainSeams& seams) {
+  world.keep_flight_in(RunFiles(asked.run_dir).flight);
+  try {
+    require_possible(asked.attach.sync, world.size());
+    const TrainJob job = as_recorded(asked, world.communicator());
+    at::set_num_threads(job.attach.threads);
+    return train_in_folder(job, world, output, seams);
+  } catch (const ConfigError&) {
+    throw;  // before anything began, and said by itself
+  } catch (const std::exception& error) {
+    world.write_flight(error);
+    throw;
+  }
+}
+
+}  // namespace zero

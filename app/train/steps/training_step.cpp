@@ -1,0 +1,93 @@
+#include "app/train/steps/training_step.h"
+
+#include <ATen/Context.h>
+
+#include "zero/base/process/clock.h"
+#include "zero/torch/engine_control.h"
+#include "app/train/tasks/micro_batch_seed.h"
+
+namespace zero {
+namespace {
+
+// Copies that train apart average their own ranks' gradients alone.
+int averaged_ranks(const TrainJob& job, int ranks) {
+  if (!job.attach.local) return ranks;
+  return job.attach.group == 0 ? 1 : job.attach.group;
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
+                           Timeline* recorder)
+    : job_(job),
+      task_(task),
+      engine_(engine),
+      rank_(rank),
+      shares_(shares),
+      recorder_(recorder),
+      num_averaged_(averaged_ranks(job, static_cast<int>(shares.samples().size()))) {
+  if (job.train.gradient_noise > 0 && rank % num_averaged_ == 0)
+    noise_.emplace(task.module(), job.train.gradient_noise, job.train.seed);
+}
+
+StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks) {
+  const std::int64_t samples = samples_per_step(job.train, ranks);
+  StepMetrics metrics{.step = done.step + 1,
+                      .lr = lr_at(job.schedule, done.step),
+                      .tokens = static_cast<double>(samples * task.tokens_per_sample()),
+                      .has_tokens = task.has_tokens(),
+                      .samples_so_far = done.samples + samples};
+  metrics.tokens_so_far = static_cast<double>(metrics.samples_so_far * task.tokens_per_sample());
+  return metrics;
+}
+
+TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Limits& limits) {
+  TakenStep taken{.metrics = metrics_of(job_, task_, done, static_cast<int>(shares_.samples().size()))};
+  StepMetrics& metrics = taken.metrics;
+  const double begin = monotonic_seconds();
+  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
+    run_micro_batch(micro, next_batch(batches), metrics);
+  taken.report = update(metrics.lr, limits(metrics.loss));
+  metrics.seconds = monotonic_seconds() - begin;
+  metrics.time = unix_seconds();
+  metrics.grad_norm = taken.report.grad_norm;
+  metrics.loss_scale = taken.report.loss_scale;
+  metrics.work = engine_.control().take_work_seconds();
+  if (!shares_.are_equal())
+    metrics.mine.samples = static_cast<double>(shares_.samples()[static_cast<std::size_t>(rank_)]);
+  return taken;
+}
+
+const Batch& TrainingStep::next_batch(Prefetcher& batches) {
+  const TimedSpan waiting(recorder_, Activity::kWaitData);
+  return batches.next();
+}
+
+StepReport TrainingStep::update(double lr, const StepLimits& limits) {
+  const TimedSpan span(recorder_, Activity::kStep);
+  return engine_.step(lr, limits);
+}
+
+void TrainingStep::add_noise(std::int64_t step) {
+  const double loss_scale = engine_.scaled(torch::ones({})).item<double>();
+  noise_->next(step, num_averaged_ * loss_scale);
+}
+
+void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
+  const double parts = static_cast<double>(job_.train.accumulate) / shares_.weight();
+  if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, rank_));
+  const double begin = monotonic_seconds();
+  TimedSpan span(recorder_, Activity::kForward);
+  const auto loss = task_.loss(batch);
+  const double middle = monotonic_seconds();
+  span.end();
+  span = TimedSpan(recorder_, Activity::kBackward);
+  if (noise_ && micro == job_.train.accumulate - 1) add_noise(metrics.step - 1);
+  engine_.scaled(parts == 1 ? loss : loss / parts).backward();
+  if (noise_) noise_->none();
+  metrics.forward += middle - begin;
+  metrics.backward += monotonic_seconds() - middle;
+  metrics.loss += loss.item<double>() / parts;
+}
+
+}  // namespace zero

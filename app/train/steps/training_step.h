@@ -1,0 +1,65 @@
+// TrainingStep: one step of a run: micro-batches forward and backward, each loss divided by their number, then the
+// update.
+//
+//   TrainingStep training(job, task, engine, world.rank(), shares, timeline.recorder());
+//   const TakenStep taken = training.take(state, batches, [&](double loss) { return health.limits(loss); });
+//   taken.metrics.loss          // this rank's, weighted by its share of the samples: the mean over ranks is the step's
+//   taken.report.skipped        // nothing was updated
+//
+// The randomness of a micro-batch is a function of seed, step, micro-batch and rank (micro_batch_seed.h). What the
+// engine holds and moves is not in the metrics: RunMeter adds it. Collective.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "zero/base/process/timeline.h"
+#include "app/data/prefetcher.h"
+#include "app/report/files/metrics_log.h"
+#include "zero/torch/attach.h"
+#include "app/train/watch/gradient_noise.h"
+#include "app/train/folder/run_checkpoints.h"
+#include "app/train/watch/sample_shares.h"
+#include "app/train/tasks/task.h"
+#include "app/train/train_job.h"
+
+namespace zero {
+
+struct TakenStep {
+  StepMetrics metrics;
+  StepReport report;
+};
+
+// Of the step after those that are done, with `ranks` that compute: all that does not depend on its result.
+StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks);
+
+class TrainingStep {
+ public:
+  // All outlive it. `recorder` null: there is no timeline.
+  // `rank`: among those that compute.
+  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
+               Timeline* recorder);
+
+  // What the update must stay under, by this rank's loss of the step.
+  using Limits = std::function<StepLimits(double loss)>;
+  // The step after those that are `done`, with the next `accumulate` batches.
+  TakenStep take(const RunState& done, Prefetcher& batches, const Limits& limits);
+
+ private:
+  const Batch& next_batch(Prefetcher& batches);
+  void run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics);
+  void add_noise(std::int64_t step);
+  StepReport update(double lr, const StepLimits& limits);
+
+  const TrainJob& job_;
+  Task& task_;
+  Attachment& engine_;
+  int rank_;
+  const SampleShares& shares_;
+  Timeline* recorder_;
+  int num_averaged_;                    // ranks whose gradients are averaged
+  std::optional<GradientNoise> noise_;  // on the first of them
+};
+
+}  // namespace zero

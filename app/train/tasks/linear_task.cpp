@@ -1,0 +1,14 @@
+#include "app/train/tasks/linear_task.h"
+
+#include "app/models/linear_regression.h"
+#include "zero/torch/deferred/deferred.h"
+#include "app/train/tasks/row_task.h"
+
+namespace zero {
+
+std::unique_ptr<Task> make_linear_task(const ModelOptions& /*model*/, const SampleShape& data, std::uint64_t seed) {
+  return std::make_unique<RowTask<LinearRegression>>(deferred([&] { return LinearRegression(data.features); }, seed),
+                                                     RowTaskOptions{.flops = 6.0 * static_cast<double>(data.features)});
+}
+
+}  // namespace zero

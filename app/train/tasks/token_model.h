@@ -1,0 +1,33 @@
+// require_context(), vocab_of(), make_store(): the parts that all models of tokens share.
+//
+//   require_context(model, data);                             // "data.context"
+//   const std::int64_t vocab = vocab_of(model, data.classes);  // "model.vocab"
+//   auto store = make_store(model);                           // "train.offload_activations"
+//
+// Local. Each throws ConfigError under the key beside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "app/data/sample/dataset.h"
+#include "app/data/open_data.h"
+#include "zero/torch/activations/activation_store.h"
+#include "app/train/tasks/model_options.h"
+
+namespace zero {
+
+// Throws if a sample of the data is longer than the context of the model.
+void require_context(const ModelOptions& model, const SampleShape& data);
+
+// model.vocab, or where that is 0 `tokens`: as many as the data has. Never fewer.
+std::int64_t vocab_of(const ModelOptions& model, std::int64_t tokens);
+
+// Null: activations lie where they are made.
+std::unique_ptr<ActivationStore> make_store(const ModelOptions& model);
+
+// Of bytes, or where the vocabulary is given; nothing for other kinds of data.
+std::optional<SampleShape> token_shape(const ModelOptions& model, DataKind data, std::int64_t context);
+
+}  // namespace zero

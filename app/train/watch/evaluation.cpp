@@ -1,0 +1,91 @@
+#include "app/train/watch/evaluation.h"
+
+#include <algorithm>
+#include <array>
+
+#include <ATen/core/grad_mode.h>
+
+#include "zero/base/error/check.h"
+#include "app/report/files/rank_values.h"
+
+namespace zero {
+namespace {
+
+// Training again when the scope ends, also by an exception.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  ~EvaluationMode() { module_.train(); }
+
+ private:
+  torch::nn::Module& module_;
+};
+
+}  // namespace
+
+EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
+                          Communicator& comm) {
+  return evaluate_unless({}, task, data, grid, batches, comm).value();
+}
+
+std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
+                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(task.module());
+  const EvaluationBatches all(data, grid);
+  const std::int64_t count = batches == 0 ? all.num_batches() : std::min(batches, all.num_batches());
+  double loss = 0;
+  double targets = 0;
+  double correct = 0;
+  bool has_classes = false;
+  Batch batch;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (stop && stop()) return std::nullopt;
+    const auto counted = static_cast<double>(all.fill(i, batch));
+    // Every rank runs the model, also where nothing counts: its units are gathered by all.
+    const Task::Score score = task.score(batch);
+    const double mean = score.loss.item<double>();
+    if (counted > 0) loss += mean * counted;
+    has_classes = score.num_correct.defined();
+    if (counted > 0 && has_classes) correct += score.num_correct.item<double>();
+    targets += counted;
+  }
+  const std::array<double, 3> mine{loss, targets, correct};
+  double total_loss = 0;
+  double total_targets = 0;
+  double total_correct = 0;
+  for (const auto& rank : gather_ranks<double>(comm, mine)) {
+    total_loss += rank[0];
+    total_targets += rank[1];
+    total_correct += rank[2];
+  }
+  ZERO_CHECK(total_targets > 0, "an evaluation without targets");
+  EvaluationResult found{.loss = total_loss / total_targets};
+  if (has_classes) found.accuracy = total_correct / total_targets;
+  found.perplexity = task.perplexity(found.loss);
+  return found;
+}
+
+std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(task.module());
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < std::min(count, data.pass_size()); ++i) samples.push_back(data.pass_sample(i));
+  if (samples.empty()) return {};
+  Batch batch;
+  data.fill(samples, batch);
+  const torch::Tensor found = task.predictions(as_tensor(batch.input));
+  if (!found.defined()) return {};
+  const torch::Tensor predicted = found.to(at::kDouble).flatten();
+  const torch::Tensor target = as_tensor(batch.target).to(at::kDouble).flatten();
+  std::vector<PredictedSample> pairs;
+  for (std::int64_t i = 0; i < predicted.numel(); ++i)
+    pairs.push_back({.sample = samples[static_cast<std::size_t>(i)],
+                     .predicted = predicted[i].item<double>(),
+                     .target = target[i].item<double>()});
+  return pairs;
+}
+
+}  // namespace zero

@@ -1,0 +1,82 @@
+#include "app/train/weights/model_files.h"
+
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
+#include "zero/checkpoint/safetensors/companion_files.h"
+#include "zero/checkpoint/safetensors/published_config.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored);
+}
+
+void write_config(const TrainJob& job, const Task& task, const Corpus& corpus, const fs::path& folder,
+                  ModelFiles files) {
+  std::string base = files == ModelFiles::kResumed ? transformers_config_in(folder) : "";
+  if (base.empty() && !job.model.init.empty()) base = transformers_config_in(folder_of_weights(job.model.init));
+  if (is_there(folder / "config.json") && transformers_config_in(folder).empty()) return;
+  task.describe_weights(folder, job.attach.dtype.value_or(DType::kFloat32), corpus.class_names, base);
+}
+
+// Empty: there is none.
+fs::path tokenizer_folder(const TrainJob& job) {
+  if (!job.data.tokenizer.empty()) return job.data.tokenizer;
+  if (job.data.vocab.filename() == "vocab.txt") return folder_of_weights(job.data.vocab);
+  return job.model.init.empty() ? fs::path() : folder_of_weights(job.model.init);
+}
+
+// What a token of the data is, if a tokenizer beside the first weights did not make it; empty: it may have.
+std::string other_tokens(const TrainJob& job) {
+  if (job.data.kind == DataKind::kText) return "makes a token of each byte";
+  return is_labelled_text(job.data) && job.data.vocab.empty() ? "learns words of its own" : "";
+}
+
+}  // namespace
+
+std::vector<std::string> write_model_files(const TrainJob& job, const Task& task, const Corpus& corpus,
+                                           const fs::path& folder, ModelFiles files) {
+  std::vector<std::string> notes;
+  if (task.published()) {
+    write_config(job, task, corpus, folder, files);
+    const fs::path init = job.model.init.empty() ? fs::path() : folder_of_weights(job.model.init);
+    const fs::path tokenizer = tokenizer_folder(job);
+    const bool resumed = files == ModelFiles::kResumed;
+    if (!init.empty() && !(resumed && is_there(folder / kGenerationConfig)))
+      copy_companion(kGenerationConfig, init, folder);
+    if (!tokenizer.empty() && !(resumed && has_tokenizer_files(folder)) &&
+        !copy_tokenizer_files(tokenizer, folder).empty()) {
+      if (const std::string tokens = other_tokens(job); !tokens.empty() && tokenizer == init)
+        notes.push_back(fmt::format("note: the tokenizer's files of {} are copied beside the weights, but this data {}",
+                                    init.string(), tokens));
+    }
+  }
+  const fs::path classes = folder / kClassesName;
+  std::error_code ignored;
+  if (!corpus.class_names.empty())
+    write_file(classes, classes_json(corpus.class_names));
+  else if (files == ModelFiles::kNew)
+    fs::remove(classes, ignored);
+  return notes;
+}
+
+void require_classes_of_run(const fs::path& folder, const std::vector<std::string>& class_names) {
+  const fs::path file = folder / kClassesName;
+  if (!is_there(file)) return;
+  const std::vector<std::string> before = names_in_classes_json(read_file(file));
+  if (before.empty() || before == class_names) return;
+  throw ConfigError("data.labels", fmt::format("[{}]", fmt::join(class_names, ", ")),
+                    fmt::format("the run began with the classes {} ({})", fmt::join(before, ", "), file.string()),
+                    fmt::format("set data.labels to [\"{}\"], or begin another run", fmt::join(before, "\", \"")));
+}
+
+}  // namespace zero

@@ -1,0 +1,86 @@
+#include "app/train/weights/module_plan.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+#include "zero/plan/units/factored.h"
+#include "zero/torch/module/module_parameters.h"
+
+namespace zero {
+namespace {
+
+// "lm_head.weight is tied to wte.weight", if the group takes a parameter by such a second name only; empty: it takes none.
+std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec>& specs) {
+  for (const ParamSpec& spec : specs) {
+    for (const std::string& alias : spec.aliases) {
+      ParamSpec renamed = spec;
+      renamed.name = alias;
+      if (group.matches(renamed)) return fmt::format("{} is tied to {}", alias, spec.name);
+    }
+  }
+  return "";
+}
+
+// A pattern with a slip in it would change nothing, and nobody would see it.
+void require_members(const std::vector<ParameterGroup>& groups, const std::vector<ParamSpec>& specs) {
+  for (const ParameterGroup& named : groups) {
+    if (named.name.empty()) continue;
+    const bool takes = std::ranges::any_of(groups, [&](const ParameterGroup& group) {
+      return group.name == named.name && std::ranges::any_of(specs, group.matches);
+    });
+    if (takes) continue;
+    const std::string tied = tied_member(named, specs);
+    if (!tied.empty()) throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
+    throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
+                      fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
+  }
+  const auto is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; };
+  for (const ParameterGroup& group : groups) {
+    if (group.muon != true || group.name.empty()) continue;
+    const bool has_matrix =
+        std::ranges::any_of(specs, [&](const ParamSpec& spec) { return is_matrix(spec) && group.matches(spec); });
+    if (!has_matrix)
+      throw ConfigError("optimizer.group", group.name, "rule = \"muon\" is of matrices, and no such parameter is one",
+                        "leave the rule out, or name parameters with two or more dimensions");
+  }
+}
+
+}  // namespace
+
+TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
+  TrainingPlan plan{
+      .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
+  if (attach.sync.has_servers()) {
+    plan.world = attach.sync.servers;
+    plan.workers = attach.sync.num_workers(world);
+  }
+  require_members(attach.groups, plan.specs);
+  plan.units = units_of(plan.specs, plan.world, attach);
+  if (!attach.offload.fractions.on_device()) {
+    Placement placement = placement_of(plan);
+    spread_over_tiers(placement, plan.units, mesh_of(plan).shard, attach.offload.fractions);
+    plan.tiers = placement.tiers;
+  }
+  return plan;
+}
+
+// Copies that train apart are in it one by one, beside what they share. States of rows and columns are in every rank's file.
+std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach) {
+  const OptimizerSpec rule = spec_of(*rule_of(attach));
+  const int copies = attach.local ? mesh_of(world, attach).copies : 1;
+  const auto element_bytes = [&](bool matrices) {  // as they are saved
+    std::int64_t own = 4, shared = 0;
+    for (const StateSpec& state : rule.states) (state.shared() ? shared : own) += state.kept_by(matrices) ? 4 : 0;
+    return copies * own + shared;
+  };
+  const MatrixChoice is_matrix = matrices_of(attach);
+  std::int64_t bytes = 0;
+  const std::vector<ParamSpec> specs = parameters_of(module, attach.dtype).specs;
+  for (const ParamSpec& spec : specs) bytes += spec.numel() * (spec.trainable ? element_bytes(is_matrix(spec)) : 4);
+  for (const Unit& unit : units_of(specs, world, attach)) bytes += world * factor_bytes(unit, rule);
+  return bytes;
+}
+
+}  // namespace zero

@@ -1,0 +1,21 @@
+// plan_of(), checkpoint_bytes(): the memory, traffic and checkpoint of a module, before it is attached.
+//
+//   TrainingPlan plan = plan_of("gpt2", module, world, attach_options);    // for plan_table()
+//   checkpoint_bytes(module, attach_options)                               // of all ranks
+//
+// Local; computed from shapes. Throws ConfigError for options that are not possible.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include "app/report/plan/training_plan.h"
+#include "zero/torch/attach.h"
+
+namespace zero {
+
+TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach);
+
+// Parameters and moments in full precision.
+std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach);
+
+}  // namespace zero

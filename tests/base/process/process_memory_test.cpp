@@ -1,0 +1,61 @@
+#include "zero/base/process/process_memory.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// 64 MiB of pages nobody else has, touched; given back at the end of the scope.
+class Touched {
+ public:
+  static constexpr std::int64_t kBytes = 64 * kMiB;
+  explicit Touched(int kind) : data_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0)) {
+    std::memset(data_, 1, kBytes);
+  }
+  ~Touched() { munmap(data_, kBytes); }
+  Touched(const Touched&) = delete;
+  Touched& operator=(const Touched&) = delete;
+
+ private:
+  void* data_;
+};
+
+// The kernel counts pages per thread and adds up now and then: up to a few hundred kB off.
+constexpr std::int64_t kSlack = 4 * kMiB;
+
+TEST(ProcessMemory, TouchedPagesAreResidentUntilTheyAreGivenBack) {
+  const auto before = resident_bytes();
+  std::int64_t during = 0;
+  {
+    const Touched pages(MAP_PRIVATE);
+    during = resident_bytes();
+  }
+  EXPECT_GE(during, before + Touched::kBytes - kSlack);
+  EXPECT_LE(resident_bytes(), during - Touched::kBytes + kSlack);
+}
+
+TEST(ProcessMemory, ThePeakStays) {
+  const auto before = resident_bytes();
+  { const Touched pages(MAP_PRIVATE); }
+  EXPECT_GE(peak_resident_bytes(), before + Touched::kBytes - kSlack);
+  EXPECT_GE(peak_resident_bytes() + kSlack, resident_bytes());
+}
+
+TEST(ProcessMemory, PagesOfOneOwnerCountInFullAsProportional) {
+  const auto before = proportional_bytes();
+  const Touched pages(MAP_SHARED);  // shared in kind, with nobody as yet
+  EXPECT_GE(proportional_bytes(), before + Touched::kBytes - kSlack);
+}
+
+TEST(ProcessMemory, ProportionalIsAtMostResident) {
+  EXPECT_GT(proportional_bytes(), 0);
+  EXPECT_LE(proportional_bytes(), resident_bytes() + kSlack);
+}
+
+}  // namespace
+}  // namespace zero

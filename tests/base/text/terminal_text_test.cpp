@@ -1,0 +1,29 @@
+#include "zero/base/text/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+TEST(TerminalText, WhatFitsStays) {
+  EXPECT_EQ(terminal_text("to be", 5), "to be");
+  EXPECT_EQ(terminal_text("", 5), "");
+}
+
+TEST(TerminalText, WhatIsTooWideEndsWithDots) {
+  EXPECT_EQ(terminal_text("to be, or not to be", 12), "to be, or...");
+  EXPECT_EQ(terminal_text("abcd", 3), "...");
+}
+
+TEST(TerminalText, ACharacterIsCutBeforeItBegins) {
+  EXPECT_EQ(terminal_columns("Ærø"), 3U);
+  EXPECT_EQ(terminal_text("ÆØÅæøå", 6), "ÆØÅæøå");
+  EXPECT_EQ(terminal_text("ÆØÅæøå!", 6), "ÆØÅ...");
+}
+
+TEST(TerminalText, NothingOfItIsACommandOfTheTerminal) {
+  EXPECT_EQ(terminal_text("a\x1b[2Jb\nc\td\x7f", 40), "a [2Jb c d ");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,56 @@
+#include "app/cli/command/torch_library.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/cli/command.h"
+
+namespace zero::cli {
+namespace {
+
+// The verbs of a build without libtorch must say so; those of a build with it are tested where they are.
+TEST(TorchLibrary, IsThereOrSaysWhyNot) {
+  const TorchFound found = probe_torch();
+  EXPECT_EQ(found.loaded, found.problem.empty()) << found.problem;
+  EXPECT_EQ(found.loaded, !found.version.empty());
+  if (found.loaded) {
+    EXPECT_NO_THROW(open_torch_verbs());
+  } else {
+    EXPECT_THROW(open_torch_verbs(), ConfigError);
+    EXPECT_EQ(found.problem.find('\n'), std::string::npos) << "one line of a table";
+  }
+}
+
+// libgomp tells what it was loaded with.
+TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  const Folder folder;
+  const auto said = [&](const std::string& variables) {
+    return folder.zero("doctor", "OMP_DISPLAY_ENV=true " + variables).errors;
+  };
+  EXPECT_NE(said("env -u OMP_WAIT_POLICY").find("OMP_WAIT_POLICY = 'PASSIVE'"), std::string::npos) << said("");
+  EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
+}
+
+TEST(TorchLibrary, AnotherTorchThanItWasBuiltForIsRefusedWithBothNumbers) {
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0"));
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0+cu130")) << "CUDA or none, it is one libtorch";
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "")) << "it does not say";
+  try {
+    require_same_torch("2.11.0+cpu", "2.10.1+cu130");
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("libtorch = 2.10.1+cu130: zero.cpp was built for libtorch 2.11.0+cpu"), std::string::npos)
+        << said;
+    EXPECT_NE(said.find("pip install torch==2.11.0)"), std::string::npos) << said;
+  }
+}
+
+TEST(TorchVerbs, OfThisBuildCarryItsName) {
+  EXPECT_STREQ(TorchVerbs{}.abi, build_name());
+}
+
+}  // namespace
+}  // namespace zero::cli

@@ -1,0 +1,57 @@
+#include "zero/comm/board/in_process.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(InProcess, SaysWhoItIs) {
+  const auto ranks = make_in_process(3, seconds(9));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks[rank]->rank(), rank);
+    EXPECT_EQ(ranks[rank]->world(), 3);
+    EXPECT_EQ(ranks[rank]->transport(), "in_process");
+    EXPECT_EQ(ranks[rank]->timeout(), seconds(9));
+  }
+}
+
+TEST(InProcess, WorldsOutsideOneToSixtyFourAreRefused) {
+  for (const int world : {-1, 0, 65}) EXPECT_THROW(make_in_process(world, seconds(1)), ConfigError) << world;
+  EXPECT_EQ(make_in_process(64, seconds(1)).size(), 64u);
+}
+
+TEST(InProcess, OneThreadMayBeginOnAllRanksAndThenWait) {
+  // Beginning waits for nobody: a single thread can play both ranks.
+  const auto ranks = make_in_process(2, seconds(5));
+  const std::byte in[2] = {std::byte{1}, std::byte{2}};
+  std::byte out[2][2];
+  Work first = ranks[0]->all_gather(std::span(in).subspan(0, 1), out[0], {});
+  Work second = ranks[1]->all_gather(std::span(in).subspan(1, 1), out[1], {});
+  first.wait();
+  second.wait();
+  EXPECT_EQ(out[0][1], std::byte{2});
+  EXPECT_EQ(out[1][0], std::byte{1});
+}
+
+TEST(InProcess, ACommunicatorOutlivesTheOthers) {
+  auto ranks = make_in_process(2, seconds(5));
+  ranks[0] = nullptr;
+  EXPECT_THROW(ranks[1]->barrier({}).wait(), CommError);
+}
+
+TEST(InProcess, AnUnfinishedWorkMayBeDroppedWhenARankFails) {
+  auto ranks = make_in_process(2, seconds(5));
+  {
+    const Work work = ranks[0]->barrier({});
+    EXPECT_FALSE(work.finished());
+  }
+  EXPECT_TRUE(Work().finished());
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,356 @@
+#include "zero/comm/flight/diagnosis.h"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kStart = 1000 * kSecond;
+
+// One rank's record, told in the order in which it happened: every collective takes a millisecond.
+class Told {
+ public:
+  Told(int rank, int world) {
+    record_.identity = {.rank = rank, .world = world, .run = "run"};
+    record_.started_ns = kStart;
+    record_.written_ns = kStart + 10 * kSecond;
+  }
+  Told& did(const FlightCall& call) {
+    add(call);
+    record_.entries.back().ended_ns = time_;
+    return *this;
+  }
+  // Rounds of a gather and a sum, units 0 to 3.
+  Told& rounds(int count) {
+    for (int i = 0; i < count; ++i) {
+      did({FlightOperation::kAllGather, i % 4, 100, -1});
+      did({FlightOperation::kReduceScatter, i % 4, 400, -1});
+    }
+    return *this;
+  }
+  // The same in a group of ranks.
+  Told& did_in(const std::string& group, const FlightCall& call) {
+    waits_in(group, call);
+    record_.entries.back().ended_ns = time_;
+    return *this;
+  }
+  Told& waits_in(const std::string& group, const FlightCall& call) {
+    auto& groups = record_.groups;
+    const auto found = std::ranges::find(groups, group);
+    const auto index = static_cast<int>(found - groups.begin());
+    if (found == groups.end()) groups.push_back(group);
+    add(call);
+    --collectives_;
+    record_.entries.back().group = index + 1;
+    record_.entries.back().collective = ++in_group_[group];
+    return *this;
+  }
+  Told& waits(const FlightCall& call) {
+    add(call);
+    return *this;
+  }
+  Told& fails(const FlightCall& call, int blamed) {
+    add(call);
+    record_.entries.back().ended_ns = time_ + 2 * kSecond;
+    record_.entries.back().failed = true;
+    return because("late", blamed);
+  }
+  Told& because(const std::string& reason, int blamed) {
+    record_.cause = {.reason = reason, .blamed = blamed};
+    return *this;
+  }
+  // As its communicator writes it when it had waited so long.
+  Told& waited(std::int64_t nanoseconds) {
+    record_.cause.waited_ns = nanoseconds;
+    return *this;
+  }
+  // Only the newest are kept.
+  Told& keeps(std::size_t count) {
+    auto& entries = record_.entries;
+    entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(count));
+    return *this;
+  }
+  FlightRecord record() const { return record_; }
+  operator FlightRecord() const { return record_; }
+
+ private:
+  void add(const FlightCall& call) {
+    const bool message = is_message(call.operation);
+    if (!message) ++collectives_;
+    record_.entries.push_back(
+        {.number = ++number_, .collective = message ? 0 : collectives_, .call = call, .began_ns = time_});
+    time_ += kSecond / 1000;
+  }
+  FlightRecord record_;
+  std::uint64_t number_ = 0, collectives_ = 0;
+  std::map<std::string, std::uint64_t> in_group_;
+  std::int64_t time_ = kStart;
+};
+
+const FlightCall kGather{FlightOperation::kAllGather, 0, 100, -1};
+const FlightCall kSum{FlightOperation::kReduceScatter, 0, 400, -1};
+const FlightCall kBarrier{};
+
+TEST(Diagnosis, ARunOfOneRankIsToldInTheSingular) {
+  EXPECT_EQ(diagnose({Told(0, 1).rounds(20)}).summary, "nothing is wrong: the only rank has begun 40 collectives");
+  EXPECT_EQ(diagnose({Told(0, 1).did(kGather)}).summary, "nothing is wrong: the only rank has begun 1 collective");
+  EXPECT_EQ(diagnose({Told(0, 1).rounds(20).because("late", -1)}).summary,
+            "an error was met, and the only rank has begun 40 collectives: the reasons below say more than the order");
+}
+
+TEST(Diagnosis, AllWellIsSaid) {
+  const auto found = diagnose({Told(0, 3).rounds(20), Told(1, 3).rounds(20), Told(2, 3).rounds(20)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone);
+  EXPECT_TRUE(found.culprits.empty());
+  EXPECT_EQ(found.summary, "nothing is wrong: all 3 ranks have begun the same 40 collectives");
+  ASSERT_EQ(found.ranks.size(), 3u);
+  EXPECT_EQ(found.ranks[1].did,
+            "reduce_scatter #40 (unit 3, 400 bytes): ended 9.960 s before the last record; computing, or in no "
+            "collective, since then");
+}
+
+TEST(Diagnosis, ASkippedCollectiveIsTheFirstDifference) {
+  // Rank 1 leaves out a sum and is one ahead from there.
+  const auto found = diagnose({Told(0, 3).rounds(5).did(kGather).did(kSum).waits(kGather),
+                               Told(1, 3).rounds(5).did(kGather).did(kGather).waits(kSum),
+                               Told(2, 3).rounds(5).did(kGather).did(kSum).waits(kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kDisagreement);
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.collective, 12u);
+  EXPECT_TRUE(says(found.summary, "rank 1 does all_gather #12 (unit 0, 100 bytes)"));
+  EXPECT_TRUE(says(found.summary, "ranks 0, 2 do reduce_scatter #12 (unit 0, 400 bytes)"));
+  EXPECT_TRUE(says(found.summary, "rank 1 is alone with it"));
+}
+
+TEST(Diagnosis, ReorderedCollectivesAreTheFirstDifference) {
+  const auto found = diagnose({Told(0, 4).rounds(2).waits(kGather), Told(1, 4).rounds(2).waits(kGather),
+                               Told(2, 4).rounds(2).waits(kGather), Told(3, 4).rounds(2).did(kSum).waits(kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kDisagreement);
+  EXPECT_EQ(found.culprits, std::vector{3});
+  EXPECT_EQ(found.collective, 5u);
+}
+
+TEST(Diagnosis, OtherSizesUnitsAndRootsAreDifferences) {
+  for (const auto& other :
+       {FlightCall{FlightOperation::kAllGather, 0, 101, -1}, FlightCall{FlightOperation::kAllGather, 1, 100, -1}}) {
+    const auto found = diagnose({Told(0, 3).did(kGather), Told(1, 3).did(kGather), Told(2, 3).did(other)});
+    EXPECT_EQ(found.trouble, FlightTrouble::kDisagreement) << found.summary;
+    EXPECT_EQ(found.culprits, std::vector{2});
+  }
+  const FlightCall from_0{FlightOperation::kBroadcast, -1, 8, 0}, from_1{FlightOperation::kBroadcast, -1, 8, 1};
+  EXPECT_EQ(diagnose({Told(0, 2).did(from_0), Told(1, 2).did(from_1)}).trouble, FlightTrouble::kDisagreement);
+}
+
+TEST(Diagnosis, TwoThatDisagreeAreBothNamed) {
+  const auto found = diagnose({Told(0, 2).rounds(1).waits(kGather), Told(1, 2).rounds(1).waits(kBarrier)});
+  EXPECT_EQ(found.culprits, (std::vector{0, 1}));
+  EXPECT_TRUE(says(found.summary, "do not say which"));
+}
+
+TEST(Diagnosis, RingsOfOtherLengthsAreComparedWhereTheyOverlap) {
+  // What rank 0 did before is not known: that is no difference.
+  EXPECT_EQ(diagnose({Told(0, 2).rounds(50).keeps(7), Told(1, 2).rounds(50)}).trouble, FlightTrouble::kNone);
+  const auto found = diagnose({Told(0, 2).rounds(50).waits(kSum).keeps(7), Told(1, 2).rounds(50).waits(kGather)});
+  EXPECT_EQ(found.collective, 101u);
+}
+
+TEST(Diagnosis, MessagesAreNotNumberedWithTheCollectives) {
+  const FlightCall send{FlightOperation::kSend, -1, 10, 1}, receive{FlightOperation::kReceive, -1, 10, 0};
+  const auto found = diagnose({Told(0, 2).did(send).did(send).rounds(3), Told(1, 2).rounds(3).did(receive)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
+}
+
+TEST(Diagnosis, TheRankThatIsStillComputingIsBehind) {
+  const auto found = diagnose({Told(0, 3).rounds(5).fails(kGather, 1), Told(1, 3).rounds(5),  //
+                               Told(2, 3).rounds(5).fails(kGather, 1)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind);
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.collective, 11u);
+  EXPECT_TRUE(says(found.summary, "others have begun #11, it has begun #10 only"));
+  EXPECT_TRUE(says(found.ranks[1].did, "computing, or in no collective, since then"));
+  EXPECT_TRUE(says(found.ranks[0].did, "all_gather #11 (unit 0, 100 bytes): failed after 2.001 s"));
+}
+
+TEST(Diagnosis, OfTwoThatAreBehindTheOneThatErrorsNameIsTheCulprit) {
+  const auto found = diagnose({Told(0, 3).rounds(5).fails(kGather, 2), Told(1, 3).rounds(5), Told(2, 3).rounds(5)});
+  EXPECT_EQ(found.culprits, std::vector{2});
+}
+
+TEST(Diagnosis, OfTwoThatAreBehindWithoutAWordTheOneThatEndedLessIsTheCulprit) {
+  const auto found = diagnose({Told(0, 3).rounds(5).waits(kGather), Told(1, 3).rounds(4).did(kGather).waits(kSum),
+                               Told(2, 3).rounds(4).did(kGather).did(kSum)});
+  // Same kind of round, so the units agree: round 5 is unit 0.
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{1});
+}
+
+TEST(Diagnosis, ARankStoppedInsideACollectiveThatOthersHaveEndedIsBehind) {
+  const auto found =
+      diagnose({Told(0, 2).rounds(4).did(kGather).because("late", -1), Told(1, 2).rounds(4).waits(kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.collective, 9u);
+}
+
+TEST(Diagnosis, WhereAllHaveBegunTheSameTheErrorsDecide) {
+  const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 2), Told(1, 3).rounds(4).fails(kGather, 2),
+                               Told(2, 3).rounds(4).waits(kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBlamed);
+  EXPECT_EQ(found.culprits, std::vector{2});
+  EXPECT_TRUE(says(found.summary, "all_gather #9 (unit 0, 100 bytes): begun 9.992 s before the last record, and not"));
+}
+
+TEST(Diagnosis, ARankThatEndedByItselfIsTheCulpritHoweverFarItCame) {
+  const auto found = diagnose(
+      {Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4).because("disk full", 1), Told(2, 3).rounds(3)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kOwnError);
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.ranks[1].reason, "disk full");
+}
+
+TEST(Diagnosis, ARankWithoutARecordIsNamed) {
+  const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(2, 3).rounds(4).fails(kGather, 1)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_TRUE(says(found.summary, "rank 1 has no record, and the others name it; rank 0 came to all_gather #9"));
+  EXPECT_FALSE(found.ranks[1].has_record);
+  EXPECT_EQ(found.num_missing, 1);
+}
+
+TEST(Diagnosis, ARecordThatIsMissingIsAFindingByItself) {
+  const auto found = diagnose({Told(0, 2).rounds(4)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
+  EXPECT_EQ(found.culprits, std::vector{1});
+}
+
+TEST(Diagnosis, ErrorsThatNameARankWithARecordGoBeforeAMissingOne) {
+  const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBlamed);
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.num_missing, 1);
+}
+
+TEST(Diagnosis, AnErrorWithoutATraceIsUnclear) {
+  const auto found = diagnose({Told(0, 2).rounds(4).because("no idea", -1), Told(1, 2).rounds(4)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kUnclear);
+  EXPECT_TRUE(found.culprits.empty());
+}
+
+TEST(Diagnosis, RecordsOfEarlierRunsDoNotCount) {
+  FlightRecord other_run = Told(1, 3).rounds(9).waits(kBarrier);
+  other_run.identity.run = "an earlier run";
+  other_run.written_ns = kStart - kSecond;
+  FlightRecord same_name = Told(2, 3).rounds(9).waits(kBarrier);  // a name that does not change: --run-id
+  same_name.written_ns = kStart - kSecond;
+  const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 2), other_run, same_name});
+  EXPECT_EQ(found.stale, (std::vector{1, 2}));
+  EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
+  EXPECT_EQ(found.culprits, std::vector{2});
+  FlightRecord earlier_attempt = Told(1, 2).rounds(9);
+  earlier_attempt.written_ns -= 1;
+  FlightRecord now = Told(0, 2).rounds(4);
+  now.identity.restart = 1;
+  EXPECT_EQ(diagnose({now, earlier_attempt}).stale, std::vector{1});
+}
+
+TEST(Diagnosis, AWorldOfManyMissingRanksIsShort) {
+  const auto found = diagnose({Told(5, 65536).rounds(2)});
+  EXPECT_EQ(found.num_missing, 65535);
+  EXPECT_LE(found.ranks.size(), 65u);
+  EXPECT_LT(found.summary.size(), 300u);
+  EXPECT_TRUE(says(found.summary, "and 65519 more"));
+}
+
+TEST(Diagnosis, TheOrderOfTheRecordsDoesNotMatter) {
+  const FlightRecord a = Told(0, 3).rounds(5).fails(kGather, 1), b = Told(1, 3).rounds(5), c = a;
+  FlightRecord third = c;
+  third.identity.rank = 2;
+  const auto one = diagnose({a, b, third}), other = diagnose({third, b, a});
+  EXPECT_EQ(one.summary, other.summary);
+  EXPECT_EQ(one.culprits, other.culprits);
+}
+
+// Rank 2 was stopped before it read rank 1's input, for which rank 1 waits in drain(). Rank 0 waits for both, and its
+// transport names the first of them; all throw that same error.
+TEST(Diagnosis, AWitnessIsNotTheCulpritThoughEveryErrorNamesIt) {
+  const FlightRecord first = Told(0, 3).rounds(5).fails(kGather, 1).waited(2 * kSecond),
+                     second = Told(1, 3).rounds(5).because("late", 1).waited(2 * kSecond - 900'000'000);
+  const auto without = diagnose({first, second});
+  EXPECT_EQ(without.trouble, FlightTrouble::kMissing) << without.summary;
+  EXPECT_EQ(without.culprits, std::vector{2});
+  EXPECT_TRUE(says(without.ranks[1].did, "then it waited for others, 1.100 s when its error came"));
+  const auto with = diagnose({first, second, Told(2, 3).rounds(5)});
+  EXPECT_EQ(with.trouble, FlightTrouble::kBehind) << with.summary;
+  EXPECT_EQ(with.culprits, std::vector{2});
+}
+
+// It computes for long, and hears of the others' error when it begins.
+TEST(Diagnosis, ALateRankThatThrowsTheErrorAboutItselfIsTheCulprit) {
+  const auto found = diagnose({Told(0, 2).rounds(5).fails(kGather, 1).waited(2 * kSecond),
+                               Told(1, 2).rounds(5).fails(kGather, 1).waited(50'000)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kOwnError) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{1});
+}
+
+TEST(Diagnosis, ARecordThatWasWrittenBeforeItBeganIsStillComparedWithItself) {
+  FlightRecord record = Told(0, 1).rounds(1);
+  record.written_ns = record.started_ns - 1;
+  EXPECT_EQ(diagnose({record}).trouble, FlightTrouble::kNone);
+}
+
+TEST(Diagnosis, ARankThatHasBegunNothingIsSaid) {
+  const auto found = diagnose({Told(0, 2).fails(kBarrier, 1), Told(1, 2)});
+  EXPECT_EQ(found.culprits, std::vector{1});
+  EXPECT_EQ(found.ranks[1].did, "it has begun no collective");
+}
+
+// Two copies of two ranks; a row gathers, a column sums over the copies.
+const std::string kRow0 = "row 0 (ranks 0, 1)", kRow1 = "row 1 (ranks 2, 3)", kColumn0 = "column 0 (ranks 0, 2)",
+                  kColumn1 = "column 1 (ranks 1, 3)";
+
+TEST(Diagnosis, GroupsCountForThemselvesAndAllWellIsSaid) {
+  const auto found = diagnose({Told(0, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn0, kSum),
+                               Told(1, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn1, kSum),
+                               Told(2, 4).did_in(kColumn0, kSum), Told(3, 4).did_in(kColumn1, kSum)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
+  EXPECT_TRUE(says(found.summary, "the same 0 collectives, and those of each group, too"));
+  EXPECT_EQ(found.ranks[0].begun, 3U);
+}
+
+TEST(Diagnosis, ADisagreementInAGroupIsThatGroups) {
+  const auto found =
+      diagnose({Told(0, 4).rounds(2).waits_in(kRow0, kGather), Told(1, 4).rounds(2).waits_in(kRow0, kSum),
+                Told(2, 4).rounds(2).waits_in(kRow1, kSum), Told(3, 4).rounds(2).waits_in(kRow1, kSum)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kDisagreement);
+  EXPECT_EQ(found.culprits, (std::vector{0, 1}));
+  EXPECT_TRUE(says(found.summary, "ranks disagree at collective #1 of group row 0 (ranks 0, 1): rank 0 does"));
+}
+
+// Rank 3 computes. Rank 1 waits for it in their column, rank 2 in their row, and rank 0 for rank 1 in their row.
+TEST(Diagnosis, OfAChainOfWaitsThroughGroupsTheRankThatWaitsForNobodyIsBehind) {
+  const auto found =
+      diagnose({Told(0, 4).rounds(1).did_in(kRow0, kGather).did_in(kColumn0, kSum).waits_in(kRow0, kGather),
+                Told(1, 4).rounds(1).did_in(kRow0, kGather).waits_in(kColumn1, kSum),
+                Told(2, 4).rounds(1).did_in(kRow1, kGather).did_in(kColumn0, kSum).waits_in(kRow1, kGather),
+                Told(3, 4).rounds(1).did_in(kRow1, kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{3}) << found.summary;
+  EXPECT_TRUE(
+      says(found.summary, "rank 3 is behind in group row 1 (ranks 2, 3): others have begun #2, it has begun #1"));
+}
+
+// What a ring no longer holds of a group is not known; it is not nothing.
+TEST(Diagnosis, AGroupThatARingHasForgottenIsNotComparedThere) {
+  const auto found =
+      diagnose({Told(0, 2).did_in(kRow0, kGather).rounds(4).keeps(3), Told(1, 2).did_in(kRow0, kGather).rounds(4)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
+}
+
+}  // namespace
+}  // namespace zero

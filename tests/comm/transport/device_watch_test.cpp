@@ -1,0 +1,258 @@
+// What ends a collective between GPUs that does not come to its end, and which rank is named. No test here may hang.
+#include <chrono>
+#include <latch>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/expect_says.h"
+#include "tests/comm/transport/device_ranks.h"
+
+namespace zero {
+namespace {
+
+constexpr std::chrono::milliseconds kSoon{500};    // the timeout of a rank whose bytes do not come
+constexpr std::chrono::milliseconds kLater{3000};  // of one that waits for a rank; all must be open by then
+
+class DeviceWatch : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(nccl_, nullptr) << "no fake NCCL beside the test"; }
+  // Nothing is left queued that waits, and no communicator open.
+  void TearDown() override {
+    if (nccl_ == nullptr) return;
+    EXPECT_EQ(nccl_->num_comms, 0);
+    nccl_->reset();
+  }
+  FakeNccl* nccl_ = fake_nccl();
+};
+
+Work gather(DeviceRank& rank, const Allocation& memory, std::size_t bytes = 64, int unit = 3) {
+  return rank.comm.all_gather(memory.bytes().first(bytes), memory.bytes().subspan(128, 2 * bytes), {.unit = unit});
+}
+
+// Of the library's own.
+Work sum(DeviceRank& rank, const Allocation& memory) {
+  return rank.comm.reduce_scatter({.in = memory.bytes().first(128), .out = memory.bytes().subspan(512, 64)},
+                                  {.unit = 5});
+}
+constexpr const char* kSum = "reduce_scatter #3 (unit 5, 128 bytes) between devices";
+
+TEST_F(DeviceWatch, ASumOfTheLibraryThatDoesNotComeEndsWithTheTimeout) {
+  for (const bool busy : {false, true}) {
+    nccl_->reset();
+    std::latch both(2);
+    const auto ends = ends_of_device_ranks(
+        2,
+        [&](DeviceRank& rank) {
+          const Allocation memory = rank.gpu.allocate(1024);
+          rank.world.barrier({}).wait();
+          rank.units.limit = kSoon;
+          (busy ? nccl_->busy : nccl_->stuck) = true;
+          const std::string error = message_of<CommError>([&] { sum(rank, memory).wait(); });
+          expect_says(error, {kSum, busy ? "nccl could not begin it within 0.5 s"
+                                         : "all ranks have begun it, and nccl has not done it within 0.5 s"});
+          join_all(rank.gpu);  // what was queued has ended
+          EXPECT_EQ(message_of<CommError>([&] { sum(rank, memory).wait(); }), error);
+          both.arrive_and_wait();
+        },
+        std::chrono::seconds(60), {.linked_sums = true});
+    for (const std::string& end : ends) EXPECT_EQ(end, "");
+  }
+}
+
+TEST_F(DeviceWatch, ASumOfTheLibraryThatFailsOrThatARankLeavesNamesWhoIsAtFault) {
+  for (const bool leaves : {false, true}) {
+    nccl_->reset();
+    const auto ends = ends_of_device_ranks(2,
+                                           [&](DeviceRank& rank) {
+                                             const Allocation memory = rank.gpu.allocate(1024);
+                                             rank.world.barrier({}).wait();
+                                             nccl_->stuck = true;
+                                             rank.world.barrier({}).wait();
+                                             Work work = sum(rank, memory);
+                                             if (leaves && rank.world.rank() == 0) throw Error("it leaves");
+                                             rank.world.barrier({}).wait();
+                                             if (!leaves) nccl_->failing = 0;
+                                             work.wait();
+                                           },
+                                           std::chrono::seconds(60), {.linked_sums = true});
+    if (leaves)
+      EXPECT_EQ(ends[0], "it leaves");
+    else
+      expect_says(ends[0], {kSum, "nccl: remote process exited or there was a network error"});
+    expect_says(ends[1], {"rank 0"});
+  }
+}
+
+TEST_F(DeviceWatch, RanksThatDoOtherThingsAreBothNamed) {
+  for (const bool other_unit : {true, false}) {
+    const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+      const Allocation memory = rank.gpu.allocate(1024);
+      const bool differs = rank.world.rank() == 1;
+      gather(rank, memory, differs && !other_unit ? 32 : 64, differs && other_unit ? 4 : 3).wait();
+    });
+    expect_says(ends[0], {"ranks disagree: rank 0 does all_gather #3 (unit 3, 128 bytes)",
+                          other_unit ? "rank 1 does all_gather #3 (unit 4, 128 bytes)" : "(unit 3, 64 bytes)"});
+    EXPECT_EQ(ends[1].substr(ends[1].find("ranks disagree")), ends[0].substr(ends[0].find("ranks disagree")));
+  }
+}
+
+TEST_F(DeviceWatch, ARankThatDoesNotComeIsNamedWithWhatItDidLast) {
+  std::latch given_up(1);
+  const auto ends = ends_of_device_ranks(
+      2,
+      [&](DeviceRank& rank) {
+        const Allocation memory = rank.gpu.allocate(1024);
+        if (rank.world.rank() == 1) {
+          given_up.wait();
+          throw Error("this is the late one");
+        }
+        const std::string error = message_of<CommError>([&] { gather(rank, memory).wait(); });
+        given_up.count_down();
+        throw Error(error);
+      },
+      kLater);
+  expect_says(ends[0], {"rank 1: all_gather #3 (unit 3, 128 bytes) between devices",
+                        "it is not there after 3 s; it last began"});
+  EXPECT_EQ(ends[1], "this is the late one");
+}
+
+TEST_F(DeviceWatch, ARankThatLeavesWhileOthersExchangeBytesWithItIsNamed) {
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    nccl_->stuck = true;
+    rank.world.barrier({}).wait();
+    Work work = gather(rank, memory);
+    if (rank.world.rank() == 1) throw Error("it leaves");
+    work.wait();
+  });
+  expect_says(ends[0], {"rank 1: "});
+  EXPECT_EQ(ends[1], "it leaves");
+}
+
+TEST_F(DeviceWatch, BytesThatDoNotComeEndWithTheTimeoutAndNobodyIsBlamed) {
+  std::latch both(2);  // have seen it: one that leaves would be named
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    rank.units.limit = kSoon;
+    nccl_->stuck = true;
+    Work work = gather(rank, memory);
+    rank.world.barrier({}).wait();  // all have begun it, before anybody waits for so short a time
+    const std::string error = message_of<CommError>([&] { work.wait(); });
+    expect_says(error, {"all_gather #3 (unit 3, 128 bytes) between devices",
+                        "all ranks have begun it, and nccl has not done it within 0.5 s"});
+    join_all(rank.gpu);  // what was queued has ended
+    // It stays so.
+    EXPECT_EQ(message_of<CommError>([&] { gather(rank, memory).wait(); }), error);
+    both.arrive_and_wait();
+  });
+  for (const std::string& end : ends) EXPECT_EQ(end, "");
+}
+
+TEST_F(DeviceWatch, AnErrorOfTheLibraryIsToldInItsWordsAndStays) {
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    nccl_->stuck = true;  // the other waits until this one has left
+    Work work = gather(rank, memory);
+    rank.world.barrier({}).wait();
+    nccl_->failing = 0;
+    work.wait();
+  });
+  expect_says(ends[0], {"between devices: nccl: remote process exited or there was a network error"});
+  expect_says(ends[1], {"rank 0: "});
+}
+
+TEST_F(DeviceWatch, ACallThatTheLibraryDoesNotTakeEndsWithTheTimeout) {
+  std::latch both(2);
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    rank.units.limit = kSoon;
+    nccl_->busy = true;
+    expect_says(message_of<CommError>([&] { const Work work = gather(rank, memory); }),
+                {"nccl could not begin it within 0.5 s"});
+    both.arrive_and_wait();
+  });
+  for (const std::string& end : ends) EXPECT_EQ(end, "");
+}
+
+TEST_F(DeviceWatch, OnTheWayOutOfAnErrorNothingIsWaitedFor) {
+  const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
+    const Allocation memory = rank.gpu.allocate(1024);
+    rank.world.barrier({}).wait();
+    nccl_->stuck = true;
+    const Work work = gather(rank, memory);
+    throw Error("another error");
+  });
+  for (const std::string& end : ends) EXPECT_EQ(end, "another error");
+}
+
+// ---- before the first collective ------------------------------------------------------------------------------------
+
+// What each of two ranks throws as it opens a link; the kind before its text.
+std::vector<std::string> refusals(const std::vector<std::string>& gpus, std::chrono::milliseconds timeout) {
+  return ends_of_ranks(
+      static_cast<int>(gpus.size()),
+      [&](Communicator& run) {
+        FakeGpu gpu(gpus[static_cast<std::size_t>(run.rank())]);
+        try {
+          open_device_link(run, gpu);
+        } catch (const ConfigError& error) {
+          throw Error(std::string("config: ") + error.what());
+        } catch (const CommError& error) {
+          throw Error(std::string("comm: ") + error.what());
+        }
+        throw Error("it opened");
+      },
+      timeout);
+}
+
+TEST_F(DeviceWatch, TwoRanksOnOneGpuAreRefusedOnAllRanksBeforeTheLibraryIsAsked) {
+  const auto ends = refusals({"0000:01:00.0", "0000:02:00.0", "0000:02:00.0"}, std::chrono::seconds(60));
+  for (const std::string& end : ends)
+    expect_says(end,
+                {"config: comm.transport = nccl: ranks 1 and 2 are both on the GPU 0000:02:00.0, which NCCL refuses",
+                 "start one rank a GPU", "leave out comm.transport"});
+  EXPECT_EQ(nccl_->num_aborted, 0);
+}
+
+TEST_F(DeviceWatch, WhereADeviceCannotSayWhichOneItIsTheLibraryRefusesIt) {
+  nccl_->duplicate_gpu = true;
+  for (const std::string& end : refusals({"", ""}, std::chrono::seconds(60)))
+    expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL: invalid usage", "Duplicate GPU detected",
+                      "leave out comm.transport"});
+}
+
+TEST_F(DeviceWatch, AnOldLibraryIsRefusedWithBothVersions) {
+  nccl_->version = 21703;
+  for (const std::string& end : refusals({"a", "b"}, std::chrono::seconds(60)))
+    expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL 2.17.3 is too old: zero.cpp needs 2.18.0",
+                      "nvidia-nccl-cu13"});
+  const DeviceLinkHere here = device_link_here();
+  EXPECT_FALSE(here.available);
+  expect_says(here.why, {"2.17.3 is too old"});
+}
+
+TEST_F(DeviceWatch, ALibraryThatIsNewEnoughIsAvailable) {
+  EXPECT_TRUE(device_link_here().available);
+  expect_says(device_link_here().why, {"libzero_transport_nccl.so"});
+}
+
+TEST_F(DeviceWatch, RanksThatDoNotConnectSaySo) {
+  nccl_->absent = 1;
+  for (const std::string& end : refusals({"a", "b"}, std::chrono::milliseconds(1000)))
+    expect_says(end, {"comm: rank 0: opening nccl: NCCL has not connected the ranks within 0.5 s"});
+}
+
+TEST_F(DeviceWatch, ALinkOfOneRankOpensAlone) {
+  EXPECT_EQ(refusals({"a"}, std::chrono::seconds(60)).front(), "it opened");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,143 @@
+#include "zero/comm/transport/open_transport.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/environment_variable.h"
+#include "tests/support/message_of.h"
+#include "tests/comm/rendezvous/fake_tcp_store.h"
+#include "tests/support/this_build.h"
+#include "tests/support/unclaimed_port.h"
+
+namespace zero {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(Plugin, AnUnknownTransportIsAnErrorWithTheNames) {
+  try {
+    open_transport("carrier_pigeon", {}, seconds(1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.key(), "comm.transport");
+    for (const char* part : {"carrier_pigeon", "shared_memory", "mpi", "gloo", "nccl"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Plugin, NcclIsNoTransportOfTheHost) {
+  const std::string refusal = message_of<ConfigError>([] { open_transport("nccl", {}, seconds(1)); });
+  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs alone"));
+  EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
+}
+
+TEST(Plugin, OverMpiNoRankIsStartedAgainAlone) {
+  const std::string refusal =
+      message_of<ConfigError>([] { open_transport("mpi", {.world = 2, .most_replacements = 1}, seconds(1)); });
+  EXPECT_TRUE(says(refusal, "comm.transport = mpi: a rank that is started again alone finds no way into a run"));
+}
+
+TEST(Plugin, TheTableHasEveryTransportWithAReason) {
+  const auto statuses = transport_statuses();
+  std::vector<std::string> names;
+  for (const TransportStatus& status : statuses) {
+    names.push_back(status.name);
+    EXPECT_FALSE(status.why.empty()) << status.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"shared_memory", "mpi", "gloo", "nccl"}));
+  EXPECT_TRUE(statuses[0].available);
+}
+
+TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
+  EXPECT_EQ(open_transport("auto", {}, seconds(1))->transport(), "shared_memory");
+  EXPECT_EQ(open_transport("shared_memory", {}, seconds(1))->world(), 1);
+}
+
+TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
+  const auto statuses = transport_statuses();
+  const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
+  if (built::kSanitized) {
+    EXPECT_FALSE(gloo->available);
+  }
+  EXPECT_EQ(gloo->why.find("AddressSanitizer") != std::string::npos, built::kSanitized);
+}
+
+bool gloo_is_there() {
+  const auto statuses = transport_statuses();
+  return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
+}
+
+TEST(Plugin, GlooBetweenHostsNeedsATokenBeforeAnythingListens) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const Listener taken;  // which rank 0 would find out
+  const RankEnvironment ranks{.world = 2, .master_port = taken.port(), .run_id = "x"};
+  const auto message = message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); });
+  EXPECT_TRUE(says(message, "openssl rand -hex 32"));
+  const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); }), "set MASTER_PORT"));
+}
+
+// What a rank threw that met the others over gloo and waited for them once; "" for nothing.
+std::string meet_over_gloo(const RankEnvironment& ranks) try {
+  open_transport("gloo", ranks, seconds(60))->barrier({}).wait();
+  return "";
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+// The launcher names each start anew: "5f", "5f-1".
+TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const int port = unclaimed_port();
+  const auto rank_of = [port](int rank, const char* run, int generation) {
+    return RankEnvironment{.rank = rank,
+                           .world = 2,
+                           .local_rank = rank,
+                           .local_world = 2,
+                           .master_port = port,
+                           .run_id = run,
+                           .generation = generation};
+  };
+  std::string zero = "not run", one = "not run";
+  {
+    std::jthread host([&] { zero = meet_over_gloo(rank_of(0, "5f-1", 1)); });
+    EXPECT_TRUE(says(meet_over_gloo(rank_of(1, "5f", 0)), "another run ('5f-1') meets at 127.0.0.1"));
+    one = meet_over_gloo(rank_of(1, "5f-1", 1));
+  }
+  EXPECT_EQ(zero, "");
+  EXPECT_EQ(one, "");
+}
+
+// /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
+TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  const int port = unclaimed_port();
+  const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");
+  try {
+    open_transport("gloo", {.world = 2, .master_port = port, .run_id = "x"}, std::chrono::hours(1));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 0 reaches rank 0 from 127.0.0.1"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("set ZERO_COMM_INTERFACE"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Plugin, GlooUnderTorchrunNeedsTorchrunsStore) {
+  if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
+  RankEnvironment ranks{.world = 2, .local_world = 2, .master_port = unclaimed_port()};
+  ranks.agent_run = "none";
+  EXPECT_THROW(open_transport("gloo", ranks, std::chrono::hours(1)), CommError);
+  // One rank meets nobody.
+  ranks.world = ranks.local_world = 1;
+  EXPECT_EQ(open_transport("gloo", ranks, seconds(10))->world(), 1);
+}
+
+}  // namespace
+}  // namespace zero

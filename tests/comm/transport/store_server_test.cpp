@@ -1,0 +1,562 @@
+#include "plugins/gloo/store_server.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "zero/base/files/file.h"
+
+namespace zero_gloo {
+namespace {
+
+using std::chrono::milliseconds;
+using zero::FileDescriptor;
+
+constexpr milliseconds kLong{30000};  // of a hang, not of a slow machine
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+FileDescriptor connect_to(int port) {
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = loopback(port);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+const std::string kSecret = rendezvous_secret("a token of this job", "run");
+
+StoreServerOptions options_of(int num_clients, milliseconds timeout = kLong) {
+  return {.one_host = true, .name = "run", .secret = kSecret, .num_clients = num_clients, .timeout = timeout};
+}
+
+// Lines that the server says, by its thread; read when it has ended.
+struct Lines {
+  std::vector<std::string> lines;
+  StoreServerOptions keep(StoreServerOptions options) {
+    options.warn = [this](const std::string& line) { lines.push_back(line); };
+    return options;
+  }
+};
+
+// A rank that was let in.
+FileDescriptor enter(int port) {
+  FileDescriptor fd = connect_to(port);
+  EXPECT_EQ(greet_server(fd.get(), "run", kSecret, kLong).end, Greeting::End::kIn);
+  return fd;
+}
+
+// The same where the server drops who takes longer than a second to be let in: a busy machine's rank tries again.
+FileDescriptor enter_at_last(int port) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    FileDescriptor fd = connect_to(port);
+    if (greet_server(fd.get(), "run", kSecret, kLong).end == Greeting::End::kIn) return fd;
+    if (std::chrono::steady_clock::now() - begin > kLong) throw std::runtime_error("nobody is let in");
+  }
+}
+
+Greeting::End try_to_enter(int port, const std::string& name, const std::string& secret) {
+  const FileDescriptor fd = connect_to(port);
+  return greet_server(fd.get(), name, secret, kLong).end;
+}
+
+std::vector<char> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+// What a rank does once it is in: both directions work.
+void expect_served(const FileDescriptor& fd, const std::string& key) {
+  EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kSet, .key = key, .value = bytes_of("address")}));
+  EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kGet, .key = key}));
+  Message answer;
+  EXPECT_EQ(read_message(fd.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.value, bytes_of("address"));
+}
+
+bool hung_up(const FileDescriptor& fd) {
+  Message answer;
+  while (true) {
+    const Read read = read_message(fd.get(), answer, kLong);
+    if (read != Read::kDone) return read == Read::kClosed;
+  }
+}
+
+TEST(StoreServer, AGetWaitsForTheSet) {
+  const StoreServer server(options_of(2));
+  const FileDescriptor a = enter(server.port()), b = enter(server.port());
+  Message answer;
+  EXPECT_TRUE(write_message(a.get(), {.operation = Operation::kGet, .key = "1"}));
+  EXPECT_EQ(read_message(a.get(), answer, milliseconds(30)), Read::kLate);
+  EXPECT_TRUE(write_message(b.get(), {.operation = Operation::kSet, .key = "1", .value = bytes_of("address")}));
+  EXPECT_EQ(read_message(a.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.value, bytes_of("address"));
+}
+
+TEST(StoreServer, AnEmptyValueIsAValue) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor a = enter(server.port());
+  Message answer;
+  write_message(a.get(), {.operation = Operation::kSet, .key = "k"});
+  write_message(a.get(), {.operation = Operation::kGet, .key = "k"});
+  EXPECT_EQ(read_message(a.get(), answer, kLong), Read::kDone);
+  EXPECT_TRUE(answer.value.empty());
+}
+
+TEST(StoreServer, ALargeValueGoesBothWays) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor a = enter(server.port());
+  const std::vector<char> value(kAfterProof.value_bytes, 'v');
+  Message answer;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(write_message(a.get(), {.operation = Operation::kSet, .key = "k", .value = value}));
+    EXPECT_TRUE(write_message(a.get(), {.operation = Operation::kGet, .key = "k"}));
+    EXPECT_EQ(read_message(a.get(), answer, kLong), Read::kDone);
+    EXPECT_EQ(answer.value, value);
+  }
+}
+
+TEST(StoreServer, AnotherRunIsToldWhoseThisIsAndDropped) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor ours = enter(server.port()), theirs = connect_to(server.port());
+  const Greeting greeting = greet_server(theirs.get(), "theirs", rendezvous_secret("another token", "theirs"), kLong);
+  EXPECT_EQ(greeting.end, Greeting::End::kAnother);
+  EXPECT_EQ(greeting.name, "run");
+  EXPECT_TRUE(hung_up(theirs));
+}
+
+TEST(StoreServer, AWrongTokenIsRefusedWithALineAndTheRunGoesOn) {
+  Lines said;
+  {
+    const StoreServer server(said.keep(options_of(1)));
+    for (const char* token : {"another token", "", "a token of this jo"}) {
+      EXPECT_EQ(try_to_enter(server.port(), "run", rendezvous_secret(token, "run")), Greeting::End::kRefused) << token;
+    }
+    expect_served(enter(server.port()), "0");
+  }
+  ASSERT_EQ(said.lines.size(), 3u);
+  for (const std::string& line : said.lines)
+    EXPECT_EQ(line, "a connection from 127.0.0.1 was refused: it does not have this run's token");
+}
+
+TEST(StoreServer, ManyRefusalsAreNotToldOneByOne) {
+  Lines said;
+  {
+    const StoreServer server(said.keep(options_of(1)));
+    for (int i = 0; i < 40; ++i) try_to_enter(server.port(), "run", "wrong");
+    expect_served(enter(server.port()), "0");
+  }
+  EXPECT_LE(said.lines.size(), 12u);
+  EXPECT_NE(said.lines.back().find("more connections are refused"), std::string::npos);
+}
+
+TEST(StoreServer, WhoeverDoesNotProveItselfGetsNothing) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor ours = enter(server.port());
+  for (const Operation operation : {Operation::kSet, Operation::kGet, Operation::kProof, Operation::kRefusal}) {
+    const FileDescriptor stranger = connect_to(server.port());
+    write_message(stranger.get(), {.operation = operation, .key = "1", .value = bytes_of("evil")});
+    EXPECT_TRUE(hung_up(stranger));
+    // In the place of a proof.
+    const FileDescriptor greeted = connect_to(server.port());
+    write_message(greeted.get(), {.operation = Operation::kHello, .key = "run", .value = draw_nonce()});
+    write_message(greeted.get(), {.operation = operation, .key = "1", .value = bytes_of("evil")});
+    EXPECT_TRUE(hung_up(greeted));
+  }
+  Message answer;
+  EXPECT_TRUE(write_message(ours.get(), {.operation = Operation::kGet, .key = "1"}));
+  EXPECT_EQ(read_message(ours.get(), answer, milliseconds(100)), Read::kLate) << "a stranger's value is there";
+}
+
+TEST(StoreServer, AHandshakeThatWasOverheardIsWorthNothing) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor ours = connect_to(server.port());
+  const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
+  Message challenge, answer;
+  write_message(ours.get(), hello);
+  ASSERT_EQ(read_message(ours.get(), challenge, kLong), Read::kDone);
+  const Message proof{.operation = Operation::kProof,
+                      .value = prove(kSecret, Side::kClient, {hello.value, challenge.value})};
+  write_message(ours.get(), proof);
+  ASSERT_EQ(read_message(ours.get(), answer, kLong), Read::kDone);
+  ASSERT_EQ(answer.operation, Operation::kProof);
+  // The client's proof again; and the server's, sent back to it.
+  for (const std::vector<char>& value : {proof.value, answer.value}) {
+    const FileDescriptor thief = connect_to(server.port());
+    write_message(thief.get(), hello);
+    Message other;
+    ASSERT_EQ(read_message(thief.get(), other, kLong), Read::kDone);
+    EXPECT_NE(other.value, challenge.value);
+    write_message(thief.get(), {.operation = Operation::kProof, .value = value});
+    ASSERT_EQ(read_message(thief.get(), other, kLong), Read::kDone);
+    EXPECT_EQ(other.operation, Operation::kRefusal);
+    EXPECT_TRUE(hung_up(thief));
+  }
+}
+
+// Somebody who listens in rank 0's place learns a proof, and can give none.
+TEST(StoreServer, AServerThatCannotProveItselfIsNotBelieved) {
+  for (const bool echoes : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const FileDescriptor client(ends[0]), impostor(ends[1]);
+    std::thread thread([&] {
+      Message message;
+      EXPECT_EQ(read_message(impostor.get(), message, kLong), Read::kDone);
+      write_message(impostor.get(), {.operation = Operation::kHello, .key = "run", .value = message.value});
+      EXPECT_EQ(read_message(impostor.get(), message, kLong), Read::kDone);
+      if (!echoes) message.value = prove("a guess", Side::kServer, {message.value, message.value});
+      write_message(impostor.get(), {.operation = Operation::kProof, .value = message.value});
+    });
+    EXPECT_EQ(greet_server(client.get(), "run", kSecret, kLong).end, Greeting::End::kRefused);
+    thread.join();
+  }
+}
+
+TEST(StoreServer, AMessageTooLargeForAStrangerIsNotWaitedFor) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor ours = enter(server.port());
+  for (const auto& [key_bytes, value_bytes] : {std::pair(257u, 32u), {3u, 65u}, {1u << 20, 1u << 20}, {~0u, ~0u}}) {
+    const FileDescriptor stranger = connect_to(server.port());
+    const std::uint32_t prefix[3] = {static_cast<std::uint32_t>(Operation::kHello), key_bytes, value_bytes};
+    EXPECT_EQ(send(stranger.get(), prefix, sizeof prefix, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof prefix));
+    EXPECT_TRUE(hung_up(stranger));
+  }
+}
+
+TEST(StoreServer, RandomBytesChangeNothing) {
+  std::mt19937 random(7);
+  const StoreServer server(options_of(2));
+  const FileDescriptor ours = enter(server.port());
+  for (int round = 0; round < 500; ++round) {
+    const FileDescriptor stranger = connect_to(server.port());
+    std::vector<char> bytes(random() % 300);
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    // Half of them begin as a rank does.
+    const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
+    std::vector<char> start = random() % 2 == 0 ? to_bytes(hello) : std::vector<char>();
+    if (!start.empty()) start[random() % start.size()] ^= static_cast<char>(random() % 3);
+    start.insert(start.end(), bytes.begin(), bytes.end());
+    (void)send(stranger.get(), start.data(), start.size(), MSG_NOSIGNAL);
+  }
+  const FileDescriptor late = enter(server.port());
+  expect_served(ours, "0");
+  expect_served(late, "1");
+}
+
+TEST(StoreServer, ConnectionsThatSayNothingHoldUpNobody) {
+  const StoreServer server(options_of(1));  // which gives them longer than a rank waits here
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(connect_to(server.port()));
+  expect_served(enter(server.port()), "0");
+}
+
+TEST(StoreServer, ConnectionsThatSayNothingAreDroppedAfterAWhile) {
+  auto options = options_of(1);
+  options.handshake_limit = milliseconds(1000);
+  const StoreServer server(options);
+  const FileDescriptor ours = enter_at_last(server.port()), silent = connect_to(server.port());
+  EXPECT_TRUE(hung_up(silent));
+  expect_served(ours, "0");  // who is in has all the time of the run
+}
+
+TEST(StoreServer, OfMoreConnectionsThanItKeepsTheOldestStrangersGo) {
+  const StoreServer server(options_of(1));
+  const FileDescriptor ours = enter(server.port());
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(connect_to(server.port()));
+  EXPECT_TRUE(hung_up(silent.front()));
+  expect_served(ours, "0");
+}
+
+TEST(StoreServer, WhoSendsAByteAtATimeHoldsUpNobodyAndIsDropped) {
+  auto options = options_of(1);
+  options.handshake_limit = milliseconds(1000);
+  const StoreServer server(options);
+  const FileDescriptor loris = connect_to(server.port());
+  const auto hello = to_bytes({.operation = Operation::kHello, .key = "run", .value = draw_nonce()});
+  std::size_t sent = 0;
+  const FileDescriptor ours = enter_at_last(server.port());
+  const auto begin = std::chrono::steady_clock::now();
+  while (sent < hello.size() && send(loris.get(), &hello[sent], 1, MSG_NOSIGNAL) == 1) {
+    expect_served(ours, std::to_string(++sent));
+    std::this_thread::sleep_for(milliseconds(60));  // the slowness is what is tried
+    if (std::chrono::steady_clock::now() - begin > kLong) break;
+  }
+  EXPECT_LT(sent, hello.size()) << "it was never dropped";
+}
+
+// Of all sockets that listen at a port, as the kernel lists them.
+std::vector<std::string> listening_addresses(int port) {
+  std::vector<std::string> addresses;
+  char end[8];
+  std::snprintf(end, sizeof end, ":%04X", port);
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string number, local, remote, state;
+      words >> number >> local >> remote >> state;
+      if (state == "0A" && local.ends_with(end)) addresses.push_back(local.substr(0, local.find(':')));
+    }
+  }
+  return addresses;
+}
+
+TEST(StoreServer, RanksOfOneHostMeetOnItsLoopbackAlone) {
+  StoreServer server(options_of(1));
+  EXPECT_EQ(listening_addresses(server.port()), std::vector<std::string>{"0100007F"});
+  auto options = options_of(1);
+  options.one_host = false;
+  StoreServer open(options);
+  const auto addresses = listening_addresses(open.port());
+  ASSERT_EQ(addresses.size(), 1u);
+  EXPECT_EQ(addresses.front().find_first_not_of('0'), std::string::npos) << addresses.front();
+  server.abandon();
+  open.abandon();
+}
+
+TEST(Handshake, AProofIsOfItsSideItsNoncesAndItsSecret) {
+  const Nonces nonces{.client = draw_nonce(), .server = draw_nonce()};
+  const auto proof = prove(kSecret, Side::kClient, nonces);
+  EXPECT_TRUE(same_proof(proof, prove(kSecret, Side::kClient, nonces)));
+  EXPECT_FALSE(same_proof(proof, prove(kSecret, Side::kServer, nonces)));
+  EXPECT_FALSE(same_proof(proof, prove(kSecret, Side::kClient, {nonces.server, nonces.client})));
+  EXPECT_FALSE(same_proof(proof, prove(rendezvous_secret("a token of this job", "another"), Side::kClient, nonces)));
+  EXPECT_FALSE(same_proof(proof, {}));
+  EXPECT_NE(draw_nonce(), draw_nonce());
+}
+
+TEST(StoreServer, ATakenPortIsTheUsersToPutRight) {
+  auto options = options_of(0);
+  const StoreServer server(options);  // at a port that the system chose
+  const int port = options.port = server.port();
+  try {
+    const StoreServer second(options);
+    FAIL();
+  } catch (const StoreError& error) {
+    EXPECT_TRUE(error.configuration);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(port)), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("set MASTER_PORT"), std::string::npos);
+  }
+}
+
+TEST(StoreServer, EndsAtItsTimeoutWhenAClientNeverComes) {
+  const auto begin = std::chrono::steady_clock::now();
+  { const StoreServer server(options_of(1, milliseconds(150))); }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(149));
+}
+
+TEST(StoreServer, PortZeroIsAnyFreePort) {
+  const StoreServer a(options_of(1)), b(options_of(1));
+  ASSERT_NE(a.port(), b.port());
+  expect_served(enter(a.port()), "0");
+  expect_served(enter(b.port()), "0");
+}
+
+TEST(StoreServer, AbandonedItWaitsForNobody) {
+  StoreServer server(options_of(1, std::chrono::hours(1)));
+  const FileDescriptor client = enter(server.port());
+  server.abandon();  // and the destructor returns
+}
+
+// A rank that dies, or fails, in the middle of the meeting.
+TEST(StoreServer, AClientThatHangsUpBeforeItHasMetAllEndsTheMeetingAndIsNamed) {
+  const StoreServer server(options_of(3, std::chrono::hours(1)));
+  const FileDescriptor waits = enter(server.port());
+  EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
+  {
+    const FileDescriptor met = enter(server.port());
+    EXPECT_TRUE(write_message(met.get(), {.operation = Operation::kHere, .key = "1"}));
+    EXPECT_TRUE(write_message(met.get(), {.operation = Operation::kMet}));
+    const FileDescriptor stranger = connect_to(server.port());
+  }
+  Message answer;
+  EXPECT_EQ(read_message(waits.get(), answer, milliseconds(30)), Read::kLate);
+  {
+    const FileDescriptor dies = enter(server.port());
+    EXPECT_TRUE(write_message(dies.get(), {.operation = Operation::kHere, .key = "2"}));
+    EXPECT_TRUE(write_message(dies.get(), {.operation = Operation::kSet, .key = "2", .value = bytes_of("address")}));
+  }
+  EXPECT_EQ(read_message(waits.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kLost);
+  EXPECT_EQ(answer.key, "2");
+  const FileDescriptor late = enter(server.port());
+  EXPECT_TRUE(write_message(late.get(), {.operation = Operation::kGet, .key = "1"}));
+  EXPECT_EQ(read_message(late.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kLost) << "who comes later is told, too";
+}
+
+TEST(StoreServer, ARankIsANumber) {
+  StoreServer server(options_of(10));
+  for (const char* text : {"", "-1", "two", "2/1", "99999999999"}) {
+    const FileDescriptor client = enter(server.port());
+    EXPECT_TRUE(write_message(client.get(), {.operation = Operation::kHere, .key = text}));
+    EXPECT_TRUE(hung_up(client)) << text;
+  }
+  server.abandon();
+}
+
+// ---- processes that come later ------------------------------------------------------------------------------------
+
+StoreServerOptions open_for_replacements(int num_clients) {
+  StoreServerOptions options = options_of(num_clients);
+  options.stays_open = true;
+  return options;
+}
+
+FileDescriptor come(int port, const std::string& replacement) {
+  FileDescriptor fd = enter(port);
+  EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kCome, .key = replacement}));
+  return fd;
+}
+
+// A message that comes later than the replacement's is answered: then it is known.
+void await_served(const FileDescriptor& replacement) {
+  expect_served(replacement, "a key of its own");
+}
+
+TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
+  StoreServer server(open_for_replacements(1));
+  enter(server.port());  // and hangs up: the meeting is over
+  EXPECT_FALSE(server.replacement(2));
+  FileDescriptor first = come(server.port(), "2/1");
+  await_served(first);
+  ASSERT_TRUE(server.replacement(2));
+  EXPECT_EQ(server.replacement(2)->text(), "2/1");
+  EXPECT_FALSE(server.replacement(1));
+  const FileDescriptor second = come(server.port(), "2/12");
+  await_served(second);
+  EXPECT_EQ(server.replacement(2)->number, 12);
+  first = {};
+  EXPECT_EQ(server.replacement(2)->number, 12);
+  Message answer;
+  EXPECT_TRUE(write_message(second.get(), {.operation = Operation::kGet, .key = "2/12/peers"}));
+  server.set("2/12/peers", bytes_of("1 0"));
+  EXPECT_EQ(read_message(second.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.value, bytes_of("1 0"));
+}
+
+TEST(StoreServer, AGetOfAReplacementsValueEndsWithIt) {
+  StoreServer server(open_for_replacements(1));
+  enter(server.port());
+  const FileDescriptor peer = enter(server.port());
+  FileDescriptor replacement = come(server.port(), "2/1");
+  await_served(replacement);
+  Message answer;
+  const Message question{.operation = Operation::kGet, .key = "2/1/0/1", .value = bytes_of("2/1")};
+  write_message(replacement.get(), {.operation = Operation::kSet, .key = "2/1/0/1", .value = bytes_of("address")});
+  EXPECT_TRUE(write_message(peer.get(), question));
+  EXPECT_EQ(read_message(peer.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.value, bytes_of("address"));
+  EXPECT_TRUE(write_message(peer.get(), {.operation = Operation::kGet, .key = "2/1/0/2", .value = bytes_of("2/1")}));
+  EXPECT_EQ(read_message(peer.get(), answer, milliseconds(30)), Read::kLate);
+  replacement = {};
+  EXPECT_EQ(read_message(peer.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kRefusal);
+}
+
+TEST(StoreServer, AReplacementBeforeTheRanksHaveMetEndsTheirMeeting) {
+  StoreServer server(open_for_replacements(2));
+  const FileDescriptor waits = enter(server.port());
+  EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
+  const FileDescriptor replacement = come(server.port(), "1/1");
+  Message answer;
+  EXPECT_EQ(read_message(waits.get(), answer, kLong), Read::kDone);
+  EXPECT_EQ(answer.operation, Operation::kLost);
+  EXPECT_EQ(answer.key, "1");
+}
+
+TEST(StoreServer, WhatIsNoReplacementIsDropped) {
+  const StoreServer server(open_for_replacements(1));
+  for (const char* text : {"", "2", "2/", "/1", "2/0", "-1/1", "2/1/3", "two/1"})
+    EXPECT_TRUE(hung_up(come(server.port(), text))) << text;
+  const StoreServer closed(options_of(1));
+  EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "it takes nobody back";
+}
+
+TEST(StoreMessages, OneIsReadOutOfTheBytesThatItBeginsNoMatterWhatFollows) {
+  const Message sent{.operation = Operation::kSet, .key = "0", .value = bytes_of("address")};
+  std::vector<char> bytes = to_bytes(sent);
+  const std::size_t whole = bytes.size();
+  for (std::size_t come = 0; come < whole; ++come) {
+    Message none{.operation = Operation::kGet, .key = "as it was", .value = {}};
+    const Parsed parsed = parse_message(std::span(bytes).first(come), kAfterProof, none);
+    EXPECT_EQ(parsed.end, Parsed::End::kPart) << come;
+    EXPECT_EQ(parsed.bytes, come < 12 ? 12u : whole) << come;
+    EXPECT_EQ(none.key, "as it was") << come;
+  }
+  bytes.push_back('x');
+  Message read;
+  const Parsed parsed = parse_message(bytes, kAfterProof, read);
+  EXPECT_EQ(parsed.end, Parsed::End::kWhole);
+  EXPECT_EQ(parsed.bytes, whole);
+  EXPECT_EQ(to_bytes(read), to_bytes(sent));
+  EXPECT_EQ(parse_message(bytes, {.key_bytes = 1, .value_bytes = 6}, read).end, Parsed::End::kTooLarge);
+}
+
+TEST(StoreSession, ProvesItselfOnlyToWhoHasTheSecretAndOnlyInOrder) {
+  const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
+  for (const bool knows : {true, false}) {
+    StoreSession session;
+    const StoreSession::Answer greeting = session.take(hello, "run", kSecret);
+    EXPECT_TRUE(greeting.goes_on);
+    Message challenge;
+    parse_message(greeting.bytes, kBeforeProof, challenge);
+    const Nonces nonces{hello.value, challenge.value};
+    const Message proof{
+        .operation = Operation::kProof, .key = {}, .value = prove(knows ? kSecret : "a guess", Side::kClient, nonces)};
+    StoreSession other;
+    EXPECT_FALSE(other.take(proof, "run", kSecret).goes_on) << "before the greeting";
+    const StoreSession::Answer answer = session.take(proof, "run", kSecret);
+    EXPECT_EQ(answer.goes_on, knows);
+    EXPECT_EQ(session.proved(), knows);
+    EXPECT_EQ(answer.refusal.empty(), knows);
+    Message said;
+    parse_message(answer.bytes, kBeforeProof, said);
+    EXPECT_EQ(said.operation, knows ? Operation::kProof : Operation::kRefusal);
+    EXPECT_EQ(session.caps().value_bytes, knows ? kAfterProof.value_bytes : kBeforeProof.value_bytes);
+  }
+}
+
+TEST(StoreMessages, AMessageTooLargeIsNotRead) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const FileDescriptor a(ends[0]), b(ends[1]);
+  const std::uint32_t prefix[3] = {1, 0xffffffff, 0xffffffff};
+  EXPECT_EQ(write(a.get(), prefix, sizeof prefix), static_cast<ssize_t>(sizeof prefix));
+  Message message;
+  EXPECT_EQ(read_message(b.get(), message, kLong), Read::kClosed);
+}
+
+TEST(StoreMessages, HalfAMessageIsLateOrClosed) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  FileDescriptor a(ends[0]);
+  const FileDescriptor b(ends[1]);
+  const std::uint32_t prefix[3] = {1, 4, 0};
+  EXPECT_EQ(write(a.get(), prefix, sizeof prefix), static_cast<ssize_t>(sizeof prefix));
+  Message message;
+  EXPECT_EQ(read_message(b.get(), message, milliseconds(20)), Read::kLate);
+  a = FileDescriptor();
+  EXPECT_EQ(read_message(b.get(), message, kLong), Read::kClosed);
+  EXPECT_FALSE(write_message(b.get(), {.operation = Operation::kHello, .key = "x"}));
+}
+
+}  // namespace
+}  // namespace zero_gloo

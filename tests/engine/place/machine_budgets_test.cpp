@@ -1,0 +1,177 @@
+#include "zero/engine/place/machine_budgets.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+#include "zero/comm/board/in_process.h"
+#include "zero/engine/place/budget.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/plan/units/partition.h"
+
+#include "tests/support/fp32_states.h"
+#include "tests/memory/failing_calls.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/thread_ranks.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+MemoryBudget in_bytes(std::int64_t bytes) {
+  return {MemoryBudget::Kind::kBytes, bytes};
+}
+
+// A rank that holds all states of a model, and a folder on a disk with 100 MiB free.
+class MachineBudgetsTest : public ::testing::Test {
+ protected:
+  MachineBudgetsTest() { calls_.free_bytes = 100 * kMiB; }
+
+  MachineBudgets budgets(const EngineOptions& options, EngineSeams seams = {}, bool uses_disk = true) {
+    seams.disk_seam = &seam_;
+    return {ranks_[0].get(), options, uses_disk, seams};
+  }
+  std::int64_t largest_unit() const {
+    std::int64_t bytes = 0;
+    for (const Unit& unit : model_.units) bytes = std::max(bytes, gathered_bytes(unit, 1));
+    return bytes;
+  }
+  Placement away() const { return away_from_device(model_.placement, model_.units, 1, Tier::kDisk); }
+  std::int64_t working(bool minimum) const { return working_bytes(model_.units, 1, away(), minimum); }
+  std::int64_t tiles(int depth) const { return tile_bytes(model_.units, 1, away(), model_.optimizer, depth); }
+
+  const StepModel model_{.units = make_units(block_specs(DType::kFloat32), {}),
+                         .placement = place(3, Reduce::kAuto, 1),
+                         .optimizer = fp32_states(2)};
+  std::vector<std::unique_ptr<Communicator>> ranks_ = make_in_process(1, std::chrono::seconds(60));
+  TemporaryFolder folder_;
+  std::vector<std::string> disk_{folder_.path().string()};
+  FailingCalls calls_;
+  DiskSeam seam_{.files = &calls_};
+};
+
+TEST_F(MachineBudgetsTest, ADeviceBudgetInBytesCountsWithoutGatheredUnitsAndStaging) {
+  const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
+  const MachineBudgets seen = budgets(options);
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/true).device, 64 * kMiB - working(true));
+  EXPECT_LT(working(true), working(false));
+}
+
+TEST_F(MachineBudgetsTest, ADeviceApartHasBudgetsOfItsOwnMemoryAndTheHostKeepsAllOfTheMachines) {
+  const EngineSeams apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
+  const EngineOptions automatic{};
+  const MachineBudgets seen = budgets(automatic, apart);
+  EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
+  EXPECT_GT(seen.free_host_bytes(), 0);
+  EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
+  EngineSeams known = apart;
+  known.beside_on_device = 100 * kMiB;
+  EXPECT_EQ(budgets(automatic, known).free_bytes(), 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB) << "in place of a fifth";
+  EXPECT_EQ(budgets(automatic, known).of_states(model_, /*min_budget=*/false).device,
+            budgets(automatic, known).free_bytes() - working(false))
+      << "what autograd holds is among what operators take";
+  known.beside_on_device = 300 * kMiB;
+  EXPECT_EQ(budgets(automatic, known).free_bytes(), 0);
+  EXPECT_TRUE(seen.host_takes_the_rest());
+  EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
+  const EngineOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
+  const MachineBudgets fixed = budgets(in_bytes_there, apart);
+  EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
+  EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
+            fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
+      << "the device takes none of it";
+}
+
+TEST_F(MachineBudgetsTest, MoreThanADeviceApartHasFreeIsRefusedWithWhatWouldDo) {
+  const EngineSeams apart{.free_device_bytes = [] { return 8 * kMiB; }};
+  const EngineOptions options{.device_memory = in_bytes(1 << 30)};
+  const std::string said = message_of<ConfigError>(
+      [&] { budgets(options, apart).require_memory(model_, model_.placement, {.device = 100 * kMiB}); });
+  EXPECT_NE(said.find("of the device's memory"), std::string::npos) << said;
+}
+
+TEST_F(MachineBudgetsTest, AHostBudgetInBytesCountsWithoutATileOnItsWayToDisk) {
+  EngineOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
+  EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";
+  options.offload.disk = disk_;
+  EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB - tiles(1));
+  options.offload.host_memory = in_bytes(1);
+  EXPECT_EQ(budgets(options).of_states(model_, true).host, 0) << "no room for a tile is no room";
+}
+
+TEST_F(MachineBudgetsTest, AnAutomaticHostHasWhatDeviceActivationsAndAutogradLeave) {
+  const EngineOptions options{.device_memory = in_bytes(3 * kMiB)};
+  const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  EXPECT_TRUE(seen.host_takes_the_rest());
+  EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
+}
+
+TEST_F(MachineBudgetsTest, AnAutomaticDeviceSharesMainMemoryWithTheHost) {
+  const EngineOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
+  const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  EXPECT_FALSE(seen.host_takes_the_rest());
+  EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
+}
+
+TEST_F(MachineBudgetsTest, ADiskWithoutALimitHasTheRanksShareOfNineTenthsOfWhatIsFree) {
+  const EngineOptions options{.offload = {.disk = disk_}, .local_world = 2};
+  const MachineBudgets seen = budgets(options);
+  EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
+  EXPECT_EQ(seen.of_states(model_, true).disk, seen.disk_bytes());
+  EXPECT_EQ(seen.free_disk().folders, disk_[0]);
+  EXPECT_EQ(seen.free_disk().ranks, 2);
+}
+
+TEST_F(MachineBudgetsTest, ADiskWithALimitIsNotLookedAt) {
+  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
+  const MachineBudgets seen = budgets(options);
+  EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
+  EXPECT_EQ(seen.free_disk().folders, "");
+}
+
+TEST_F(MachineBudgetsTest, ADiskThatNoStateMayTakeIsNotLookedAt) {
+  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
+  EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).disk_bytes(), 0);
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { budgets(options); }), "/no/such/folder"));
+}
+
+TEST_F(MachineBudgetsTest, APlanForSomeMachineHasNoLimitsOfThisOne) {
+  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
+  const MachineBudgets seen(nullptr, options, true, {});
+  EXPECT_GT(seen.free_bytes(), std::int64_t{1} << 60);
+  EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
+}
+
+TEST_F(MachineBudgetsTest, AllRanksHaveTheLeastOfTheirBudgets) {
+  const EngineOptions options{.device_memory = in_bytes(kMiB), .local_world = 2};
+  std::vector<TierBudgets> seen(2);
+  std::int64_t free_bytes = 0;
+  on_ranks(2, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    const MachineBudgets own(&comm, options, false, {.activation_bytes = comm.rank() * kMiB});
+    seen[rank] = own.of_states(model_, true);
+    if (rank == 0) free_bytes = own.free_bytes();
+  });
+  EXPECT_EQ(seen[0].host, free_bytes - 2 * kMiB - 2 * largest_unit()) << "rank 1's activations count";
+  EXPECT_EQ(seen[0].host, seen[1].host);
+}
+
+TEST_F(MachineBudgetsTest, StatesOnTheHostAndActivationsCountAsMemoryOfTheMachine) {
+  const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
+  const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {
+    return message_of<ConfigError>([&] {
+      budgets(options, {.activation_bytes = activations}).require_memory(model_, model_.placement, {.host = on_host});
+    });
+  };
+  constexpr std::int64_t kTooMuch = std::int64_t{1} << 50;
+  for (const std::string& text : {refusal(kTooMuch, 0), refusal(0, kTooMuch)}) {
+    EXPECT_TRUE(says(text, "zero.device_memory"));
+    EXPECT_TRUE(says(text, "a rank would hold 1.00 PiB of this machine's memory")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace zero

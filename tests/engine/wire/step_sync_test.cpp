@@ -1,0 +1,126 @@
+#include "zero/engine/wire/step_sync.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/thread_ranks.h"
+
+namespace zero {
+namespace {
+
+RankStep rank_step(std::size_t num_params) {
+  RankStep result;
+  result.present.assign(num_params, false);
+  return result;
+}
+
+TEST(StepSync, EveryRankComesToTheSameVerdict) {
+  std::vector<StepSync> verdicts(4);
+  on_ranks(4, [&](Communicator& comm) {
+    const int rank = comm.rank();
+    RankStep mine = rank_step(11);
+    mine.sum_squares.add(101.0 * rank + 0.5);
+    mine.num_non_finite = rank == 2 ? 7 : 0;
+    mine.first_bad_param = rank == 2 ? 5 : -1;
+    mine.present[static_cast<std::size_t>(rank)] = true;
+    mine.present[10] = rank == 3;
+    verdicts[static_cast<std::size_t>(rank)] = exchange(comm, mine);
+  });
+  for (const StepSync& verdict : verdicts) {
+    EXPECT_EQ(verdict.sum_squares, std::vector{0.5 + 101.5 + 202.5 + 303.5});
+    EXPECT_EQ(verdict.num_non_finite, 7);
+    EXPECT_EQ(verdict.first_bad_param, 5);
+    EXPECT_EQ(verdict.mismatched_rank, -1);
+    for (std::size_t param = 0; param < 11; ++param)
+      EXPECT_EQ(verdict.present[param], param < 4 || param == 10) << param;
+  }
+}
+
+TEST(StepSync, ALearningRateThatIsNotRank0sIsNamed) {
+  on_ranks(3, [&](Communicator& comm) {
+    RankStep mine = rank_step(1);
+    mine.lr = comm.rank() == 2 ? 0.25 : 0.5;
+    const StepSync verdict = exchange(comm, mine);
+    ASSERT_TRUE(verdict.other_rate);
+    EXPECT_EQ(verdict.other_rate->rank, 2);
+    EXPECT_EQ(verdict.other_rate->lr, 0.25);
+    EXPECT_EQ(verdict.other_rate->first, 0.5);
+  });
+}
+
+TEST(StepSync, OtherNumberOfPassesIsNamed) {
+  on_ranks(3, [&](Communicator& comm) {
+    RankStep mine = rank_step(1);
+    mine.passes = comm.rank() == 1 ? 1 : 2;
+    const StepSync verdict = exchange(comm, mine);
+    ASSERT_TRUE(verdict.other_passes);
+    EXPECT_EQ(verdict.other_passes->rank, 1);
+    EXPECT_EQ(verdict.other_passes->passes, 1);
+    EXPECT_EQ(verdict.other_passes->first, 2);
+  });
+}
+
+// In double, each 1 would be lost next to 2^60, and which of them are depends on the order.
+TEST(StepSync, SumsAreExactBeforeTheyAreRoundedWhoeverHasWhat) {
+  const std::vector<double> terms{0x1p60, 1, 1, 1, 0x1p60, 0x1p8, 0x1p-1, 0x1p60};
+  for (const int world : {1, 2, 4}) {
+    for (const int shard : {0, 1}) {
+      on_ranks(world, [&](Communicator& comm) {
+        RankStep mine = rank_step(0);
+        for (std::size_t i = 0; i < terms.size(); ++i) {
+          const bool own = shard == 1 || i % static_cast<std::size_t>(world) == static_cast<std::size_t>(comm.rank());
+          if (own) mine.sum_squares.add(terms[i]);
+        }
+        const StepSync verdict = exchange(comm, mine, shard);
+        ASSERT_EQ(verdict.sum_squares.size(), shard == 1 ? static_cast<std::size_t>(world) : 1U);
+        for (const double sum : verdict.sum_squares) EXPECT_EQ(sum, 3 * 0x1p60 + 512) << world << " ranks";
+      });
+    }
+  }
+}
+
+TEST(StepSync, TheLowestBadParameterIsNamed) {
+  on_ranks(3, [](Communicator& comm) {
+    RankStep mine = rank_step(9);
+    mine.first_bad_param = std::vector<int>{-1, 8, 3}[static_cast<std::size_t>(comm.rank())];
+    mine.num_non_finite = comm.rank();
+    const StepSync verdict = exchange(comm, mine);
+    EXPECT_EQ(verdict.first_bad_param, 3);
+    EXPECT_EQ(verdict.num_non_finite, 3);
+  });
+}
+
+TEST(StepSync, TheFirstRankThatDiffersFromRankZeroIsNamed) {
+  on_ranks(4, [](Communicator& comm) {
+    RankStep mine = rank_step(0);
+    mine.trace_hash = comm.rank() >= 2 ? 42 : 41;
+    EXPECT_EQ(exchange(comm, mine).mismatched_rank, 2);
+  });
+}
+
+// Large enough that peers read each other's values in place: they must live until everybody has.
+TEST(StepSync, ValuesOfThousandsOfParametersOutliveTheirReaders) {
+  on_ranks(4, [](Communicator& comm) {
+    for (int round = 0; round < 20; ++round) {
+      RankStep mine = rank_step(200'000);
+      mine.sum_squares.add(comm.rank() + round);
+      mine.present[static_cast<std::size_t>(199'990 + comm.rank())] = true;
+      const StepSync verdict = exchange(comm, mine);
+      ASSERT_EQ(verdict.sum_squares, std::vector<double>{6.0 + 4 * round});
+      for (std::size_t param = 199'980; param < 200'000; ++param)
+        ASSERT_EQ(verdict.present[param], param >= 199'990 && param < 199'994);
+    }
+  });
+}
+
+TEST(StepSync, IsBookkeepingNotTraffic) {
+  on_ranks(2, [](Communicator& comm) {
+    exchange(comm, rank_step(5));
+    EXPECT_EQ(comm.traffic().sent_bytes, 0);
+    EXPECT_GT(comm.traffic().control_sent_bytes, 0);
+  });
+}
+
+}  // namespace
+}  // namespace zero

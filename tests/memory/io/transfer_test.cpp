@@ -1,0 +1,114 @@
+#include "zero/memory/io/transfer.h"
+
+#include <type_traits>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+static_assert(!std::is_copy_constructible_v<Transfer> && std::is_nothrow_move_constructible_v<Transfer>);
+
+struct Seen {
+  int finished = 0;
+  int destroyed = 0;
+  bool ready = false;
+  bool fails = false;
+};
+
+class Recorded final : public Transfer::Pending {
+ public:
+  explicit Recorded(Seen& seen) : seen_(seen) {}
+  ~Recorded() override { ++seen_.destroyed; }
+  void finish() override {
+    EXPECT_EQ(seen_.destroyed, 0);
+    ++seen_.finished;
+    if (seen_.fails) throw IoError("/disk", "read of 4,096 bytes", EIO);
+  }
+  bool poll() override { return seen_.ready; }
+
+ private:
+  Seen& seen_;
+};
+
+Transfer transfer(Seen& seen) {
+  return Transfer(std::make_unique<Recorded>(seen));
+}
+
+TEST(Transfer, AnEmptyOneIsDone) {
+  Transfer empty;
+  EXPECT_TRUE(empty.done());
+  empty.wait();
+}
+
+TEST(Transfer, IsFinishedOnceHoweverOftenItIsWaitedFor) {
+  Seen seen;
+  Transfer moving = transfer(seen);
+  moving.wait();
+  moving.wait();
+  EXPECT_EQ(seen.finished, 1);
+  EXPECT_EQ(seen.destroyed, 1);
+  EXPECT_TRUE(moving.done());
+}
+
+TEST(Transfer, IsDoneWhenThePendingOneSaysSo) {
+  Seen seen;
+  const Transfer moving = transfer(seen);
+  EXPECT_FALSE(moving.done());
+  seen.ready = true;
+  EXPECT_TRUE(moving.done());
+}
+
+TEST(Transfer, ItsErrorIsThrownByWaitAndThenItIsDone) {
+  Seen seen{.fails = true};
+  Transfer moving = transfer(seen);
+  EXPECT_TRUE(says(message_of<IoError>([&] { moving.wait(); }), "/disk: read of 4,096 bytes"));
+  EXPECT_TRUE(moving.done());
+  EXPECT_EQ(seen.destroyed, 1);
+  moving.wait();
+}
+
+TEST(Transfer, ThatNobodyWaitsForIsFinishedBeforeItGoes) {
+  Seen seen;
+  { const Transfer moving = transfer(seen); }
+  EXPECT_EQ(seen.finished, 1);
+  EXPECT_EQ(seen.destroyed, 1);
+}
+
+TEST(Transfer, ThatNobodyWaitsForTellsItsErrorToTheLog) {
+  Seen seen{.fails = true};
+  testing::internal::CaptureStderr();
+  { const Transfer moving = transfer(seen); }
+  EXPECT_TRUE(says(testing::internal::GetCapturedStderr(), "/disk: read of 4,096 bytes"));
+}
+
+TEST(Transfer, AssigningFinishesTheOldOneFirst) {
+  Seen first;
+  Seen second;
+  Transfer moving = transfer(first);
+  moving = transfer(second);
+  EXPECT_EQ(first.finished, 1);
+  EXPECT_EQ(second.finished, 0);
+  Transfer& same = moving;
+  moving = std::move(same);
+  EXPECT_EQ(second.finished, 0) << "to itself changes nothing";
+  moving.wait();
+  EXPECT_EQ(second.finished, 1);
+}
+
+TEST(Transfer, MovesWithoutBeingFinished) {
+  Seen seen;
+  Transfer from = transfer(seen);
+  Transfer to = std::move(from);
+  EXPECT_TRUE(from.done());  // NOLINT: what is left behind is the claim
+  EXPECT_EQ(seen.finished, 0);
+  to.wait();
+  EXPECT_EQ(seen.finished, 1);
+}
+
+}  // namespace
+}  // namespace zero

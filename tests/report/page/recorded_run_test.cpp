@@ -1,0 +1,144 @@
+#include "app/report/page/recorded_run.h"
+
+#include <algorithm>
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/report/page/run_on_disk.h"
+
+namespace zero::page {
+namespace {
+
+TEST(RecordedRun, OfARunThatIsDoneTheReportCounts) {
+  const RunOnDisk folder("a", {.steps = 20});
+  const RecordedRun run = read_run(folder.folder());
+  EXPECT_EQ(run.name, "a");
+  EXPECT_TRUE(run.done);
+  EXPECT_EQ(run.figures.val_loss, 3.125);
+  EXPECT_EQ(run.figures.best_val_loss, 3.125);
+  EXPECT_EQ(run.figures.device_peak, 5120);
+  EXPECT_EQ(run.figures.sent_bytes, 3000);
+  EXPECT_EQ(run.figures.step_seconds, 0.2);
+  EXPECT_EQ(run.predicted->total, 0.25);
+  EXPECT_EQ(run.measured->backward, 0.05);
+  ASSERT_EQ(run.memory.size(), 1U);
+  EXPECT_EQ(run.memory[0].total, 4608);
+  EXPECT_EQ(run.memory[0].tags[0], (std::pair<std::string, double>("parameter", 1024)));
+  EXPECT_TRUE(run.notes.empty()) << run.notes[0];
+}
+
+TEST(RecordedRun, OneThatIsGoingOnIsReadAsFarAsItCame) {
+  const RunOnDisk folder("a", {.steps = 20, .report = false, .more_lines = "{\"t\": 12"});
+  const RecordedRun run = read_run(folder.folder());
+  EXPECT_FALSE(run.done);
+  EXPECT_EQ(run.figures.steps, 20);
+  EXPECT_EQ(run.figures.step_seconds, 0.2);
+  EXPECT_NEAR(run.figures.units_per_second.value(), 500, 1e-9);
+  EXPECT_EQ(run.figures.device_peak, 4096);
+  EXPECT_EQ(run.memory[0].total, 4096);
+  EXPECT_FALSE(run.figures.utilization);
+  ASSERT_EQ(run.notes.size(), 1U);
+  EXPECT_EQ(run.notes[0].substr(0, 28), "not done: 20 of 20 steps are");
+}
+
+TEST(RecordedRun, OneThatJustBeganHasNothingYet) {
+  const TemporaryFolder folder;
+  folder.write("config.toml", "[train]\nsteps = 5\n");
+  const RecordedRun run = read_run(folder.path());
+  EXPECT_EQ(run.notes.back(), "no line of metrics.jsonl is there: no curves");
+  EXPECT_FALSE(run.figures.loss);
+}
+
+TEST(RecordedRun, ADamagedReportIsNotedAndLeftOut) {
+  for (const char* text : {"{\"steps\": 3", "[]", "", "\"x\""}) {
+    const RunOnDisk folder("a");
+    folder.write("report.json", text);
+    const RecordedRun run = read_run(folder.folder());
+    EXPECT_FALSE(run.done) << text;
+    EXPECT_EQ(run.notes[0], "report.json is damaged: it is left out") << text;
+  }
+}
+
+TEST(RecordedRun, AReportOfAnotherFormIsReadWhereItFits) {
+  const RunOnDisk folder("a");
+  folder.write("report.json",
+               R"({"steps": "many", "memory_bytes": {"total": 1}, "peak_memory_bytes": [1, {"total": 7}],)"
+               R"( "predicted": 5, "profile": [], "formula": null, "command": 3})");
+  const RecordedRun run = read_run(folder.folder());
+  EXPECT_EQ(run.figures.steps, 20);  // as the metrics have it
+  EXPECT_EQ(run.figures.device_peak, 7);
+  EXPECT_FALSE(run.predicted);
+}
+
+TEST(RecordedRun, ItsRanksAreCountedByWhatTheyDo) {
+  const RunOnDisk folder("a");
+  const auto ran_on = [&](const char* report) {
+    folder.write("report.json", report);
+    const auto facts = read_run(folder.folder()).facts;
+    const auto found = std::ranges::find(facts, "ran on", &std::pair<std::string, std::string>::first);
+    return found == facts.end() ? "" : found->second;
+  };
+  EXPECT_EQ(ran_on(R"({"world": 1})"), "1 rank");
+  EXPECT_EQ(ran_on(R"({"world": 4})"), "4 ranks");
+  EXPECT_EQ(ran_on(R"({"world": 1, "served": {"servers": 1, "workers": 3}})"), "1 server and 3 workers");
+  EXPECT_EQ(ran_on(R"({"world": 2, "served": {"servers": 2, "workers": 1}})"), "2 servers and 1 worker");
+  EXPECT_EQ(ran_on(R"({"world": "many", "served": 3})"), "");
+}
+
+TEST(RecordedRun, WhereNoTimelineWasAskedForTheSmallOneIsThere) {
+  const RunOnDisk folder("a");
+  folder.write("timeline.json", "{\"traceEvents\": []}");
+  folder.write("config.toml", "[run]\ntimeline = \"\"\n");
+  EXPECT_TRUE(read_run(folder.folder()).timeline);
+  folder.write("config.toml", "[run]\ntimeline = \"other.json\"\n");
+  EXPECT_FALSE(read_run(folder.folder()).timeline);
+}
+
+TEST(RecordedRun, ThePeakOfItsRanksIsReadWithTheMachineThatItIsOf) {
+  const RunOnDisk folder("a", {.peak_flops = 4e10});
+  const RunFigures figures = read_run(folder.folder()).figures;
+  EXPECT_EQ(figures.peak_flops, 4e10);
+  EXPECT_EQ(figures.num_computing, 2);
+  EXPECT_EQ(figures.probed_on, "vm, , threads: 1");
+  folder.write("report.json",
+               R"({"peak_flops": 3e10, "host": "vm", "threads": 1, "world": 1, "served": {"workers": 3}})");
+  EXPECT_EQ(read_run(folder.folder()).figures.num_computing, 3) << "workers compute";
+  for (const char* report : {R"({"peak_flops": "many", "host": "vm", "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "host": "vm", "world": 1})",
+                             R"({"peak_flops": 0, "host": "vm", "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "threads": 1, "world": 1})",
+                             R"({"peak_flops": 1, "host": "vm", "threads": 1, "world": 0})"}) {
+    folder.write("report.json", report);
+    EXPECT_FALSE(read_run(folder.folder()).figures.peak_flops) << report;
+  }
+}
+
+TEST(RecordedRun, CheckpointsInTheFolderAreEvents) {
+  const RunOnDisk folder("a");
+  std::filesystem::create_directories(folder.folder() / "checkpoints" / "step-00000010");
+  const RecordedRun run = read_run(folder.folder());
+  ASSERT_EQ(run.metrics.events.size(), 1U);
+  EXPECT_EQ(run.metrics.events[0].kind, "checkpoint");
+  EXPECT_EQ(run.metrics.events[0].step, 10);
+}
+
+TEST(RecordedRun, AFolderThatIsNoRunIsRefused) {
+  const TemporaryFolder folder;
+  for (const std::filesystem::path& path : {folder.path(), folder / "none"})
+    EXPECT_THROW(read_run(path), ConfigError) << path;
+}
+
+TEST(RecordedRun, RunsOfOneNameAreToldApartByTheirFolders) {
+  const RunOnDisk a("x"), b("x"), c("y");
+  const std::array<std::string, 3> folders{a.folder().string(), b.folder().string() + "/", c.folder().string()};
+  const auto runs = read_runs(folders);
+  EXPECT_EQ(runs[0].name, a.folder().string());
+  EXPECT_NE(runs[0].name, runs[1].name);
+  EXPECT_EQ(runs[2].name, "y");
+}
+
+}  // namespace
+}  // namespace zero::page

@@ -1,0 +1,99 @@
+#include "zero/torch/deferred/deferred.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/torch/training_run.h"
+
+namespace zero {
+namespace {
+
+struct Net : torch::nn::Module {
+  Net() {
+    encoder = register_module("encoder", torch::nn::Linear(16, 8));
+    rnn = register_module("rnn", torch::nn::GRU(torch::nn::GRUOptions(8, 8)));
+    norm = register_module("norm", torch::nn::BatchNorm1d(8));
+    torch::nn::init::orthogonal_(encoder->weight);
+    table = register_parameter("table", torch::randn({5, 4}) * 0.5);
+    mask = register_buffer("mask", torch::tril(torch::ones({4, 4})));
+  }
+  torch::nn::Linear encoder{nullptr};
+  torch::nn::GRU rnn{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::Tensor table, mask;
+};
+
+std::shared_ptr<Net> make_net(std::uint64_t seed) {
+  return deferred([] { return std::make_shared<Net>(); }, seed);
+}
+
+TEST(Deferred, HoldsShapesAndNoMemory) {
+  const auto net = make_net(1);
+  for (const torch::Tensor& parameter : net->parameters()) {
+    EXPECT_TRUE(parameter.is_meta());
+    EXPECT_TRUE(is_deferred(parameter));
+    EXPECT_TRUE(parameter.requires_grad());
+  }
+  EXPECT_EQ(net->encoder->weight.sizes(), (std::vector<std::int64_t>{8, 16}));
+}
+
+TEST(Deferred, NothingIsRecordedOutsideTheScope) {
+  const auto net = make_net(1);
+  EXPECT_FALSE(torch::ones({3}).is_meta());
+}
+
+TEST(Deferred, ReplaysTheModulesOwnInitialisation) {
+  const auto net = make_net(1);
+  const torch::Tensor weight = build_deferred(net->encoder->weight, "encoder.weight");
+  EXPECT_TRUE(torch::allclose(weight.mm(weight.t()), torch::eye(8), 1e-4, 1e-5)) << "orthogonal_ was not replayed";
+  EXPECT_TRUE(torch::equal(build_deferred(net->norm->weight, "norm.weight"), torch::ones({8})));
+  EXPECT_TRUE(torch::equal(build_deferred(net->mask, "mask"), torch::tril(torch::ones({4, 4}))));
+  EXPECT_NEAR(build_deferred(net->table, "table").std().item().toDouble(), 0.5, 0.25);
+}
+
+TEST(Deferred, WeightsDependOnSeedAndNameAlone) {
+  const auto one = make_net(1), again = make_net(1), other = make_net(2);
+  const auto build = [](const std::shared_ptr<Net>& net, const char* name) { return build_deferred(net->table, name); };
+  EXPECT_TRUE(tests::same_bits(build(one, "table"), build(again, "table")));
+  EXPECT_FALSE(tests::same_bits(build(one, "table"), build(other, "table")));
+  EXPECT_FALSE(tests::same_bits(build(one, "table"), build(one, "another")));
+}
+
+TEST(Deferred, LeavesTheGlobalGeneratorAlone) {
+  torch::manual_seed(3);
+  const torch::Tensor expected = torch::rand({4});
+  torch::manual_seed(3);
+  const auto net = make_net(1);
+  build_deferred(net->table, "table");
+  EXPECT_TRUE(torch::equal(torch::rand({4}), expected));
+}
+
+TEST(Deferred, AConstructionThatReadsValuesIsRefusedWithTheOperatorsName) {
+  try {
+    deferred([] { return std::make_shared<torch::nn::LinearImpl>(torch::rand({1}).item().toFloat() > 2 ? 3 : 4, 4); });
+    FAIL() << "was recorded";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("item"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(torch::ones({3}).is_meta()) << "the scope did not end";
+}
+
+TEST(Deferred, AttachedWeightsAreTheSameInEveryWorldAndStage) {
+  std::vector<torch::Tensor> reference;
+  for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}, {3, 3}}) {
+    std::vector<torch::Tensor> mine;
+    tests::on_every_rank(world, [&, stage = stage](World& ranks) {
+      const auto net = make_net(5);
+      Attachment engine = attach(*net, ranks, {.stage = stage});
+      engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
+        if (ranks.rank() == 0) mine.push_back(value.clone());
+      });
+    });
+    if (reference.empty()) reference = mine;
+    EXPECT_TRUE(tests::same_bits(reference, mine)) << "world " << world << " stage " << stage;
+  }
+}
+
+}  // namespace
+}  // namespace zero

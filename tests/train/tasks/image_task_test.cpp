@@ -1,0 +1,72 @@
+#include "app/train/tasks/image_task.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "app/train/tasks/model_kind.h"
+
+#include "tests/train/some_tasks.h"
+
+namespace zero {
+namespace {
+
+constexpr SampleShape kDigits{.features = 144, .height = 12, .width = 12, .classes = 10};
+
+TEST(ImageTasks, SortImagesIntoTheDatasClasses) {
+  for (const char* name : {"cnn", "rnn", "lstm", "gru"}) {
+    const auto task = real_task({.name = name, .layers = 1, .hidden = 6}, kDigits);
+    const auto images = torch::rand({5, 144});
+    const auto classes = torch::tensor({0, 9, 3, 4, 5}, at::kLong);
+    const Task::Score score = task->score(images, classes);
+    EXPECT_TRUE(torch::equal(score.loss, task->loss(images, classes))) << name;
+    EXPECT_LE(score.num_correct.item<std::int64_t>(), 5) << name;
+    EXPECT_GT(task->flops_per_sample(), 0) << name;
+    EXPECT_FALSE(task->has_tokens()) << name;
+  }
+}
+
+// 64 x 96 pixels were "6144 pixels: not a square image".
+TEST(ImageTasks, ReadRectangles) {
+  for (const char* name : {"cnn", "rnn", "lstm", "gru"}) {
+    const SampleShape shape{.features = 64 * 96, .height = 64, .width = 96, .classes = 10};
+    const auto task = real_task({.name = name, .layers = 1, .hidden = 6}, shape);
+    const auto scores = task->score(torch::rand({2, 64 * 96}), torch::tensor({0, 9}, at::kLong));
+    EXPECT_TRUE(std::isfinite(scores.loss.item<float>())) << name;
+  }
+}
+
+TEST(ImageTasks, SmallImagesAreRefused) {
+  EXPECT_EQ(
+      refusal_of_task({.name = "cnn"}, {.features = 110, .height = 10, .width = 11, .classes = 10}),
+      "model.name = cnn: images of 10 x 11 pixels are too small for two 5 x 5 convolutions\n  use images of 12 x 12 "
+      "pixels or more, or model.name mlp; data.size = 12 resizes those of data.kind images");
+}
+
+// Rows of a table with classes have no height and width.
+TEST(ImageTasks, RowsWithoutAShapeAreNoImages) {
+  for (const char* name : {"cnn", "lstm"})
+    EXPECT_TRUE(says(refusal_of_task({.name = name}, {.features = 144, .classes = 10}),
+                     "this data is not what it reads: images and their classes"))
+        << name;
+}
+
+TEST(ImageTasks, ColoursAreReadByACnnAndByNoRecurrentNetwork) {
+  const SampleShape colours{.features = 3 * 28 * 28, .channels = 3, .height = 28, .width = 28, .classes = 10};
+  EXPECT_NO_THROW(make_cnn_task({.name = "cnn"}, colours, 1));
+  EXPECT_TRUE(says(refusal_of_task({.name = "gru"}, colours), "data.channels = 3: this model reads the rows of grey"));
+}
+
+TEST(ImageTasks, ReadNoTables) {
+  EXPECT_TRUE(says(refusal_of_task({.name = "cnn"}, kTextShape), "images and their classes"));
+  for (const char* name : {"cnn", "rnn", "lstm", "gru"})
+    EXPECT_TRUE(says(refusal_of_task({.name = name}, kTableShape), "use [data] kind mnist")) << name;
+}
+
+TEST(ImageTasks, OptionsOfANetworkAreRefusedByKey) {
+  EXPECT_TRUE(says(refusal_of_task({.name = "lstm", .layers = 0}, kDigits), "model.layers"));
+  EXPECT_TRUE(says(refusal_of_task({.name = "gru", .hidden = -1}, kDigits), "model.hidden"));
+}
+
+}  // namespace
+}  // namespace zero

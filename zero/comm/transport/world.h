@@ -1,0 +1,70 @@
+// World: the ranks of this run.
+//
+//   auto world = zero::World::from_environment();   // torchrun, mpirun, srun, zero launch, or one process
+//
+// Each rank records its last collectives. At the first CommError it writes them as JSON, one file for each rank, into
+// the folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
+//
+// Move-only; must outlive every engine attached to it.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/comm/rendezvous/detect_ranks.h"
+
+namespace zero {
+
+class RecordedCommunicator;
+
+struct WorldOptions {
+  std::string transport = "auto";  // auto | in_process | shared_memory | mpi | gloo | nccl: auto, and NCCL between GPUs
+  std::chrono::milliseconds timeout{60000};
+  RankFlags ranks;  // explicit values, which override the environment
+};
+
+class World {
+ public:
+  // Takes a communicator of your own. `local_world`: number of its ranks on this machine. `run`: name of the run for
+  // the flight records, the same on all its ranks.
+  explicit World(std::unique_ptr<Communicator> communicator, int local_world = 1, std::string source = "given",
+                 const std::string& run = "");
+
+  // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport)
+  // or CommError (missing ranks).
+  static World from_environment(const WorldOptions& options = {});
+  // Local. Makes one world for each thread, all in this process: for tests.
+  static std::vector<World> in_process(int world, const WorldOptions& options = {});
+
+  int rank() const { return communicator_->rank(); }
+  int size() const { return communicator_->world(); }
+  int local_size() const { return local_world_; }
+  // Returns who started the ranks: "torchrun", "Open MPI", "one process", ...
+  const std::string& source() const { return source_; }
+  Communicator& communicator() { return *communicator_; }
+  // Returns true if units on GPUs are exchanged directly between the GPUs, over NCCL (transport "nccl"). Everything
+  // else uses communicator().
+  bool links_devices() const { return links_devices_; }
+
+  // Local. Sets the folder for this rank's flight record, unless ZERO_FLIGHT_DIR is set. The folder is made when a
+  // record is written.
+  void keep_flight_in(const std::filesystem::path& folder);
+  // Local. Writes the flight record for an error of this rank that ends it. Does nothing without a folder, with a
+  // single rank, or if the record was already written. Never throws.
+  void write_flight(const std::exception& error) noexcept;
+
+ private:
+  std::unique_ptr<Communicator> communicator_;
+  RecordedCommunicator* recorded_ = nullptr;  // the same communicator, if it records
+  int local_world_ = 1;
+  std::string source_;
+  bool links_devices_ = false;
+};
+
+}  // namespace zero

@@ -1,0 +1,269 @@
+#include "zero/engine/options/options.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+#include "zero/engine/options/outer_fragments.h"
+#include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/plan/units/secondary.h"
+#include "zero/plan/units/weighted_cut.h"
+
+namespace zero {
+
+ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec) {
+  const double usual = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0;
+  const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& g) { return g.matches(spec); });
+  if (group != options.groups.end()) return {group->weight_decay.value_or(usual), group->lr_scale};
+  if (!options.groups.empty() && spec.trainable)
+    throw ConfigError("groups", spec.name, "no parameter group takes this parameter",
+                      "end the list with a group that takes everything");
+  return {.weight_decay = usual};
+}
+
+bool is_hidden_matrix(const ParamSpec& spec) {
+  if (spec.shape.size() < 2 || spec.own_unit) return false;
+  const std::size_t end = spec.name.rfind('.');
+  if (end == std::string::npos) return true;
+  const std::string_view module = std::string_view(spec.name).substr(0, end);
+  constexpr std::array<std::string_view, 4> kHeads{"lm_head", "head", "classifier", "score"};
+  return std::ranges::find(kHeads, module.substr(module.rfind('.') + 1)) == kHeads.end();  // npos + 1 is 0
+}
+
+namespace {
+
+// A rule that a user wrote has no row.
+RuleNeeds needs_of(const OptimizerOptions& options) {
+  if (const RuleRow* const row = row_of(options)) return row->needs;
+  const UpdateRule* const own = std::get<OwnRuleOptions>(options).rule.get();
+  return own == nullptr ? RuleNeeds::kElements : needs_of(*own);
+}
+
+}  // namespace
+
+MatrixChoice matrices_of(const EngineOptions& options) {
+  const RuleNeeds needs = needs_of(options.optimizer);
+  if (needs == RuleNeeds::kRowsAndColumns)
+    return {.is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; }, .factored = true};
+  if (needs != RuleNeeds::kMatrices) return {};
+  return {.is_matrix = [groups = options.groups](const ParamSpec& spec) {
+    if (spec.shape.size() < 2) return false;
+    const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& g) { return g.matches(spec); });
+    const bool says = group != groups.end() && group->muon.has_value();
+    return says ? *group->muon : is_hidden_matrix(spec);
+  }};
+}
+
+std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
+  auto rule = make_update_rule(options.optimizer);
+  if (options.local && options.ema != 0)
+    throw ConfigError("train.ema", fmt::format("{}", options.ema),
+                      "copies that train apart (sync.mode local) are averaged by their outer step",
+                      "leave train.ema out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  if (options.local) return with_outer_states(std::move(rule), *options.local, options.wire.outer_topk > 0);
+  return options.ema == 0 ? std::move(rule) : with_average(std::move(rule), options.ema);
+}
+
+namespace {
+
+bool all_on_one_tier(const TierFractions& fractions) {
+  return fractions.on_device() || fractions.host == 1 || fractions.disk == 1;
+}
+
+// Why a weighted cut cannot have these options; empty: it can. Every rank must gather and release the same units at the same
+// time, though their shards differ.
+std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOptions& options) {
+  const OffloadOptions& offload = options.offload;
+  const StateFractions& at = offload.fractions;
+  if (!all_on_one_tier(at.parameter) || !all_on_one_tier(at.gradient) || !all_on_one_tier(at.optimizer))
+    return {"a part of each shard off the device would cut units at another place on each rank",
+            "put a state on one tier, for example zero.optimizer = {host = 1}; or use range"};
+  const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
+  if (lower && at.on_device() && offload.automatic)
+    return {
+        "states are placed on the host or a disk by one rank for all, whose shards must be equal",
+        "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
+        "nothing does; or use range"};
+  if (options.wire.gather != WireCodec::kNone || options.wire.reduce != WireCodec::kNone || options.wire.outer_topk > 0)
+    return {"codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
+            "leave the codec out, or use range"};
+  return {};
+}
+
+// What stands in the way of a cut, and what to use instead.
+void require_cut(const EngineOptions& options, const UpdateRule& rule) {
+  const auto refuse = [&](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("zero.shards", name_of(options.shards), reason, remedy);
+  };
+  if (options.shards != Cut::kWeighted && !options.shard_weights.empty())
+    throw ConfigError("zero.shard_weights", fmt::format("[{}]", weights_text(options.shard_weights)),
+                      fmt::format("zero.shards = \"{}\" has no weights", name_of(options.shards)),
+                      "leave it out, or set zero.shards = \"weighted\"");
+  if (options.shards == Cut::kRange) return;
+  if (options.shards == Cut::kWeighted) {
+    if (const auto [reason, remedy] = weighted_obstacle(options); !reason.empty()) refuse(reason, remedy);
+  }
+  if (options.shards != Cut::kHash) return;
+  if (options.stage < 3)
+    refuse("parameters are put together from their parts after a gather, which needs parameters in shards",
+           "use zero.stage 3; or range or whole, which every stage has");
+  if (rule.matrices() != nullptr)
+    refuse(fmt::format("{} updates whole matrices, which it would cut", name_of(options.optimizer)),
+           "use whole, which gives each matrix to one rank, or range");
+}
+
+// A matrix of one row or column is a vector.
+void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+  const auto is_matrix = [](const Slice& slice) { return slice.rows > 1 && slice.columns() > 1; };
+  if (std::ranges::any_of(units, [&](const Unit& unit) { return std::ranges::any_of(unit.slices, is_matrix); })) return;
+  if (const RuleRow* const row = row_of(options.optimizer))
+    throw ConfigError(
+        "optimizer.name", row->name,
+        fmt::format("the model has no hidden matrix that it would update, and {} would update everything", row->others),
+        fmt::format("use {}, or a model with hidden layers, or a group with rule = \"{}\"", row->others, row->name));
+  throw ConfigError("optimizer.rule", rule.name(), "the model has no hidden matrix that it would update as a whole",
+                    "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
+}
+
+// What the rule's declaration says of the units' matrices.
+void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+  const MatrixRule& of_matrices = *rule.matrices();
+  if (of_matrices.needs_a_matrix()) require_matrix(units, rule, options);
+  for (Unit& unit : units) {
+    if (!unit.whole_matrices()) continue;
+    for (const Slice& slice : unit.slices)
+      unit.workspace_numel = std::max(unit.workspace_numel, of_matrices.workspace_numel({slice.rows, slice.columns()}));
+  }
+}
+
+}  // namespace
+
+void require_rule(const EngineOptions& options, const UpdateRule& rule) {
+  const bool has_sums = rule.num_sums() > 0;
+  if (options.delayed_update && has_sums) {
+    throw ConfigError(
+        "zero.delayed_update", "true",
+        fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
+        "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
+  }
+  if (options.delayed_update && rule.matrices() != nullptr) {
+    throw ConfigError("zero.delayed_update", "true",
+                      fmt::format("{} needs the directions of whole matrices before it updates any part of them",
+                                  name_of(options.optimizer)),
+                      "leave it false, or use an optimizer that goes element by element, such as adamw");
+  }
+  if (options.local && rule.factors() != nullptr) {
+    throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
+                      "copies that train apart (sync.mode local) would each have other states of rows and columns",
+                      "use for example adamw, or sync.mode sync");
+  }
+  if (options.delayed_update && options.ema != 0) {
+    throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
+                      "use either zero.delayed_update or train.ema");
+  }
+  if (options.delayed_update && options.local) {
+    throw ConfigError("zero.delayed_update", "true",
+                      "an outer step (sync.mode local) would come between a gradient and its update",
+                      "use either zero.delayed_update or sync.mode local");
+  }
+}
+
+std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
+  const auto rule = rule_of(options);
+  require_rule(options, *rule);
+  require_cut(options, *rule);
+  std::vector<Unit> units =
+      make_units(specs, options.units, spec_of(*rule).grain(), matrices_of(options), options.align_bytes);
+  if (rule->matrices() != nullptr) prepare_matrices(units, *rule, options);
+  if (options.local) require_fragments(units, *options.local);
+  if (options.shards == Cut::kRange) return units;
+  const int owners = mesh_of(world, options).shard;
+  if (options.shards != Cut::kWeighted) return cut_units(std::move(units), options.shards, owners);
+  std::vector<double> weights = options.shard_weights;
+  if (weights.empty()) weights.assign(static_cast<std::size_t>(owners), 1.0);
+  require_weights(weights, owners, "zero.shard_weights", options.sync.has_servers() ? "server" : "rank");
+  const auto largest = static_cast<int>(std::ranges::max_element(weights) - weights.begin());
+  return weighted_units(std::move(units), weights, largest);
+}
+
+Mesh mesh_of(int world, const EngineOptions& options) {
+  return options.local ? mesh_of_local(world, options.group) : mesh_of(world, options.group);
+}
+
+void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
+  (options.local ? placement.merged_copies : placement.copies) = mesh.copies;
+  if (options.local) {
+    placement.outer_fragments = options.local->fragments;
+    placement.outer_overlap = options.local->overlap > 0;
+  }
+  placement.secondary_group = placement.parameter_sharded ? options.secondary_group : 0;
+  placement.wire = options.wire;
+  if (!placement.parameter_sharded) placement.wire.gather = WireCodec::kNone;
+}
+
+namespace {
+
+void require_topk(const EngineOptions& options) {
+  const double share = options.wire.outer_topk;
+  const auto require = [&](bool valid, std::string_view reason, std::string_view remedy) {
+    if (!valid) throw ConfigError("comm.outer_topk", fmt::format("{}", share), reason, remedy);
+  };
+  require(share >= 0 && share <= 1, "a share of the elements is above 0, and at most 1", "use for example 0.01");
+  require(share == 0 || options.local.has_value(), "only sync.mode local has an outer step",
+          "leave it out, or use sync.mode local");
+  require(share == 0 || options.wire.outer == WireCodec::kNone,
+          fmt::format("outer steps are coded as {} (comm.outer_wire)", name_of(options.wire.outer)),
+          "name a codec or a share of elements, not both");
+}
+
+}  // namespace
+
+void require_secondary(const EngineOptions& options, int world) {
+  const int group = options.secondary_group;
+  if (group == 0) return;
+  const auto refuse_if = [group](bool broken, std::string_view reason, std::string_view remedy) {
+    if (broken) throw ConfigError("zero.secondary_group", fmt::format("{}", group), reason, remedy);
+  };
+  refuse_if(options.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", options.stage),
+            "use zero.stage 3, which gathers them; or leave it out");
+  refuse_if(options.sync.has_servers(), "workers read weights from servers, and gather none",
+            "leave it out, or use no servers (sync.servers)");
+  refuse_if(options.local.has_value(),
+            "copies that train apart (sync.mode local) keep no second parts of their weights",
+            "leave it out, or use sync.mode sync");
+  refuse_if(options.shards == Cut::kWeighted, "parts are shards that lie side by side, of one size",
+            "leave it out, or use zero.shards range");
+  refuse_if(group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+            "use zero.stage 2, or 2 or more ranks");
+  require_secondary_group(mesh_of(world, options).shard, group);
+}
+
+void require_wire(const EngineOptions& options, int world) {
+  const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {
+    if (codec != WireCodec::kNone) throw ConfigError(key, std::string(name_of(codec)), reason, remedy);
+  };
+  const WireCodecs& wire = options.wire;
+  if (options.sync.has_servers()) {
+    const std::string reason = "servers and workers exchange gradients and weights as they are";
+    refuse("comm.gather_wire", wire.gather, reason, "leave it out, or use no servers (sync.servers)");
+    refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or use no servers (sync.servers)");
+  }
+  if (options.stage != 3)
+    refuse("comm.gather_wire", wire.gather,
+           fmt::format("at stage {} the gathered parameters are those that are kept", options.stage),
+           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+  if (options.group == 1 || (options.local && options.group == 0)) {
+    const std::string reason = "each rank holds a whole copy of the model, and within a copy nothing crosses";
+    refuse("comm.gather_wire", wire.gather, reason, "leave it out, or set zero.group to 2 or more");
+    refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or set zero.group to 2 or more");
+  }
+  if (!options.local && mesh_of(world, options).copies == 1)
+    refuse("comm.outer_wire", wire.outer, "the model is held once, and nothing crosses between copies of it",
+           "leave it out, or set zero.group to fewer ranks, or use sync.mode local");
+  require_topk(options);
+}
+
+}  // namespace zero

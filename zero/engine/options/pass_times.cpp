@@ -1,0 +1,136 @@
+#include "zero/engine/options/pass_times.h"
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "zero/device/lane_times.h"
+
+namespace zero {
+namespace {
+
+class HostPassTimes final : public PassTimes {
+ public:
+  HostPassTimes(std::size_t num_units, HostClocks clocks)
+      : computed_(num_units, std::move(clocks.computed)), exchanged_(num_units, std::move(clocks.exchanged)) {}
+
+  void comes(const Event& event) override {
+    computed_.note(event);
+    exchanged_.note(event);
+  }
+  void step_restarts() override {
+    computed_.restart();
+    exchanged_.restart();
+  }
+  const StepProfile& computed() const override { return computed_.profile(); }
+  double forward_waits() const override { return exchanged_.profile().forward_seconds; }
+
+ private:
+  PassClock computed_, exchanged_;
+};
+
+// By marks in kCompute.
+class LanePassTimes final : public PassTimes {
+ public:
+  LanePassTimes(Device& device, std::size_t num_units, Timeline* timeline)
+      : device_(device),
+        spans_(device, timeline),
+        computed_(num_units, [this] { return at_ - waited_; }),
+        waits_(num_units, [this] { return waited_; }) {}
+
+  void comes(const Event& event) override {
+    running_.push_back(
+        {.event = {.kind = event.kind, .unit = event.unit, .pinned = {}, .micro_batch = event.micro_batch},
+         .came = spans_.mark(Lane::kCompute)});
+  }
+  void goes_on() override { running_.back().went_on = spans_.mark(Lane::kCompute); }
+  void step_ends() override {
+    if (running_.empty()) return;
+    steps_.push_back({std::exchange(running_, {}), spans_.mark(Lane::kCompute)});
+    while (!steps_.empty() && device_.seconds_between(steps_.front().moments.front().came, steps_.front().end)) {
+      read(steps_.front());
+      steps_.pop_front();
+    }
+    spans_.read();
+  }
+
+  void step_restarts() override { running_.clear(); }
+
+  const StepProfile& computed() const override { return computed_.profile(); }
+  double forward_waits() const override { return waits_.profile().forward_seconds; }
+  std::optional<DevicePasses> of_device() const override {
+    const StepProfile &computed = computed_.profile(), &waits = waits_.profile();
+    return DevicePasses{.forward_seconds = computed.forward_seconds + waits.forward_seconds,
+                        .backward_seconds = computed.backward_seconds + waits.backward_seconds,
+                        .waited_seconds = waits.forward_seconds + waits.backward_seconds};
+  }
+
+ private:
+  struct Moment {
+    Event event;
+    Mark came, went_on{};  // the second is empty where nothing was to wait for
+  };
+  struct Step {
+    std::vector<Moment> moments;
+    Mark end;
+  };
+
+  // The device has done all of it.
+  void read(const Step& step) {
+    const Mark& begin = step.moments.front().came;
+    waited_ = 0;
+    const Moment* pass = nullptr;  // in which it is
+    const Moment* last = nullptr;
+    for (const Moment& moment : step.moments) {
+      at_ = seconds(begin, moment.came);
+      computed_.note(moment.event);
+      waits_.note(moment.event);
+      show_passes(pass, last, moment);
+      if (!moment.went_on.empty()) wait(moment);
+      last = &moment;
+    }
+    if (last->event.kind == EventKind::kStep) spans_.show(Activity::kStep, -1, last->came, step.end);
+  }
+
+  // A backward pass ends with its last gradient: that it is over may be told long after.
+  void show_passes(const Moment*& pass, const Moment* last, const Moment& moment) {
+    const EventKind kind = moment.event.kind;
+    if (kind == EventKind::kAccess && pass == nullptr) pass = &moment;
+    if (kind == EventKind::kBackward) {
+      if (pass != nullptr) spans_.show(Activity::kForward, -1, pass->came, moment.came);
+      pass = &moment;
+    }
+    if (kind != EventKind::kEndBackward || pass == nullptr) return;
+    spans_.show(Activity::kBackward, -1, pass->came, last->went_on.empty() ? last->came : last->went_on);
+    pass = nullptr;
+  }
+
+  void wait(const Moment& moment) {
+    constexpr double kLeastShown = 1e-5;  // two marks are that far apart where nothing waits
+    const double seconds = this->seconds(moment.came, moment.went_on);
+    waited_ += seconds;
+    const EventKind kind = moment.event.kind;
+    if (seconds < kLeastShown || (kind != EventKind::kAccess && kind != EventKind::kGradient)) return;
+    const Activity activity = kind == EventKind::kAccess ? Activity::kWaitGather : Activity::kWaitReduce;
+    spans_.show(activity, moment.event.unit, moment.came, moment.went_on);
+  }
+
+  double seconds(const Mark& from, const Mark& to) const { return device_.seconds_between(from, to).value_or(0); }
+
+  Device& device_;
+  LaneTimes spans_;
+  std::vector<Moment> running_;
+  std::deque<Step> steps_;  // that have ended on the host, and that the device may not have done
+  // While a step is read: seconds since its begin, and of these in which kCompute waited.
+  double at_ = 0, waited_ = 0;
+  PassClock computed_, waits_;
+};
+
+}  // namespace
+
+std::unique_ptr<PassTimes> make_pass_times(Device& device, std::size_t num_units, HostClocks host, Timeline* timeline) {
+  if (device.host_readable()) return std::make_unique<HostPassTimes>(num_units, std::move(host));
+  return std::make_unique<LanePassTimes>(device, num_units, timeline);
+}
+
+}  // namespace zero

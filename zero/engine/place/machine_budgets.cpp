@@ -1,0 +1,134 @@
+#include "zero/engine/place/machine_budgets.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+#include "zero/base/process/machine.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/place/rate_probe.h"
+#include "zero/memory/disk/disk_room.h"
+#include "zero/memory/disk/disk_seam.h"
+#include "zero/plan/units/partition.h"
+
+namespace zero {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
+
+bool is_in_bytes(const MemoryBudget& budget) {
+  return budget.kind == MemoryBudget::Kind::kBytes;
+}
+
+}  // namespace
+
+MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk,
+                               const EngineSeams& seams)
+    : comm_(comm), options_(options), seams_(seams) {
+  measure_memory();
+  if (!uses_disk || options.offload.disk.empty()) return;
+  disk_bytes_ = options.offload.disk_memory > 0 ? options.offload.disk_memory : agreed_least(comm_, room_on_disk());
+}
+
+void MachineBudgets::measure_memory() {
+  const bool is_here = comm_ != nullptr || seams_.free_device_bytes != nullptr;
+  const auto measure = [&](std::int64_t free, int ranks, std::int64_t beside = 0) {
+    const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
+    return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
+  };
+  free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
+  if (seams_.free_device_bytes != nullptr)
+    free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device, seams_.beside_on_device);
+}
+
+std::int64_t MachineBudgets::room_on_disk() const {
+  const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
+  const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
+  if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
+  return free_disk().share(room_on(options_.offload.disk, calls));
+}
+
+FreeDisk MachineBudgets::free_disk() const {
+  FreeDisk disk{.ranks = std::max(options_.local_world, 1)};
+  if (options_.offload.disk_memory == 0) disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
+  return disk;
+}
+
+bool MachineBudgets::host_takes_the_rest() const {
+  return options_.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
+         (is_in_bytes(options_.device_memory) || device_is_apart());
+}
+
+TierBudgets MachineBudgets::of_states(const StepModel& model, bool min_budget) const {
+  const TierBudgets own = mine(model, min_budget);
+  return {agreed_least(comm_, own.device), agreed_least(comm_, own.host), agreed_least(comm_, own.disk)};
+}
+
+TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const {
+  const OffloadOptions& offload = options_.offload;
+  const Placement away = away_from_device(model.placement, model.units, model.world, Tier::kDisk);
+  TierBudgets budgets{.disk = disk_bytes_};
+  const auto tiles = [&](int depth) {
+    return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);
+  };
+  if (is_in_bytes(offload.host_memory))
+    budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
+  // Autograd's own, until somebody takes it over: the gradient of the largest unit, and the sum where a parameter is used
+  // twice.
+  std::int64_t largest = 0;
+  for (const Unit& unit : model.units) largest = std::max(largest, gathered_bytes(unit, model.world));
+  if (host_takes_the_rest()) {
+    const std::int64_t device = device_is_apart() ? 0 : options_.device_memory.bytes + 2 * largest;
+    budgets.host = std::max<std::int64_t>(
+        free_host_bytes_ - device - seams_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
+  }
+  const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
+  if (is_in_bytes(options_.device_memory)) {
+    budgets.device = options_.device_memory.bytes - working;
+    return budgets;
+  }
+  // Where device and host are both main memory, what the host may take is not free for the device.
+  const std::int64_t host =
+      is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
+  const std::int64_t of_autograd = seams_.beside_on_device > 0 ? 0 : 2 * largest;  // it is among what operators take
+  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) -
+                   seams_.device_activation_bytes - working - of_autograd;
+  return budgets;
+}
+
+void MachineBudgets::require_memory(const StepModel& model, const Placement& placement, const TierBudgets& held) const {
+  const MemoryBudget& memory = options_.device_memory;
+  if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
+  const GatherBudget budget =
+      gather_budget(memory, model.units, model.world, placement, model.optimizer, options_.stage, free_bytes_);
+  std::int64_t all_units = 0;
+  for (const Unit& unit : model.units) all_units += placement.parameter_sharded ? gathered_bytes(unit, model.world) : 0;
+  const std::int64_t least = held.device + working_bytes(model.units, model.world, placement, /*min_budget=*/true);
+  const std::int64_t most =
+      budget.is_min() ? least
+                      : held.device + staging_bytes(model.units, model.world, placement, /*min_budget=*/false) +
+                            std::min(budget.capacity_bytes, all_units) +
+                            (budget.keeps_parts ? secondary_bytes(model.units, model.world, placement) : 0);
+  std::int64_t beside = held.host + seams_.activation_bytes;
+  if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
+  if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to
+  beside += seams_.device_activation_bytes;
+  const std::int64_t free = seams_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
+  if (most + beside <= free) return;
+  const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
+  throw ConfigError(
+      "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
+      fmt::format("a rank would hold {} of {} memory beside activations, and {} are free for it",
+                  format_bytes(most + beside), device_is_apart() ? "the device's" : "this machine's",
+                  format_bytes(free)),
+      less_would_do ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
+                                  format_bytes(free - beside))
+                    : fmt::format("{}name a disk (zero.disk), or use more ranks, on more machines, or a higher stage",
+                                  device_is_apart() ? "" : "the kernel would end it: "));
+}
+
+}  // namespace zero

@@ -1,0 +1,278 @@
+#include "zero/engine/reduce/reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zero/base/error/check.h"
+#include "zero/comm/rank_sum.h"
+#include "zero/device/element_kernels.h"
+#include "zero/engine/wire/gradient_staging.h"
+#include "zero/engine/states/peer_blocks.h"
+#include "zero/engine/states/unit_blocks.h"
+#include "zero/plan/schedule/schedule.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kMaxInPlacePending = 16;
+
+}  // namespace
+
+Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
+                 Timeline* timeline, GradientSum::Copies copies)
+    : state_(state),
+      comm_(comm),
+      over_ranks_(comm, copies, GradientSum::blocks_of(state.units(), state.world(), state.placement(), min_budget),
+                  ledger),
+      timeline_(timeline),
+      timer_([&state] { return state.streams().waited_seconds(); }),
+      staging_(peer_blocks(comm, ledger, MemoryTag::kStaging, state.device())),
+      shards_([&state](std::size_t bytes) { return state.device().allocate(bytes); }, ledger, MemoryTag::kStaging,
+              Tier::kDevice, {}, state.device()),
+      arrivals_(state.units(), num_params),
+      sums_(state, comm, staging_, shards_, timer_, timeline),
+      gradients_(state.units().size()),
+      max_pending_(min_budget ? 0 : 1),
+      staging_limit_(staging_limit(state.units(), state.world(), min_budget)) {
+  // The largest first, so that every smaller unit can use it.
+  const std::int64_t largest = largest_gradient(state.units(), state.world());
+  if (min_budget && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
+    staging_.release(staging_.acquire(largest, 0));
+  }
+}
+
+bool Reducer::in_place(int unit) const {
+  const Placement& placement = state_.placement();
+  // Gradients of 16 bits whose sums stay fp32 arrive in 16 bits at every stage.
+  const bool widened = placement.fp32_sums && state_.unit(unit).dtype != DType::kFloat32;
+  const bool each_of_several = placement.reduce_each && (placement.accumulate > 1 || widened);
+  return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
+}
+
+std::byte* Reducer::flat(int unit) const {
+  return in_place(unit) ? state_.whole_gradient(unit) : at(unit).staging;
+}
+DType Reducer::flat_dtype(int unit) const {
+  return in_place(unit) ? state_.gradient_dtype(unit) : state_.unit(unit).dtype;
+}
+
+std::byte* Reducer::acquire(int unit) {
+  const std::int64_t bytes = gathered_bytes(state_.unit(unit), state_.world());
+  while (!pending_.empty() && staging_.in_use_bytes() + bytes > staging_limit_) wait_oldest();
+  return staging_.acquire(bytes, 0, Lane::kCompute);
+}
+
+void Reducer::before_whole_gradients_change() {
+  if (!std::exchange(must_drain_, false)) return;
+  comm_.drain();
+  follow(state_.device(), Lane::kCompute, Lane::kUp);  // sums of the last step that no update has waited for
+}
+
+void Reducer::add(int param, const std::byte* gradient) {
+  const WorkTimer::Span timed(timer_);
+  const int unit = arrivals_.unit_of(param);
+  const Unit& description = state_.unit(unit);
+  ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
+  if (arrivals_.slice(param).numel > 0) {  // else its unit does not wait for it, and may be reduced already
+    before_whole_gradients_change();
+    const bool whole = in_place(unit);
+    if (!whole && at(unit).staging == nullptr) at(unit).staging = acquire(unit);
+    const DType dtype = flat_dtype(unit);
+    const auto from_size = static_cast<std::int64_t>(size_of(description.dtype));
+    const auto size = static_cast<std::int64_t>(size_of(dtype));
+    const bool add_to = whole ? arrivals_.present()[static_cast<std::size_t>(param)] : arrivals_.has(param);
+    for (const Slice& slice : owned_slices(description)) {
+      if (slice.param != param) continue;
+      const ElementArguments elements{.from = gradient + slice.begin * from_size,
+                                      .from_dtype = description.dtype,
+                                      .to = flat(unit) + slice.offset * size,
+                                      .to_dtype = dtype,
+                                      .numel = slice.numel};
+      add_to ? zero::add(state_.device(), Lane::kCompute, elements) : cast(state_.device(), Lane::kCompute, elements);
+    }
+  }
+  arrivals_.arrive(param);
+}
+
+void Reducer::zero_missing(int unit) {
+  const Unit& description = state_.unit(unit);
+  const bool whole = in_place(unit);
+  const auto size = static_cast<std::int64_t>(size_of(flat_dtype(unit)));
+  std::byte* range = flat(unit);
+  const auto zero = [&](std::int64_t begin, std::int64_t end) {
+    if (end <= begin) return;
+    const auto bytes = static_cast<std::size_t>((end - begin) * size);
+    state_.device().fill(Lane::kCompute, {range + begin * size, bytes}, std::byte{0});
+  };
+  std::int64_t gap = 0;
+  for (const Slice& slice : owned_slices(description)) {
+    zero(gap, slice.offset);
+    const bool came = whole ? arrivals_.present()[static_cast<std::size_t>(slice.param)] : arrivals_.has(slice.param);
+    if (!came) zero(slice.offset, slice.offset + slice.numel);
+    gap = slice.offset + slice.numel;
+  }
+  zero(gap, padded_numel(description, state_.world()));
+}
+
+// Micro-batches were summed in fp32; what crosses is of the gradients' type.
+std::byte* Reducer::to_wire_type(int unit) {
+  std::byte* wire = acquire(unit);
+  const Unit& description = state_.unit(unit);
+  cast(state_.device(), Lane::kCompute,
+       {.from = flat(unit),
+        .to = wire,
+        .to_dtype = description.dtype,
+        .numel = padded_numel(description, state_.world())});
+  return wire;
+}
+
+std::int64_t Reducer::shard_bytes(int unit, DType dtype) const {
+  return state_.shard(unit).numel * static_cast<std::int64_t>(size_of(dtype));
+}
+
+void Reducer::give(const GivenGradients& given) {
+  given_ = &given;
+  for (std::size_t param = 0; param < given.present.size(); ++param)
+    if (given.present[param]) arrivals_.arrive(static_cast<int>(param));
+}
+
+void Reducer::sum_given(int unit) {
+  const DType dtype = given_->dtype(state_.unit(unit)), sum_dtype = state_.gradient_dtype(unit);
+  const std::vector<const std::byte*> parts = given_->shards(unit);
+  std::byte* const held = state_.gradient_shard(unit);
+  std::byte* const sum = held != nullptr ? held : shards_.acquire(shard_bytes(unit, sum_dtype), 0);
+  ReduceStats stats;
+  sum_ranks({.in = parts, .dtype = dtype, .out = sum, .out_dtype = sum_dtype, .numel = state_.shard(unit).numel},
+            &stats);
+  *sums_.stats_of_reduction(unit) = stats;
+  if (held == nullptr) {
+    state_.streams().offload_gradient(unit, sum);
+    shards_.release(sum);
+  }
+  arrivals_.take(unit);
+}
+
+void Reducer::reduce(int unit) {
+  const WorkTimer::Span timed(timer_);
+  if (given_ != nullptr) return sum_given(unit);
+  UnitGradient& state = at(unit);
+  const Unit& description = state_.unit(unit);
+  if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
+  before_whole_gradients_change();  // where no gradient came at all, add() has not done it
+  zero_missing(unit);
+  if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
+    throw ConfigError(
+        "accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
+        fmt::format("set accumulate to the number of backward passes of a step: {} gradients are then summed in fp32",
+                    name_of(description.dtype)));
+  }
+  ReduceScatter request{.dtype = description.dtype,
+                        .out_dtype = state_.gradient_dtype(unit),
+                        .accumulate = state.num_rounds > 0,
+                        .stats = sums_.stats_of_reduction(unit)};
+  std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
+  request.in = {wire, static_cast<std::size_t>(gathered_bytes(description, state_.world()))};
+  // A shard that lies on another tier is summed here first, on top of what was brought from there.
+  std::byte* sum = nullptr;
+  if (state_.gradient_shard(unit) == nullptr) {
+    wait_for(unit);
+    tell_landed();
+    sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
+    if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
+  }
+  // A device that the host cannot read has the sum so far when the host has sent it up.
+  if (sum == nullptr && request.accumulate && !state_.device().host_readable()) {
+    wait_for(unit);
+    tell_landed();
+  }
+  request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
+                 static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
+  const bool staged = wire != state_.whole_gradient(unit);
+  while (pending_.size() >= over_ranks_.most_begun()) wait_oldest();
+  TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
+  follow(state_.device(), Lane::kReduce, Lane::kCompute);
+  if (request.accumulate) follow(state_.device(), Lane::kReduce, Lane::kUp);
+  pending_.push_back(
+      {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))}), unit,
+       staged ? wire : nullptr, sum, arrivals_.num_passes(), std::move(span)});
+  state.staging = nullptr;
+  ++state.num_rounds;
+  arrivals_.take(unit);
+  while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
+  tell_landed();
+}
+
+void Reducer::offload(Pending& pending) {
+  pending.span.end();
+  if (std::byte* sum = std::exchange(pending.sum, nullptr)) {
+    state_.streams().offload_gradient(pending.unit, sum);
+    shards_.release(sum, used_in(state_.device(), Lane::kDown));
+  }
+}
+
+// Blocks that peers read stay as they are: when one is given back must be the same on every rank.
+void Reducer::pump() {
+  for (Pending& pending : pending_) {
+    if (pending.sum == nullptr) continue;
+    const WorkTimer::Span timed(timer_);
+    if (!state_.streams().may_offload() || !pending.work.try_complete()) return;
+    offload(pending);
+  }
+}
+
+void Reducer::wait_oldest() {
+  Pending oldest = std::move(pending_.front());
+  pending_.pop_front();
+  {
+    const TimedSpan waiting(timeline_, Activity::kWaitReduce, oldest.unit);
+    oldest.work.wait();
+  }
+  offload(oldest);
+  if (oldest.staging != nullptr) staging_.release(oldest.staging);  // its sum is made: the host has seen it down
+  landed_.emplace_back(oldest.unit, oldest.pass);
+}
+
+void Reducer::tell_landed() {
+  for (const auto& [unit, pass] : std::exchange(landed_, {})) summed_(unit, pass);
+}
+
+void Reducer::wait_for(int unit) {
+  while (std::ranges::any_of(pending_, [unit](const Pending& pending) { return pending.unit == unit; })) wait_oldest();
+}
+
+void Reducer::end_backward() {
+  for (const UnitGradient& state : gradients_) ZERO_CHECK(state.staging == nullptr, "a gradient was left unreduced");
+  arrivals_.end_backward();
+}
+
+void Reducer::wait() {
+  while (!pending_.empty()) wait_oldest();
+  tell_landed();
+}
+
+void Reducer::finish() {
+  const WorkTimer::Span timed(timer_);
+  wait();
+  sums_.round();
+}
+
+void Reducer::drop(const std::vector<bool>& params) {
+  const auto dropped = [&params](const Slice& slice) { return params[static_cast<std::size_t>(slice.param)]; };
+  for (const Unit& unit : state_.units()) {
+    if (!unit.trainable || std::ranges::none_of(unit.slices, dropped)) continue;
+    if (at(unit.index).num_rounds > 0) sums_.drop(unit.index, params);
+    if (std::ranges::all_of(unit.slices, dropped)) at(unit.index) = {};  // the next reduction is the first
+  }
+  arrivals_.forget(params);
+  must_drain_ = !state_.placement().gradient_sharded;
+}
+
+void Reducer::clear() {
+  for (UnitGradient& state : gradients_) state = UnitGradient{};
+  arrivals_.clear();
+  sums_.clear();
+  given_ = nullptr;
+  must_drain_ = !state_.placement().gradient_sharded;
+}
+
+}  // namespace zero

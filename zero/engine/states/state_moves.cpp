@@ -1,0 +1,59 @@
+#include "zero/engine/states/state_moves.h"
+
+#include <algorithm>
+
+#include "zero/base/error/check.h"
+
+namespace zero {
+namespace {
+
+std::int64_t bytes_of(const PlacedPiece& placed) {
+  return placed.array->bytes(placed.piece);
+}
+
+class Room {
+ public:
+  // What comes may take the place of what goes, or else be more than was there.
+  explicit Room(const std::vector<PlacedPiece>& pieces) {
+    for (const PlacedPiece& placed : pieces) {
+      of(placed.piece.to) += bytes_of(placed);
+      of(placed.piece.from) -= bytes_of(placed);
+    }
+    for (std::int64_t& bytes : bytes_) bytes = std::max<std::int64_t>(bytes, 0);
+  }
+  bool holds(const PlacedPiece& placed) const {
+    const Tier to = placed.piece.to;
+    return to == Tier::kDisk || bytes_of(placed) <= bytes_[static_cast<std::size_t>(to)];
+  }
+  void move(PlacedPiece& placed, Tier to) {
+    of(placed.piece.from) += bytes_of(placed);
+    of(to) -= bytes_of(placed);
+    placed.array->move(placed.piece, to);
+  }
+
+ private:
+  std::int64_t& of(Tier tier) { return bytes_[static_cast<std::size_t>(tier)]; }
+  std::array<std::int64_t, kNumTiers> bytes_{};
+};
+
+}  // namespace
+
+std::int64_t move_pieces(std::vector<PlacedPiece> pieces) {
+  Room room(pieces);
+  std::int64_t moved = 0;
+  for (const PlacedPiece& placed : pieces) moved += bytes_of(placed);
+  std::ranges::stable_partition(pieces, [](const PlacedPiece& placed) { return placed.piece.to == Tier::kDisk; });
+  while (!pieces.empty()) {
+    std::vector<PlacedPiece> rest;
+    for (PlacedPiece& placed : pieces) room.holds(placed) ? room.move(placed, placed.piece.to) : rest.push_back(placed);
+    const bool stuck = rest.size() == pieces.size();
+    pieces = std::move(rest);
+    if (!stuck) continue;
+    const auto waits = std::ranges::find_if(pieces, [](const auto& each) { return each.piece.from != Tier::kDisk; });
+    ZERO_CHECK(waits != pieces.end(), "states that were to fit do not");
+    room.move(*waits, Tier::kDisk);
+  }
+  return moved;
+}
+
+}  // namespace zero

@@ -1,0 +1,19 @@
+// unit_blocks(): how a unit's flat range is divided among the ranks that hold the model once.
+//
+//   comm.all_gather(shard, whole, {.unit = u, .blocks = unit_blocks(state.unit(u), sizeof(float))}).wait();
+//
+// Local. The unit outlives the collective. Empty for equal shards.
+#pragma once
+
+#include <cstddef>
+
+#include "zero/comm/blocks.h"
+#include "zero/plan/units/unit.h"
+
+namespace zero {
+
+inline Blocks unit_blocks(const Unit& unit, std::size_t element_bytes) {
+  return {unit.bounds, element_bytes};
+}
+
+}  // namespace zero

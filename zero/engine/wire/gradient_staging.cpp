@@ -1,0 +1,69 @@
+#include "zero/engine/wire/gradient_staging.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "zero/plan/schedule/schedule.h"
+
+namespace zero {
+namespace {
+
+// What fills together: the units of one block.
+struct Filling {
+  std::int64_t bytes = 0;
+  std::size_t num_params = 0;
+  bool repeated = false;
+  bool alone() const { return num_params == 1; }
+};
+
+std::vector<Filling> fillings_of(const std::vector<Unit>& units, int world) {
+  std::map<int, Filling> by_block;
+  for (const Unit& unit : units) {
+    if (!unit.trainable) continue;
+    Filling& filling = by_block[unit.fills_with];
+    filling.bytes += gathered_bytes(unit, world);
+    filling.num_params += unit.slices.size();
+    filling.repeated = unit.repeated;
+  }
+  std::vector<Filling> fillings;
+  for (const auto& [block, filling] : by_block) fillings.push_back(filling);
+  return fillings;
+}
+
+// The largest that counts, and the largest other one; 0 where there is none.
+template <typename Counts>
+std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Filling>& fillings, Counts counts) {
+  std::int64_t first = 0, second = 0;
+  for (const Filling& filling : fillings) {
+    if (!counts(filling)) continue;
+    second = std::max(second, std::min(first, filling.bytes));
+    first = std::max(first, filling.bytes);
+  }
+  return {first, second};
+}
+
+}  // namespace
+
+std::int64_t largest_gradient(const std::vector<Unit>& units, int world) {
+  std::int64_t largest = 0;
+  for (const Unit& unit : units) {
+    if (unit.trainable) largest = std::max(largest, gathered_bytes(unit, world));
+  }
+  return largest;
+}
+
+std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool min_budget) {
+  if (!min_budget) return 2 * largest_gradient(units, world);
+  const std::vector<Filling> fillings = fillings_of(units, world);
+  const auto [largest, next] = largest_two(fillings, [](const Filling&) { return true; });
+  std::int64_t limit = largest + largest_two(fillings, std::mem_fn(&Filling::alone)).second;
+  for (const Filling& filling : fillings) {
+    if (filling.alone() || filling.repeated) continue;
+    limit = std::max(limit, filling.bytes + (filling.bytes == largest ? next : largest));
+  }
+  return limit;
+}
+
+}  // namespace zero

@@ -1,0 +1,93 @@
+#include "zero/engine/wire/step_sync.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "zero/base/error/check.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+struct Header {
+  std::uint64_t trace_hash;
+  std::int64_t num_non_finite;
+  std::int64_t first_bad_param;
+  std::int64_t wanted_bytes;
+  std::int64_t has_loss;
+  double loss;
+  double max_loss;
+  double max_grad_norm;
+  double lr;
+  std::int64_t passes;
+  std::uint64_t write_hash;
+  ExactSum sum_squares;
+};
+static_assert(std::is_trivially_copyable_v<Header>);
+
+}  // namespace
+
+StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
+  const std::size_t num_params = sent.present.size();
+  const std::size_t present_at = sizeof(Header);
+  const std::size_t bytes = (present_at + (num_params + 7) / 8 + 7) / 8 * 8;
+  const auto world = static_cast<std::size_t>(comm.world());
+
+  std::vector<std::byte> all(world * bytes);
+  std::byte* mine = all.data() + static_cast<std::size_t>(comm.rank()) * bytes;
+  const Header header{.trace_hash = sent.trace_hash,
+                      .num_non_finite = sent.num_non_finite,
+                      .first_bad_param = sent.first_bad_param,
+                      .wanted_bytes = sent.wanted_bytes,
+                      .has_loss = sent.loss ? 1 : 0,
+                      .loss = sent.loss.value_or(0),
+                      .max_loss = sent.max_loss,
+                      .max_grad_norm = sent.max_grad_norm,
+                      .lr = sent.lr,
+                      .passes = sent.passes,
+                      .write_hash = sent.write_hash,
+                      .sum_squares = sent.sum_squares};
+  std::memcpy(mine, &header, sizeof header);
+  for (std::size_t param = 0; param < num_params; ++param) {
+    if (sent.present[param]) mine[present_at + param / 8] |= std::byte{1} << (param % 8);
+  }
+  all_gather(comm, {mine, bytes}, all, {.control = true});
+
+  StepSync sync;
+  sync.present.assign(num_params, false);
+  Header first;
+  std::memcpy(&first, all.data(), sizeof first);
+  sync.wanted_bytes = first.wanted_bytes;
+  sync.max_loss = first.max_loss;
+  sync.max_grad_norm = first.max_grad_norm;
+  const std::size_t ranks_of_copy = shard == 0 ? world : static_cast<std::size_t>(shard);
+  std::vector<ExactSum> sums(world / ranks_of_copy);
+  double losses = 0;
+  std::size_t num_losses = 0;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    const std::byte* theirs = all.data() + rank * bytes;
+    Header head;
+    std::memcpy(&head, theirs, sizeof head);
+    sums[rank / ranks_of_copy].add(head.sum_squares);
+    sync.num_non_finite += head.num_non_finite;
+    sync.wanted_bytes = std::max(sync.wanted_bytes, head.wanted_bytes);
+    sync.write_hashes.push_back(head.write_hash);
+    losses += head.loss;
+    num_losses += static_cast<std::size_t>(head.has_loss);
+    const auto bad = static_cast<int>(head.first_bad_param);
+    if (bad >= 0 && (sync.first_bad_param < 0 || bad < sync.first_bad_param)) sync.first_bad_param = bad;
+    if (sync.mismatched_rank < 0 && head.trace_hash != first.trace_hash) sync.mismatched_rank = static_cast<int>(rank);
+    if (!sync.other_rate && head.lr != first.lr) sync.other_rate = {static_cast<int>(rank), head.lr, first.lr};
+    if (!sync.other_passes && head.passes != first.passes)
+      sync.other_passes = {static_cast<int>(rank), static_cast<int>(head.passes), static_cast<int>(first.passes)};
+    for (std::size_t param = 0; param < num_params; ++param) {
+      if ((theirs[present_at + param / 8] >> (param % 8) & std::byte{1}) != std::byte{0}) sync.present[param] = true;
+    }
+  }
+  if (num_losses == world) sync.loss = losses / static_cast<double>(world);
+  for (const ExactSum& sum : sums) sync.sum_squares.push_back(sum.value());
+  return sync;
+}
+
+}  // namespace zero

@@ -1,0 +1,64 @@
+#include "zero/plan/served/sync_plan.h"
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "zero/base/text/bytes.h"
+#include "zero/base/error/error.h"
+
+namespace zero {
+
+std::string_view name_of(SyncMode mode) {
+  constexpr std::array<std::string_view, 3> kNames{"sync", "stale", "async"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+namespace {
+
+void require_servers(const SyncPlan& plan, int world) {
+  if (plan.servers < 0)
+    throw ConfigError("sync.servers", fmt::format("{}", plan.servers), "not a number of ranks", "use 0 or more");
+  if (plan.mode != SyncMode::kSync && !plan.has_servers())
+    throw ConfigError("sync.mode", name_of(plan.mode), "it needs a server, and sync.servers = 0",
+                      "set sync.servers to 1 or more");
+  if (!plan.has_servers() || plan.servers < world) return;
+  throw ConfigError("sync.servers", fmt::format("{}", plan.servers),
+                    fmt::format("of {} no rank is left for a worker", format_count(world, "rank")),
+                    world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
+                              : std::string("start more ranks (-n), or use sync.mode sync without servers"));
+}
+
+}  // namespace
+
+void require_possible(const SyncPlan& plan, int world) {
+  require_servers(plan, world);
+  if (plan.staleness < 0)
+    throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "not a number of clocks", "use 0 or more");
+  if (plan.staleness > 0 && plan.mode == SyncMode::kSync)
+    throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "with sync.mode sync no gradient is stale",
+                      "leave it out, or use sync.mode stale or async");
+  if (!std::isfinite(plan.stale_lr) || plan.stale_lr < 0)
+    throw ConfigError("sync.stale_lr", fmt::format("{}", plan.stale_lr), "not an exponent >= 0",
+                      "use 1 (the learning rate falls with the age), or 0 (it does not)");
+  if (!std::isfinite(plan.compensation) || plan.compensation < 0)
+    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation), "not a factor >= 0",
+                      "use for example 0.04, or 0 (gradients are applied as they come)");
+  if (plan.compensation > 0 && plan.mode != SyncMode::kAsync)
+    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation),
+                      "only sync.mode async applies the gradients of single workers",
+                      "leave it out, or use sync.mode async");
+  if (plan.quorum == 0) return;
+  if (plan.mode != SyncMode::kSync || !plan.has_servers())
+    throw ConfigError("sync.quorum", fmt::format("{}", plan.quorum),
+                      "only servers with sync.mode sync go on without some gradients",
+                      "leave it out, or use sync.mode sync with sync.servers");
+  const int workers = plan.num_workers(world);
+  if (plan.quorum < 0 || plan.quorum > workers)
+    throw ConfigError("sync.quorum", fmt::format("{}", plan.quorum),
+                      fmt::format("there are {}", format_count(workers, "worker")),
+                      fmt::format("use 1 to {}, or 0 for all", workers));
+}
+
+}  // namespace zero

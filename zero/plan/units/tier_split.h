@@ -1,0 +1,55 @@
+// TierSplit: one state of one unit, split over the tiers: first elements on the device, next on the host, last on disk.
+//
+//   split_over_tiers({1 << 20, 1 << 20}, {.host = 0.5, .disk = 0.5})
+//       -> {device 0, host 524288, disk 524288} twice
+//
+// Invariants: boundaries are at multiples of kBlockNumel or at the range's end, so the part on disk begins at a page.
+// Summed over the units, each tier gets its fraction, up to one block; the device never gets more.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "zero/base/numbers/tier.h"
+
+namespace zero {
+
+// Granularity of splits in elements: 16 KiB of fp32, 8 KiB of bf16.
+constexpr std::int64_t kBlockNumel = 4096;
+// A state's part on disk takes whole pages.
+constexpr std::int64_t kDiskPageBytes = 4096;
+
+// Fractions of a state off the device. The rest is on the device.
+struct TierFractions {
+  double host = 0;
+  double disk = 0;
+  bool on_device() const { return host == 0 && disk == 0; }
+  bool operator==(const TierFractions&) const = default;
+};
+
+// Elements on each tier, in the order of the range.
+struct TierSplit {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+  std::int64_t disk = 0;
+
+  std::int64_t numel() const { return device + host + disk; }
+  std::int64_t numel(Tier tier) const { return tier == Tier::kDevice ? device : tier == Tier::kHost ? host : disk; }
+  // Returns the index of the first element on `tier`.
+  std::int64_t begin(Tier tier) const {
+    return tier == Tier::kDevice ? 0 : tier == Tier::kHost ? device : device + host;
+  }
+  bool on_device() const { return host == 0 && disk == 0; }
+  bool operator==(const TierSplit&) const = default;
+};
+
+// Returns one split for each range. Throws ConfigError under `key` if fractions are negative or not finite, or if their
+// sum exceeds 1.
+std::vector<TierSplit> split_over_tiers(std::span<const std::int64_t> numels, TierFractions fractions,
+                                        std::string_view key);
+
+// Returns the bytes of a split's part on `tier`; on disk in whole pages.
+std::int64_t tier_bytes(const TierSplit& split, Tier tier, std::int64_t element_bytes);
+
+}  // namespace zero

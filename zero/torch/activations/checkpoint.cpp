@@ -1,0 +1,230 @@
+#include "zero/torch/activations/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ATen/SequenceNumber.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "zero/base/error/error.h"
+#include "zero/torch/activations/saved_input.h"
+#include "zero/torch/deferred/surroundings.h"
+
+namespace zero {
+namespace {
+
+using torch::autograd::Node;
+using Tensors = std::vector<at::Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+[[noreturn]] void refuse(std::string_view what, std::string_view reason, std::string_view remedy) {
+  throw ConfigError("checkpoint", what, reason, remedy);
+}
+
+bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+std::string shape_of(const at::Tensor& tensor) {
+  return fmt::format("[{}] {}", fmt::join(tensor.sizes(), ", "), c10::toString(tensor.scalar_type()));
+}
+
+// What a second run needs.
+struct Run {
+  Function fn;
+  std::vector<SavedInput> inputs;
+  // Of the CPU and of `place`, which may be a GPU; undefined: fn drew nothing there.
+  at::Tensor generator_state, device_generator_state;
+  c10::Device place = kOnCpu;
+  Autocast autocast;
+  std::size_t num_outputs = 0;
+  std::vector<std::size_t> differentiable;  // of the outputs: those that a gradient can come for
+};
+
+// Stands in the graph where fn's own operators would.
+class CheckpointNode final : public Node {
+ public:
+  CheckpointNode(Run run, torch::autograd::edge_list&& edges) : Node(std::move(edges)), run_(std::move(run)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    check_pass();
+    Tensors leaves;
+    for (const SavedInput& input : run_.inputs) leaves.push_back(input.leaf());
+    torch::autograd::variable_list roots, root_gradients;
+    {
+      const Tensors outputs = run_again(leaves);
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        if (!gradients[i].defined()) continue;  // nobody used this output
+        roots.push_back(checked_root(outputs, run_.differentiable[i], gradients[i]));
+        root_gradients.push_back(std::move(gradients[i]));
+      }
+    }
+    // A backward pass inside this one: what fn used gets its gradient there, and the inputs' are passed on.
+    if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+    torch::autograd::variable_list results;
+    for (const at::Tensor& leaf : leaves) results.push_back(leaf.defined() ? leaf.grad() : at::Tensor());
+    return results;
+  }
+
+  // Called when a backward pass that does not retain the graph has been here.
+  void release_variables() override {
+    run_ = {};
+    released_ = true;
+  }
+
+ private:
+  void check_pass() const {
+    if (c10::GradMode::is_enabled())
+      refuse("create_graph", "a gradient of a gradient is not recorded by the run inside backward",
+             "call backward() without create_graph, or this part of the model without checkpoint()");
+    if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
+      refuse("torch::autograd::grad", "the run inside backward makes all gradients, not those of chosen tensors",
+             "call backward() without inputs and read .grad()");
+    if (released_)
+      refuse("backward", "a second backward pass, and the first has freed what it needs",
+             "call the first with retain_graph");
+  }
+
+  Tensors run_again(const Tensors& leaves) const {
+    const c10::AutoGradMode recording(true);
+    const GeneratorScope random(run_.generator_state);
+    const GeneratorScope random_there(run_.device_generator_state, run_.place);
+    const AutocastScope casts(run_.autocast);
+    Tensors outputs = run_.fn(leaves);
+    if (outputs.size() != run_.num_outputs)
+      refuse(fmt::format("{} outputs", outputs.size()), fmt::format("fn gave {} when it ran first", run_.num_outputs),
+             "fn must do the same in both runs");
+    return outputs;
+  }
+
+  // A gradient has the shape and type of the output that the first run gave.
+  static const at::Tensor& checked_root(const Tensors& outputs, std::size_t index, const at::Tensor& gradient) {
+    const at::Tensor& output = outputs[index];
+    const bool alike = output.defined() && output.sizes() == gradient.sizes() &&
+                       output.scalar_type() == gradient.scalar_type() && output.requires_grad();
+    if (!alike)
+      refuse(fmt::format("output {}", index),
+             fmt::format("{} when fn ran first, {} when it ran again", shape_of(gradient),
+                         !output.defined()         ? "undefined"
+                         : !output.requires_grad() ? "without a gradient"
+                                                   : shape_of(output)),
+             "fn must do the same in both runs");
+    return output;
+  }
+
+  Run run_;
+  bool released_ = false;
+};
+
+// The GPU that inputs lie on, or else the CPU: whose generator is kept, beside the CPU's.
+c10::Device place_of(const Tensors& inputs) {
+  c10::Device place = kOnCpu;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || inputs[i].is_cpu() || inputs[i].is_meta()) continue;
+    const c10::Device found = inputs[i].device();
+    if (!found.is_cuda() || (place.is_cuda() && found != place))
+      refuse(fmt::format("input {}", i),
+             place.is_cuda() ? fmt::format("lies on {}, and another one on {}", found.str(), place.str())
+                             : fmt::format("lies on {}, whose generator is not kept", found.str()),
+             "use it for tensors of the CPU and of one GPU");
+    place = found;
+  }
+  return place;
+}
+
+void refuse_written(const Tensors& inputs, const std::vector<std::int64_t>& versions) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && inputs[i]._version() != versions[i])
+      refuse(fmt::format("input {}", i), "fn wrote it in place, and would find it changed when it runs again",
+             "let fn work on a clone()");
+  }
+}
+
+// Every operator of the first run is younger than `first`; an older one made a tensor that fn captured. Its part of the
+// graph would be run, and freed, inside this checkpoint's backward pass.
+void refuse_captured(const Tensors& outputs, std::uint64_t first) {
+  constexpr std::uint64_t kAccumulates = std::numeric_limits<std::uint64_t>::max();  // a parameter or another leaf
+  std::vector<const Node*> open;
+  for (const at::Tensor& output : outputs) {
+    if (output.defined() && output.grad_fn() != nullptr) open.push_back(output.grad_fn().get());
+  }
+  std::unordered_set<const Node*> seen(open.begin(), open.end());
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    if (node->sequence_nr() < first)
+      refuse(node->name(), "fn uses a tensor that this operator made outside, and that needs a gradient",
+             "pass it through `inputs`");
+    if (node->sequence_nr() == kAccumulates) continue;
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.is_valid() && seen.insert(edge.function.get()).second) open.push_back(edge.function.get());
+    }
+  }
+}
+
+// The first run is recorded like any other, and the record thrown away when fn is done: only so do operators that look
+// at the gradient mode compute the same bits in both runs, and parameters see a forward pass of training. It holds no
+// more at its peak than the second run does.
+Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOptions& options) {
+  if (!c10::GradMode::is_enabled()) return fn(inputs);
+  const c10::Device place = place_of(inputs);
+  Run run{.fn = fn, .place = place, .autocast = Autocast::now(place.type())};
+  Tensors leaves;
+  std::vector<std::int64_t> versions;
+  for (const at::Tensor& input : inputs) {
+    run.inputs.emplace_back(input, options.keep ? options.keep() : nullptr);
+    leaves.push_back(leaf_of(input, input.defined() && input.requires_grad()));
+    versions.push_back(input.defined() ? input._version() : 0);
+  }
+  run.generator_state = generator_state();
+  if (place.is_cuda()) run.device_generator_state = generator_state(place);
+  const std::uint64_t first = at::sequence_number::peek();
+  Tensors outputs;
+  {
+    const AutocastScope casts(run.autocast);
+    outputs = fn(leaves);
+  }
+  refuse_written(inputs, versions);
+  if (same_bytes(run.generator_state, generator_state())) run.generator_state.reset();
+  if (place.is_cuda() && same_bytes(run.device_generator_state, generator_state(place)))
+    run.device_generator_state.reset();
+  run.num_outputs = outputs.size();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].defined() && outputs[i].requires_grad()) run.differentiable.push_back(i);
+  }
+  if (run.differentiable.empty()) return outputs;
+  refuse_captured(outputs, first);
+
+  const std::vector<std::size_t> differentiable = run.differentiable;
+  const std::shared_ptr<Node> node(new CheckpointNode(std::move(run), torch::autograd::collect_next_edges(inputs)),
+                                   torch::autograd::deleteNode);
+  for (std::size_t i : differentiable) {
+    outputs[i] = outputs[i].detach();
+    torch::autograd::set_history(outputs[i], node);
+  }
+  return outputs;
+}
+
+}  // namespace
+
+at::Tensor checkpoint(const std::function<at::Tensor(const Tensors&)>& fn, Tensors inputs,
+                      const CheckpointOptions& options) {
+  const auto as_list = [fn](const Tensors& in) { return Tensors{fn(in)}; };
+  return std::move(run_checkpointed(as_list, std::move(inputs), options).front());
+}
+
+Tensors checkpoint(const std::function<Tensors(const Tensors&)>& fn, Tensors inputs, const CheckpointOptions& options) {
+  return run_checkpointed(fn, std::move(inputs), options);
+}
+
+}  // namespace zero

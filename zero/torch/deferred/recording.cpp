@@ -1,0 +1,256 @@
+#include "zero/torch/deferred/recording.h"
+
+#include <algorithm>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/enum_tag.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "zero/base/error/check.h"
+#include "zero/torch/deferred/deferred.h"
+#include "zero/torch/seam/dispatch_key.h"
+
+namespace zero {
+namespace {
+
+// The recorder that the dispatcher's fallback must find: an operator brings no context of ours along. The one
+// thread-local of the project; it lives exactly as long as a RecordingScope.
+thread_local Recorder* current_recorder = nullptr;
+
+void delete_tape_ref(void* context) {
+  delete static_cast<TapeRef*>(context);
+}
+
+bool has_generator(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                     [](const c10::Argument& argument) { return argument.name() == "generator"; });
+}
+
+// randn() and its like draw from the global generator; their overloads with a generator draw from ours.
+std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& op) {
+  if (has_generator(op.schema()) || !op.hasTag(at::Tag::nondeterministic_seeded)) return std::nullopt;
+  const std::string& overload = op.schema().overload_name();
+  return c10::Dispatcher::singleton().findSchema(
+      {op.schema().name(), overload.empty() ? "generator" : overload + "_generator"});
+}
+
+}  // namespace
+
+const TapeRef* tape_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
+  return tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().cast_context<TapeRef>(&delete_tape_ref);
+}
+
+Recorder::Recorder(std::uint64_t seed) : tape_(std::make_shared<Tape>()) {
+  tape_->seed = seed;
+}
+
+Recorder* Recorder::current() {
+  return current_recorder;
+}
+Recorder* Recorder::exchange_current(Recorder* recorder) {
+  return std::exchange(current_recorder, recorder);
+}
+
+int Recorder::storage_of(const at::Tensor& tensor) {
+  const auto [entry, fresh] = storages_.try_emplace(tensor.storage().unsafeGetStorageImpl(), tape_->num_storages);
+  if (!fresh) return entry->second;
+  ++tape_->num_storages;
+  kept_.push_back(tensor.storage());
+  auto* ref = new TapeRef{tape_, entry->second};
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
+      {nullptr, ref, &delete_tape_ref, c10::Device(c10::DeviceType::Meta)});
+  return entry->second;
+}
+
+RecordedStep::TensorRef Recorder::describe(const at::Tensor& tensor, std::vector<int>& storages) {
+  if (!tensor.defined()) return {};
+  ZERO_CHECK(tensor.is_meta(), "a construction under deferred() met a tensor that was made outside it");
+  const int storage = storage_of(tensor);
+  storages.push_back(storage);
+  return {storage, tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type()};
+}
+
+RecordedStep::Argument Recorder::describe(const c10::IValue& value, std::vector<int>& storages) {
+  if (value.isTensor()) return {{}, {describe(value.toTensor(), storages)}};
+  RecordedStep::Argument argument;
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) argument.tensors.push_back(describe(tensor, storages));
+  } else if (value.isOptionalTensorList()) {
+    for (const auto& tensor : value.toOptionalTensorVector())
+      argument.tensors.push_back(describe(tensor.value_or(at::Tensor()), storages));
+  }
+  if (argument.tensors.empty()) argument.value = value;
+  return argument;
+}
+
+void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const std::size_t base = stack.size() - arguments.size();
+  RecordedStep step{.op = op};
+  if (op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema()) && !with_generator(op)) {
+    throw ConfigError("deferred", op.schema().name(),
+                      "this operator draws from the global generator and has no other form",
+                      "initialise with torch::nn::init, or with operators that take a generator");
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = stack[base + i];
+    std::vector<int> storages;
+    step.arguments.push_back(describe(value, storages));
+    step.reads.insert(step.reads.end(), storages.begin(), storages.end());
+    const bool writes = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+    if (writes) step.writes.insert(step.writes.end(), storages.begin(), storages.end());
+    if (arguments[i].name() == "device") value = c10::Device(c10::DeviceType::Meta);
+    if (arguments[i].name() == "pin_memory") value = c10::IValue();
+  }
+  try {
+    c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
+    // Below our key, and on the meta device whatever the caller's keys say.
+    op.callBoxed(&stack);
+  } catch (const c10::Error& error) {
+    throw ConfigError(
+        "deferred", op.schema().name(),
+        fmt::format("this operator cannot be recorded ({})", error.what_without_backtrace()),
+        "build the module without zero::deferred(), or keep operators that read values out of its constructor");
+  }
+  for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+    std::vector<int> storages;
+    auto result = describe(stack[i], storages);
+    step.results.insert(step.results.end(), result.tensors.begin(), result.tensors.end());
+    step.writes.insert(step.writes.end(), storages.begin(), storages.end());
+  }
+  if (!step.writes.empty()) tape_->steps.push_back(std::move(step));
+}
+
+namespace {
+
+std::uint64_t seed_of(std::uint64_t seed, const std::string& name) {
+  std::uint64_t hash = 14695981039346656037ull ^ seed;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  // The last mixing of splitmix64: near seeds and near names give unrelated generators.
+  hash ^= hash >> 30;
+  hash *= 0xbf58476d1ce4e5b9ull;
+  hash ^= hash >> 27;
+  hash *= 0x94d049bb133111ebull;
+  return hash ^ (hash >> 31);
+}
+
+bool accesses(const std::vector<int>& storages, const std::vector<bool>& wanted) {
+  return std::any_of(storages.begin(), storages.end(),
+                     [&](int storage) { return wanted[static_cast<std::size_t>(storage)]; });
+}
+
+class Replay {
+ public:
+  Replay(const Tape& tape, std::uint64_t seed)
+      : storages_(static_cast<std::size_t>(tape.num_storages)),
+        generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+
+  void run(const RecordedStep& step) {
+    torch::jit::Stack stack;
+    const auto& recorded = step.op.schema().arguments();
+    const std::optional<c10::OperatorHandle> seeded = with_generator(step.op);
+    // The overload with a generator has the same arguments by name, and one more.
+    for (const c10::Argument& formal : (seeded ? *seeded : step.op).schema().arguments()) {
+      const auto same = std::find_if(recorded.begin(), recorded.end(),
+                                     [&](const c10::Argument& a) { return a.name() == formal.name(); });
+      stack.push_back(same == recorded.end()
+                          ? c10::IValue(generator_)
+                          : argument(formal, step.arguments[static_cast<std::size_t>(same - recorded.begin())]));
+    }
+    (seeded ? *seeded : step.op).callBoxed(&stack);
+    std::size_t next = 0;
+    for (const c10::IValue& value : stack) {
+      if (value.isTensor()) keep(step.results.at(next++), value.toTensor());
+      if (!value.isTensorList()) continue;
+      for (const at::Tensor& tensor : value.toTensorVector()) keep(step.results.at(next++), tensor);
+    }
+  }
+
+  at::Tensor tensor(const RecordedStep::TensorRef& ref) const {
+    if (ref.storage < 0) return {};
+    const c10::Storage& storage = storages_[static_cast<std::size_t>(ref.storage)];
+    ZERO_CHECK(storage, "a recorded tensor is used before it is made");
+    at::Tensor result = at::empty({0}, at::TensorOptions().dtype(ref.dtype));
+    return result.set_(storage, ref.offset, ref.sizes, ref.strides);
+  }
+
+ private:
+  void keep(const RecordedStep::TensorRef& ref, const at::Tensor& tensor) {
+    if (ref.storage >= 0) storages_[static_cast<std::size_t>(ref.storage)] = tensor.storage();
+  }
+
+  c10::IValue argument(const c10::Argument& formal, const RecordedStep::Argument& recorded) const {
+    if (formal.type()->kind() == c10::TypeKind::OptionalType && recorded.tensors.empty() && recorded.value.isNone() &&
+        formal.name() == "generator") {
+      return generator_;
+    }
+    if (recorded.tensors.empty()) return recorded.value;
+    const c10::TypePtr type = formal.type();
+    if (type->kind() != c10::TypeKind::ListType) return tensor(recorded.tensors.front());
+    if (type->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& ref : recorded.tensors)
+        list.push_back(ref.storage < 0 ? std::nullopt : std::optional(tensor(ref)));
+      return list;
+    }
+    c10::List<at::Tensor> list;
+    for (const auto& ref : recorded.tensors) list.push_back(tensor(ref));
+    return list;
+  }
+
+  std::vector<c10::Storage> storages_;
+  at::Generator generator_;
+};
+
+}  // namespace
+
+at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::string& name) {
+  const Tape& tape = *ref.tape;
+  // From the last step back: a step is needed when it writes what is wanted, and then wants what it reads.
+  std::vector<bool> wanted(static_cast<std::size_t>(tape.num_storages), false);
+  wanted[static_cast<std::size_t>(ref.storage)] = true;
+  std::vector<const RecordedStep*> needed;
+  for (auto step = tape.steps.rbegin(); step != tape.steps.rend(); ++step) {
+    if (!accesses(step->writes, wanted)) continue;
+    needed.push_back(&*step);
+    for (int storage : step->reads) wanted[static_cast<std::size_t>(storage)] = true;
+  }
+  c10::AutoGradMode no_gradients(false);
+  Replay replay(tape, seed_of(tape.seed, name));
+  for (auto step = needed.rbegin(); step != needed.rend(); ++step) replay.run(**step);
+  return replay.tensor(
+      {ref.storage, tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type()});
+}
+
+// ---- the public face ----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+struct RecordingScope::State {
+  explicit State(std::uint64_t seed)
+      : recorder(seed), outer(Recorder::exchange_current(&recorder)), every_operator(kParameterKey) {}
+  ~State() { Recorder::exchange_current(outer); }
+  Recorder recorder;
+  Recorder* outer;
+  c10::impl::IncludeDispatchKeyGuard every_operator;
+};
+
+RecordingScope::RecordingScope(std::uint64_t seed) : state_(std::make_unique<State>(seed)) {}
+RecordingScope::~RecordingScope() = default;
+
+}  // namespace detail
+
+bool is_deferred(const torch::Tensor& tensor) {
+  return tape_of(tensor) != nullptr;
+}
+
+torch::Tensor build_deferred(const torch::Tensor& tensor, const std::string& name) {
+  const TapeRef* ref = tape_of(tensor);
+  ZERO_CHECK(ref != nullptr, "{} was not made under deferred()", name);
+  return replay(*ref, tensor, name);
+}
+
+}  // namespace zero

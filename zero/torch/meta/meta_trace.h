@@ -1,0 +1,40 @@
+// The trace of a training step, before any memory is taken: forward and backward on the meta device.
+//
+//   auto model = zero::deferred([] { return std::make_shared<Net>(); });
+//   MetaTrace traced = trace_on_meta(*model, [&](int) { return loss_of(model->forward(meta_tokens)); });
+//   Schedule s = build_schedule(traced.trace, traced.units, 1024, place(3, Reduce::kAuto, 1), {64 << 20});
+//
+// The same events that the first real step records, as long as the model does not look at values. Local.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "zero/plan/schedule/trace.h"
+#include "zero/plan/units/unit.h"
+
+namespace zero {
+
+struct MetaTrace {
+  std::vector<ParamSpec> specs;
+  std::vector<Unit> units;
+  Trace trace;
+};
+
+struct MetaTraceOptions {
+  int accumulate = 1;
+  std::optional<DType> dtype;      // what parameters will be held in; absent: what they are
+  std::vector<std::string> units;  // as in AttachOptions
+  MatrixChoice is_matrix;          // of make_units()
+};
+
+// `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach()
+// does.
+MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int micro)>& loss,
+                        const MetaTraceOptions& options = {});
+
+}  // namespace zero

@@ -1,0 +1,25 @@
+// parameters_of(): the parameters of a model for the plan: each tensor once, tied names as aliases.
+//
+// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32, bf16 nor fp16, a sparse tensor, two
+// parameters that share part of their memory, one that is attached already.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "zero/plan/units/param_spec.h"
+#include "zero/torch/module/model_tensors.h"
+
+namespace zero {
+
+struct ModuleParameters {
+  std::vector<ParamSpec> specs;
+  std::vector<torch::Tensor> tensors;
+};
+
+// `dtype`: the type in which parameters will be held, except those that stay fp32 beside running statistics; absent:
+// their own.
+ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> dtype);
+ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype);
+
+}  // namespace zero

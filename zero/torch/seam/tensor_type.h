@@ -1,0 +1,28 @@
+// to_dtype(), to_scalar_type(): torch's element types and ours.
+#pragma once
+
+#include <string>
+
+#include <c10/core/ScalarType.h>
+
+#include "zero/base/numbers/dtype.h"
+#include "zero/base/error/error.h"
+
+namespace zero {
+
+// Throws ConfigError naming the parameter.
+inline DType to_dtype(c10::ScalarType type, const std::string& parameter) {
+  if (type == c10::ScalarType::Float) return DType::kFloat32;
+  if (type == c10::ScalarType::BFloat16) return DType::kBFloat16;
+  if (type == c10::ScalarType::Half) return DType::kFloat16;
+  throw ConfigError("attach", parameter, std::string("its type is ") + c10::toString(type),
+                    "parameters are fp32, bf16 or fp16: convert the module first");
+}
+
+constexpr c10::ScalarType to_scalar_type(DType dtype) {
+  return dtype == DType::kFloat32    ? c10::ScalarType::Float
+         : dtype == DType::kBFloat16 ? c10::ScalarType::BFloat16
+                                     : c10::ScalarType::Half;
+}
+
+}  // namespace zero
