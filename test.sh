@@ -174,7 +174,7 @@ thread_sanitizer() {
 tool_tests() {  # all of them; the page's needs a browser, and is a suite
   local test log failed=0
   rm -rf build/tool_tests && mkdir -p build/tool_tests
-  for test in tests/*_test.py; do
+  for test in tests/tools/*_test.py; do
     [ "$test" != tests/tools/page_test.py ] || continue
     log=build/tool_tests/$(basename "$test" .py).log
     python3 "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }

@@ -1,4 +1,4 @@
-# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero.so and libzero_core.so (app/cli/command/build.h).
+# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero_app.so and libzero_core.so (app/cli/command/build.h).
 # Each build asks git for the commit, and the file keeps its time where that is the same: after a commit two small files are
 # compiled and what has them is linked again. As a script (-P), with VERSION, SOURCE and OUTPUT, it writes that file.
 if(CMAKE_SCRIPT_MODE_FILE)

@@ -3,15 +3,22 @@ target_link_libraries(zero_test_pch PUBLIC zero_flags GTest::gtest rapidcheck)
 target_precompile_headers(zero_test_pch PRIVATE <cmake/test_pch.h>)
 zero_compile_as_test(zero_test_pch -O1)
 
-# One program a folder, or one for several (FOLDERS); FLOORS is what the tests may use.
-zero_tests(base FLOORS base)
-zero_tests(device FLOORS base device)
-zero_tests(plan FLOORS base plan SLOW BestPlacement.NoPlacementOnAGrid* Cut.Stretches*)
-zero_tests(comm FOLDERS flight rendezvous launcher_memory transport FLOORS base device ${comm_floors} SLOW BoardWaitTest.ARankThatLeft*)
-zero_tests(memory FLOORS base device memory)
-zero_tests(optim FLOORS base device optim SLOW MatrixProduct.EveryInstructionSet*)
+# A device that runs work late and finds races, for tests of device, memory, optim, engine, checkpoint and the program.
+file(GLOB recorded_device CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/device/*.cpp")
+zero_joined(recorded_device joined ${recorded_device})
+add_library(zero_recorded_device OBJECT ${joined})
+target_link_libraries(zero_recorded_device PUBLIC zero_flags PRIVATE zero_sanitizers)
+target_precompile_headers(zero_recorded_device REUSE_FROM zero_core_pch)
+
+# One program a folder, or one for several (FOLDERS); ROOMS is what the tests may use.
+zero_tests(base ROOMS base)
+zero_tests(device ROOMS base device recorded_device)
+zero_tests(plan ROOMS base plan SLOW BestPlacement.NoPlacementOnAGrid* Cut.Stretches*)
+zero_tests(comm APART transport/fake_nccl ROOMS base device comm SLOW BoardWaitTest.ARankThatLeft*)
+zero_tests(memory ROOMS base device recorded_device memory)
+zero_tests(optim ROOMS base device recorded_device optim SLOW MatrixProduct.EveryInstructionSet*)
 # Over 20 s: engines of up to four ranks for each way to place states, some on a real disk.
-zero_tests(engine SHARDS 2 FLOORS base device plan ${comm_floors} memory optim engine
+zero_tests(engine SHARDS 2 ROOMS base device recorded_device plan comm memory optim engine
            SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.* Learning.*
                 DiskBehindALink.* ScheduleTraffic.* *.HaveThemWithEveryOptimizer Cuts.OfHashed* Copies.Have* Copies.KeepABudget*
                 LocalSteps.HaveThem* UnitWire.OuterSteps* RateProbe.ADiskThatFails*
@@ -22,16 +29,16 @@ zero_tests(engine SHARDS 2 FLOORS base device plan ${comm_floors} memory optim e
            UNRECORDED OnADevice.* LinkedDevices.* DeviceWaits.* LocalSteps.* Outer* *TrainApart* *OuterSteps* Rebalancing.* Learning.* BitFlips.*
                       SteadyTiers.* DiskBudgets.* *.*Send* *.*Sent* *.*Hold* *.*Budget* *.*Writ* *.*Wrote* Adafactor.HasTheSame* Engine.TheReport*
                       Engine.AGradientMay* SecondaryParts.ServeAnEval* UnitWire.LeavesShards*)
-zero_tests(cuda FLOORS base device flight rendezvous launcher_memory comm memory optim)
-zero_tests(serve FLOORS base device plan ${comm_floors} memory optim engine serve)
+zero_tests(cuda APART fake_cudart ROOMS base device comm memory optim)
+zero_tests(serve ROOMS base device plan comm memory optim engine serve)
 # Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
-zero_tests(checkpoint SHARDS 3 FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch
+zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch
            SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*
                 LocalStepsSaved.* InMemoryCheckpoints.NewRanks*
            FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*
            RECORDED *Bit* LoadCheckpoint.* CutCheckpoints.* CopiesSaved.*
            UNRECORDED LocalStepsSaved.* LoadCheckpoint.EachRank*)
-zero_tests(data FLOORS base data)
-zero_tests(report FLOORS base device plan ${comm_floors} memory optim engine report LIBS nlohmann_json::nlohmann_json)
+zero_tests(data ROOMS base data)
+zero_tests(report ROOMS base device plan comm memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
-zero_tests(world FLOORS base device plan ${comm_floors} memory optim engine serve LABEL slow TIMEOUT 600)
+zero_tests(world ROOMS base device plan comm memory optim engine serve LABEL slow TIMEOUT 600)

@@ -19,5 +19,5 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/fuzz_targets.cpp" @ONLY CONTENT "#i
 std::vector<zero::FuzzTarget> zero::fuzz_targets() { return {@listed@}; }
 ")
 
-zero_tests(fuzz FLOORS base device plan ${comm_floors} memory optim engine checkpoint launch data config)
+zero_tests(fuzz ROOMS base device plan comm memory optim engine checkpoint launch data config)
 target_sources(zero_fuzz_test PRIVATE "${PROJECT_BINARY_DIR}/fuzz_targets.cpp")

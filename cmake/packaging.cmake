@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
 set(installed_libraries zero_core)
-foreach(target zero zero_plan_clp zero_transport_mpi zero_transport_gloo zero_transport_nccl zero_device_cuda)
+foreach(target zero zero_app zero_plan_clp zero_transport_mpi zero_transport_gloo zero_transport_nccl zero_device_cuda)
   if(TARGET ${target})
     list(APPEND installed_libraries ${target})
   endif()
@@ -13,7 +13,7 @@ endforeach()
 install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
 if(TARGET zero)  # a libtorch that was installed beside the library, as the Debian package does
-  set_target_properties(zero PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/zero-cpp/torch/lib")
+  set_target_properties(zero zero_app PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/zero-cpp/torch/lib")
 endif()
 if(TARGET zero_executable)
   set_target_properties(zero_executable PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
@@ -36,16 +36,16 @@ if(TARGET zero_executable)
     endforeach()")
 endif()
 
-# Headers of the libraries alone: those of the command are its own.
-set(public_folders ${core_floors})
+# The library's headers: those that a user's program may include, and the ones that these include.
+set(public_rooms ${core_rooms})
 if(TARGET zero)
-  list(APPEND public_folders torch models train)
-  install(FILES "${PROJECT_SOURCE_DIR}/zero/zero.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero")
+  list(APPEND public_rooms torch)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/zero" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/torch.cmake" DESTINATION "${package_dir}")
 endif()
-foreach(folder ${public_folders})
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/zero/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero"
-          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "plugins" EXCLUDE)
+foreach(room ${public_rooms})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/zero/${room}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/zero"
+          FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE)
 endforeach()
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/zeroConfig.cmake.in" "${PROJECT_BINARY_DIR}/zeroConfig.cmake"

@@ -1,7 +1,7 @@
 # The files of app/report/page/assets as constants of C++ (app/report/page/assets.h), so that `zero report` needs no file beside it.
 # Configures again when one of them changes.
 function(zero_page_assets target)
-  set(folder "${PROJECT_SOURCE_DIR}/zero/page/assets")
+  set(folder "${PROJECT_SOURCE_DIR}/app/report/page/assets")
   file(GLOB scripts CONFIGURE_DEPENDS "${folder}/*.js")
   list(SORT scripts)
   set(script_texts "")

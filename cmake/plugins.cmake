@@ -2,16 +2,16 @@
 # asked for it. A transport whose library is not installed is not built, and says so here and in `zero doctor`.
 # They link nothing of ours: one header of ours is the whole border (zero/comm/message/message_link.h, zero/plan/placement/solver_border.h).
 #
-# zero_plugin(FLOOR NAME TESTS folder... LIBS library... SOURCES file...) builds zero/FLOOR/plugins/NAME, with these files
-# of zero/ beside it, as libzero_FLOOR_NAME.so.
-function(zero_plugin floor name)
+# zero_plugin(KIND NAME TESTS folder... LIBS library... SOURCES file...) builds plugins/NAME, with these files
+# of zero/ beside it, as libzero_KIND_NAME.so.
+function(zero_plugin kind name)
   cmake_parse_arguments(arg "" "" "TESTS;LIBS;SOURCES" ${ARGN})
-  set(target zero_${floor}_${name})
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${floor}/plugins/${name}/*.cpp")
+  set(target zero_${kind}_${name})
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/plugins/${name}/*.cpp")
   foreach(source ${arg_SOURCES})
     list(APPEND sources "${PROJECT_SOURCE_DIR}/zero/${source}.cpp")
   endforeach()
-  zero_joined("${floor}_${name}" joined ${sources})
+  zero_joined("${kind}_${name}" joined ${sources})
   add_library(${target} MODULE ${joined})
   target_link_libraries(${target} PRIVATE zero_flags zero_sanitizers ${arg_LIBS})
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
@@ -25,7 +25,7 @@ function(zero_plugin floor name)
 endfunction()
 
 # Of this one file, so that all others compile to the same objects in every clone.
-set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/plugin_file.cpp" PROPERTIES
+set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/files/plugin_file.cpp" PROPERTIES
   COMPILE_DEFINITIONS ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 
 # ---- clp: the solver of placements; not optional --------------------------------------------------------------------
@@ -53,7 +53,7 @@ endif()
 # The ranks' rendezvous is Gloo's client and our server: the server is tested also where there is no Gloo.
 if(TARGET zero_comm_test)
   foreach(source store_server waiters)
-    target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/transport/plugins/gloo/${source}.cpp")
+    target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/plugins/gloo/${source}.cpp")
   endforeach()
   target_link_libraries(zero_comm_test PRIVATE OpenSSL::Crypto)
 endif()
@@ -63,7 +63,7 @@ find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE AND GLOO_LIBRARY)
   zero_plugin(transport gloo TESTS comm world LIBS ${GLOO_LIBRARY} OpenSSL::Crypto
-              SOURCES rendezvous/handshake rendezvous/store_messages rendezvous/store_session rendezvous/tcp_sockets)
+              SOURCES comm/rendezvous/handshake comm/rendezvous/store_messages comm/rendezvous/store_session comm/rendezvous/tcp_sockets)
   target_include_directories(zero_transport_gloo SYSTEM PRIVATE ${GLOO_INCLUDE})
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")
@@ -72,7 +72,7 @@ endif()
 # ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes ---------------------------------
 zero_plugin(transport nccl TESTS comm LIBS ${CMAKE_DL_LIBS})
 if(TARGET zero_comm_test)
-  add_library(zero_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/transport/fake_nccl/fake_nccl.cpp")
+  add_library(zero_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/comm/transport/fake_nccl/fake_nccl.cpp")
   target_link_libraries(zero_fake_nccl PRIVATE zero_flags)
   set_target_properties(zero_fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
                         LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/fake_nccl")

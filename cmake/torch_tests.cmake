@@ -5,12 +5,10 @@ zero_compile_as_test(zero_torch_test_pch -O0)
 
 # With those tests of fixed bugs (tests/issues) that need libtorch.
 # Over 20 s: each of some 500 cases attaches modules on several ranks, at most stages.
-zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 FLOORS base device plan ${comm_floors} memory optim engine serve checkpoint torch)
-# An example of docs/api.md takes its learning rates from there.
-target_sources(zero_torch_test PRIVATE "${PROJECT_SOURCE_DIR}/zero/train/lr_schedule.cpp")
-zero_tests(models TORCH LIBS zero zero_core)
+zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 ROOMS base device plan comm memory optim engine serve checkpoint torch)
+zero_tests(models TORCH LIBS zero_app zero zero_core)
 # Over 20 s: whole runs, killed and resumed, and each optimizer, model and type in pairs.
-zero_tests(train TORCH SHARDS 2 FLOORS launch LIBS zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)
+zero_tests(train TORCH SHARDS 2 ROOMS launch LIBS zero_app zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)
 # Over 20 s: a model at every stage, placement, world and transport, bit for bit: a training run for each cell.
-zero_tests(parity TORCH LABEL slow SHARDS 4 TIMEOUT 1800 FLOORS base device plan ${comm_floors} memory optim engine serve checkpoint torch models
+zero_tests(parity TORCH LABEL slow SHARDS 4 TIMEOUT 1800 ROOMS base device plan comm memory optim engine serve checkpoint torch models
            LIBS nlohmann_json::nlohmann_json)

@@ -47,7 +47,7 @@ add() {  # FILE FOLDER
 
 command=$(find_one zero "$build/bin") || refuse "$build/bin/zero is not there: cmake --build --preset release --target zero_executable"
 add "$command" bin
-for library in libzero.so libzero_core.so libzero_transport_nccl.so; do
+for library in libzero_app.so libzero.so libzero_core.so libzero_transport_nccl.so; do
   found=$(find_one $library "$build/lib") || refuse "$build/lib/$library is not there: cmake --build --preset release --target zero"
   add "$found" lib
 done

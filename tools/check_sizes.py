@@ -17,7 +17,8 @@ MAX_LINES = 600
 SHORT_LINES = 300
 MIN_SHARE_SHORT = 0.9
 MIN_TEST_RATIO = 0.8
-FOLDERS = ("zero", "tests", "benchmarks", "examples", "tools", "cmake")
+TREES = ("zero", "app", "plugins", "include")
+FOLDERS = (*TREES, "tests", "benchmarks", "examples", "tools", "cmake")
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 NAMELESS = re.compile(r"(^|_)(utils?|helpers?|common|misc)$")
 
@@ -45,11 +46,11 @@ def check(root, strict):
             if NAMELESS.search(part):
                 violations.append(f"{file}:1: '{part}' names no idea")
 
-    source = by_folder["zero"]
+    source = {file: lines for tree in TREES for file, lines in by_folder[tree].items()}
     if not source:
         return violations + ["zero:1: there is no source here; is this the repository's root?"], []
     source_lines = sum(source.values())
-    test_lines = sum(lines for file, lines in by_folder["tests"].items() if len(file.parts) > 2)  # not those of tools/
+    test_lines = sum(lines for file, lines in by_folder["tests"].items() if file.parts[1] != "tools")
     share = sum(lines < SHORT_LINES for lines in source.values()) / len(source)
     ratio = test_lines / max(source_lines, 1)
     if strict and share < MIN_SHARE_SHORT:
@@ -58,7 +59,7 @@ def check(root, strict):
         violations.append(f"tests:1: {ratio:.2f} lines of tests per line of source; {MIN_TEST_RATIO} is the least")
     largest = max(source, key=source.get)
     return violations, [
-        f"zero/: {len(source)} files, {source_lines:,} lines, median {statistics.median(source.values()):.0f}, "
+        f"sources: {len(source)} files, {source_lines:,} lines, median {statistics.median(source.values()):.0f}, "
         f"{share:.0%} under {SHORT_LINES}, largest {largest} ({source[largest]})",
         f"tests/: {test_lines:,} lines, {ratio:.2f} per line of source",
     ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints how the house is built: the largest classes and structs of zero/, the lines of each room, the lines of README.md.
+"""Prints how the house is built: the largest classes and structs of the three trees, the lines of each room, the lines of README.md.
 
     tools/house.py [REVISION ...]          # of the working tree, or of commits, side by side
 
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+TREES = ("zero", "app", "plugins")
 NUM_CLASSES = 10
 NUM_STRUCTS = 5
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^\s*#[^\n]*', re.S | re.M)
@@ -24,12 +25,12 @@ NO_MEMBER = re.compile(r"^(using|friend|static_assert|enum|struct|class|template
 
 
 def texts(revision):
-    """{path: text} of the files of zero/, and README.md."""
+    """{path: text} of the files of zero/, app/ and plugins/, and README.md."""
     if revision is None:
-        files = [*ROOT.glob("zero/**/*"), ROOT / "README.md"]
+        files = [*(file for tree in TREES for file in ROOT.glob(f"{tree}/**/*")), ROOT / "README.md"]
         return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8", errors="replace")
                 for file in files if file.is_file()}
-    names = subprocess.run(["git", "-C", str(ROOT), "ls-tree", "-r", "--name-only", revision, "zero", "README.md"],
+    names = subprocess.run(["git", "-C", str(ROOT), "ls-tree", "-r", "--name-only", revision, *TREES, "README.md"],
                            check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
     ask = "".join(f"{revision}:{name}\n" for name in names).encode()
     answer = subprocess.run(["git", "-C", str(ROOT), "cat-file", "--batch"], check=True, capture_output=True, input=ask).stdout
@@ -151,7 +152,7 @@ def main(arguments):
     for place in range(NUM_STRUCTS):
         print(table([[f"struct {place + 1}: public names", *("{}: {}".format(*each[place]) for each in largest)]]))
     lines = [rooms(files) for files in houses]
-    print(table([["rooms of zero/", *(len(each) for each in lines)]]))
+    print(table([["rooms", *(len(each) for each in lines)]]))
     print(table(list(rows_of(lines))))
     print(table([["lines of README.md", *(len(files["README.md"].splitlines()) for files in houses)]]))
 

@@ -1,6 +1,6 @@
 #include "app/cli/verbs.h"
 
-// `zero generate`: parses the arguments. The model runs in libzero.so.
+// `zero generate`: parses the arguments. The model runs in libzero_app.so.
 #include <cmath>
 #include <filesystem>
 #include <limits>

@@ -10,7 +10,7 @@ import re
 import unittest
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "app/report/page/assets/page.css"
+PAGE = Path(__file__).resolve().parents[2] / "app/report/page/assets/page.css"
 APART = 15
 EYES = {
     "with all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),

@@ -288,7 +288,7 @@ class GpuTables(unittest.TestCase):
 class Bundle(MachineTest):
     """tools/bundle.sh over builds whose programs and libraries are a copy of /bin/true, and an ldd that is made up."""
 
-    LIBRARIES = ["libzero.so", "libzero_core.so", "libzero_transport_nccl.so", "libzero_plan_clp.so"]
+    LIBRARIES = ["libzero_app.so", "libzero.so", "libzero_core.so", "libzero_transport_nccl.so", "libzero_plan_clp.so"]
     TESTS = ["zero_engine_test", "zero_torch_test", "zero_parity_test"]
 
     def setUp(self):
@@ -324,7 +324,7 @@ class Bundle(MachineTest):
         self.assertEqual(set(files), {"BUILT", "bin/zero", "gpu_check.sh", "gpu_largest.py", "gpu_plain.py", "lib/libzero_device_cuda.so",
                                       *(f"lib/{name}" for name in self.LIBRARIES),
                                       *(f"tests/{name}" for name in [*self.TESTS, "zero_cuda_test", "zero_device_test"])})
-        self.assertRegex(ran.stdout, r"b\.tar\.gz: \d+\.\d MiB \(\d+ unpacked\), 15 files, for torch")
+        self.assertRegex(ran.stdout, r"b\.tar\.gz: \d+\.\d MiB \(\d+ unpacked\), 16 files, for torch")
 
     def test_built_names_the_commit_and_the_libtorch(self):
         self.write("torch/version.py", "__version__ = '2.11.0+cu130'\ngit_version = 'abc123'\n")

@@ -22,6 +22,7 @@ class CheckLayers(TreeTest):
 
     def test_an_include_that_goes_down_is_allowed(self):
         self.write("zero/engine/engine.h", '#include "zero/comm/work.h"\n#include "zero/base/error/check.h"\n#include "zero/engine/x.h"\n')
+        self.write("app/cli/plan.cpp", '#include "app/config/load.h"\n#include "zero/torch/attach.h"\n')
         self.assertEqual(self.violations(), [])
 
     def test_an_include_that_goes_up_is_named_with_its_line(self):
@@ -30,20 +31,36 @@ class CheckLayers(TreeTest):
 
     def test_siblings_on_one_floor_do_not_see_each_other(self):
         self.write("zero/memory/account/buffer.h", "# include <zero/optim/rule.h>\n")
-        self.assert_one("zero/memory/account/buffer.h:1: floor", "siblings on floor 2")
+        self.assert_one("zero/memory/account/buffer.h:1: floor", "both on floor 2")
 
-    def test_launch_stands_beside_checkpoint_and_data(self):
+    def test_launch_and_data_do_not_see_each_other(self):
         self.write("app/launch/launch.cpp", '#include "app/data/text.h"\n')
         self.write("app/config/options.h", '#include "app/launch/launch.h"\n')
-        self.assert_one("app/launch/launch.cpp:1: floor", "siblings on floor 4")
+        self.assert_one("app/launch/launch.cpp:1: floor", "both on floor 0")
 
-    def test_a_plug_in_counts_as_its_folder(self):
-        self.write("plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "zero/engine/engine.h"\n')
-        self.assert_one("plugins/gloo/gloo.cpp:2: floor", "transport and engine")
+    def test_the_library_does_not_include_the_program(self):
+        self.write("zero/torch/attach.cpp", '#include "app/report/report.h"\n')
+        self.assert_one("zero/torch/attach.cpp:1: tree", "does not include app/")
+
+    def test_a_plug_in_sees_the_library_and_nobody_sees_it(self):
+        self.write("plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "app/launch/launch.h"\n')
+        self.assert_one("plugins/gloo/gloo.cpp:2: tree", "does not include app/")
+        self.write("plugins/gloo/gloo.cpp", "")
+        self.write("zero/comm/open.cpp", '#include "plugins/gloo/mesh.h"\n')
+        self.assert_one("zero/comm/open.cpp:1: tree", "does not include plugins/")
+
+    def test_folders_of_a_room_include_each_other_in_one_direction(self):
+        self.write("zero/engine/engine.h", '#include "zero/engine/states/array.h"\n')
+        self.write("zero/engine/states/array.h", '#include "zero/engine/wire/unit.h"\n')
+        self.assertEqual(check_layers.check_cycles(self.root), [])
+        self.write("zero/engine/wire/unit.h", '\n#include "zero/engine/engine.h"\n')
+        cycle = check_layers.check_cycles(self.root)
+        self.assertEqual(len(cycle), 3, cycle)
+        self.assertIn("zero/engine/wire/unit.h:2: cycle: zero/engine/wire includes zero/engine, which leads back to it", cycle)
 
     def test_a_relative_path_hides_nothing(self):
         self.write("zero/engine/engine.h")
-        self.write("zero/plan/units/unit.h", '#include "../engine/engine.h"\n')
+        self.write("zero/plan/units/unit.h", '#include "../../engine/engine.h"\n')
         self.assert_one("zero/plan/units/unit.h:1: floor", "engine")
 
     def test_a_file_beside_may_be_included_by_its_name(self):
@@ -56,7 +73,7 @@ class CheckLayers(TreeTest):
             self.write(f"app/data/file{number}.cpp", f"#include <{header}>\n")
         violations = self.violations()
         self.assertEqual(len(violations), 3)
-        self.assertTrue(all(": torch: data" in line for line in violations), violations)
+        self.assertTrue(all(": torch: app/data" in line for line in violations), violations)
 
     def test_floors_outside_the_core_may_use_torch(self):
         self.write("app/models/gpt2.h", "#include <torch/nn/module.h>\n")
@@ -67,7 +84,7 @@ class CheckLayers(TreeTest):
         self.assertEqual(self.violations(), [])
 
     def test_the_facade_includes_everything_and_is_included_by_nothing(self):
-        self.write("zero/zero.h", '#include "app/train/run/trainer.h"\n')
+        self.write("include/zero/zero.h", '#include "zero/torch/attach.h"\n')
         self.assertEqual(self.violations(), [])
         self.write("app/cli/main.cpp", '#include "zero/zero.h"\n')
         self.assert_one("app/cli/main.cpp:1: facade", "users")
@@ -87,12 +104,12 @@ class CheckLayers(TreeTest):
             self.write(f"tests/{name}/some_test.cpp")
         self.assertEqual(self.violations(), [])
         self.write("tests/other/some_test.cpp")
-        self.assert_one("tests/other:1: folder", "zero/other")
+        self.assert_one("tests/other:1: folder", "has this name")
 
     def test_the_exit_status_tells(self):
         self.write("zero/plan/units/unit.h", '// Unit: a unit.\n#include "zero/base/error/check.h"\n')
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n")
-        self.write("zero/base/README.md", "# base\n\nFloor 0.\n\n- `check.h`: a check\n")
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n")
+        self.write("zero/base/README.md", "# base\n\nFloor 0.\n\n- `error/check.h`: a check\n- `error/`: errors\n")
         self.write("zero/base/error/check.h", "// check(): a check.\nvoid check();\n")
         script = [sys.executable, ROOT / "tools/check_layers.py", self.root]
         self.assertEqual(subprocess.run(script, stdout=subprocess.DEVNULL).returncode, 0)
@@ -104,7 +121,7 @@ class CheckLayers(TreeTest):
 
 class CheckUserHeaders(TreeTest):
     def test_a_seam_is_found_however_far_it_is_from_the_header_of_users(self):
-        self.write("zero/zero.h", '#include "zero/torch/attach.h"\n')
+        self.write("include/zero/zero.h", '#include "zero/torch/attach.h"\n')
         self.write("zero/torch/attach.h", '#include "zero/engine/options/options.h"\n')
         self.assertEqual(check_layers.check_user_headers(self.root), [])
         for seam, shown in (('#include "zero/memory/disk/disk_seam.h"', "zero/memory/disk/disk_seam.h"), ("class Link;", "Link")):
@@ -160,23 +177,27 @@ class CheckReadmes(TreeTest):
         self.assert_fault("zero/plan/README.md:1: readme")
 
     def test_a_readme_gives_the_floor_of_its_folder(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 2.\n\n- `unit.h`: a unit\n")
+        self.write("zero/plan/README.md", "# plan\n\nFloor 2.\n\n- `units/unit.h`: a unit\n- `units/`: units\n")
         self.assert_fault("'Floor 1.'")
 
     def test_a_readme_names_files_that_are_there(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n- `gone.h`: was moved\n")
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n- `gone.h`: was moved\n")
         self.assert_fault("there is no gone.h")
 
+    def test_a_readme_lists_the_inner_rooms(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n")
+        self.assert_fault("inner room units")
+
     def test_a_readme_names_at_least_one_file(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n")
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/`: units\n")
         self.assert_fault("names no file")
 
-    def test_a_readme_fits_into_twelve_lines(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `unit.h`: a unit\n" + "and more\n" * 8)
-        self.assert_fault("13 lines")
+    def test_a_readme_fits_on_one_screen(self):
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n" + "and more\n" * 35)
+        self.assert_fault("41 lines")
 
     def test_a_right_one_is_let_through(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `unit.h`: a unit\n")
+        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `units/unit.h`: a unit\n- `units/`: units\n")
         self.assertEqual(check_layers.check_readmes(self.root), [])
 
 
@@ -197,6 +218,14 @@ class CheckNames(TreeTest):
         for first in ("// open_log(), close_log(): the log.", "// TrainLog: the lines of a run."):
             (fault,) = self.faults(first, "RunLog open_log();  // close_log, TrainLog")
             self.assertRegex(fault, "begins with (close_log|TrainLog), which is not in this header")
+
+
+class CheckPicture(TreeTest):
+    def test_the_picture_is_drawn_from_the_table(self):
+        (fault,) = check_layers.check_picture(self.root)
+        self.assertIn("--draw", fault)
+        self.write("docs/architecture.svg", check_layers.draw_rooms.picture(check_layers.FLOORS, check_layers.WITH_TORCH))
+        self.assertEqual(check_layers.check_picture(self.root), [])
 
 
 if __name__ == "__main__":

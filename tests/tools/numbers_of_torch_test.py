@@ -15,7 +15,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 sys.dont_write_bytecode = True
 
 PYTHON = os.environ.get("ZERO_TEST_PYTHON") or sys.executable

@@ -21,7 +21,7 @@ from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SKIPPED = 77
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
 zero = browser = None
 
@@ -112,7 +112,7 @@ class Page(unittest.TestCase):
 
     def trained(self):
         """The folder of a short run of two ranks that learn digits."""
-        if not (Path(zero).parent.parent / "lib/libzero.so").exists():
+        if not (Path(zero).parent.parent / "lib/libzero_app.so").exists():
             self.skipTest("this build has no libtorch, and `zero train` needs it")
         flags = {"train.steps": 60, "schedule.warmup": 10, "train.eval_every": 20, "train.sample": 0, "checkpoint.every": 40,
                  "run.timeline": "timeline.json", "run.threads": 1, "run.dir": self.root / "digits"}

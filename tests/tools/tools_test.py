@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -118,7 +118,7 @@ class CheckSizes(TreeTest):
         self.write("tests/plan/a_test.cpp", "x\n" * 215)
         self.write("tests/tools/tools_test.py", "x\n" * 100)
         figures = check_sizes.check(self.root, False)[1]
-        self.assertEqual(figures[0], "zero/: 3 files, 430 lines, median 20, 67% under 300, largest zero/plan/c.cpp (400)")
+        self.assertEqual(figures[0], "sources: 3 files, 430 lines, median 20, 67% under 300, largest zero/plan/c.cpp (400)")
         self.assertEqual(figures[1], "tests/: 215 lines, 0.50 per line of source")
 
     def test_an_empty_tree_is_no_success(self):

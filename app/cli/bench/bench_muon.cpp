@@ -1,4 +1,4 @@
-// `zero bench muon`: parses the arguments. The products are computed in libzero.so.
+// `zero bench muon`: parses the arguments. The products are computed in libzero_app.so.
 #include "app/cli/bench/bench.h"
 #include "app/cli/command/flags.h"
 #include "app/cli/command/torch_library.h"

@@ -1,4 +1,4 @@
-// `zero bench step`: parses the arguments. The step runs in libzero.so.
+// `zero bench step`: parses the arguments. The step runs in libzero_app.so.
 #include "app/cli/bench/bench.h"
 #include "app/cli/command/configured.h"
 #include "app/cli/command/torch_library.h"

@@ -3,7 +3,7 @@
 //   build_name()                            // of the binary that calls: "0.1.0, commit 8e28e7a1d0c2"
 //   require_same_build(file_of(entry), verbs.abi);
 //
-// The command, libzero.so and libzero_core.so pass each other C++ values, so all three must be of the same build.
+// The command, libzero_app.so and libzero_core.so pass each other C++ values, so all three must be of the same build.
 //
 // Local.
 #pragma once

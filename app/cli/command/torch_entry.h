@@ -1,10 +1,10 @@
-// TorchVerbs: the verbs of libzero.so, which the command calls without linking libtorch.
+// TorchVerbs: the verbs of libzero_app.so, which the command calls without linking libtorch.
 //
 //   const TorchVerbs& verbs = open_torch_verbs();          // torch_library.h
 //   return verbs.train({.loaded = loaded, .overwrite = true});
 //
-// Only libzero.so links libtorch. The command parses and checks everything first, so a bad key is reported in
-// milliseconds. `launch` and `inspect` never load a gigabyte of libtorch. open_torch_verbs() opens libzero.so (RTLD_NOW
+// Only libzero_app.so links libtorch. The command parses and checks everything first, so a bad key is reported in
+// milliseconds. `launch` and `inspect` never load a gigabyte of libtorch. open_torch_verbs() opens libzero_app.so (RTLD_NOW
 // | RTLD_GLOBAL), and looks up `zero_torch_verbs`. The verbs are in app/cli/torch_verbs/, one file each, and their
 // table in table.cpp. They take values, not an argument list. Each returns the exit status, and throws ConfigError,
 // CommError or IoError, which main maps to 2, 3 and 4. Invariant: command and library are of one build (build.h),
@@ -87,5 +87,5 @@ struct TorchVerbs {
 
 }  // namespace zero::cli
 
-// Defined in libzero.so.
+// Defined in libzero_app.so.
 extern "C" const zero::cli::TorchVerbs* zero_torch_verbs();

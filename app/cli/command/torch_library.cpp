@@ -12,7 +12,7 @@ namespace zero::cli {
 namespace {
 
 constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
-constexpr const char* kLibrary = "libzero.so";  // found through the command's own run path
+constexpr const char* kLibrary = "libzero_app.so";  // found through the command's own run path
 
 bool is_open = false;
 

@@ -1,4 +1,4 @@
-// open_torch_verbs(): opens libzero.so when a verb needs it (torch_entry.h).
+// open_torch_verbs(): opens libzero_app.so when a verb needs it (torch_entry.h).
 //
 //   return open_torch_verbs().generate({.run = "runs/x"});
 //
@@ -12,9 +12,9 @@
 
 namespace zero::cli {
 
-// Throws ConfigError if libzero.so or libtorch cannot be loaded.
+// Throws ConfigError if libzero_app.so or libtorch cannot be loaded.
 const TorchVerbs& open_torch_verbs();
-// Returns whether this process has opened libzero.so.
+// Returns whether this process has opened libzero_app.so.
 bool torch_is_open();
 
 // The libtorch version, or the reason why libtorch cannot be loaded. For doctor.

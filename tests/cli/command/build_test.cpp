@@ -44,16 +44,16 @@ TEST(Build, TheCoreThatIsLoadedIsOfThisOne) {
 }
 
 // The library is found before the one beside the command, as an old one in the system's folder would be.
-TEST(Build, ACommandRefusesALibzeroOfAnotherOne) {
-  const fs::path library = folder_of_other_build() / "libzero.so";
+TEST(Build, ACommandRefusesAnotherBuildsLibrary) {
+  const fs::path library = folder_of_other_build() / "libzero_app.so";
   ASSERT_TRUE(fs::exists(library));
   const Folder folder;
   fs::create_directories(folder.path() / "lib");
-  fs::copy_file(library, folder.path() / "lib" / "libzero.so");
+  fs::copy_file(library, folder.path() / "lib" / "libzero_app.so");
   folder.write("rows.csv", "1,2\n2,4\n3,6\n4,8\n");
   const Ran ran = folder.zero("train --model.name linear --data.kind csv --data.path rows.csv --train.steps 1",
                               "LD_LIBRARY_PATH=lib");
-  expect_refused(ran, "libzero.so");
+  expect_refused(ran, "libzero_app.so");
 }
 
 TEST(Build, ACommandRefusesACoreOfAnotherOne) {

@@ -13,7 +13,7 @@
 #include "zero/base/error/error.h"
 #include "zero/memory/disk/disk_places.h"
 #include "zero/memory/disk/disk_seam.h"
-#include "zero/torch/attach_seams.h"
+#include "zero/torch/activations/activation_store_shared.h"
 
 #include "tests/torch/held_bytes.h"
 #include "tests/torch/subjects.h"

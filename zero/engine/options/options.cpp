@@ -8,6 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/engine/options/outer_fragments.h"
+#include "zero/device/device.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/plan/units/secondary.h"
 #include "zero/plan/units/weighted_cut.h"
@@ -239,6 +240,10 @@ void require_secondary(const EngineOptions& options, int world) {
   refuse_if(group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
             "use zero.stage 2, or 2 or more ranks");
   require_secondary_group(mesh_of(world, options).shard, group);
+}
+
+bool host_updates(const Device& device, const EngineOptions& options) {
+  return !device.host_readable() && std::holds_alternative<OwnRuleOptions>(options.optimizer);
 }
 
 void require_wire(const EngineOptions& options, int world) {

@@ -31,6 +31,8 @@
 
 namespace zero {
 
+class Device;
+
 // Whether states move while the model trains, to give memory back when other programs need it.
 struct MonitorOptions {
   bool on = true;                  // states move where the placement is automatic, and a disk has room for all of them
@@ -162,6 +164,9 @@ MatrixChoice matrices_of(const EngineOptions& options);
 // The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
 // and ConfigError under "train.ema" where `local` is given, too.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
+
+// Local. True if the host must compute the updates of a device whose memory it cannot read: a user's own rule has only host code.
+bool host_updates(const Device& device, const EngineOptions& options);
 
 // Throws ConfigError where the options forbid that rule: a delayed update of one that needs sums or directions of whole
 // parameters, copies that train apart of one with states of rows and columns.

@@ -68,10 +68,6 @@ void hold_all_whole(Placement& placement) {
   placement.parameter_sharded = placement.gradient_sharded = placement.optimizer_sharded = false;
 }
 
-bool host_updates(const Device& device, const EngineOptions& options) {
-  return !device.host_readable() && std::holds_alternative<OwnRuleOptions>(options.optimizer);
-}
-
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);

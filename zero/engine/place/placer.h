@@ -87,9 +87,6 @@ class Placer {
   bool movable_ = false;
 };
 
-// Local. The rule, a user's own, has no code for a device that the host cannot read, but for the host.
-bool host_updates(const Device& device, const EngineOptions& options);
-
 // Local. The placement of stage and fractions alone.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
 

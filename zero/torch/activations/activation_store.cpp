@@ -11,7 +11,6 @@
 #include "zero/base/error/error.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/torch/activations/activation_store_shared.h"
-#include "zero/torch/attach_seams.h"
 #include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {

@@ -1,6 +1,6 @@
 // ActivationStore::Shared: what a store and every activation that it has offloaded share, and what outlives the store.
 //
-//   ActivationStore store(std::make_shared<ActivationStore::Shared>(options, seam));   // attach_seams.h
+//   ActivationStore store(std::make_shared<ActivationStore::Shared>(options, seam));
 //
 // Whoever works with it holds the mutex. Local.
 #pragma once
@@ -36,5 +36,9 @@ struct ActivationStore::Shared {
   std::shared_ptr<Device> device;                         // null: main memory
   ActivationOffload activation_offload;
 };
+
+// Local. A store that reaches its disk through `seam`. Everything that `seam` points to must outlive the store. Throws as
+// ActivationStore does.
+std::unique_ptr<ActivationStore> make_activation_store(ActivationOffloadOptions options, const DiskSeam& seam);
 
 }  // namespace zero

@@ -1,59 +1,20 @@
-# The `zero` command: floors without torch, so that it starts in milliseconds and may fork. Verbs
-# that need torch live in libzero (app/cli/torch_verbs) and are opened when asked for: see app/cli/command/torch_entry.h.
-# The library target already has the name `zero`, hence zero_executable.
-zero_floor(config COLD)
-zero_floor(command COLD LIBS CLI11::CLI11 dl)
-zero_floor(bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
-zero_floor(doctor COLD LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
-zero_floor(inspect COLD LIBS nlohmann_json::nlohmann_json)
-zero_floor(page COLD LIBS nlohmann_json::nlohmann_json)
-if(TARGET zero_page)
-  include(page_assets)
-  zero_page_assets(zero_page)
+# Tests of the program, and tests that start it.
+if(NOT ZERO_TESTS)
+  return()
 endif()
-zero_floor(cli COLD LIBS CLI11::CLI11 nlohmann_json::nlohmann_json dl)
-set(command_floors launch config command bench doctor inspect page cli)
-
-if(TARGET zero_cli)
-  add_executable(zero_executable "${PROJECT_SOURCE_DIR}/zero/cli/main.cpp")
-  foreach(floor ${command_floors})
-    target_sources(zero_executable PRIVATE $<TARGET_OBJECTS:zero_${floor}>)
-  endforeach()
-  target_sources(zero_executable PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
-  target_link_libraries(zero_executable PRIVATE zero_core zero_flags PkgConfig::liburing dl)
-  if(TARGET zero)
-    add_dependencies(zero_executable zero)  # which it opens, and does not link
-  endif()
-  set_target_properties(zero_executable PROPERTIES OUTPUT_NAME zero BUILD_RPATH "$ORIGIN/../lib"
-                                    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  install(TARGETS zero_executable RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-endif()
-
-if(TARGET zero AND TARGET zero_config)
-  target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_config>)
-  file(GLOB torch_verbs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/cli/torch_verbs/*.cpp")
-  if(torch_verbs)
-    zero_joined(torch_verbs joined ${torch_verbs})
-    add_library(zero_torch_verbs OBJECT ${joined})
-    target_link_libraries(zero_torch_verbs PUBLIC zero_flags zero_libtorch nlohmann_json::nlohmann_json)
-    target_precompile_headers(zero_torch_verbs REUSE_FROM zero_pch)
-    target_sources(zero PRIVATE $<TARGET_OBJECTS:zero_torch_verbs> $<TARGET_OBJECTS:zero_build_name_own>)
-  endif()
-endif()
-
-zero_tests(launch FLOORS base device ${comm_floors} launch)
-zero_tests(config FLOORS base plan config)
-zero_tests(issues FLOORS base device plan ${comm_floors} memory optim engine checkpoint data config)
+zero_tests(launch ROOMS base device comm launch)
+zero_tests(config ROOMS base plan config)
+zero_tests(issues APART torch ROOMS base device recorded_device plan comm memory optim engine checkpoint data config)
 include(fuzz_seeds)
 # Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
-zero_tests(cli FOLDERS command bench doctor inspect page FLOORS ${command_floors} LIBS zero_core
+zero_tests(cli FOLDERS report/page APART other_build no_fp16 ROOMS recorded_device ${program_rooms} LIBS zero_core
            FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
            SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* */TransformersExport.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
            TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 3)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   # Libraries of another build, for a command that must refuse them.
-  foreach(library zero zero_core)
+  foreach(library zero_app zero_core)
     add_library(other_${library} MODULE "${PROJECT_SOURCE_DIR}/tests/cli/other_build/${library}.cpp")
     set_target_properties(other_${library} PROPERTIES OUTPUT_NAME ${library}
                           LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/other_build")
@@ -81,7 +42,7 @@ endforeach()
 if(ZERO_TESTS AND TARGET zero_executable)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
-    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/page_test.py --verbose --zero $<TARGET_FILE:zero_executable>)
+    add_test(NAME page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/tools/page_test.py --verbose --zero $<TARGET_FILE:zero_executable>)
     set_tests_properties(page PROPERTIES LABELS slow COST 60 SKIP_RETURN_CODE 77 TIMEOUT 900)
   endif()
 endif()

@@ -1,13 +1,14 @@
-# zero_floor(NAME folder... ): one object library a folder of zero/, compiled from every .cpp in it.
-# zero_tests(FOLDER libraries...): one GoogleTest program a folder of tests/ (FOLDERS names more of them), linked with the floors it may see and no
-# others, so that the linker proves the layering a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
+# zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/, compiled from every .cpp in it
+# and in its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a library of their own.
+# zero_tests(FOLDER ROOMS room... LIBS library...): one GoogleTest program for a folder of tests/ and its inner folders, less those that
+# APART names. FOLDERS names more folders. It is linked only with the rooms that it may use, so the linker checks the floors a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
 # names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, and what RECORDED names and UNRECORDED does not as
 # FOLDER_recorded, label full, with ZERO_TEST_DEVICE=recorded, each in SHARDS processes. `./test.sh fast`
 # runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/support/tier.h: and whole sweeps).
 #
 # ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
 # one file that changed: right for quickstart.sh and test.sh, wrong while editing (the presets leave it off). It asks that
-# names in anonymous namespaces differ within a folder of zero/; those of tests may be alike (cmake/join_tests.sh).
+# names in anonymous namespaces differ within a room; those of tests may be alike (cmake/join_tests.sh).
 option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
 set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time after which a suite of tests counts as hanging; whole sweeps want 12")
 set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY, and twice that of those that include torch")
@@ -96,12 +97,15 @@ function(zero_spare_kernels)
 endfunction()
 
 # COLD: what runs once, or at the user's pace. It is optimized less, which takes a fifth less time to compile.
-function(zero_floor name)
-  cmake_parse_arguments(arg "TORCH;COLD" "" "LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/zero/${name}/*.cpp")
-  if(NOT sources)
-    return()
+function(zero_room name)
+  cmake_parse_arguments(arg "TORCH;COLD" "FOLDER" "LIBS;EXCLUDE" ${ARGN})
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER "zero/${name}")
   endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${arg_FOLDER}/*.cpp")
+  foreach(inner ${arg_EXCLUDE})
+    list(FILTER sources EXCLUDE REGEX "/${arg_FOLDER}/${inner}/")
+  endforeach()
   # Tests link the verbs with a main of their own.
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(arg_TORCH)
@@ -181,18 +185,21 @@ function(zero_ctest name filter)
 endfunction()
 
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;FLOORS;LIBS;SLOW;FULL;RECORDED;UNRECORDED" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;APART;ROOMS;LIBS;SLOW;FULL;RECORDED;UNRECORDED" ${ARGN})
   if(NOT ZERO_TESTS)
     return()
   endif()
   set(sources)
   set(support)
   foreach(one ${folder} ${arg_FOLDERS})
-    file(GLOB of_one CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${one}/*_test.cpp")
-    list(APPEND sources ${of_one})
-    file(GLOB of_one CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${one}/*.cpp")
+    file(GLOB_RECURSE of_one CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${one}/*.cpp")
+    foreach(apart ${arg_APART})
+      list(FILTER of_one EXCLUDE REGEX "/tests/${one}/${apart}/")
+    endforeach()
     list(APPEND support ${of_one})
   endforeach()
+  set(sources ${support})
+  list(FILTER sources INCLUDE REGEX "_test\\.cpp$")
   if(NOT sources)
     return()
   endif()
@@ -203,12 +210,10 @@ function(zero_tests folder)
   zero_joined_tests(${folder} joined ${sources})
   set(target zero_${folder}_test)
   # What is tested comes first: of an inline function that both have, the linker takes the one that sanitizers watch.
-  list(TRANSFORM arg_FLOORS REPLACE "(.+)" "$<TARGET_OBJECTS:zero_\\1>" OUTPUT_VARIABLE tested)
-  list(TRANSFORM arg_FLOORS PREPEND zero_ OUTPUT_VARIABLE floors)
+  list(TRANSFORM arg_ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:zero_\\1>" OUTPUT_VARIABLE tested)
+  list(TRANSFORM arg_ROOMS PREPEND zero_ OUTPUT_VARIABLE rooms)
   add_executable(${target} ${tested} ${joined} ${support})
-  target_link_libraries(${target} PRIVATE ${floors})
-  # Of files that were joined: what they name beside themselves.
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
+  target_link_libraries(${target} PRIVATE ${rooms})
   target_link_libraries(${target} PRIVATE zero_flags ${arg_LIBS} GTest::gtest GTest::gtest_main rapidcheck)
   zero_this_build(${target})
   if(arg_TORCH)
