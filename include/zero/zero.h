@@ -1,13 +1,23 @@
-// zero.cpp: everything a program needs to train its own module with ZeRO. See zero/torch/attach.h for the loop.
+// zero.h: all of the library that a program needs to train its own module with ZeRO.
+//
+//   #include <zero/zero.h>
+//
+//   auto world  = zero::World::from_environment();
+//   auto engine = zero::attach(*model, world, {.stage = 3, .optimizer = zero::AdamW{.lr = 3e-4}});
+//
+// README.md in this folder says what each of the other headers is for. They compile faster than this one, which includes
+// torch/torch.h.
 #pragma once
 
-#include <torch/torch.h>
+#include <zero/activations.h>
+#include <zero/attach.h>
+#include <zero/checkpoints.h>
+#include <zero/collectives.h>
+#include <zero/deferred.h>
+#include <zero/errors.h>
+#include <zero/optimizers.h>
+#include <zero/timeline.h>
+#include <zero/weights.h>
+#include <zero/world.h>
 
-#include "zero/base/process/chrome_trace.h"
-#include "zero/base/error/error.h"
-#include "zero/torch/activations/activation_store.h"
-#include "zero/torch/attach.h"
-#include "zero/torch/activations/checkpoint.h"
-#include "zero/torch/deferred/deferred.h"
-#include "zero/torch/save_all.h"
-#include "zero/comm/transport/world.h"
+#include <torch/torch.h>
