@@ -3,7 +3,9 @@
 #
 #   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
 #                                 quick suites under sanitizers, each fuzzer's seeds: 20 to 35 minutes on 2 cores, if nothing is cached
-#   ./test.sh fast                the quick suites alone, after the build
+#   ./test.sh fast                the quick suites, after the build
+#   ./test.sh changed [BASE]      the quick tests that the change since BASE (HEAD) can break: those of its rooms, and those that include
+#                                 its headers (tools/changed_tests.py): at most 5 minutes for a change in one room
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the cluster's
 #                                 manifest, the site, packages (more than an hour)
 #   ./test.sh [TIER] --from STAGE goes on with that stage
@@ -21,9 +23,11 @@ refuse() { printf 'test.sh: %s\n\n' "$1" >&2; usage >&2; exit 2; }
 tier=standard
 from=
 list=no
+base=HEAD
 while [ $# -gt 0 ]; do
   case $1 in
     standard | fast | full) tier=$1 ;;
+    changed) tier=$1; case ${2:-} in '' | --*) ;; *) base=$2; shift ;; esac ;;
     --from) [ $# -gt 1 ] || refuse "--from names no stage."; from=$2; shift ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
@@ -36,10 +40,11 @@ done
 stages() {
   cat <<'TABLE'
 tools   standard,full      tests of the scripts in tools/
-layers  standard,full      every include goes down (tools/check_layers.py)
-sizes   standard,full      no file above 600 lines (tools/check_sizes.py)
-format  standard,full      clang-format 14
+layers  standard,full,changed      every include goes down (tools/check_layers.py)
+sizes   standard,full,changed      no file above 600 lines (tools/check_sizes.py)
+format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
+changes changed            builds the programs that have tests of the change, and runs these tests
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
@@ -53,7 +58,7 @@ TABLE
 
 times=${ZERO_TEST_TIMES:-build/test_times}  # TIER STAGE RESULT SECONDS DATE COMMIT, a line each time a stage ends
 if [ $list = yes ]; then
-  for tier in fast standard full; do
+  for tier in changed fast standard full; do
     printf '\n%s\n' "$tier"
     while read -r name tiers what; do
       [[ ,$tiers, == *,$tier,* ]] || continue
@@ -202,11 +207,29 @@ cuda() {
     ! readelf -d build/cuda/lib/libzero_core.so $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) | grep -i 'NEEDED.*cuda'
 }
 
+# The tests that a change can break; the log names each program and its filter.
+changed_tests() {
+  local chosen program filter targets=() failed=0
+  chosen=$(python3 tools/changed_tests.py "$base") || return 1
+  [ -n "$chosen" ] || { say "No test of C++ or of a script depends on the change."; return 0; }
+  mapfile -t targets < <(awk '$1 != "SCRIPT" {print $1}' <<<"$chosen")
+  [ ${#targets[@]} = 0 ] || configure_and_build release "-DZERO_TORCH=$ZERO_TORCH" -- "${targets[@]}" || return $?
+  while read -r program filter; do
+    printf '%s %s\n' "$program" "${filter:0:100}"
+    case $program in
+      SCRIPT) python3 "$filter" || failed=1 ;;
+      *) (cd build/release && ZERO_LOG_LEVEL=error "tests/$program" --gtest_brief=1 --gtest_filter="$filter") || failed=1 ;;
+    esac
+  done <<<"$chosen"
+  return $failed
+}
+
 stage tools tool_tests
 stage layers python3 tools/check_layers.py
 stage sizes python3 tools/check_sizes.py
 stage format check_format
 stage build build_release
+stage changes changed_tests
 stage tests suites build/release
 stage asan address_sanitizer
 stage tsan thread_sanitizer
