@@ -7,6 +7,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/cli/command/flags.h"
 #include "app/config/deepspeed/deepspeed.h"
 #include "app/config/toml_source.h"

@@ -8,20 +8,21 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/name_lists.h"
-#include "zero/checkpoint/safetensors/companion_files.h"
 #include "zero/checkpoint/export_weights.h"
+#include "zero/checkpoint/safetensors/companion_files.h"
 #include "zero/checkpoint/safetensors/published_config.h"
 #include "zero/checkpoint/safetensors/transformers_config.h"
 #include "zero/checkpoint/whole_checkpoint.h"
+
 #include "app/cli/command/flags.h"
 #include "app/config/load.h"
 #include "app/data/tokens/vocabulary.h"
-#include "app/train/tasks/model_table.h"
 #include "app/train/folder/run_files.h"
+#include "app/train/tasks/model_table.h"
 
 namespace zero::cli {
 namespace {

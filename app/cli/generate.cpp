@@ -11,6 +11,7 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
 #include "zero/checkpoint/whole_checkpoint.h"
+
 #include "app/cli/command/flags.h"
 #include "app/cli/command/torch_library.h"
 

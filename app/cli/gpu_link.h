@@ -8,9 +8,10 @@
 
 #include <optional>
 
-#include "app/config/config.h"
-#include "zero/device/open_device.h"
 #include "zero/comm/transport/open_device_link.h"
+#include "zero/device/open_device.h"
+
+#include "app/config/config.h"
 
 namespace zero::cli {
 

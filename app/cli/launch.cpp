@@ -3,10 +3,11 @@
 // `zero launch`: launch_flags.h describes the command line, and app/launch/launch.h describes the launcher.
 #include <cstdlib>
 
+#include "zero/comm/transport/record_flight.h"
+
 #include "app/cli/launch_flags.h"
 #include "app/launch/flight_records.h"
 #include "app/launch/launch.h"
-#include "zero/comm/transport/record_flight.h"
 
 namespace zero::cli {
 

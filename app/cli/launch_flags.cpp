@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/cli/command/flags.h"
 #include "app/config/option.h"
 #include "app/launch/ranks/cores.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/verbs.h"
 #include "app/cli/command/torch_library.h"
+#include "app/cli/verbs.h"
 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + (count > 0 ? 1 : 0), arguments + count);

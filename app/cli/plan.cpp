@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/cli/command/configured.h"
 #include "app/cli/command/torch_library.h"
 #include "app/config/cluster_file.h"

@@ -6,8 +6,9 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/cli/command/flags.h"
 #include "app/report/page/comparison.h"
 #include "app/report/page/report_page.h"

@@ -11,10 +11,11 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/cli/child_process.h"
+#include "app/cli/command/configured.h"
 #include "app/cli/sweep_grid.h"
 #include "app/cli/verbs.h"
-#include "app/cli/command/configured.h"
 #include "app/config/load.h"
 #include "app/config/resolved.h"
 #include "app/report/page/comparison.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/option.h"
 #include "app/config/toml_source.h"
 #include "app/launch/ranks/launch_options.h"

@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
-#include "app/cli/verbs.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/cli/command/flags.h"
+#include "app/cli/verbs.h"
 #include "app/data/tokens/byte_pair_tokenizer.h"
 #include "app/data/tokens/token_file.h"
 

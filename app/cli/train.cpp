@@ -8,23 +8,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
-#include "app/cli/gpu_link.h"
-#include "app/cli/command/configured.h"
-#include "app/cli/command/torch_library.h"
-#include "app/config/load.h"
-#include "app/config/option.h"
-#include "zero/device/open_device.h"
-#include "app/launch/flight_records.h"
-#include "app/launch/launch.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
 #include "zero/comm/transport/open_device_link.h"
 #include "zero/comm/transport/open_transport.h"
 #include "zero/comm/transport/record_flight.h"
+#include "zero/device/open_device.h"
+
+#include "app/cli/command/configured.h"
+#include "app/cli/command/torch_library.h"
+#include "app/cli/gpu_link.h"
+#include "app/config/load.h"
+#include "app/config/option.h"
+#include "app/launch/flight_records.h"
+#include "app/launch/launch.h"
 
 namespace zero::cli {
 namespace {

@@ -11,14 +11,15 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/exit_status.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/command/build.h"
 #include "app/cli/command/turn_to_speak.h"
-#include "app/config/suggest.h"
-#include "app/config/value.h"
 #include "app/cli/doctor/doctor.h"
 #include "app/cli/inspect/inspect.h"
 #include "app/cli/report.h"
+#include "app/config/suggest.h"
+#include "app/config/value.h"
 
 namespace zero::cli {
 namespace {

@@ -13,13 +13,14 @@
 
 #include "zero/base/numbers/choice.h"
 #include "zero/base/numbers/dtype.h"
-#include "app/data/open_data.h"
-#include "app/data/sample/sample_order.h"
+#include "zero/optim/lr_schedule.h"
 #include "zero/plan/units/placement.h"
 #include "zero/plan/units/tier_split.h"
+
+#include "app/data/open_data.h"
+#include "app/data/sample/sample_order.h"
 #include "app/report/best_evaluation.h"
 #include "app/train/watch/health.h"
-#include "zero/optim/lr_schedule.h"
 
 namespace zero {
 

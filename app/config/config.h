@@ -19,9 +19,10 @@
 
 #include "zero/base/files/data_files.h"
 #include "zero/base/numbers/memory_budget.h"
-#include "app/data/images/fitted_picture.h"
 #include "zero/optim/rule/rule_keys.h"
 #include "zero/plan/units/tier_split.h"
+
+#include "app/data/images/fitted_picture.h"
 
 namespace zero {
 

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/option.h"
 #include "zero/device/device_name.h"
+
+#include "app/config/option.h"
 
 namespace zero {
 namespace {

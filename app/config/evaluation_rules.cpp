@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/option.h"
 
 namespace zero {

@@ -6,15 +6,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
-#include "app/config/option.h"
-#include "app/config/rules.h"
+#include "zero/base/text/bytes.h"
+#include "zero/comm/rendezvous/rank_set.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/plan/units/secondary.h"
 #include "zero/plan/units/weighted_cut.h"
-#include "zero/comm/rendezvous/rank_set.h"
+
+#include "app/config/load.h"
+#include "app/config/option.h"
+#include "app/config/rules.h"
 
 namespace zero {
 namespace {

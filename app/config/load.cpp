@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/model_of_init.h"
 #include "app/config/option.h"
 #include "app/config/read_keys.h"

@@ -5,6 +5,7 @@
 
 #include "zero/base/text/name_lists.h"
 #include "zero/optim/rule_registry.h"
+
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

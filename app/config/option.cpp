@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
-#include "app/config/suggest.h"
+#include "zero/base/text/bytes.h"
 #include "zero/optim/rule_registry.h"
+
+#include "app/config/suggest.h"
 
 namespace zero {
 namespace {

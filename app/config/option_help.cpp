@@ -9,9 +9,10 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/name_lists.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/config/option.h"
 #include "app/config/suggest.h"
-#include "zero/optim/rule_registry.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

@@ -8,9 +8,10 @@
 #include <array>
 
 #include "zero/base/numbers/wire_codec.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/config/choices.h"
 #include "app/config/option.h"
-#include "zero/optim/rule_registry.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

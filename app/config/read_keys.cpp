@@ -9,10 +9,11 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/name_lists.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/config/choices.h"
 #include "app/config/model_rules.h"
 #include "app/config/option.h"
-#include "zero/optim/rule_registry.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

@@ -15,9 +15,11 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/name_lists.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/config/device_rules.h"
 #include "app/config/evaluation_rules.h"
 #include "app/config/model_rules.h"
@@ -25,7 +27,6 @@
 #include "app/config/read_keys.h"
 #include "app/config/schedule_rules.h"
 #include "app/config/thread_rules.h"
-#include "zero/optim/rule_registry.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

@@ -7,8 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/config/option.h"
 #include "app/config/read_keys.h"
 

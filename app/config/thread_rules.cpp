@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/config/option.h"
 
 namespace zero {

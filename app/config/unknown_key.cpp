@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/option.h"
 #include "app/config/suggest.h"
 

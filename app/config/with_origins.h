@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/config.h"
 
 namespace zero {

@@ -13,14 +13,15 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
-#include "app/data/tokens/byte_pair_tokenizer.h"
-#include "app/data/sample/class_range.h"
-#include "app/data/tables/csv.h"
-#include "app/data/sample/held_out.h"
+
 #include "app/data/images/image_folder.h"
-#include "app/data/texts/labelled_text_dataset.h"
 #include "app/data/images/mnist.h"
+#include "app/data/sample/class_range.h"
+#include "app/data/sample/held_out.h"
+#include "app/data/tables/csv.h"
 #include "app/data/tables/table_dataset.h"
+#include "app/data/texts/labelled_text_dataset.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
 #include "app/data/tokens/token_dataset.h"
 
 namespace zero {

@@ -27,9 +27,10 @@
 #include <vector>
 
 #include "zero/base/files/data_files.h"
-#include "app/data/sample/dataset.h"
+
 #include "app/data/images/fitted_picture.h"
 #include "app/data/images/image_dataset.h"
+#include "app/data/sample/dataset.h"
 
 namespace zero {
 

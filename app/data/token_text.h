@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/data/tokens/byte_pair_tokenizer.h"
 #include "app/data/open_data.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
 
 namespace zero {
 

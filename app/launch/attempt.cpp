@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #include "zero/base/error/exit_status.h"
-#include "app/launch/ranks/cores.h"
+
 #include "app/launch/flight_records.h"
+#include "app/launch/ranks/cores.h"
 #include "app/launch/ranks/last_words.h"
 
 namespace zero {

@@ -21,17 +21,18 @@
 #include <sys/resource.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/launch/failure_report.h"
-#include "app/launch/ranks/launch_options.h"
+#include "app/launch/held/memory_server.h"
 #include "app/launch/machines/machine_leader.h"
 #include "app/launch/machines/machine_member.h"
-#include "app/launch/held/memory_server.h"
+#include "app/launch/ranks/launch_options.h"
 #include "app/launch/ranks/orphan_guard.h"
 #include "app/launch/ranks/rank_environment.h"
 #include "app/launch/ranks/rank_output.h"
 #include "app/launch/ranks/rank_process.h"
-#include "app/launch/replacement_policy.h"
 #include "app/launch/ranks/signal_inbox.h"
+#include "app/launch/replacement_policy.h"
 
 namespace zero {
 

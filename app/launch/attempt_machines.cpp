@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "zero/base/error/exit_status.h"
+
 #include "app/launch/attempt.h"
 
 namespace zero {

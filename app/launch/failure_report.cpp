@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/exit_status.h"
+
 #include "app/launch/ranks/last_words.h"
 
 namespace zero {

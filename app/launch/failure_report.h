@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/comm/flight/record.h"
+
 #include "app/launch/ranks/rank_process.h"
 
 namespace zero {

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "zero/comm/flight/record.h"
+
 #include "app/launch/failure_report.h"
 #include "app/launch/held/memory_files.h"
 

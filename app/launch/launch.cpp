@@ -11,10 +11,11 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
-#include "zero/base/process/descriptor_limit.h"
 #include "zero/base/error/exit_status.h"
+#include "zero/base/process/descriptor_limit.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/launch/attempt.h"
 #include "app/launch/failure_report.h"
 #include "app/launch/flight_records.h"

@@ -12,6 +12,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/models/option_checks.h"
 
 namespace zero {

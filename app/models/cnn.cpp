@@ -6,6 +6,7 @@
 #include <ATen/ops/relu.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/models/option_checks.h"
 
 namespace zero {

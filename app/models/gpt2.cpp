@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/models/option_checks.h"
 
 namespace zero {

@@ -17,8 +17,9 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
-#include "app/models/language_model.h"
 #include "zero/torch/activations/checkpoint.h"
+
+#include "app/models/language_model.h"
 
 namespace zero {
 

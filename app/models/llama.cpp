@@ -13,6 +13,7 @@
 #include <ATen/ops/silu.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/models/option_checks.h"
 
 namespace zero {

@@ -11,6 +11,7 @@
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 #include "zero/memory/io/transfer.h"
+
 #include "app/report/predicted_json.h"
 #include "app/report/same_configuration.h"
 #include "app/report/screen/wrapped.h"

@@ -15,11 +15,12 @@
 #include "zero/engine/options/options.h"
 #include "zero/memory/account/ledger.h"
 #include "zero/plan/model/step_model.h"
+
 #include "app/report/best_evaluation.h"
-#include "app/report/measured_steps.h"
 #include "app/report/files/metrics_log.h"
 #include "app/report/files/run_origin.h"
 #include "app/report/files/served_report.h"
+#include "app/report/measured_steps.h"
 
 namespace zero {
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+
 #include "app/report/files/metrics_log.h"
 
 namespace zero {

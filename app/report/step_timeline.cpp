@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "zero/base/process/chrome_trace.h"
 #include "zero/base/error/error.h"
-#include "zero/base/files/file.h"
 #include "zero/base/error/log.h"
+#include "zero/base/files/file.h"
+#include "zero/base/process/chrome_trace.h"
 #include "zero/comm/collectives.h"
+
 #include "app/report/files/rank_values.h"
 #include "app/report/report.h"
 

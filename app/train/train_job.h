@@ -11,14 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "zero/optim/lr_schedule.h"
+#include "zero/torch/attach.h"
+
 #include "app/data/open_data.h"
 #include "app/report/step_timeline.h"
-#include "zero/torch/attach.h"
 #include "app/train/folder/computing_place.h"
-#include "app/train/watch/health.h"
-#include "zero/optim/lr_schedule.h"
-#include "app/train/tasks/model_options.h"
 #include "app/train/folder/run_checkpoints.h"
+#include "app/train/tasks/model_options.h"
+#include "app/train/watch/health.h"
 #include "app/train/watch/sample_shares.h"
 
 namespace zero {

@@ -8,8 +8,9 @@
 // gradient_square() returns the terms of their sums. Local.
 #pragma once
 
-#include "plugins/cuda/slice.h"
 #include "zero/optim/whole/adafactor_kernel.h"
+
+#include "plugins/cuda/slice.h"
 
 namespace zero::bodies {
 

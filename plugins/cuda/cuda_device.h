@@ -19,9 +19,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include "plugins/cuda/launch.h"
 #include "zero/device/device.h"
 #include "zero/device/device_border.h"
+
+#include "plugins/cuda/launch.h"
 
 namespace zero {
 

@@ -8,8 +8,9 @@
 #include <type_traits>
 
 #include "zero/comm/rank_sum.h"
-#include "plugins/cuda/rounded.h"
 #include "zero/device/element_kernels.h"
+
+#include "plugins/cuda/rounded.h"
 
 namespace zero::bodies {
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "zero/base/numbers/sum_limbs.h"
+
 #include "plugins/cuda/rounded.h"
 
 namespace zero::bodies {

@@ -13,8 +13,9 @@
 // simulated threads (tests/cuda/host_grid.h).
 #pragma once
 
-#include "plugins/cuda/slice.h"
 #include "zero/optim/rule/update_slices.h"
+
+#include "plugins/cuda/slice.h"
 
 namespace zero::bodies {
 

@@ -10,10 +10,11 @@
 // could change the sign of a zero.
 #pragma once
 
-#include "plugins/cuda/block_sum.cuh"
-#include "plugins/cuda/blocks.cuh"
 #include "zero/optim/whole/matrix_product.h"
 #include "zero/optim/whole/newton_schulz_kernels.h"
+
+#include "plugins/cuda/block_sum.cuh"
+#include "plugins/cuda/blocks.cuh"
 
 namespace zero::bodies {
 

@@ -8,12 +8,13 @@
 // the processor. Local.
 #pragma once
 
-#include "plugins/cuda/slice.h"
 #include "zero/optim/elementwise/adam_kernel.h"
-#include "zero/optim/whole/lamb_kernel.h"
 #include "zero/optim/elementwise/lion_kernel.h"
-#include "zero/optim/whole/muon_kernel.h"
 #include "zero/optim/elementwise/sgd_kernel.h"
+#include "zero/optim/whole/lamb_kernel.h"
+#include "zero/optim/whole/muon_kernel.h"
+
+#include "plugins/cuda/slice.h"
 
 namespace zero::bodies {
 

@@ -12,8 +12,9 @@
 
 #include <type_traits>
 
-#include "plugins/cuda/rounded.h"
 #include "zero/optim/rule/update_span.h"
+
+#include "plugins/cuda/rounded.h"
 
 namespace zero::bodies {
 

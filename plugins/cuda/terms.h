@@ -10,6 +10,7 @@
 #pragma once
 
 #include "zero/base/numbers/exact_sum.h"
+
 #include "plugins/cuda/rounded.h"
 
 namespace zero::bodies {

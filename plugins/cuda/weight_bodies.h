@@ -2,9 +2,10 @@
 // outer_subtract_element(), outer_move_element() and mix_element() of zero/optim/outer_step.h. Local.
 #pragma once
 
-#include "plugins/cuda/slice.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/optim/outer_step.h"
+
+#include "plugins/cuda/slice.h"
 
 namespace zero::bodies {
 

@@ -9,9 +9,9 @@
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/plan/units/mesh.h"
 
-#include "tests/support/tier.h"
 #include "tests/checkpoint/launcher.h"
 #include "tests/checkpoint/saved_model.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -5,12 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/checkpoint/read/kept_blocks.h"
 #include "zero/checkpoint/image/rank_layout.h"
+#include "zero/checkpoint/read/kept_blocks.h"
 
+#include "tests/checkpoint/saved_model.h"
 #include "tests/engine/block_specs.h"
 #include "tests/support/tier.h"
-#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "zero/base/files/sha256.h"
 
+#include "tests/checkpoint/saved_model.h"
 #include "tests/support/command_end.h"
 #include "tests/support/message_of.h"
 #include "tests/support/this_build.h"
-#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

@@ -12,9 +12,9 @@
 #include "zero/base/process/memory_file.h"
 #include "zero/comm/board/windows.h"
 
-#include "tests/support/message_of.h"
 #include "tests/checkpoint/launcher.h"
 #include "tests/checkpoint/saved_model.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -14,8 +14,9 @@
 
 #include <poll.h>
 
-#include "app/launch/held/memory_server.h"
 #include "zero/comm/launcher/launcher_memory.h"
+
+#include "app/launch/held/memory_server.h"
 
 namespace zero {
 

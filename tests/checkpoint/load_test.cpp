@@ -10,8 +10,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/tier.h"
 #include "tests/checkpoint/saved_model.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -14,8 +14,8 @@
 #include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/comm/collectives.h"
 
-#include "tests/support/tier.h"
 #include "tests/checkpoint/saved_model.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "zero/comm/collectives.h"
 
-#include "tests/support/tier.h"
 #include "tests/checkpoint/counted_calls.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

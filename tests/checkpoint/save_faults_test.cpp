@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/tier.h"
 #include "tests/checkpoint/counted_calls.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -11,8 +11,8 @@
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
 
-#include "tests/support/this_build.h"
 #include "tests/checkpoint/counted_calls.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

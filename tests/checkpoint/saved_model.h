@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/load.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/save.h"
 
 #include "tests/engine/scripted_model.h"

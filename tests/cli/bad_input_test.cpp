@@ -15,11 +15,10 @@
 #include <gtest/gtest.h>
 
 #include "app/data/tokens/byte_alphabet.h"
-
-#include "tests/support/occurrences.h"
-#include "tests/support/this_build.h"
 #include "tests/cli/changed_config.h"
 #include "tests/cli/command.h"
+#include "tests/support/occurrences.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

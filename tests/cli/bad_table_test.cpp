@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cli/training_test.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "app/config/option.h"
-
 #include "tests/cli/command.h"
 #include "tests/support/expect_contains.h"
 

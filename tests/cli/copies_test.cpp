@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/training_test.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/message_of.h"
 #include "tests/support/one_line.h"
 #include "tests/support/unclaimed_port.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

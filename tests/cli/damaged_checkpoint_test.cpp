@@ -1,8 +1,8 @@
 // Checkpoints that cannot be read, as a user of several ranks sees them.
 #include <filesystem>
 
-#include "tests/support/occurrences.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/occurrences.h"
 
 namespace zero {
 namespace {

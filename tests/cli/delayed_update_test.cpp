@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/training_test.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

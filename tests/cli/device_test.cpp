@@ -4,10 +4,10 @@
 
 #include "zero/device/open_device.h"
 
+#include "tests/cli/command.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/one_line.h"
 #include "tests/support/this_build.h"
-#include "tests/cli/command.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/support/expect_contains.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/this_build.h"
 #include "tests/cli/command.h"
 #include "tests/support/expect_contains.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

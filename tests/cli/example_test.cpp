@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/checkpoint/safetensors/safetensors_file.h"
-#include "app/data/tables/csv.h"
 
+#include "app/data/tables/csv.h"
+#include "tests/cli/command.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/cli/command.h"
 
 namespace zero {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "zero/base/files/sha256.h"
 
+#include "tests/cli/training_test.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/transformers_python.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

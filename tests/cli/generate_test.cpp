@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/expect_contains.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

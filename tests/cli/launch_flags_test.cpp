@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/launch/ranks/cores.h"
 
+#include "app/launch/ranks/cores.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/message_of.h"
 

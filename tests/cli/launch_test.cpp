@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/this_build.h"
 #include "tests/cli/command.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

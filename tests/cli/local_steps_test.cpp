@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/json_lines.h"
 #include "tests/support/one_line.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/support/json_lines.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/json_lines.h"
 
 namespace zero {
 namespace {

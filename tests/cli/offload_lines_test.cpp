@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/json_lines.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/json_lines.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/tier.h"
-#include "tests/support/one_line.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/one_line.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/support/unclaimed_port.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/unclaimed_port.h"
 
 namespace zero {
 namespace {

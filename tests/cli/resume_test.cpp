@@ -1,6 +1,6 @@
 // `zero train` goes on elsewhere: with other threads, or another processor.
-#include "tests/support/expect_contains.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/training_test.h"
 #include "tests/support/message_of.h"
 #include "tests/support/one_line.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/json_lines.h"
-#include "tests/cli/training_test.h"
 
 namespace zero {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/support/message_of.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,6 +1,6 @@
 // train.share, as a user gives it.
-#include "tests/support/expect_contains.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

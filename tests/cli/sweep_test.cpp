@@ -1,8 +1,8 @@
 // `zero sweep`, as a user would run it.
 #include <filesystem>
 
-#include "tests/support/message_of.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

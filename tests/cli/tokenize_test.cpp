@@ -5,9 +5,8 @@
 
 #include "app/data/tokens/byte_pair_tokenizer.h"
 #include "app/data/tokens/token_shards.h"
-
-#include "tests/support/message_of.h"
 #include "tests/cli/command.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -1,8 +1,8 @@
 // `--comm.*_wire`: fewer bytes cross, as many as the plan says, and a run stays one that can be repeated and continued.
 #include <cmath>
 
-#include "tests/support/expect_contains.h"
 #include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

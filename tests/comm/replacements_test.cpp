@@ -13,8 +13,8 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/board/board.h"
-#include "zero/comm/group.h"
 #include "zero/comm/board/shared_memory.h"
+#include "zero/comm/group.h"
 
 #include "tests/comm/arriving_numbers.h"
 #include "tests/comm/fake_link.h"

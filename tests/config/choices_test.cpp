@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "app/config/option.h"
 #include "zero/optim/whole/muon_rule.h"
 
+#include "app/config/option.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

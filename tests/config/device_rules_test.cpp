@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
 #include "zero/optim/rule_registry.h"
 
+#include "app/config/load.h"
 #include "tests/support/expect_says.h"
 #include "tests/support/message_of.h"
 

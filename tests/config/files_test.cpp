@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/load.h"
 #include "app/config/rules.h"
-
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

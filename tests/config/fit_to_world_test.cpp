@@ -2,8 +2,8 @@
 #include <rapidcheck.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
 
+#include "app/config/load.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

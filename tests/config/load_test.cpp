@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/command_line.h"
 #include "app/config/resolved.h"
-
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

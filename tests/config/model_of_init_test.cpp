@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/command_line.h"
 #include "app/config/load.h"
-
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/option.h"
-#include "app/config/toml_source.h"
 #include "zero/optim/rule_registry.h"
 
+#include "app/config/option.h"
+#include "app/config/toml_source.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
-#include "app/config/resolved.h"
 #include "zero/optim/rule_registry.h"
 
+#include "app/config/load.h"
+#include "app/config/resolved.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 

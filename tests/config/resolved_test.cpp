@@ -6,7 +6,6 @@
 #include "app/config/load.h"
 #include "app/config/option.h"
 #include "app/config/toml_source.h"
-
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

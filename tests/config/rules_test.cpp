@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
 
+#include "app/config/load.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

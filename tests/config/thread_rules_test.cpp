@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/load.h"
 
+#include "app/config/load.h"
 #include "tests/support/expect_says.h"
 #include "tests/support/message_of.h"
 

@@ -7,8 +7,8 @@
 
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
-#include "zero/optim/whole/adafactor_kernel.h"
 #include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/optim/whole/adafactor_kernel.h"
 #include "zero/optim/whole/lamb_kernel.h"
 
 #include "tests/cuda/device_arrays.h"

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/optim/rule_registry.h"
 #include "zero/optim/whole/newton_schulz.h"
 #include "zero/optim/whole/newton_schulz_kernels.h"
-#include "zero/optim/rule_registry.h"
 
 #include "tests/cuda/device_arrays.h"
 #include "tests/cuda/on_the_gpu.h"

@@ -3,12 +3,12 @@
 // After host_grid.h.
 #include <gtest/gtest.h>
 
+#include "zero/optim/elementwise/adamw8bit_kernel.h"
+
 #include "plugins/cuda/element_kernels.cuh"
 #include "plugins/cuda/factor_kernels.cuh"
 #include "plugins/cuda/sum_kernels.cuh"
 #include "plugins/cuda/update_kernels.cuh"
-#include "zero/optim/elementwise/adamw8bit_kernel.h"
-
 #include "tests/cuda/random_span.h"
 #include "tests/cuda/sum_lanes.h"
 #include "tests/support/this_build.h"

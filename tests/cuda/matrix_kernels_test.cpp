@@ -3,10 +3,10 @@
 // After host_grid.h.
 #include <gtest/gtest.h>
 
-#include "plugins/cuda/matrix_kernels.cuh"
 #include "zero/device/host_device.h"
 #include "zero/optim/whole/newton_schulz.h"
 
+#include "plugins/cuda/matrix_kernels.cuh"
 #include "tests/cuda/random_matrix.h"
 #include "tests/support/forwarded_device.h"
 #include "tests/support/this_build.h"

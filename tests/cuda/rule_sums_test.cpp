@@ -3,7 +3,6 @@
 
 #include "plugins/cuda/adafactor_body.h"
 #include "plugins/cuda/rule_bodies.h"
-
 #include "tests/cuda/random_span.h"
 #include "tests/cuda/sum_lanes.h"
 #include "tests/support/tier.h"

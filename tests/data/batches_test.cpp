@@ -8,10 +8,10 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/tables/csv.h"
 #include "app/data/tables/table_dataset.h"
 #include "app/data/tokens/token_dataset.h"
-
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/data/tokens/byte_pair_tokenizer.h"
 
+#include "app/data/tokens/byte_pair_tokenizer.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/files/file.h"
+
 #include "app/data/images/fitted_picture.h"
 #include "app/data/sample/picture.h"
-
 #include "tests/support/python_with.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/device/host_device.h"
+
 #include "tests/support/device/recorded_device.h"
 
 namespace zero {

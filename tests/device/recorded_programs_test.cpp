@@ -9,6 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "tests/support/device/recorded_device.h"
 
 namespace zero {

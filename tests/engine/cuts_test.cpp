@@ -11,11 +11,11 @@
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
 
+#include "tests/engine/block_specs.h"
+#include "tests/engine/cut_run.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/block_specs.h"
-#include "tests/engine/cut_run.h"
 
 namespace zero {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/block_specs.h"
 #include "tests/engine/scripted_run.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

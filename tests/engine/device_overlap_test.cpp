@@ -5,10 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/device/recorded_device.h"
-
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/device/recorded_device.h"
 
 namespace zero {
 namespace {

@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/process/timeline.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/engine/engine.h"
 
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/scripted_run.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/device/recorded_device.h"
 
 namespace zero {
 namespace {

@@ -12,12 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "tests/support/device/recorded_device.h"
 
-#include "tests/support/temporary_folder.h"
-#include "tests/support/tier.h"
 #include "tests/engine/scripted_run.h"
 #include "tests/engine/thread_link.h"
+#include "tests/support/device/recorded_device.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "zero/plan/model/step_model.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -8,13 +8,13 @@
 
 #include "zero/memory/io/thread_queue.h"
 
+#include "tests/engine/faulty_disk.h"
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/engine/faulty_disk.h"
-#include "tests/engine/scripted_model.h"
-#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -12,10 +12,10 @@
 #include "zero/engine/engine.h"
 #include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
-#include "tests/support/message_of.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -12,13 +12,13 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "zero/plan/units/estimate.h"
 #include "zero/comm/transport/record_flight.h"
+#include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
-#include "tests/support/message_of.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

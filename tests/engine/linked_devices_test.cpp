@@ -9,14 +9,14 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "zero/device/open_device.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/comm/transport/open_device_link.h"
+#include "zero/device/open_device.h"
 
-#include "tests/support/expect_contains.h"
-#include "tests/support/tier.h"
 #include "tests/engine/scripted_run.h"
 #include "tests/engine/thread_link.h"
+#include "tests/support/device/recorded_device.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

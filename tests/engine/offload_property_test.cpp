@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "tests/engine/scripted_run.h"
 #include "tests/support/random_fractions.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

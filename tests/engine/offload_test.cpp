@@ -8,13 +8,13 @@
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
 #include "tests/memory/failing_calls.h"
+#include "tests/support/fp32_states.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/block_specs.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -14,16 +14,16 @@
 #include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
 #include "zero/device/open_device.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/engine/place/budget.h"
 #include "zero/engine/update/matrix_directions.h"
 
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/support/device/recorded_device.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/forwarded_device.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/block_specs.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -7,16 +7,16 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/numbers/topk_blocks.h"
-#include "zero/engine/place/budget.h"
 #include "zero/engine/outer/outer_sum.h"
+#include "zero/engine/place/budget.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
 
+#include "tests/engine/apart_run.h"
+#include "tests/engine/block_specs.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/apart_run.h"
-#include "tests/engine/block_specs.h"
 
 namespace zero {
 namespace {

@@ -7,9 +7,9 @@
 #include "zero/engine/place/budget.h"
 #include "zero/plan/units/estimate.h"
 
+#include "tests/engine/scripted_run.h"
 #include "tests/support/fp32_states.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

@@ -6,11 +6,11 @@
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/tier_split.h"
 
-#include "tests/memory/scripted_queue.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/block_specs.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/memory/scripted_queue.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

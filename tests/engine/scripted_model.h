@@ -21,9 +21,9 @@
 
 #include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/engine/engine.h"
 
+#include "tests/support/device/recorded_device.h"
 #include "tests/support/fp32_states.h"
 
 namespace zero {

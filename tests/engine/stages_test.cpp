@@ -9,9 +9,9 @@
 
 #include "zero/plan/units/estimate.h"
 
+#include "tests/engine/scripted_run.h"
 #include "tests/support/fp32_states.h"
 #include "tests/support/tier.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

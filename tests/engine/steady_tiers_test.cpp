@@ -4,11 +4,11 @@
 #include "zero/base/process/process_memory.h"
 #include "zero/memory/io/file_calls.h"
 
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/engine/scripted_model.h"
-#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -9,9 +9,9 @@
 #include "zero/base/process/chrome_trace.h"
 #include "zero/engine/engine.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

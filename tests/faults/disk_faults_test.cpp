@@ -9,10 +9,10 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include "tests/support/this_build.h"
-#include "tests/support/tier.h"
 #include "tests/faults/failing_calls.h"
 #include "tests/faults/train_fault_test.h"
+#include "tests/support/this_build.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "tests/faults/fault_test.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/faults/fault_test.h"
 
 namespace zero {
 namespace {

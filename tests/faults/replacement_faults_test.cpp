@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "tests/faults/train_fault_test.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/tier.h"
-#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "tests/support/tier.h"
 #include "tests/faults/restarts.h"
 #include "tests/faults/served_log.h"
 #include "tests/faults/struck_run_test.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

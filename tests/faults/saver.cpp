@@ -43,9 +43,9 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
-#include "zero/comm/collectives.h"
 #include "zero/comm/board/in_process.h"
 #include "zero/comm/board/shared_memory.h"
+#include "zero/comm/collectives.h"
 
 #include "tests/engine/scripted_model.h"
 

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/support/environment_variable.h"
 #include "tests/faults/train_fault_test.h"
+#include "tests/support/environment_variable.h"
 
 namespace zero {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/faults/fault_test.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
-#include "tests/faults/fault_test.h"
 
 namespace zero {
 

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "tests/faults/train_fault_test.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/faults/train_fault_test.h"
 
 namespace zero {
 namespace {

@@ -1,9 +1,9 @@
 // Ranks of a torch-free program under `zero launch` that are killed, stopped or out of step, and a launcher that is.
 #include <fmt/format.h>
 
+#include "tests/faults/fault_test.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/faults/fault_test.h"
 
 namespace zero {
 namespace {

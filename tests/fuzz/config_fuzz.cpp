@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/option.h"
 #include "app/config/resolved.h"
 #include "app/config/toml_source.h"

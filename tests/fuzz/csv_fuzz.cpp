@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/tables/csv.h"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "zero/base/process/allocation.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/allocation.h"
 #include "zero/base/process/pages.h"
 #include "zero/comm/flight/diagnosis.h"
 #include "zero/comm/flight/file.h"

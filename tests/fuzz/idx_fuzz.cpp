@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/images/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/tokens/token_stream.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/texts/labelled_texts.h"
 #include "app/data/tokens/vocabulary.h"
 

@@ -7,10 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/device/recorded_device.h"
-
 #include "tests/engine/block_specs.h"
 #include "tests/engine/scripted_run.h"
+#include "tests/support/device/recorded_device.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

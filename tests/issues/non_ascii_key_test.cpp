@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/config/toml_source.h"
 
+#include "app/config/toml_source.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

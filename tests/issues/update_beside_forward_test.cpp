@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/states/sharded_state.h"
-#include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/account/host_memory.h"
+#include "zero/memory/disk/disk_seam.h"
 
 #include "tests/memory/scripted_queue.h"
 #include "tests/support/temporary_folder.h"

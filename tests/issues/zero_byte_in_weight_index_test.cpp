@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "zero/checkpoint/safetensors_set.h"
 #include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/checkpoint/safetensors_set.h"
 
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

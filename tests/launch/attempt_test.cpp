@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "tests/launch/launched.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
-#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -14,14 +14,14 @@
 #include <sys/wait.h>
 
 #include "zero/base/error/error.h"
-#include "app/launch/ranks/cores.h"
+
 #include "app/launch/failure_report.h"
 #include "app/launch/held/memory_files.h"
-
+#include "app/launch/ranks/cores.h"
+#include "tests/launch/launched.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "zero/base/files/file.h"
-#include "app/launch/launch.h"
 
+#include "app/launch/launch.h"
+#include "tests/launch/launched.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

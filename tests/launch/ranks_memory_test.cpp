@@ -14,11 +14,11 @@
 #include "zero/base/process/memory_file.h"
 #include "zero/comm/board/windows.h"
 #include "zero/comm/flight/ring.h"
-#include "app/launch/failure_report.h"
-#include "app/launch/held/memory_files.h"
 #include "zero/comm/launcher/launcher_memory.h"
 #include "zero/comm/transport/record_flight.h"
 
+#include "app/launch/failure_report.h"
+#include "app/launch/held/memory_files.h"
 #include "tests/launch/launched.h"
 #include "tests/launch/rank_claims.h"
 

@@ -6,11 +6,10 @@
 #include <signal.h>
 
 #include "app/launch/launch.h"
-
+#include "tests/launch/launched.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/launch/launched.h"
 
 namespace zero {
 namespace {

@@ -13,9 +13,9 @@
 #include "zero/comm/board/windows.h"
 #include "zero/comm/launcher/launcher_memory.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/launch/launched.h"
 #include "tests/launch/rank_claims.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -10,9 +10,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/memory/activation_offload.h"
 
+#include "tests/support/device/recorded_device.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"

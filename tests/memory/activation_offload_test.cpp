@@ -7,15 +7,15 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 
-#include "tests/support/message_of.h"
-#include "tests/support/simulated_time.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/memory/failing_calls.h"
 #include "tests/memory/filled_pages.h"
 #include "tests/memory/scripted_queue.h"
+#include "tests/support/message_of.h"
+#include "tests/support/simulated_time.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

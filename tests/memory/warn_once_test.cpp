@@ -12,9 +12,9 @@
 #include "zero/memory/disk/disk_places.h"
 #include "zero/memory/io/uring_queue.h"
 
+#include "tests/memory/filled_pages.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/memory/filled_pages.h"
 
 namespace zero {
 namespace {

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/models/gpt2.h"
 #include "app/models/llama.h"
 #include "app/models/recurrent.h"
-
 #include "tests/support/message_of.h"
 
 namespace zero {

@@ -8,8 +8,8 @@
 #include "zero/base/error/error.h"
 #include "zero/optim/rule_registry.h"
 
-#include "tests/support/message_of.h"
 #include "tests/optim/span_memory.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

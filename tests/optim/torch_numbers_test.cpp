@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/optim/whole/newton_schulz.h"
 #include "zero/optim/rule_registry.h"
+#include "zero/optim/whole/newton_schulz.h"
 
 namespace zero {
 namespace {

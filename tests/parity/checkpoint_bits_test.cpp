@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "app/models/gpt2.h"
-
 #include "tests/torch/plain_run.h"
 #include "tests/torch/subjects.h"
 

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "app/models/gpt2.h"
-
 #include "tests/torch/test_place.h"
 #include "tests/torch/training_run.h"
 

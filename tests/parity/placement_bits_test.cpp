@@ -9,7 +9,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "app/models/gpt2.h"
-
 #include "tests/support/random_fractions.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"

@@ -19,8 +19,8 @@
 #include "zero/base/text/bytes.h"
 #include "zero/comm/transport/open_transport.h"
 
-#include "tests/parity/process_cells.h"
 #include "tests/cli/command.h"
+#include "tests/parity/process_cells.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"

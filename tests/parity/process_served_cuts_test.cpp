@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/tier.h"
 #include "tests/parity/process_report.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/parity/resume_cells.h"
 #include "tests/cli/command.h"
+#include "tests/parity/resume_cells.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
 

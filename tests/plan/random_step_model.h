@@ -6,8 +6,8 @@
 
 #include "zero/plan/placement/best_placement.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/plan/one_unit.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 

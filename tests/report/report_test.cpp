@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/report/screen/wrapped.h"
-
 #include "tests/support/one_line.h"
 
 namespace zero {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/message_of.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

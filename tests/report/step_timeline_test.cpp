@@ -6,8 +6,8 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/serve/served_run.h"
 #include "tests/comm/fake_link.h"
+#include "tests/serve/served_run.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

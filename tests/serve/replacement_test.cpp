@@ -13,11 +13,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "zero/comm/replacements.h"
 #include "zero/comm/board/shared_memory.h"
+#include "zero/comm/replacements.h"
 
-#include "tests/serve/served_run.h"
 #include "tests/comm/fake_link.h"
+#include "tests/serve/served_run.h"
 #include "tests/support/message_of.h"
 #include "tests/support/tier.h"
 

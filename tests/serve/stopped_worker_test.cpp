@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/comm/fake_link.h"
 #include "tests/serve/beside.h"
 #include "tests/serve/served_run.h"
 #include "tests/serve/stops_within.h"
-#include "tests/comm/fake_link.h"
 #include "tests/support/message_of.h"
 
 namespace zero {

@@ -14,9 +14,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/serve/served_run.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/occurrences.h"
-#include "tests/serve/served_run.h"
 
 namespace zero {
 namespace {

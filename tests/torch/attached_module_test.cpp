@@ -1,8 +1,8 @@
 // How an attachment ends by detach(), what passes through it in a frozen() scope, and how passes are told apart.
 #include <gtest/gtest.h>
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

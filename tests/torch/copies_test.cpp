@@ -1,8 +1,8 @@
 // A module on copies: `group` changes who holds what, and no bit of what is learned.
 #include <gtest/gtest.h>
 
-#include "tests/torch/subjects.h"
 #include "tests/support/tier.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

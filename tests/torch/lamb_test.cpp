@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/torch/plain_run.h"
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "zero/torch/seam/dispatch_key.h"
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

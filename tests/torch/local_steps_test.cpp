@@ -3,9 +3,9 @@
 
 #include "zero/checkpoint/safetensors.h"
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/subjects.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

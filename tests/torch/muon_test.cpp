@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -4,10 +4,10 @@
 #include "zero/engine/place/budget.h"
 #include "zero/engine/update/matrix_directions.h"
 
-#include "tests/torch/plain_run.h"
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
 #include "tests/support/orthogonal_rule.h"
+#include "tests/torch/plain_run.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

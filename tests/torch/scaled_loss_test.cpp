@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/torch/grad_scaler_numbers.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/grad_scaler_numbers.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

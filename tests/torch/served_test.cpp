@@ -1,8 +1,8 @@
 // A module trained by workers for servers, in a program of its own: attach() on all ranks, serve() on servers.
 #include <gtest/gtest.h>
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/subjects.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

@@ -10,11 +10,11 @@
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/whole_checkpoint.h"
-#include "app/train/folder/run_folder.h"
 
-#include "tests/train/small_run.h"
+#include "app/train/folder/run_folder.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

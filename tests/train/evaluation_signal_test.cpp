@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "app/train/watch/stop_signal.h"
-
 #include "tests/train/small_run.h"
 
 namespace zero {

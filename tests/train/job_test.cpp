@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/train/tasks/model_kind.h"
 
+#include "app/train/tasks/model_kind.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 

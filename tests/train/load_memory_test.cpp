@@ -7,13 +7,13 @@
 #include <malloc.h>
 
 #include "zero/base/process/process_memory.h"
-#include "app/models/mlp.h"
 #include "zero/torch/deferred/deferred.h"
-#include "app/train/weights/weights.h"
 
+#include "app/models/mlp.h"
+#include "app/train/weights/weights.h"
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

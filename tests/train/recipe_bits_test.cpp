@@ -8,10 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "app/train/tasks/model_kind.h"
-
-#include "tests/train/recipes.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/torch/training_run.h"
+#include "tests/train/recipes.h"
 
 namespace zero {
 namespace {

@@ -12,14 +12,14 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
+
 #include "app/train/folder/run_files.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/run/trainer.h"
-
-#include "tests/train/small_run.h"
+#include "tests/report/event_reader.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
-#include "tests/report/event_reader.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/train/machine/device_memory.h"
 
+#include "app/train/machine/device_memory.h"
+#include "tests/support/expect_says.h"
 #include "tests/train/small_device.h"
 #include "tests/train/small_run.h"
-#include "tests/support/expect_says.h"
 
 namespace zero {
 namespace {

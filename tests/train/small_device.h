@@ -22,8 +22,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/device/host_device.h"
 
 #include "tests/support/forwarded_device.h"

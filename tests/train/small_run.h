@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/files/file.h"
-#include "app/train/run/trainer.h"
 
+#include "app/train/run/trainer.h"
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/json_lines.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "zero/base/error/error.h"
-#include "app/train/tasks/model_kind.h"
 
+#include "app/train/tasks/model_kind.h"
 #include "tests/support/message_of.h"
 #include "tests/train/filled.h"
 

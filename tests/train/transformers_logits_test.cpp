@@ -8,15 +8,15 @@
 
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/safetensors/safetensors_file.h"
+#include "zero/torch/attach.h"
+
 #include "app/models/bert.h"
 #include "app/models/gpt2.h"
 #include "app/models/llama.h"
-#include "zero/torch/attach.h"
 #include "app/train/tasks/model_kind.h"
-
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/transformers_python.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -7,15 +7,15 @@
 #include <gtest/gtest.h>
 
 #include "zero/checkpoint/safetensors/safetensors_file.h"
+#include "zero/torch/attach.h"
+
 #include "app/models/bert.h"
 #include "app/models/gpt2.h"
 #include "app/models/llama.h"
-#include "zero/torch/attach.h"
 #include "app/train/tasks/model_kind.h"
 #include "app/train/weights/weights.h"
-
-#include "tests/support/this_build.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

@@ -12,17 +12,17 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/comm/board/in_process.h"
+
 #include "app/train/folder/run_files.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/run/trainer.h"
-
 #include "tests/checkpoint/launcher.h"
+#include "tests/comm/transport/worlds.h"
 #include "tests/engine/corrupting_communicator.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/json_lines.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

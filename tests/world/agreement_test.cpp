@@ -3,9 +3,9 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 
+#include "tests/support/expect_contains.h"
 #include "tests/world/pattern.h"
 #include "tests/world/suite.h"
-#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

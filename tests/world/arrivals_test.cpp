@@ -11,9 +11,9 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/board.h"
 
-#include "tests/world/suite.h"
 #include "tests/comm/arriving_numbers.h"
 #include "tests/support/expect_contains.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

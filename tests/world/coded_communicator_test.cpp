@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "zero/comm/group.h"
 #include "zero/comm/board/in_process.h"
+#include "zero/comm/group.h"
 
 #include "tests/world/pattern.h"
 #include "tests/world/suite.h"

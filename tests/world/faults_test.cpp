@@ -10,9 +10,9 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/shared_memory.h"
 
+#include "tests/support/expect_contains.h"
 #include "tests/world/pattern.h"
 #include "tests/world/suite.h"
-#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -7,9 +7,9 @@
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 
+#include "tests/support/expect_contains.h"
 #include "tests/world/pattern.h"
 #include "tests/world/suite.h"
-#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

@@ -12,14 +12,14 @@
 
 #include <unistd.h>
 
-#include "tests/support/mpirun.h"
-#include "tests/support/this_build.h"
-#include "tests/world/suite.h"
+#include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/command_end.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/hosts.h"
-#include "tests/comm/rendezvous/fake_tcp_store.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
 #include "tests/support/torchrun_path.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -12,8 +12,8 @@
 #include "zero/comm/rendezvous/store_messages.h"
 #include "zero/comm/rendezvous/tcp_sockets.h"
 
-#include "tests/world/suite.h"
 #include "tests/support/expect_contains.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -10,10 +10,10 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 
-#include "tests/world/pattern.h"
-#include "tests/world/suite.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/unclaimed_port.h"
+#include "tests/world/pattern.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/world/suite.h"
 #include "tests/serve/served_run.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -22,12 +22,12 @@
 
 #include "zero/base/files/file.h"
 
-#include "tests/support/mpirun.h"
-#include "tests/world/suite.h"
-#include "tests/support/command_end.h"
 #include "tests/serve/served_run.h"
 #include "tests/serve/stops_within.h"
+#include "tests/support/command_end.h"
+#include "tests/support/mpirun.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/world/suite.h"
 
 namespace zero {
 namespace {

@@ -9,8 +9,8 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/sha256.h"
 #include "zero/base/files/strict_json.h"
-#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 
 namespace zero {
 namespace {

@@ -15,8 +15,8 @@
 #include "zero/base/process/pages.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/image/staging_memory.h"
-#include "zero/comm/collectives.h"
 #include "zero/comm/board/windows.h"
+#include "zero/comm/collectives.h"
 
 namespace zero {
 namespace {

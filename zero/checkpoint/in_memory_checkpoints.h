@@ -22,11 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/process/allocation.h"
 #include "zero/base/files/file.h"
+#include "zero/base/process/allocation.h"
+#include "zero/checkpoint/image/rank_image.h"
 #include "zero/checkpoint/read/fetch_blocks.h"
 #include "zero/checkpoint/read/launchers.h"
-#include "zero/checkpoint/image/rank_image.h"
 #include "zero/comm/launcher/launcher_memory.h"
 #include "zero/memory/account/charge.h"
 #include "zero/memory/io/file_calls.h"

@@ -6,10 +6,10 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error/error.h"
-#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/image/factor_extras.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/image/saved_states.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/plan/units/partition.h"
 
 namespace zero {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/read/loaded_checkpoint.h"
 #include "zero/checkpoint/image/saved_states.h"
+#include "zero/checkpoint/read/loaded_checkpoint.h"
 #include "zero/engine/engine.h"
 #include "zero/memory/io/file_calls.h"
 

@@ -8,8 +8,8 @@
 #include <fcntl.h>
 
 #include "zero/base/error/error.h"
-#include "zero/base/files/file.h"
 #include "zero/base/error/log.h"
+#include "zero/base/files/file.h"
 #include "zero/checkpoint/engines_folder.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/image/same_outcome.h"

@@ -2,5 +2,5 @@
 #pragma once
 
 #include "zero/checkpoint/safetensors/safetensors_file.h"
-#include "zero/checkpoint/safetensors_set.h"
 #include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/checkpoint/safetensors_set.h"

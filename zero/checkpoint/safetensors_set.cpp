@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/checkpoint/safetensors/weight_index.h"
 #include "zero/checkpoint/whole_checkpoint.h"
 

@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/check.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 #include "zero/base/process/signals_blocked.h"
-#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/account/charge.h"
 

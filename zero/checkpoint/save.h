@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "zero/checkpoint/published_folder.h"
 #include "zero/checkpoint/image/rank_image.h"
 #include "zero/checkpoint/image/staging_memory.h"
+#include "zero/checkpoint/published_folder.h"
 #include "zero/engine/engine.h"
 #include "zero/memory/io/file_calls.h"
 

@@ -22,9 +22,9 @@
 #include <span>
 #include <string_view>
 
-#include "zero/base/process/allocation.h"
 #include "zero/base/numbers/dtype.h"
 #include "zero/base/numbers/exact_sum.h"
+#include "zero/base/process/allocation.h"
 #include "zero/comm/blocks.h"
 #include "zero/comm/work.h"
 

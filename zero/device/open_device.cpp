@@ -7,11 +7,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
 #include "zero/base/files/plugin_file.h"
 #include "zero/base/process/signals_blocked.h"
+#include "zero/base/text/bytes.h"
 #include "zero/device/device_border.h"
 #include "zero/device/device_name.h"
 #include "zero/device/host_device.h"

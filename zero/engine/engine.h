@@ -24,11 +24,11 @@
 
 #include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_parts.h"
-#include "zero/engine/options/engine_resources.h"
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/engine_step.h"
 #include "zero/engine/gather/gathered_unit.h"
 #include "zero/engine/gradient_access.h"
+#include "zero/engine/options/engine_resources.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/replanner.h"
 #include "zero/engine/served_access.h"

@@ -6,15 +6,15 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/place/budget.h"
-#include "zero/engine/wire/linked_staging.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/options/same_options.h"
 #include "zero/engine/options/same_refusal.h"
+#include "zero/engine/place/budget.h"
+#include "zero/engine/wire/linked_staging.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/link/lane_link.h"
 #include "zero/memory/link/paced_link.h"

@@ -9,9 +9,9 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
-#include "zero/engine/reduce/dropped_gradients.h"
 #include "zero/engine/gradient_access.h"
 #include "zero/engine/options/option_numbers.h"
+#include "zero/engine/reduce/dropped_gradients.h"
 
 namespace zero {
 namespace {

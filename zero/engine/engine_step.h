@@ -16,11 +16,11 @@
 #include <functional>
 
 #include "zero/engine/engine_statistics.h"
+#include "zero/engine/options/step_report.h"
 #include "zero/engine/outer_steps.h"
 #include "zero/engine/replanner.h"
-#include "zero/engine/options/step_report.h"
-#include "zero/engine/wire/step_sync.h"
 #include "zero/engine/step_update.h"
+#include "zero/engine/wire/step_sync.h"
 
 namespace zero {
 

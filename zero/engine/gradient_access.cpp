@@ -8,8 +8,8 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/rank_sum.h"
-#include "zero/engine/states/parameter_order.h"
 #include "zero/engine/reduce/parameter_sums.h"
+#include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
 
 namespace zero {

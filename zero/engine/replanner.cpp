@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
 
 namespace zero {

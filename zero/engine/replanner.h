@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "zero/engine/engine_parts.h"
-#include "zero/engine/place/rebalancer.h"
 #include "zero/engine/options/step_report.h"
+#include "zero/engine/place/rebalancer.h"
 
 namespace zero {
 

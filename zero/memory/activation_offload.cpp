@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 #include "zero/device/host_device.h"
 #include "zero/memory/disk/block_cutter.h"
 #include "zero/memory/disk/chained_transfer.h"

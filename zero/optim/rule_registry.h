@@ -20,17 +20,17 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/text/name_lists.h"
-#include "zero/optim/whole/adafactor_rule.h"
 #include "zero/optim/elementwise/adam_rule.h"
 #include "zero/optim/elementwise/adamw8bit_rule.h"
-#include "zero/optim/whole/lamb_rule.h"
 #include "zero/optim/elementwise/lion_rule.h"
-#include "zero/optim/whole/muon_rule.h"
+#include "zero/optim/elementwise/sgd_rule.h"
 #include "zero/optim/rule/own_rule.h"
 #include "zero/optim/rule/rule_keys.h"
 #include "zero/optim/rule/rule_row.h"
-#include "zero/optim/elementwise/sgd_rule.h"
 #include "zero/optim/rule/update_rule.h"
+#include "zero/optim/whole/adafactor_rule.h"
+#include "zero/optim/whole/lamb_rule.h"
+#include "zero/optim/whole/muon_rule.h"
 
 namespace zero {
 

@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
-#include "zero/plan/served/push_order.h"
 #include "zero/comm/rendezvous/rank_set.h"
+#include "zero/plan/served/push_order.h"
 
 namespace zero {
 

@@ -62,13 +62,13 @@
 #include <torch/nn/module.h>
 
 #include "zero/checkpoint/read/loaded_checkpoint.h"
+#include "zero/comm/transport/world.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/options/step_report.h"
 #include "zero/torch/attached_scopes.h"
 #include "zero/torch/module/model_tensors.h"
 #include "zero/torch/module/module_names.h"
 #include "zero/torch/module/state_shard.h"
-#include "zero/comm/transport/world.h"
 
 namespace zero {
 

@@ -12,10 +12,10 @@
 #include <functional>
 #include <memory>
 
+#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
-#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/serve/push_server.h"
 #include "zero/torch/rank_extras.h"
 

@@ -10,14 +10,14 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
-#include "zero/comm/collectives.h"
 #include "zero/comm/board/device_sharers.h"
+#include "zero/comm/collectives.h"
+#include "zero/comm/transport/open_device_link.h"
 #include "zero/device/open_device.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/torch/first_values.h"
 #include "zero/torch/other_holders.h"
 #include "zero/torch/seam/torch_device.h"
-#include "zero/comm/transport/open_device_link.h"
 
 namespace zero {
 

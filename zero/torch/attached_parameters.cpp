@@ -13,9 +13,9 @@
 #include "zero/base/error/log.h"
 #include "zero/device/host_copy.h"
 #include "zero/engine/states/parameter_writes.h"
+#include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/seam/gradient_hook.h"
 #include "zero/torch/seam/gradient_watch.h"
-#include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/seam/tensor_type.h"
 #include "zero/torch/seam/torch_device.h"
 

@@ -16,8 +16,8 @@
 
 #include "zero/device/device.h"
 #include "zero/plan/units/unit.h"
-#include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/module/module_parameters.h"
+#include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/parameter_storage.h"
 
 namespace torch::autograd {

@@ -3,8 +3,8 @@
 #include <exception>
 #include <string>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/torch/attached_module.h"
 
 namespace zero {

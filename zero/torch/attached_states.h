@@ -16,8 +16,8 @@
 
 #include "zero/engine/engine.h"
 #include "zero/torch/attached_parameters.h"
-#include "zero/torch/rank_extras.h"
 #include "zero/torch/module/state_shard.h"
+#include "zero/torch/rank_extras.h"
 
 namespace zero {
 

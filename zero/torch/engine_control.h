@@ -15,8 +15,8 @@
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/read/loaded_checkpoint.h"
 #include "zero/checkpoint/save.h"
-#include "zero/engine/states/replicas.h"
 #include "zero/engine/options/step_report.h"
+#include "zero/engine/states/replicas.h"
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {

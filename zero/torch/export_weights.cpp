@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "zero/base/error/check.h"
-#include "zero/checkpoint/safetensors/safetensors_writer.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
 #include "zero/torch/attached_states.h"
 
 namespace zero {

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

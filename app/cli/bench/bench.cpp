@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/config/suggest.h"
 #include "app/config/value.h"
 

@@ -15,22 +15,23 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/random_bytes.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/load.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
+#include "zero/checkpoint/save.h"
+#include "zero/comm/board/in_process.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/memory/io/scratch_file.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
-#include "zero/checkpoint/read/checkpoint_reader.h"
-#include "zero/checkpoint/load.h"
-#include "zero/checkpoint/image/same_outcome.h"
-#include "zero/checkpoint/save.h"
-#include "zero/comm/board/in_process.h"
 #include "app/cli/command/flags.h"
-#include "zero/memory/account/host_memory.h"
-#include "zero/memory/io/scratch_file.h"
 
 namespace zero::cli {
 namespace {

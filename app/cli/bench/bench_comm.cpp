@@ -13,14 +13,15 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
+#include "zero/comm/rank_sum.h"
+#include "zero/comm/transport/open_transport.h"
+#include "zero/device/open_device.h"
+#include "zero/memory/account/host_memory.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/comm_bench.h"
-#include "zero/comm/rank_sum.h"
 #include "app/cli/command/flags.h"
-#include "zero/device/open_device.h"
 #include "app/launch/launch.h"
-#include "zero/memory/account/host_memory.h"
-#include "zero/comm/transport/open_transport.h"
 
 namespace zero::cli {
 namespace {

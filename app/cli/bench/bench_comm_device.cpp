@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
+#include "zero/comm/transport/open_transport.h"
+#include "zero/device/open_device.h"
+
 #include "app/cli/bench/comm_bench.h"
 #include "app/cli/bench/unit_collectives.h"
-#include "zero/device/open_device.h"
-#include "zero/comm/transport/open_transport.h"
 
 namespace zero::cli {
 namespace {

@@ -7,12 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/memory/disk/disk_tier.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
 #include "app/cli/command/flags.h"
-#include "zero/memory/disk/disk_tier.h"
-#include "zero/memory/account/host_memory.h"
 
 namespace zero::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/offload_bench.h"
 #include "app/cli/command/flags.h"

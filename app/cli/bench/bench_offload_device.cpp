@@ -10,10 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
+#include "zero/device/open_device.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/device_copies.h"
 #include "app/cli/bench/offload_bench.h"
-#include "zero/device/open_device.h"
 
 namespace zero::cli {
 namespace {

@@ -23,20 +23,21 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/parallel.h"
+#include "zero/base/text/bytes.h"
+#include "zero/device/open_device.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/optim/elementwise/averaged_rule.h"
+#include "zero/optim/lanes/kernel_target.h"
+#include "zero/optim/rule/update_grain.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/device_update.h"
 #include "app/cli/bench/measurement.h"
 #include "app/cli/bench/update_probe.h"
 #include "app/cli/command/flags.h"
-#include "zero/device/open_device.h"
-#include "zero/memory/account/host_memory.h"
-#include "zero/optim/elementwise/averaged_rule.h"
-#include "zero/optim/lanes/kernel_target.h"
-#include "zero/optim/rule_registry.h"
-#include "zero/optim/rule/update_grain.h"
 
 namespace zero::cli {
 namespace {

@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/bench/measurement.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
+
+#include "app/cli/bench/measurement.h"
 
 namespace zero::cli {
 

@@ -3,8 +3,9 @@
 #include <string_view>
 
 #include "zero/base/error/check.h"
-#include "app/cli/bench/disk_probe.h"
 #include "zero/memory/disk/chained_transfer.h"
+
+#include "app/cli/bench/disk_probe.h"
 
 namespace zero::cli {
 namespace {

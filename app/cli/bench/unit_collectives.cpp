@@ -2,8 +2,8 @@
 
 #include "zero/base/error/check.h"
 #include "zero/comm/device/device_communicator.h"
-#include "zero/engine/wire/staged_communicator.h"
 #include "zero/comm/transport/open_device_link.h"
+#include "zero/engine/wire/staged_communicator.h"
 
 namespace zero::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/suggest.h"
 #include "app/config/value.h"
 

@@ -15,10 +15,11 @@
 #include <optional>
 #include <string>
 
+#include "zero/comm/rendezvous/detect_ranks.h"
+#include "zero/plan/cluster/cluster.h"
+
 #include "app/cli/command/build.h"
 #include "app/config/config.h"
-#include "zero/plan/cluster/cluster.h"
-#include "zero/comm/rendezvous/detect_ranks.h"
 
 namespace zero::cli {
 

@@ -6,9 +6,10 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/exit_status.h"
-#include "app/config/value.h"
 #include "zero/comm/flight/diagnosis.h"
 #include "zero/comm/flight/file.h"
+
+#include "app/config/value.h"
 
 namespace zero::cli {
 namespace {

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/text/bytes.h"
+
 #include "app/cli/doctor/finding.h"
 
 namespace zero::cli {

@@ -11,15 +11,16 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
-#include "zero/base/process/machine.h"
 #include "zero/base/files/proc_file.h"
-#include "app/cli/doctor/finding.h"
-#include "app/launch/ranks/cores.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/process/machine.h"
+#include "zero/base/text/bytes.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/optim/lanes/kernel_target.h"
+
+#include "app/cli/doctor/finding.h"
+#include "app/launch/ranks/cores.h"
 
 namespace zero::cli {
 namespace {

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "zero/comm/transport/open_transport.h"
+
 #include "app/cli/command/torch_library.h"
 #include "app/cli/doctor/finding.h"
-#include "zero/comm/transport/open_transport.h"
 
 namespace zero::cli {
 namespace {

@@ -8,14 +8,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/random_bytes.h"
-#include "app/cli/doctor/finding.h"
-#include "zero/memory/disk/disk_tier.h"
+#include "zero/base/process/clock.h"
 #include "zero/memory/account/host_memory.h"
+#include "zero/memory/disk/disk_tier.h"
 #include "zero/memory/io/uring_queue.h"
+
+#include "app/cli/doctor/finding.h"
 
 namespace zero::cli {
 namespace {

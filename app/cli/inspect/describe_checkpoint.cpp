@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
+
 #include "app/cli/inspect/description.h"
 
 namespace zero::cli {

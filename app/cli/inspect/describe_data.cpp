@@ -8,9 +8,10 @@
 
 #include "zero/base/text/bytes.h"
 #include "zero/checkpoint/safetensors.h"
+
+#include "app/cli/inspect/description.h"
 #include "app/data/images/idx.h"
 #include "app/data/tokens/token_stream.h"
-#include "app/cli/inspect/description.h"
 
 namespace zero::cli {
 namespace {

@@ -5,14 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
-#include "app/config/load.h"
+
 #include "app/cli/inspect/description.h"
+#include "app/config/load.h"
 
 namespace zero::cli {
 namespace {

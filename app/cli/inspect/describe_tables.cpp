@@ -10,14 +10,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/terminal_text.h"
+
+#include "app/cli/inspect/description.h"
 #include "app/data/sample/csv_reader.h"
 #include "app/data/sample/label_words.h"
-#include "app/cli/inspect/description.h"
 
 namespace zero::cli {
 namespace {

@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/safetensors.h"
+
 #include "app/cli/inspect/description.h"
 
 namespace zero::cli {

@@ -12,6 +12,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/no_run.h"
+
 #include "app/data/images/gzip.h"
 
 namespace zero::cli {

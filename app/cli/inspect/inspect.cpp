@@ -8,6 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/exit_status.h"
+
 #include "app/cli/command/flags.h"
 #include "app/cli/inspect/description.h"
 

@@ -19,12 +19,13 @@
 #include <ATen/ops/randn.h>
 
 #include "zero/base/process/parallel.h"
-#include "app/cli/bench/measurement.h"
-#include "app/cli/torch_verbs/verbs.h"
 #include "zero/device/open_device.h"
 #include "zero/optim/whole/muon_rule.h"
 #include "zero/optim/whole/newton_schulz.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/cli/bench/measurement.h"
+#include "app/cli/torch_verbs/verbs.h"
 #include "app/train/machine/machine_peak.h"
 
 namespace zero::cli {

@@ -17,14 +17,15 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/nn/utils/clip_grad.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/torch/activations/large_blocks.h"
+
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/verbs.h"
-#include "zero/memory/account/host_memory.h"
 #include "app/report/report.h"
-#include "zero/torch/activations/large_blocks.h"
 #include "app/train/machine/machine_peak.h"
 #include "app/train/tasks/model_kind.h"
 

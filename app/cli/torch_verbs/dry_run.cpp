@@ -6,13 +6,14 @@
 
 #include <ATen/Parallel.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/process/machine.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
+
 #include "app/cli/torch_verbs/job.h"
 #include "app/report/screen/wrapped.h"
-#include "app/train/weights/first_weights.h"
 #include "app/train/tasks/model_kind.h"
+#include "app/train/weights/first_weights.h"
 
 namespace zero::cli {
 namespace {

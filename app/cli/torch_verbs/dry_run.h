@@ -17,8 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/config/load.h"
-#include "app/report/run_time.h"
 #include "app/report/plan/training_plan.h"
+#include "app/report/run_time.h"
 #include "app/train/run/pass_trial.h"
 #include "app/train/run/run_outlook.h"
 

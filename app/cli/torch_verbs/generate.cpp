@@ -14,12 +14,13 @@
 #include "zero/base/process/machine.h"
 #include "zero/base/text/name_lists.h"
 #include "zero/checkpoint/whole_checkpoint.h"
+
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/verbs.h"
 #include "app/data/token_text.h"
-#include "app/train/tasks/model_kind.h"
 #include "app/train/folder/run_files.h"
 #include "app/train/folder/run_folder.h"
+#include "app/train/tasks/model_kind.h"
 #include "app/train/weights/weights.h"
 
 namespace zero::cli {

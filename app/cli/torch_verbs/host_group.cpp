@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 
 #include "zero/base/text/bytes.h"
-#include "app/cli/torch_verbs/job.h"
-#include "app/cli/torch_verbs/planned_model.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
+
+#include "app/cli/torch_verbs/job.h"
+#include "app/cli/torch_verbs/planned_model.h"
 #include "app/report/plan/cluster_plan.h"
 #include "app/report/plan/memory_fit.h"
 #include "app/report/plan/training_plan.h"

@@ -13,8 +13,9 @@
 
 #include <string>
 
-#include "app/cli/command/torch_entry.h"
 #include "zero/comm/transport/world.h"
+
+#include "app/cli/command/torch_entry.h"
 
 namespace zero::cli {
 

@@ -8,18 +8,19 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/descriptor_limit.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/descriptor_limit.h"
 #include "zero/base/process/machine.h"
-#include "app/config/choices.h"
-#include "app/data/open_data.h"
+#include "zero/base/text/bytes.h"
 #include "zero/device/device_name.h"
 #include "zero/device/open_device.h"
 #include "zero/optim/rule_registry.h"
 #include "zero/torch/seam/torch_device.h"
-#include "app/train/tasks/model_kind.h"
+
+#include "app/config/choices.h"
+#include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
+#include "app/train/tasks/model_kind.h"
 
 namespace zero::cli {
 namespace {

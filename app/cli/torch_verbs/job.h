@@ -8,14 +8,15 @@
 #include <cstdint>
 #include <optional>
 
+#include "zero/memory/activation_offload_values.h"
+#include "zero/torch/attach.h"
+
 #include "app/cli/command/torch_entry.h"
 #include "app/config/config.h"
 #include "app/config/load.h"
 #include "app/config/resolved.h"
-#include "app/data/sample/dataset.h"
 #include "app/data/open_data.h"
-#include "zero/memory/activation_offload_values.h"
-#include "zero/torch/attach.h"
+#include "app/data/sample/dataset.h"
 #include "app/train/tasks/model_options.h"
 #include "app/train/train_job.h"
 

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "app/cli/torch_verbs/run_devices.h"
 #include "zero/device/device_name.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/cli/torch_verbs/run_devices.h"
 
 namespace zero::cli {
 

@@ -8,10 +8,11 @@
 
 #include <memory>
 
+#include "zero/torch/attach.h"
+
 #include "app/cli/command/torch_entry.h"
 #include "app/data/sample/dataset.h"
 #include "app/report/plan/training_plan.h"
-#include "zero/torch/attach.h"
 #include "app/train/tasks/task.h"
 
 namespace zero::cli {

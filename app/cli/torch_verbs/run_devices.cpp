@@ -1,9 +1,10 @@
 #include "app/cli/torch_verbs/run_devices.h"
 
 #include "zero/base/error/log.h"
-#include "app/config/device_rules.h"
 #include "zero/device/device_name.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/config/device_rules.h"
 
 namespace zero::cli {
 

@@ -10,8 +10,9 @@
 
 #include <string>
 
-#include "app/config/config.h"
 #include "zero/device/open_device.h"
+
+#include "app/config/config.h"
 
 namespace zero::cli {
 

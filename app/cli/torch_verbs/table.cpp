@@ -5,8 +5,9 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
-#include "app/cli/torch_verbs/verbs.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/cli/torch_verbs/verbs.h"
 
 namespace zero::cli {
 namespace {

@@ -12,20 +12,21 @@
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
-#include "zero/base/process/descriptor_limit.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/exit_status.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/descriptor_limit.h"
+#include "zero/comm/board/arrivals.h"
+#include "zero/comm/collectives.h"
+#include "zero/engine/states/shard_weights.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/torch/activations/large_blocks.h"
+
 #include "app/cli/torch_verbs/host_group.h"
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/run_devices.h"
 #include "app/cli/torch_verbs/verbs.h"
-#include "zero/comm/board/arrivals.h"
-#include "zero/comm/collectives.h"
 #include "app/config/with_origins.h"
-#include "zero/engine/states/shard_weights.h"
-#include "zero/memory/account/host_memory.h"
-#include "zero/torch/activations/large_blocks.h"
 #include "app/train/run/trainer.h"
 
 namespace zero::cli {

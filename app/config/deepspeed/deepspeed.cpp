@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/base/text/name_lists.h"
 #include "zero/base/files/strict_json.h"
+#include "zero/base/text/name_lists.h"
+#include "zero/optim/rule_registry.h"
+
 #include "app/config/deepspeed/deepspeed_defaults.h"
 #include "app/config/deepspeed/deepspeed_reader.h"
 #include "app/config/option.h"
 #include "app/config/toml_source.h"
-#include "zero/optim/rule_registry.h"
 
 namespace zero {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+
 #include "app/config/deepspeed/deepspeed_defaults.h"
 #include "app/config/option.h"
 

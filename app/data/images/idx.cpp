@@ -8,6 +8,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
+
 #include "app/data/images/gzip.h"
 
 namespace zero {

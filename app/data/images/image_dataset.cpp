@@ -9,6 +9,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+
 #include "app/data/sample/picture.h"
 #include "app/data/sample/shown_sample.h"
 

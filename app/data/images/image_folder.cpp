@@ -8,6 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/data/sample/picture.h"
 #include "app/data/sample/sample_order.h"
 

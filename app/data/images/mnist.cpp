@@ -9,6 +9,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/data/images/idx.h"
 
 namespace zero {

@@ -8,6 +8,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+
 #include "app/data/sample/png_reader.h"
 
 namespace zero {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/sample/dataset.h"
 
 namespace zero {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/data/tables/csv.h"
 #include "app/data/sample/row_dataset.h"
+#include "app/data/tables/csv.h"
 
 namespace zero {
 

@@ -7,6 +7,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/text/terminal_text.h"
+
 #include "app/data/sample/shown_sample.h"
 
 namespace zero {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "app/data/texts/labelled_texts.h"
 #include "app/data/sample/row_dataset.h"
+#include "app/data/texts/labelled_texts.h"
 #include "app/data/tokens/vocabulary.h"
 
 namespace zero {

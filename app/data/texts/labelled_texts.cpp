@@ -6,14 +6,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/terminal_text.h"
-#include "app/data/tables/csv.h"
+
 #include "app/data/sample/csv_reader.h"
 #include "app/data/sample/sample_order.h"
+#include "app/data/tables/csv.h"
 
 namespace zero {
 namespace {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/tokens/byte_pair_tokenizer.h"
 
 namespace zero {

@@ -8,6 +8,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/strict_json.h"
+
 #include "app/data/tokens/byte_alphabet.h"
 #include "app/data/tokens/byte_pair_tokenizer.h"
 

@@ -14,6 +14,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/data/tokens/byte_alphabet.h"
 
 namespace zero {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 

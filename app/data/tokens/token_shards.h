@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "zero/base/files/data_files.h"
+
 #include "app/data/tokens/token_stream.h"
 
 namespace zero {

@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
+#include "zero/base/text/bytes.h"
+
 #include "app/data/tokens/bert_words.h"
 
 namespace zero {

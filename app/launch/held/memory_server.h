@@ -15,9 +15,10 @@
 #include <map>
 #include <string>
 
-#include "app/launch/held/memory_files.h"
 #include "zero/comm/launcher/records.h"
 #include "zero/comm/rendezvous/unix_socket.h"
+
+#include "app/launch/held/memory_files.h"
 
 namespace zero {
 

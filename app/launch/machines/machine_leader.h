@@ -22,8 +22,9 @@
 #include <poll.h>
 
 #include "zero/base/files/file.h"
-#include "app/launch/machines/machine_messages.h"
 #include "zero/comm/rendezvous/store_session.h"
+
+#include "app/launch/machines/machine_messages.h"
 
 namespace zero {
 

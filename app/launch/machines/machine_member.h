@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "zero/base/files/file.h"
+
 #include "app/launch/machines/machine_messages.h"
 #include "app/launch/ranks/signal_inbox.h"
 

@@ -15,8 +15,9 @@
 #include <optional>
 #include <string>
 
-#include "app/launch/ranks/launch_options.h"
 #include "zero/comm/rendezvous/store_messages.h"
+
+#include "app/launch/ranks/launch_options.h"
 
 namespace zero {
 

@@ -18,8 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/launch/ranks/launch_options.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
+
+#include "app/launch/ranks/launch_options.h"
 
 namespace zero {
 

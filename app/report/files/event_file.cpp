@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/report/files/event.h"
 
 namespace zero {

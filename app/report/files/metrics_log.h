@@ -16,6 +16,7 @@
 
 #include "zero/base/files/file.h"
 #include "zero/engine/options/step_report.h"
+
 #include "app/report/files/rank_figures.h"
 #include "app/report/files/served_report.h"
 

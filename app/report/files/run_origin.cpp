@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-#include "zero/base/process/machine.h"
 #include "zero/base/files/proc_file.h"
+#include "zero/base/process/machine.h"
 
 namespace zero {
 namespace {

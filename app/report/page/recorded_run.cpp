@@ -11,6 +11,7 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
 #include "zero/memory/account/ledger.h"
+
 #include "app/report/page/report_file.h"
 #include "app/report/report.h"
 

@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/memory/account/ledger.h"
+
 #include "app/report/page/recorded_run.h"
 
 namespace zero::page {

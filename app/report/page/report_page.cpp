@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error/check.h"
+
 #include "app/report/page/assets.h"
 #include "app/report/page/page_json.h"
 

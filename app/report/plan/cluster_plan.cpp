@@ -10,13 +10,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
+#include "zero/comm/rendezvous/rank_set.h"
 #include "zero/engine/place/budget.h"
 #include "zero/plan/schedule/schedule.h"
 #include "zero/plan/served/served_clock.h"
-#include "zero/comm/rendezvous/rank_set.h"
+
 #include "app/report/plan/memory_fit.h"
 #include "app/report/plan/served_plan.h"
 #include "app/report/screen/wrapped.h"

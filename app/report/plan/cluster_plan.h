@@ -20,6 +20,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "zero/plan/cluster/cluster.h"
+
 #include "app/report/plan/training_plan.h"
 
 namespace zero {

@@ -13,6 +13,7 @@
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/weighted_cut.h"
+
 #include "app/report/plan/training_plan.h"
 
 namespace zero {

@@ -9,9 +9,10 @@
 #pragma once
 
 #include "zero/engine/options/engine_seams.h"
-#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/model/step_model.h"
+#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/schedule/trace.h"
+
 #include "app/report/plan/training_plan.h"
 
 namespace zero {

@@ -4,11 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "zero/plan/units/partition.h"
 #include "zero/plan/schedule/schedule.h"
-#include "app/report/predicted_json.h"
+#include "zero/plan/units/partition.h"
+
 #include "app/report/plan/served_plan.h"
 #include "app/report/plan/shards_plan.h"
+#include "app/report/predicted_json.h"
 
 namespace zero {
 namespace {

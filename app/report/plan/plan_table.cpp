@@ -6,13 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "zero/base/numbers/topk_blocks.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
-#include "zero/base/numbers/topk_blocks.h"
 #include "zero/engine/update/matrix_directions.h"
+#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
-#include "zero/plan/schedule/schedule.h"
+
 #include "app/report/plan/served_plan.h"
 #include "app/report/plan/shards_plan.h"
 #include "app/report/screen/wrapped.h"

@@ -7,8 +7,8 @@
 
 #include "zero/base/text/bytes.h"
 #include "zero/engine/options/uncut.h"
-#include "zero/plan/units/partition.h"
 #include "zero/plan/served/pushed_part.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 

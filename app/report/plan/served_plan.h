@@ -10,6 +10,7 @@
 #include <string>
 
 #include "zero/plan/units/estimate.h"
+
 #include "app/report/plan/training_plan.h"
 
 namespace zero {

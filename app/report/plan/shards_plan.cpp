@@ -13,6 +13,7 @@
 #include "zero/plan/units/factored.h"
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/weighted_cut.h"
+
 #include "app/report/screen/wrapped.h"
 
 namespace zero {

@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "zero/engine/options/options.h"
+#include "zero/plan/model/step_model.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/plan/units/param_spec.h"
 #include "zero/plan/units/placement.h"
-#include "zero/plan/model/step_model.h"
 #include "zero/plan/units/unit.h"
+
 #include "app/report/plan/computation.h"
 #include "app/report/plan/memory_fit.h"
 

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/files/crc32c.h"
 #include "zero/base/error/error.h"
+#include "zero/base/files/crc32c.h"
 
 namespace zero {
 namespace {

@@ -22,6 +22,7 @@
 
 #include "zero/base/files/file.h"
 #include "zero/plan/served/push_order.h"
+
 #include "app/train/folder/computing_place.h"
 
 namespace zero {

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/torch/engine_control.h"

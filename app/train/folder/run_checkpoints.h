@@ -23,8 +23,9 @@
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/save.h"
-#include "app/report/best_evaluation.h"
 #include "zero/torch/attach.h"
+
+#include "app/report/best_evaluation.h"
 
 namespace zero {
 

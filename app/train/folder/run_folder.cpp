@@ -11,6 +11,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+
 #include "app/report/files/event_file.h"
 
 namespace zero {

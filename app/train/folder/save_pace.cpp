@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/files/random_bytes.h"
-#include "zero/base/text/seconds.h"
+#include "zero/base/process/clock.h"
 #include "zero/base/process/signals_blocked.h"
-#include "zero/checkpoint/safetensors/block_file.h"
+#include "zero/base/text/bytes.h"
+#include "zero/base/text/seconds.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/comm/collectives.h"
 #include "zero/memory/account/host_memory.h"
 

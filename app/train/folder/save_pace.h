@@ -11,6 +11,7 @@
 #include <string>
 
 #include "zero/comm/communicator.h"
+
 #include "app/train/folder/run_checkpoints.h"
 
 namespace zero {

@@ -7,8 +7,9 @@
 // Local.
 #pragma once
 
-#include "app/report/report.h"
 #include "zero/torch/activations/activation_store.h"
+
+#include "app/report/report.h"
 
 namespace zero {
 

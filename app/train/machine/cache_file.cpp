@@ -3,8 +3,8 @@
 #include <fstream>
 #include <utility>
 
-#include "zero/base/files/file.h"
 #include "zero/base/error/log.h"
+#include "zero/base/files/file.h"
 
 namespace zero {
 

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "zero/base/numbers/dtype.h"
+
 #include "app/data/sample/dataset.h"
 #include "app/train/tasks/model_options.h"
 

@@ -9,6 +9,7 @@
 
 #include "zero/base/process/machine.h"
 #include "zero/memory/io/timed_calls.h"
+
 #include "app/train/machine/cache_file.h"
 
 namespace zero {

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/data/batches.h"
 
 namespace zero {

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "zero/base/numbers/dtype.h"
+
 #include "app/train/run/run.h"
 
 namespace zero {

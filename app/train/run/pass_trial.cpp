@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "zero/base/process/clock.h"
-#include "app/data/batches.h"
 #include "zero/torch/attach.h"
+
+#include "app/data/batches.h"
 #include "app/train/run/operator_trial.h"
 
 namespace zero {

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "zero/base/numbers/dtype.h"
+
 #include "app/data/sample/dataset.h"
 #include "app/train/tasks/task.h"
 

@@ -6,15 +6,16 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
-#include "app/data/data_mark.h"
 #include "zero/device/open_device.h"
 #include "zero/torch/seam/torch_device.h"
-#include "app/train/watch/evaluation.h"
+
+#include "app/data/data_mark.h"
 #include "app/train/tasks/model_kind.h"
+#include "app/train/watch/evaluation.h"
 
 namespace zero {
 namespace {

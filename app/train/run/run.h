@@ -15,23 +15,24 @@
 #include <ostream>
 #include <string>
 
-#include "app/data/open_data.h"
+#include "zero/comm/transport/world.h"
 #include "zero/device/device.h"
+#include "zero/torch/attach.h"
+
+#include "app/data/open_data.h"
 #include "app/report/screen/progress.h"
 #include "app/report/step_timeline.h"
-#include "zero/torch/attach.h"
-#include "app/train/watch/evaluation.h"
-#include "app/train/machine/learned_activations.h"
-#include "app/train/tasks/model_kind.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
+#include "app/train/machine/learned_activations.h"
 #include "app/train/run/run_health.h"
 #include "app/train/run/run_log.h"
 #include "app/train/run/run_meter.h"
-#include "app/train/watch/stop_signal.h"
+#include "app/train/tasks/model_kind.h"
 #include "app/train/train_job.h"
 #include "app/train/train_seams.h"
-#include "zero/comm/transport/world.h"
+#include "app/train/watch/evaluation.h"
+#include "app/train/watch/stop_signal.h"
 
 namespace zero {
 

@@ -7,15 +7,16 @@
 #include <torch/version.h>
 
 #include "zero/base/error/error.h"
-#include "zero/base/files/file.h"
 #include "zero/base/error/log.h"
+#include "zero/base/files/file.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/torch/seam/torch_device.h"
+
 #include "app/data/token_text.h"
 #include "app/models/generate.h"
-#include "zero/torch/seam/torch_device.h"
-#include "app/train/watch/evaluation.h"
 #include "app/train/limits.h"
 #include "app/train/run/shown_predictions.h"
+#include "app/train/watch/evaluation.h"
 
 namespace zero {
 

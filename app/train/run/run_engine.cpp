@@ -6,10 +6,11 @@
 #include "zero/torch/attach_seams.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/train/folder/save_pace.h"
 #include "app/train/limits.h"
 #include "app/train/machine/machine_peak.h"
 #include "app/train/machine/rate_cache.h"
-#include "app/train/folder/save_pace.h"
 
 namespace zero {
 namespace {

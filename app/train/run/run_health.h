@@ -18,11 +18,11 @@
 #include <limits>
 #include <string>
 
-#include "app/train/watch/health.h"
-#include "app/train/watch/health_event.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/run/run_log.h"
+#include "app/train/watch/health.h"
+#include "app/train/watch/health_event.h"
 
 namespace zero {
 

@@ -6,6 +6,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+
 #include "app/report/files/rank_values.h"
 
 namespace zero {

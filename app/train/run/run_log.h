@@ -16,12 +16,12 @@
 #include <optional>
 
 #include "app/report/files/metrics_log.h"
-#include "app/report/screen/progress.h"
-#include "app/report/step_history.h"
 #include "app/report/files/tensorboard_log.h"
+#include "app/report/screen/progress.h"
 #include "app/report/screen/time_left.h"
-#include "app/train/watch/health_event.h"
+#include "app/report/step_history.h"
 #include "app/train/folder/run_folder.h"
+#include "app/train/watch/health_event.h"
 
 namespace zero {
 

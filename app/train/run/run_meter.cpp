@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <span>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
 #include "zero/base/process/process_memory.h"
+
 #include "app/report/files/rank_values.h"
 #include "app/train/limits.h"
 #include "app/train/machine/machine_peak.h"

@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "app/report/measured_steps.h"
+#include "zero/torch/seam/tensor_type.h"
+
 #include "app/report/files/metrics_log.h"
+#include "app/report/measured_steps.h"
 #include "app/report/report.h"
 #include "app/report/slow_steps.h"
-#include "zero/torch/seam/tensor_type.h"
 #include "app/train/machine/activation_offload_meter.h"
 
 namespace zero {

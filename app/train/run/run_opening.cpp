@@ -6,17 +6,18 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
+
 #include "app/report/same_configuration.h"
-#include "app/train/weights/model_files.h"
-#include "app/train/tasks/model_kind.h"
 #include "app/train/folder/push_log.h"
+#include "app/train/tasks/model_kind.h"
+#include "app/train/weights/model_files.h"
 
 namespace zero {
 namespace {

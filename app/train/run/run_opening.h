@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/folder/run_lock.h"

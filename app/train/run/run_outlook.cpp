@@ -7,13 +7,14 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/load.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
+#include "zero/comm/transport/world.h"
 #include "zero/optim/rule/update_rule.h"
+
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/run/run_opening.h"
-#include "zero/comm/transport/world.h"
 
 namespace zero {
 

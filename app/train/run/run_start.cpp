@@ -5,19 +5,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
+
 #include "app/data/data_mark.h"
 #include "app/report/plan/plan_table.h"
 #include "app/report/same_configuration.h"
 #include "app/train/folder/computing_place.h"
+#include "app/train/run/operator_trial.h"
+#include "app/train/run/run_engine.h"
 #include "app/train/weights/first_weights.h"
 #include "app/train/weights/model_files.h"
 #include "app/train/weights/module_plan.h"
-#include "app/train/run/operator_trial.h"
-#include "app/train/run/run_engine.h"
 #include "app/train/weights/weights.h"
 
 namespace zero {

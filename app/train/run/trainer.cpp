@@ -8,9 +8,10 @@
 
 #include "zero/base/error/error.h"
 #include "zero/torch/seam/torch_device.h"
+
+#include "app/train/folder/run_lock.h"
 #include "app/train/machine/device_memory.h"
 #include "app/train/run/run_end.h"
-#include "app/train/folder/run_lock.h"
 #include "app/train/run/run_opening.h"
 #include "app/train/run/run_start.h"
 #include "app/train/run/training_loop.h"

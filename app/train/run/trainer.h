@@ -12,11 +12,12 @@
 // In this order: open the run (run_opening.h), start it (run_start.h), train (training_loop.h), end it (run_end.h).
 #pragma once
 
+#include "zero/comm/transport/world.h"
+
 #include "app/report/report.h"
 #include "app/train/run/run.h"
 #include "app/train/train_job.h"
 #include "app/train/train_seams.h"
-#include "zero/comm/transport/world.h"
 
 namespace zero {
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "app/data/batches.h"
 #include "zero/plan/units/mesh.h"
+
+#include "app/data/batches.h"
 
 namespace zero {
 

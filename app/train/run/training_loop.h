@@ -15,8 +15,8 @@
 #include "app/data/prefetcher.h"
 #include "app/train/run/run.h"
 #include "app/train/steps/served_step.h"
-#include "app/train/watch/stop_signal.h"
 #include "app/train/steps/training_step.h"
+#include "app/train/watch/stop_signal.h"
 
 namespace zero {
 

@@ -3,14 +3,15 @@
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
-#include "app/data/batches.h"
-#include "app/data/prefetcher.h"
-#include "app/report/same_configuration.h"
 #include "zero/serve/push_worker.h"
 #include "zero/torch/activations/activation_store.h"
 #include "zero/torch/engine_control.h"
-#include "app/train/tasks/model_kind.h"
+
+#include "app/data/batches.h"
+#include "app/data/prefetcher.h"
+#include "app/report/same_configuration.h"
 #include "app/train/steps/training_step.h"
+#include "app/train/tasks/model_kind.h"
 
 namespace zero {
 namespace {

@@ -10,9 +10,10 @@
 // Collective with the servers' start of the run: opening, configuration, attach(). Throws what these do, and CommError.
 #pragma once
 
-#include "app/train/train_job.h"
-#include "app/train/run/trainer.h"
 #include "zero/comm/transport/world.h"
+
+#include "app/train/run/trainer.h"
+#include "app/train/train_job.h"
 
 namespace zero {
 

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "zero/base/error/check.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 #include "zero/torch/engine_control.h"
 
 namespace zero {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "zero/serve/push_server.h"
+
 #include "app/train/folder/push_log.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/steps/training_step.h"

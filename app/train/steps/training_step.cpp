@@ -4,6 +4,7 @@
 
 #include "zero/base/process/clock.h"
 #include "zero/torch/engine_control.h"
+
 #include "app/train/tasks/micro_batch_seed.h"
 
 namespace zero {

@@ -15,14 +15,15 @@
 #include <optional>
 
 #include "zero/base/process/timeline.h"
+#include "zero/torch/attach.h"
+
 #include "app/data/prefetcher.h"
 #include "app/report/files/metrics_log.h"
-#include "zero/torch/attach.h"
-#include "app/train/watch/gradient_noise.h"
 #include "app/train/folder/run_checkpoints.h"
-#include "app/train/watch/sample_shares.h"
 #include "app/train/tasks/task.h"
 #include "app/train/train_job.h"
+#include "app/train/watch/gradient_noise.h"
+#include "app/train/watch/sample_shares.h"
 
 namespace zero {
 

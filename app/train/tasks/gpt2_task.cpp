@@ -1,7 +1,8 @@
 #include "app/train/tasks/gpt2_task.h"
 
-#include "app/models/gpt2.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "app/models/gpt2.h"
 #include "app/train/tasks/token_model.h"
 #include "app/train/tasks/token_task.h"
 

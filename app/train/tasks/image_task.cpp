@@ -1,7 +1,8 @@
 #include "app/train/tasks/image_task.h"
 
-#include "app/models/cnn.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "app/models/cnn.h"
 #include "app/train/tasks/row_task.h"
 
 namespace zero {

@@ -1,7 +1,8 @@
 #include "app/train/tasks/linear_task.h"
 
-#include "app/models/linear_regression.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "app/models/linear_regression.h"
 #include "app/train/tasks/row_task.h"
 
 namespace zero {

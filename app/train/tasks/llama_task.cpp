@@ -1,7 +1,8 @@
 #include "app/train/tasks/llama_task.h"
 
-#include "app/models/llama.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "app/models/llama.h"
 #include "app/train/tasks/token_model.h"
 #include "app/train/tasks/token_task.h"
 

@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
-#include "app/models/mlp.h"
+#include "zero/base/text/bytes.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "app/models/mlp.h"
 #include "app/train/tasks/row_task.h"
 
 namespace zero {

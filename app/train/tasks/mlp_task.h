@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 
-#include "app/data/sample/dataset.h"
 #include "app/data/open_data.h"
+#include "app/data/sample/dataset.h"
 #include "app/train/tasks/model_options.h"
 #include "app/train/tasks/task.h"
 

@@ -8,6 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/name_lists.h"
+
 #include "app/train/tasks/bert_task.h"
 #include "app/train/tasks/gpt2_task.h"
 #include "app/train/tasks/image_task.h"

@@ -14,8 +14,9 @@
 #include <string_view>
 
 #include "zero/base/numbers/dtype.h"
-#include "app/data/sample/dataset.h"
+
 #include "app/data/open_data.h"
+#include "app/data/sample/dataset.h"
 #include "app/train/tasks/model_options.h"
 #include "app/train/tasks/model_table.h"
 #include "app/train/tasks/task.h"

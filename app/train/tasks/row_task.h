@@ -14,6 +14,7 @@
 #include <ATen/ops/mse_loss.h>
 
 #include "zero/checkpoint/safetensors/transformers_config.h"
+
 #include "app/train/tasks/class_loss.h"
 #include "app/train/tasks/task.h"
 

@@ -19,9 +19,10 @@
 
 #include "zero/base/numbers/dtype.h"
 #include "zero/checkpoint/safetensors/transformers_config.h"
+#include "zero/torch/activations/activation_store.h"
+
 #include "app/data/sample/batch.h"
 #include "app/models/language_model.h"
-#include "zero/torch/activations/activation_store.h"
 
 namespace zero {
 

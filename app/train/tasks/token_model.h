@@ -11,9 +11,10 @@
 #include <memory>
 #include <optional>
 
-#include "app/data/sample/dataset.h"
-#include "app/data/open_data.h"
 #include "zero/torch/activations/activation_store.h"
+
+#include "app/data/open_data.h"
+#include "app/data/sample/dataset.h"
 #include "app/train/tasks/model_options.h"
 
 namespace zero {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "zero/checkpoint/safetensors/transformers_config.h"
+
 #include "app/train/tasks/class_loss.h"
 #include "app/train/tasks/task.h"
 

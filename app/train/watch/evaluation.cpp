@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "zero/base/error/check.h"
+
 #include "app/report/files/rank_values.h"
 
 namespace zero {

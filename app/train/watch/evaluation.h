@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+
 #include "app/data/batches.h"
 #include "app/train/tasks/task.h"
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "zero/engine/options/step_report.h"
+
 #include "app/train/watch/health.h"
 
 namespace zero {

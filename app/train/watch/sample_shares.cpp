@@ -9,6 +9,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/plan/placement/balance.h"
+
 #include "app/report/files/rank_values.h"
 
 namespace zero {

@@ -22,9 +22,10 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "app/data/sample/sample_order.h"
-#include "zero/plan/served/pace_fit.h"
 #include "zero/plan/model/steady_mean.h"
+#include "zero/plan/served/pace_fit.h"
+
+#include "app/data/sample/sample_order.h"
 
 namespace zero {
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "app/data/tokens/byte_pair_tokenizer.h"
-#include "app/train/weights/model_of_weights.h"
 #include "app/train/tasks/model_table.h"
+#include "app/train/weights/model_of_weights.h"
 
 namespace zero {
 namespace {

@@ -18,9 +18,10 @@
 #include "zero/base/files/file.h"
 #include "zero/base/text/name_lists.h"
 #include "zero/checkpoint/safetensors/published_config.h"
+
 #include "app/report/same_configuration.h"
-#include "app/train/tasks/model_table.h"
 #include "app/train/folder/run_files.h"
+#include "app/train/tasks/model_table.h"
 
 namespace zero {
 namespace {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "zero/checkpoint/safetensors/transformers_config.h"
+
 #include "app/train/tasks/model_options.h"
 
 namespace zero {

@@ -8,8 +8,9 @@
 
 #include <torch/nn/module.h>
 
-#include "app/report/plan/training_plan.h"
 #include "zero/torch/attach.h"
+
+#include "app/report/plan/training_plan.h"
 
 namespace zero {
 

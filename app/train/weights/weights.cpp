@@ -15,14 +15,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
-#include "zero/base/numbers/dtype.h"
 #include "zero/base/error/error.h"
 #include "zero/base/files/sha256.h"
+#include "zero/base/numbers/dtype.h"
+#include "zero/base/text/bytes.h"
+#include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/rank_extras.h"
-#include "zero/torch/deferred/tagged_tensor.h"
 
 namespace zero {
 

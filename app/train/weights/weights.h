@@ -24,10 +24,11 @@
 #include <torch/nn/module.h>
 
 #include "zero/checkpoint/read/checkpoint_reader.h"
-#include "zero/checkpoint/safetensors_set.h"
 #include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/checkpoint/safetensors_set.h"
 #include "zero/plan/units/param_spec.h"
 #include "zero/torch/attach.h"
+
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

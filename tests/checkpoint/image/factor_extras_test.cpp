@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/message_of.h"
 #include "tests/checkpoint/saved_model.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "zero/base/error/error.h"
 
+#include "tests/checkpoint/saved_model.h"
 #include "tests/memory/failing_calls.h"
 #include "tests/support/message_of.h"
-#include "tests/checkpoint/saved_model.h"
 
 namespace zero {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/message_of.h"
 #include "tests/checkpoint/several_launchers.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

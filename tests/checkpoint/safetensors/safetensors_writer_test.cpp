@@ -14,8 +14,8 @@
 #include "zero/checkpoint/safetensors/safetensors_file.h"
 
 #include "tests/support/command_end.h"
-#include "tests/support/python_with.h"
 #include "tests/support/message_of.h"
+#include "tests/support/python_with.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

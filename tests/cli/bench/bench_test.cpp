@@ -5,10 +5,10 @@
 
 #include "zero/device/open_device.h"
 
-#include "tests/support/mpirun.h"
-#include "tests/support/occurrences.h"
 #include "tests/cli/command.h"
 #include "tests/support/expect_contains.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/occurrences.h"
 
 namespace zero {
 namespace {

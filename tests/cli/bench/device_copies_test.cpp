@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/device/host_device.h"
-#include "tests/support/device/recorded_device.h"
 
+#include "tests/support/device/recorded_device.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero::cli {

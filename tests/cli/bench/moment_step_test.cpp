@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/device/recorded_device.h"
-
 #include "tests/support/temporary_folder.h"
 
 namespace zero::cli {

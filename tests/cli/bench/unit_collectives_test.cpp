@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/device/host_device.h"
-#include "tests/support/device/recorded_device.h"
 
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/device/recorded_device.h"
 
 namespace zero::cli {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/message_of.h"
 #include "tests/cli/command.h"
+#include "tests/support/message_of.h"
 #include "tests/support/this_build.h"
 
 namespace zero::cli {

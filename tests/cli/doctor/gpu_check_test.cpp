@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/doctor/finding.h"
-
 #include "tests/support/expect_says.h"
 
 namespace zero::cli {

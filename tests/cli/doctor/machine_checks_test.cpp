@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/doctor/finding.h"
-
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "zero/comm/board/in_process.h"
 #include "zero/comm/code/block_code.h"
 #include "zero/comm/copies_reduce.h"
 #include "zero/comm/group.h"
-#include "zero/comm/board/in_process.h"
 #include "zero/comm/rank_sum.h"
 
 namespace zero {

@@ -9,9 +9,9 @@
 
 #include "zero/base/error/error.h"
 
+#include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/command_end.h"
 #include "tests/support/expect_contains.h"
-#include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/torchrun_path.h"
 #include "tests/support/unclaimed_port.h"
 

@@ -19,10 +19,10 @@
 #include "zero/comm/group.h"
 #include "zero/comm/transport/open_device_link.h"
 
-#include "tests/engine/thread_ranks.h"
-#include "tests/support/forwarded_communicator.h"
 #include "tests/comm/transport/fake_gpu.h"
 #include "tests/comm/transport/fake_nccl/fake_nccl.h"
+#include "tests/engine/thread_ranks.h"
+#include "tests/support/forwarded_communicator.h"
 
 namespace zero {
 

@@ -8,8 +8,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/expect_says.h"
 #include "tests/comm/transport/device_ranks.h"
+#include "tests/support/expect_says.h"
 
 namespace zero {
 namespace {

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 #include "zero/device/device.h"
 
 namespace zero {

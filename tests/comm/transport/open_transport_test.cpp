@@ -8,9 +8,9 @@
 
 #include "zero/base/error/error.h"
 
+#include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/environment_variable.h"
 #include "tests/support/message_of.h"
-#include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/this_build.h"
 #include "tests/support/unclaimed_port.h"
 

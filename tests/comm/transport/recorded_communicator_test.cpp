@@ -9,11 +9,11 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/process/pages.h"
-#include "zero/comm/collectives.h"
-#include "zero/comm/group.h"
 #include "zero/comm/board/in_process.h"
+#include "zero/comm/collectives.h"
 #include "zero/comm/flight/diagnosis.h"
 #include "zero/comm/flight/file.h"
+#include "zero/comm/group.h"
 #include "zero/comm/transport/record_flight.h"
 
 #include "tests/support/message_of.h"

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/config/load.h"
 #include "app/config/option.h"
-
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/error/error.h"
-#include "app/data/images/mnist.h"
 
+#include "app/data/images/mnist.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

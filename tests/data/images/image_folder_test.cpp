@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/data/open_data.h"
 
+#include "app/data/open_data.h"
 #include "tests/data/make_pictures.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

@@ -11,7 +11,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "app/data/tokens/byte_pair_tokenizer.h"
-
 #include "tests/support/python_with.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"

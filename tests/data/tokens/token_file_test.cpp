@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "app/data/tokens/token_stream.h"
 
+#include "app/data/tokens/token_stream.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 

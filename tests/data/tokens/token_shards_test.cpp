@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
-#include "app/data/tokens/token_dataset.h"
 
+#include "app/data/tokens/token_dataset.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

@@ -7,9 +7,9 @@
 #include "zero/base/error/error.h"
 #include "zero/memory/account/host_memory.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -10,12 +10,12 @@
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/secondary.h"
 
+#include "tests/engine/block_specs.h"
+#include "tests/engine/scripted_run.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tier.h"
-#include "tests/engine/block_specs.h"
-#include "tests/engine/scripted_run.h"
 
 namespace zero {
 namespace {

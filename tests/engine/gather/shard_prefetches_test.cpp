@@ -8,10 +8,10 @@
 
 #include "zero/memory/disk/disk_seam.h"
 
-#include "tests/memory/scripted_queue.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/memory/scripted_queue.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -13,9 +13,9 @@
 #include "zero/base/error/error.h"
 
 #include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 #include "tests/support/message_of.h"
 #include "tests/support/tried_rules.h"
-#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

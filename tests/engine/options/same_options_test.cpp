@@ -4,8 +4,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/expect_contains.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/expect_contains.h"
 
 namespace zero {
 namespace {

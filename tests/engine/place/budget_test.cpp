@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/engine/wire/linked_staging.h"
 #include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/engine/scripted_model.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
-#include "tests/support/device/recorded_device.h"
 
-#include "tests/support/forwarded_device.h"
 #include "tests/engine/scripted_run.h"
+#include "tests/support/device/recorded_device.h"
+#include "tests/support/forwarded_device.h"
 
 namespace zero {
 namespace {

@@ -8,12 +8,12 @@
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/plan/units/partition.h"
 
-#include "tests/support/fp32_states.h"
-#include "tests/memory/failing_calls.h"
-#include "tests/support/message_of.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/block_specs.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/memory/failing_calls.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

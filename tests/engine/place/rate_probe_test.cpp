@@ -4,12 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/memory/failing_calls.h"
-#include "tests/support/message_of.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/faulty_disk.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/memory/failing_calls.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

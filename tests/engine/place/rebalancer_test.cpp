@@ -8,11 +8,11 @@
 
 #include "zero/base/error/error.h"
 
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
 #include "tests/support/tier.h"
-#include "tests/engine/scripted_model.h"
-#include "tests/engine/thread_ranks.h"
 
 namespace zero {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/message_of.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

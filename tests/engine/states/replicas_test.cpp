@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/temporary_folder.h"
-#include "tests/support/tier.h"
 #include "tests/engine/corrupting_communicator.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
 
 namespace zero {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/engine/ramps.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

@@ -12,10 +12,10 @@
 #include "zero/optim/rule_registry.h"
 #include "zero/plan/units/estimate.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/engine/ramps.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
+
 #include "app/launch/ranks/cores.h"
 #include "app/launch/ranks/orphan_guard.h"
-
 #include "tests/launch/launched.h"
 
 namespace zero {

@@ -10,8 +10,9 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "tests/support/device/recorded_device.h"
 #include "zero/memory/account/host_memory.h"
+
+#include "tests/support/device/recorded_device.h"
 
 namespace zero {
 namespace {

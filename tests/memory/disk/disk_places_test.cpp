@@ -8,10 +8,10 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/message_of.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/memory/filled_pages.h"
 #include "tests/memory/scripted_queue.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "zero/base/process/clock.h"
 
-#include "tests/support/message_of.h"
 #include "tests/memory/filled_pages.h"
 #include "tests/memory/scripted_queue.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "zero/base/error/error.h"
 
+#include "tests/memory/failing_calls.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/memory/failing_calls.h"
 
 namespace zero {
 namespace {

@@ -15,11 +15,11 @@
 #include "zero/memory/io/thread_queue.h"
 #include "zero/memory/io/uring_queue.h"
 
-#include "tests/support/message_of.h"
-#include "tests/support/temporary_folder.h"
 #include "tests/memory/failing_calls.h"
 #include "tests/memory/filled_pages.h"
 #include "tests/memory/scripted_queue.h"
+#include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

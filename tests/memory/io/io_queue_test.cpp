@@ -10,8 +10,8 @@
 #include "zero/memory/io/thread_queue.h"
 #include "zero/memory/io/uring_queue.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/memory/filled_pages.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

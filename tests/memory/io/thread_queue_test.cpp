@@ -14,11 +14,11 @@
 #include "zero/base/error/error.h"
 #include "zero/memory/io/scratch_file.h"
 
+#include "tests/memory/failing_calls.h"
+#include "tests/memory/filled_pages.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"
-#include "tests/memory/failing_calls.h"
-#include "tests/memory/filled_pages.h"
 
 namespace zero {
 namespace {

@@ -10,8 +10,8 @@
 #include "zero/base/files/file.h"
 #include "zero/memory/io/scratch_file.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/memory/filled_pages.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

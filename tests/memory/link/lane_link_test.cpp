@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+
 #include "tests/support/device/dropped_waits.h"
 #include "tests/support/device/recorded_device.h"
 

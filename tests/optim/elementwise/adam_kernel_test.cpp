@@ -11,8 +11,8 @@
 
 #include "zero/optim/lanes/kernel_target.h"
 
-#include "tests/support/this_build.h"
 #include "tests/optim/span_memory.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {

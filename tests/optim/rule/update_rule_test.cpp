@@ -15,8 +15,8 @@
 #include "zero/optim/outer_step.h"
 #include "zero/optim/rule_registry.h"
 
-#include "tests/support/message_of.h"
 #include "tests/optim/span_memory.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -13,8 +13,8 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
-#include "zero/optim/whole/factor_squares.h"
 #include "zero/optim/lanes/kernel_target.h"
+#include "zero/optim/whole/factor_squares.h"
 
 namespace zero {
 namespace {

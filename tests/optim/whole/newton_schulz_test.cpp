@@ -9,8 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/device/recorded_device.h"
 #include "zero/optim/whole/newton_schulz_kernels.h"
+
+#include "tests/support/device/recorded_device.h"
 
 namespace zero {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/fp32_states.h"
 #include "tests/plan/one_unit.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

@@ -6,8 +6,8 @@
 #include "zero/base/error/error.h"
 #include "zero/plan/schedule/schedule.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/plan/one_unit.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

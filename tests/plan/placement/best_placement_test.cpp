@@ -9,14 +9,14 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/seconds.h"
-#include "zero/plan/units/estimate.h"
 #include "zero/plan/placement/placement_programme.h"
+#include "zero/plan/units/estimate.h"
 
-#include "tests/support/fp32_states.h"
-#include "tests/support/message_of.h"
 #include "tests/plan/gpt_like.h"
 #include "tests/plan/one_unit.h"
 #include "tests/plan/random_step_model.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "tests/plan/random_step_model.h"
 #include "tests/support/command_end.h"
 #include "tests/support/python_with.h"
-#include "tests/plan/random_step_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

@@ -3,9 +3,9 @@
 
 #include "zero/plan/schedule/schedule.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/plan/gpt_like.h"
 #include "tests/plan/one_unit.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

@@ -9,8 +9,8 @@
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/weighted_cut.h"
 
-#include "tests/support/fp32_states.h"
 #include "tests/plan/gpt_like.h"
+#include "tests/support/fp32_states.h"
 
 namespace zero {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "zero/base/error/error.h"
 #include "zero/plan/cluster/cluster.h"
-#include "zero/plan/schedule/demand.h"
-#include "zero/plan/units/estimate.h"
-#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/model/step_model.h"
+#include "zero/plan/schedule/demand.h"
+#include "zero/plan/schedule/schedule.h"
+#include "zero/plan/units/estimate.h"
 
-#include "tests/support/message_of.h"
 #include "tests/plan/gpt_like.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

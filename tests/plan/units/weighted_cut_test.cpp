@@ -14,8 +14,8 @@
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
 
-#include "tests/support/message_of.h"
 #include "tests/plan/gpt_like.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 
 #include "zero/base/error/error.h"
-#include "app/report/files/event.h"
 
+#include "app/report/files/event.h"
 #include "tests/report/event_reader.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/report/event_reader.h"
 #include "tests/support/command_end.h"
 #include "tests/support/python_with.h"
-#include "tests/report/event_reader.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero {

@@ -1,11 +1,10 @@
 // `zero report` and `zero compare`, run as a user would.
-#include "app/cli/report.h"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "zero/base/files/file.h"
 
+#include "app/cli/report.h"
 #include "tests/cli/command.h"
 #include "tests/report/page/run_on_disk.h"
 

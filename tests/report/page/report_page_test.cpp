@@ -3,9 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "app/report/page/assets.h"
-
-#include "tests/support/occurrences.h"
 #include "tests/report/page/run_on_disk.h"
+#include "tests/support/occurrences.h"
 
 namespace zero::page {
 namespace {

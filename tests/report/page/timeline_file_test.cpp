@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/process/chrome_trace.h"
 #include "zero/base/files/file.h"
+#include "zero/base/process/chrome_trace.h"
 
 #include "tests/support/temporary_folder.h"
 

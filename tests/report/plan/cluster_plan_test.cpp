@@ -10,10 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/report/screen/wrapped.h"
-
+#include "tests/report/some_plan.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/one_line.h"
-#include "tests/report/some_plan.h"
 
 namespace zero {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
-
 #include "tests/support/one_line.h"
 
 namespace zero {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/plan/units/partition.h"
+
 #include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
-
-#include "tests/support/one_line.h"
 #include "tests/report/some_plan.h"
+#include "tests/support/one_line.h"
 
 namespace zero {
 namespace {

@@ -15,8 +15,9 @@
 #include <span>
 #include <vector>
 
-#include "tests/support/device/device_operation.h"
 #include "zero/device/kernel.h"
+
+#include "tests/support/device/device_operation.h"
 
 namespace zero {
 

@@ -20,8 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/device/access_map.h"
 #include "zero/device/device.h"
+
+#include "tests/support/device/access_map.h"
 #include "tests/support/device/late_queue.h"
 #include "tests/support/device/opened_bytes.h"
 #include "tests/support/device/recorded_blocks.h"

@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/pages.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 

@@ -15,11 +15,11 @@
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/torch/activations/activation_store_shared.h"
 
-#include "tests/torch/held_bytes.h"
-#include "tests/torch/subjects.h"
 #include "tests/memory/scripted_queue.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/held_bytes.h"
+#include "tests/torch/subjects.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

@@ -13,8 +13,8 @@
 #include "zero/base/error/error.h"
 #include "zero/torch/deferred/surroundings.h"
 
-#include "tests/torch/held_bytes.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/held_bytes.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "zero/torch/engine_control.h"
 
-#include "tests/torch/subjects.h"
 #include "tests/support/message_of.h"
+#include "tests/torch/subjects.h"
 
 namespace zero {
 namespace {

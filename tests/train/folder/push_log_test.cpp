@@ -7,8 +7,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "tests/support/temporary_folder.h"
 #include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -12,8 +12,8 @@
 #include "zero/torch/attached_module.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/module/model_tensors.h"
-#include "app/train/run/run_end.h"
 
+#include "app/train/run/run_end.h"
 #include "tests/checkpoint/launcher.h"
 #include "tests/support/forwarded_communicator.h"
 #include "tests/support/message_of.h"

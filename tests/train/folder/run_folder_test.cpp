@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
-#include "app/report/files/event_file.h"
 
+#include "app/report/files/event_file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 

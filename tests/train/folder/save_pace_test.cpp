@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/temporary_folder.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/message_of.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

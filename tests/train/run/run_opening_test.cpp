@@ -7,9 +7,9 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -14,11 +14,11 @@
 
 #include "zero/base/error/error.h"
 #include "zero/comm/board/in_process.h"
-#include "app/train/run/run_opening.h"
 
-#include "tests/train/small_run.h"
+#include "app/train/run/run_opening.h"
 #include "tests/support/forwarded_communicator.h"
 #include "tests/support/message_of.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "app/data/images/image_dataset.h"
 #include "app/data/open_data.h"
-
 #include "tests/support/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 

@@ -16,9 +16,9 @@
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/safetensors/safetensors_file.h"
 
-#include "tests/train/small_run.h"
 #include "tests/data/make_files.h"
 #include "tests/support/message_of.h"
+#include "tests/train/small_run.h"
 
 namespace zero {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/train/some_tasks.h"
 #include "tests/comm/transport/worlds.h"
+#include "tests/train/some_tasks.h"
 
 namespace zero {
 namespace {

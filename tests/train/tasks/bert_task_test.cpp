@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/files/file.h"
-#include "app/models/bert.h"
 
+#include "app/models/bert.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 

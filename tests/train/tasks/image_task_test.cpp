@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "app/train/tasks/model_kind.h"
-
 #include "tests/train/some_tasks.h"
 
 namespace zero {

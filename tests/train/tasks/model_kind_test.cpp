@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/files/file.h"
-#include "app/models/gpt2.h"
 #include "zero/torch/deferred/deferred.h"
 
+#include "app/models/gpt2.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 

@@ -6,9 +6,9 @@
 
 #include <c10/util/Exception.h>
 
-#include "app/models/gpt2.h"
 #include "zero/torch/meta/meta_trace.h"
 
+#include "app/models/gpt2.h"
 #include "tests/train/some_tasks.h"
 
 namespace zero {

@@ -10,10 +10,9 @@
 #include "app/data/open_data.h"
 #include "app/data/sample/row_dataset.h"
 #include "app/train/tasks/model_kind.h"
-
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/filled.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -21,14 +21,14 @@
 #include "zero/base/files/sha256.h"
 #include "zero/checkpoint/export_weights.h"
 #include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/torch/deferred/deferred.h"
+
 #include "app/models/bert.h"
 #include "app/models/gpt2.h"
 #include "app/models/llama.h"
-#include "zero/torch/deferred/deferred.h"
-
+#include "tests/comm/transport/worlds.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/comm/transport/worlds.h"
 
 namespace zero {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "zero/base/process/allocation.h"
 #include "zero/base/files/file.h"
+#include "zero/base/process/allocation.h"
 
 namespace zero {
 

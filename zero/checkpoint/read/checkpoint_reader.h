@@ -17,10 +17,10 @@
 #include <span>
 #include <vector>
 
-#include "zero/checkpoint/safetensors/block_file.h"
-#include "zero/checkpoint/read/kept_blocks.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/image/rank_layout.h"
+#include "zero/checkpoint/read/kept_blocks.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 
 namespace zero {
 

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/memory_file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/image/staging_memory.h"
 #include "zero/comm/collectives.h"

@@ -15,8 +15,8 @@
 
 #include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/checkpoint/read/launchers.h"
-#include "zero/engine/options/engine_resources.h"
 #include "zero/comm/launcher/launcher_memory.h"
+#include "zero/engine/options/engine_resources.h"
 #include "zero/memory/account/charge.h"
 
 namespace zero {

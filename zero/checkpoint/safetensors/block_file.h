@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/process/allocation.h"
 #include "zero/base/files/file.h"
+#include "zero/base/process/allocation.h"
 #include "zero/checkpoint/safetensors/block_sums.h"
 #include "zero/memory/disk/disk_requests.h"
 #include "zero/memory/io/file_calls.h"

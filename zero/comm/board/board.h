@@ -23,8 +23,8 @@
 #include <string_view>
 
 #include "zero/comm/board/bell.h"
-#include "zero/comm/signature.h"
 #include "zero/comm/rendezvous/rank_set.h"
+#include "zero/comm/signature.h"
 
 namespace zero {
 

@@ -21,9 +21,9 @@
 #include "zero/comm/board/board.h"
 #include "zero/comm/board/board_posts.h"
 #include "zero/comm/board/board_wait.h"
+#include "zero/comm/board/peer_memory.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/group.h"
-#include "zero/comm/board/peer_memory.h"
 
 namespace zero {
 

@@ -13,9 +13,9 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/files/proc_file.h"
 #include "zero/base/process/memory_file.h"
 #include "zero/base/process/pages.h"
-#include "zero/base/files/proc_file.h"
 
 namespace zero {
 namespace {

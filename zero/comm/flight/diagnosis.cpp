@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
 #include "zero/comm/message/message_exchange.h"
 
 namespace zero {

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/check.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 #include "zero/comm/board/board.h"
 #include "zero/comm/message/message_exchange.h"
 

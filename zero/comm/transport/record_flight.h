@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "zero/comm/transport/recorded_communicator.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
+#include "zero/comm/transport/recorded_communicator.h"
 
 namespace zero {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
 #include "zero/comm/flight/file.h"
 
 namespace zero {

@@ -19,8 +19,8 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/communicator.h"
-#include "zero/comm/group.h"
 #include "zero/comm/flight/ring.h"
+#include "zero/comm/group.h"
 
 namespace zero {
 

@@ -31,9 +31,9 @@
 #include "zero/engine/gather/gather_blocks.h"
 #include "zero/engine/gather/secondary_parts.h"
 #include "zero/engine/gather/shard_prefetches.h"
-#include "zero/engine/states/sharded_state.h"
 #include "zero/engine/gather/unit_uses.h"
 #include "zero/engine/options/work_timer.h"
+#include "zero/engine/states/sharded_state.h"
 #include "zero/plan/schedule/residency.h"
 #include "zero/plan/schedule/schedule.h"
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/engine/options/outer_fragments.h"
 #include "zero/device/device.h"
+#include "zero/engine/options/outer_fragments.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/plan/units/secondary.h"
 #include "zero/plan/units/weighted_cut.h"

@@ -31,9 +31,9 @@
 
 #include "zero/base/process/timeline.h"
 #include "zero/comm/work.h"
-#include "zero/engine/wire/engine_comms.h"
 #include "zero/engine/outer/flight_chunks.h"
 #include "zero/engine/states/sharded_state.h"
+#include "zero/engine/wire/engine_comms.h"
 #include "zero/memory/account/charge.h"
 
 namespace zero {

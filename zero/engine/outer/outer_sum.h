@@ -26,8 +26,8 @@
 
 #include "zero/base/process/timeline.h"
 #include "zero/comm/code/coded_communicator.h"
-#include "zero/engine/wire/engine_comms.h"
 #include "zero/engine/states/sharded_state.h"
+#include "zero/engine/wire/engine_comms.h"
 #include "zero/memory/account/charge.h"
 
 namespace zero {

@@ -6,17 +6,17 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/pages.h"
-#include "zero/engine/update/factor_sums.h"
-#include "zero/engine/wire/gradient_staging.h"
-#include "zero/engine/reduce/gradient_sum.h"
-#include "zero/engine/wire/linked_staging.h"
-#include "zero/engine/update/matrix_directions.h"
+#include "zero/base/text/bytes.h"
 #include "zero/engine/outer/outer_flight.h"
 #include "zero/engine/outer/outer_sum.h"
+#include "zero/engine/reduce/gradient_sum.h"
 #include "zero/engine/states/tile_stream.h"
+#include "zero/engine/update/factor_sums.h"
+#include "zero/engine/update/matrix_directions.h"
+#include "zero/engine/wire/gradient_staging.h"
+#include "zero/engine/wire/linked_staging.h"
 #include "zero/engine/wire/unit_wire.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/secondary.h"

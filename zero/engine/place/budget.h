@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "zero/engine/states/offload_tiers.h"
 #include "zero/engine/options/options.h"
+#include "zero/engine/states/offload_tiers.h"
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/clock.h"
 
 namespace zero {
 namespace {

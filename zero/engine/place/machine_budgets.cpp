@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
+#include "zero/base/text/bytes.h"
 #include "zero/engine/place/budget.h"
 #include "zero/engine/place/rate_probe.h"
 #include "zero/memory/disk/disk_room.h"

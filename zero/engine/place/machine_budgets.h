@@ -22,8 +22,8 @@
 #include "zero/comm/communicator.h"
 #include "zero/engine/options/engine_seams.h"
 #include "zero/engine/options/options.h"
-#include "zero/plan/placement/best_placement.h"
 #include "zero/plan/model/step_model.h"
+#include "zero/plan/placement/best_placement.h"
 
 namespace zero {
 

@@ -6,15 +6,15 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
 #include "zero/device/device.h"
+#include "zero/engine/options/same_refusal.h"
 #include "zero/engine/place/budget.h"
 #include "zero/engine/place/device_probe.h"
 #include "zero/engine/place/rate_probe.h"
-#include "zero/engine/options/same_refusal.h"
 #include "zero/plan/units/estimate.h"
 
 namespace zero {

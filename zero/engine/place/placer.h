@@ -23,8 +23,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/options/engine_seams.h"
-#include "zero/engine/place/machine_budgets.h"
 #include "zero/engine/options/options.h"
+#include "zero/engine/place/machine_budgets.h"
 #include "zero/plan/placement/best_placement.h"
 #include "zero/plan/units/mesh.h"
 

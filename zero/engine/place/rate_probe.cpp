@@ -4,14 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "zero/base/files/random_bytes.h"
 #include "zero/base/process/clock.h"
 #include "zero/base/process/parallel.h"
-#include "zero/base/files/random_bytes.h"
 #include "zero/comm/collectives.h"
+#include "zero/memory/account/host_memory.h"
 #include "zero/memory/disk/disk_room.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/disk/disk_tier.h"
-#include "zero/memory/account/host_memory.h"
 
 namespace zero {
 namespace {

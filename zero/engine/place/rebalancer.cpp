@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "zero/base/text/bytes.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
 #include "zero/plan/units/partition.h"
 
 namespace zero {

@@ -16,8 +16,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/device/host_copy.h"
-#include "zero/engine/states/sharded_state.h"
 #include "zero/engine/options/work_timer.h"
+#include "zero/engine/states/sharded_state.h"
 #include "zero/memory/disk/block_pool.h"
 
 namespace zero {

@@ -6,9 +6,9 @@
 #include "zero/base/error/check.h"
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
-#include "zero/engine/wire/gradient_staging.h"
 #include "zero/engine/states/peer_blocks.h"
 #include "zero/engine/states/unit_blocks.h"
+#include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {

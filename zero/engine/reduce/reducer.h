@@ -31,12 +31,12 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/engine/states/given_gradients.h"
+#include "zero/engine/options/work_timer.h"
 #include "zero/engine/reduce/gradient_arrivals.h"
 #include "zero/engine/reduce/gradient_sum.h"
 #include "zero/engine/reduce/reduced_gradients.h"
+#include "zero/engine/states/given_gradients.h"
 #include "zero/engine/states/sharded_state.h"
-#include "zero/engine/options/work_timer.h"
 #include "zero/memory/disk/block_pool.h"
 
 namespace zero {

@@ -38,12 +38,12 @@
 
 #include "zero/base/process/parallel.h"
 #include "zero/device/lane_times.h"
-#include "zero/engine/reduce/device_sums.h"
-#include "zero/engine/update/host_tile.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/outer/outer_flight.h"
 #include "zero/engine/outer/outer_sum.h"
+#include "zero/engine/reduce/device_sums.h"
 #include "zero/engine/states/sharded_state.h"
+#include "zero/engine/update/host_tile.h"
 
 namespace zero {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "zero/base/process/clock.h"
-#include "zero/engine/update/matrix_directions.h"
 #include "zero/engine/options/options.h"
+#include "zero/engine/update/matrix_directions.h"
 #include "zero/engine/update/updater.h"
 #include "zero/engine/update/updater_spans.h"
 

@@ -2,8 +2,8 @@
 #include <mutex>
 #include <utility>
 
-#include "zero/engine/update/factor_sums.h"
 #include "zero/engine/reduce/parameter_sums.h"
+#include "zero/engine/update/factor_sums.h"
 #include "zero/engine/update/updater.h"
 #include "zero/engine/update/updater_spans.h"
 

@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <thread>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

@@ -3,12 +3,12 @@
 #include <cerrno>
 #include <optional>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
-#include "zero/base/process/clock.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
 #include "zero/base/error/warn_once.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/text/bytes.h"
 #include "zero/memory/disk/disk_requests.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/disk/page_sums.h"

@@ -8,10 +8,10 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
 #include "zero/base/error/warn_once.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

@@ -14,8 +14,8 @@
 #include "zero/base/error/check.h"
 #include "zero/base/numbers/element_lanes-inl.h"
 #include "zero/optim/elementwise/adam-inl.h"
-#include "zero/optim/rule/eight_bit_code-inl.h"
 #include "zero/optim/lanes/for_lanes-inl.h"
+#include "zero/optim/rule/eight_bit_code-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {

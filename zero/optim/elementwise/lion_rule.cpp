@@ -1,7 +1,7 @@
 #include "zero/optim/elementwise/lion_rule.h"
 
-#include "zero/optim/lanes/elementwise_rule.h"
 #include "zero/optim/elementwise/lion_kernel.h"
+#include "zero/optim/lanes/elementwise_rule.h"
 #include "zero/optim/rule/rule_checks.h"
 
 namespace zero {

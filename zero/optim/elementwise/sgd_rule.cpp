@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "zero/base/error/error.h"
+#include "zero/optim/elementwise/sgd_kernel.h"
 #include "zero/optim/lanes/elementwise_rule.h"
 #include "zero/optim/rule/rule_checks.h"
-#include "zero/optim/elementwise/sgd_kernel.h"
 
 namespace zero {
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "zero/base/numbers/exact_sum.h"
-#include "zero/base/process/parallel.h"
 #include "zero/base/numbers/state_spec.h"
+#include "zero/base/process/parallel.h"
 #include "zero/device/device.h"
 #include "zero/optim/rule/queued_updates.h"
 #include "zero/optim/rule/rule_row.h"

@@ -17,8 +17,8 @@
 #include <span>
 
 #include "zero/base/numbers/exact_sum.h"
-#include "zero/optim/whole/adafactor_rule.h"
 #include "zero/optim/rule/update_slices.h"
+#include "zero/optim/whole/adafactor_rule.h"
 
 namespace zero {
 

@@ -5,9 +5,9 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/number_range.h"
+#include "zero/optim/rule/rule_checks.h"
 #include "zero/optim/whole/adafactor_kernel.h"
 #include "zero/optim/whole/factor_squares.h"
-#include "zero/optim/rule/rule_checks.h"
 
 namespace zero {
 namespace {

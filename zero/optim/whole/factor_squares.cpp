@@ -12,9 +12,9 @@
 #include "zero/base/numbers/element_lanes-inl.h"
 #include "zero/optim/lanes/block_terms-inl.h"
 #include "zero/optim/lanes/column_sums-inl.h"
-#include "zero/optim/rule/column_sums.h"
 #include "zero/optim/lanes/matrix_rows-inl.h"
 #include "zero/optim/lanes/square_tiles-inl.h"
+#include "zero/optim/rule/column_sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zero::HWY_NAMESPACE {

@@ -14,8 +14,8 @@
 #pragma once
 
 #include "zero/base/numbers/exact_sum.h"
-#include "zero/optim/whole/lamb_rule.h"
 #include "zero/optim/rule/update_slices.h"
+#include "zero/optim/whole/lamb_rule.h"
 
 namespace zero {
 

@@ -5,8 +5,8 @@
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/number_range.h"
 #include "zero/optim/lanes/elementwise_rule.h"
-#include "zero/optim/whole/lamb_kernel.h"
 #include "zero/optim/rule/rule_checks.h"
+#include "zero/optim/whole/lamb_kernel.h"
 
 namespace zero {
 namespace {

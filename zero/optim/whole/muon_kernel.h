@@ -13,8 +13,8 @@
 // sets and cuts give the same bits. Local.
 #pragma once
 
-#include "zero/optim/whole/muon_rule.h"
 #include "zero/optim/rule/update_slices.h"
+#include "zero/optim/whole/muon_rule.h"
 
 namespace zero {
 

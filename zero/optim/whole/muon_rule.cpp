@@ -9,9 +9,9 @@
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/number_range.h"
 #include "zero/optim/elementwise/adam_kernel.h"
+#include "zero/optim/rule/rule_checks.h"
 #include "zero/optim/whole/muon_kernel.h"
 #include "zero/optim/whole/newton_schulz.h"
-#include "zero/optim/rule/rule_checks.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "zero/base/error/check.h"
-#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/model/step_costs.h"
+#include "zero/plan/schedule/schedule.h"
 
 namespace zero {
 namespace {

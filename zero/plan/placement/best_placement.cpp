@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
-#include "zero/plan/units/estimate.h"
 #include "zero/plan/placement/placement_programme.h"
+#include "zero/plan/units/estimate.h"
 
 namespace zero {
 namespace {

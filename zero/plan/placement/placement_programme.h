@@ -17,9 +17,9 @@
 #include <optional>
 #include <vector>
 
+#include "zero/plan/model/step_costs.h"
 #include "zero/plan/placement/best_placement.h"
 #include "zero/plan/placement/linear_programme.h"
-#include "zero/plan/model/step_costs.h"
 
 namespace zero {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "zero/plan/units/partition.h"
 #include "zero/plan/schedule/residency.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "zero/base/numbers/state_spec.h"
-#include "zero/plan/units/placement.h"
 #include "zero/plan/schedule/trace.h"
+#include "zero/plan/units/placement.h"
 #include "zero/plan/units/unit.h"
 
 namespace zero {

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "zero/base/error/check.h"
+#include "zero/plan/schedule/residency.h"
+#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/plan/units/partition.h"
-#include "zero/plan/schedule/residency.h"
-#include "zero/plan/schedule/schedule.h"
 #include "zero/plan/units/secondary.h"
 
 namespace zero {

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/topk_blocks.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

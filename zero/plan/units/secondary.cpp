@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "zero/base/text/bytes.h"
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 namespace {

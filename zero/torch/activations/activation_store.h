@@ -24,8 +24,8 @@
 #include <memory>
 #include <utility>
 
-#include "zero/memory/activation_offload_values.h"
 #include "zero/memory/account/ledger.h"
+#include "zero/memory/activation_offload_values.h"
 #include "zero/torch/activations/checkpoint.h"
 
 namespace zero {

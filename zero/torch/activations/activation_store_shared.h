@@ -11,8 +11,8 @@
 
 #include <c10/core/Device.h>
 
-#include "zero/memory/activation_offload.h"
 #include "zero/memory/account/ledger.h"
+#include "zero/memory/activation_offload.h"
 #include "zero/torch/activations/activation_store.h"
 #include "zero/torch/seam/torch_device.h"
 

@@ -7,11 +7,11 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "zero/base/error/check.h"
-#include "zero/torch/seam/gradient_hook.h"
+#include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/module/module_parameters.h"
+#include "zero/torch/seam/gradient_hook.h"
 #include "zero/torch/seam/parameter_storage.h"
-#include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/seam/tensor_type.h"
 
 namespace zero {

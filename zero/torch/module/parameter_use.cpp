@@ -5,9 +5,9 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include "zero/torch/deferred/recording.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/parameter_storage.h"
-#include "zero/torch/deferred/recording.h"
 
 namespace zero {
 namespace {

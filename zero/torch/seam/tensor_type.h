@@ -5,8 +5,8 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "zero/base/numbers/dtype.h"
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/dtype.h"
 
 namespace zero {
 
