@@ -23,7 +23,7 @@ namespace {
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
 }
 
-// At most `most`, where the key is weaker than the number of steps. A line says so.
+// At most `most`, if the key has a weaker source than the number of steps. A line says so.
 void shorten(LoadedConfig& loaded, std::string_view name, std::int64_t& value, std::int64_t most) {
   const int rank = rank_of(loaded, name);
   if (value <= most || (rank >= 0 && rank >= rank_of(loaded, "train.steps"))) return;

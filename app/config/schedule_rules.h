@@ -5,7 +5,7 @@
 //   check_length(loaded);
 //   check_schedule(loaded);     // as parts of check_rules()
 //
-// Local. Throws ConfigError that names the key to change, where it was given, and values that would work.
+// Local. Throws ConfigError with the key to change, its place, and values that would work.
 #pragma once
 
 #include "app/config/config.h"
