@@ -21,7 +21,7 @@ namespace {
 
 using Json = DeepSpeedReader::Json;
 
-constexpr std::string_view kOptimizer = "optimizer.params.";
+constexpr std::string_view kTheirOptimizer = "optimizer.params.";
 constexpr std::string_view kScheduler = "scheduler.params.";
 constexpr std::string_view kZero = "zero_optimization.";
 constexpr std::string_view kFp16 = "fp16.";
@@ -149,7 +149,7 @@ void read_types(DeepSpeedReader& reader) {
 
 void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view type) {
   const std::string name = "optimizer.params.betas";
-  if (const Json* const betas = reader.take(params, kOptimizer, "betas", "optimizer.betas")) {
+  if (const Json* const betas = reader.take(params, kTheirOptimizer, "betas", "optimizer.betas")) {
     if (!betas->is_array() || betas->size() != 2)
       reader.refuse(name, *betas, "is no list of two numbers", "write [0.9, 0.999]");
     return reader.keep(
@@ -163,9 +163,9 @@ void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view ty
 // DeepSpeed has a key for each end.
 void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
   const auto end = [&](const char* key) {
-    const Json* const given = reader.take(params, kOptimizer, key, "optimizer.trust_ratio");
+    const Json* const given = reader.take(params, kTheirOptimizer, key, "optimizer.trust_ratio");
     return Value(given == nullptr ? deepspeed_default(fmt::format("lamb.{}", key))
-                                  : reader.number(*given, fmt::format("{}{}", kOptimizer, key)));
+                                  : reader.number(*given, fmt::format("{}{}", kTheirOptimizer, key)));
   };
   reader.keep("optimizer.trust_ratio", Value(Value::Array{end("min_coeff"), end("max_coeff")}),
               params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
@@ -174,7 +174,7 @@ void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
 // Its "Adam" is AdamW unless adam_w_mode is false; its "AdamW" is AdamW in both cases.
 std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::string& name) {
   constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
-  const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.name");
+  const Json* const decoupled = reader.take(params, kTheirOptimizer, "adam_w_mode", "optimizer.name");
   if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
   if (name == "adamw") reader.drop(kMode, "the decay of AdamW is decoupled whatever it says, in DeepSpeed, too");
   return name;
@@ -190,25 +190,25 @@ std::string table_of(DeepSpeedReader& reader, const Json& params, const std::str
 
 void keep_number_or_default(DeepSpeedReader& reader, const Json& params, std::string_view key, std::string_view ours,
                             std::string_view table, std::string_view remark = "") {
-  if (reader.keep_number(params, kOptimizer, key, ours, remark)) return;
+  if (reader.keep_number(params, kTheirOptimizer, key, ours, remark)) return;
   reader.keep(ours, Value(deepspeed_default(fmt::format("{}.{}", table, key))), fmt::format("{}{}", kDefault, remark));
 }
 
 // Muon for matrices, and AdamW for the rest: one rate for both, or a rate for each.
 void read_muon(DeepSpeedReader& reader, const Json& params) {
-  if (reader.keep_number(params, kOptimizer, "lr", "optimizer.lr")) {
-    reader.keep_number(params, kOptimizer, "lr", "optimizer.adamw_lr");
+  if (reader.keep_number(params, kTheirOptimizer, "lr", "optimizer.lr")) {
+    reader.keep_number(params, kTheirOptimizer, "lr", "optimizer.adamw_lr");
   } else {
     reader.keep("optimizer.lr", Value(deepspeed_default("muon.lr")), kDefault);
     reader.keep("optimizer.adamw_lr", Value(deepspeed_default("muon.adam_lr")), kDefault);
   }
-  reader.keep_number(params, kOptimizer, "muon_lr", "optimizer.lr");
-  reader.keep_number(params, kOptimizer, "adam_lr", "optimizer.adamw_lr");
-  const Json* const method = reader.take(params, kOptimizer, "ns_method", "[optimizer]");
+  reader.keep_number(params, kTheirOptimizer, "muon_lr", "optimizer.lr");
+  reader.keep_number(params, kTheirOptimizer, "adam_lr", "optimizer.adamw_lr");
+  const Json* const method = reader.take(params, kTheirOptimizer, "ns_method", "[optimizer]");
   if (method == nullptr || reader.text(*method, "optimizer.params.ns_method") != "standard")
     reader.drop("optimizer.params.ns_method",
                 "the iteration is the standard one, in fp32; DeepSpeed's default is gram");
-  const Json* const by_head = reader.take(params, kOptimizer, "per_head_muon", "[optimizer]");
+  const Json* const by_head = reader.take(params, kTheirOptimizer, "per_head_muon", "[optimizer]");
   if (by_head != nullptr && reader.flag(*by_head, "optimizer.params.per_head_muon"))
     reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
 }
@@ -223,7 +223,7 @@ void assume_optimizer(DeepSpeedReader& reader) {
   for (const auto& [key, ours] :
        {std::pair("lr", "optimizer.lr"), std::pair("betas", "optimizer.betas"), std::pair("eps", "optimizer.eps"),
         std::pair("weight_decay", "optimizer.weight_decay")})
-    reader.assume_default(fmt::format("{}{}", kOptimizer, key), ours);
+    reader.assume_default(fmt::format("{}{}", kTheirOptimizer, key), ours);
 }
 
 void read_optimizer(DeepSpeedReader& reader) {
@@ -240,7 +240,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = reader.text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
+  reader.keep_number(params, kTheirOptimizer, "max_grad_norm", "train.clip");
   if (std::ranges::find(kTheirRules, name) == kTheirRules.end())
     return reader.drop("optimizer.type",
                        fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
@@ -257,12 +257,12 @@ void read_optimizer(DeepSpeedReader& reader) {
   if (rule.reads("optimizer.trust_ratio")) read_trust_ratio(reader, params);
   if (rule.reads("optimizer.eps")) keep_number_or_default(reader, params, "eps", "optimizer.eps", table);
   if (name == "sgd") {
-    const Json* const nesterov = reader.take(params, kOptimizer, "nesterov", "optimizer.nesterov");
+    const Json* const nesterov = reader.take(params, kTheirOptimizer, "nesterov", "optimizer.nesterov");
     if (nesterov != nullptr)
       reader.keep("optimizer.nesterov", Value(reader.flag(*nesterov, "optimizer.params.nesterov")),
                   "optimizer.params.nesterov");
   }
-  reader.drop_rest(params, kOptimizer);
+  reader.drop_rest(params, kTheirOptimizer);
 }
 
 void constant_rate(DeepSpeedReader& reader, std::string_view from) {

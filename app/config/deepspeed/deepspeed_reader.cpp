@@ -45,8 +45,8 @@ bool leaves_values_to_the_trainer(const Json& json) {
 
 // DeepSpeed leaves "auto" out of these sections, and so has its own default there.
 bool skips_auto(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kSections{"zero_optimization.", "fp16.", "bf16.", "bfloat16."};
-  return std::ranges::any_of(kSections, [&](std::string_view section) { return name.starts_with(section); });
+  constexpr std::array<std::string_view, 4> kTheirSections{"zero_optimization.", "fp16.", "bf16.", "bfloat16."};
+  return std::ranges::any_of(kTheirSections, [&](std::string_view section) { return name.starts_with(section); });
 }
 
 std::string joined(std::string_view prefix, std::string_view key) {

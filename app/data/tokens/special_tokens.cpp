@@ -23,7 +23,7 @@ Character character_at(std::string_view text, std::size_t at) {
 }
 
 // The one that ends at `at`, which is not 0.
-Character character_before(std::string_view text, std::size_t at) {
+Character letter_before(std::string_view text, std::size_t at) {
   constexpr std::size_t kLongest = 4;
   for (std::size_t bytes = 1; bytes <= std::min(at, kLongest); ++bytes) {
     const Character found = character_at(text, at - bytes);
@@ -65,7 +65,7 @@ bool is_of_a_word(std::int32_t c) {
 // The begin of the white space before `at`, and the end of the white space from `at` on.
 std::size_t space_begin(std::string_view text, std::size_t at) {
   while (at > 0) {
-    const Character before = character_before(text, at);
+    const Character before = letter_before(text, at);
     if (!is_space(before.code)) break;
     at -= before.bytes;
   }
@@ -81,7 +81,7 @@ std::size_t space_end(std::string_view text, std::size_t at) {
 }
 
 bool is_a_word(std::string_view text, std::size_t begin, std::size_t end) {
-  return (begin == 0 || !is_of_a_word(character_before(text, begin).code)) &&
+  return (begin == 0 || !is_of_a_word(letter_before(text, begin).code)) &&
          (end == text.size() || !is_of_a_word(character_at(text, end).code));
 }
 
