@@ -60,8 +60,8 @@ struct EngineParts {
   const std::unique_ptr<StagedCommunicator> staged_parts;  // same for secondary parts; null: none are kept
   // Same for directions of matrices; null: none are gathered on the device.
   const std::unique_ptr<StagedCommunicator> staged_directions;
-  const std::unique_ptr<GradientSum>
-      host_sums;                         // over copies, of what has come down; null where there are none, or no device
+  // Sums over copies of gradients that were copied to the host; null if there are no copies, or no device.
+  const std::unique_ptr<GradientSum> host_sums;
   const std::unique_ptr<DiskTier> disk;  // null: no state is on disk
   const std::unique_ptr<Link> link;      // null: no link between device and host
   ShardedState state;
