@@ -35,7 +35,7 @@ class ReducedGradients {
   // Reads this rank's shard in fp32, from any tier; `out` has room for its elements.
   void read_shard(int unit, std::span<float> out);
 
-  // Collective. Gathers the whole reduced gradient on every rank, where it stays until updated().
+  // Collective. Gathers the whole reduced gradient on every rank, and keeps it until updated().
   void gather(int unit);
   // Returns the gradient of this rank's update range; null if it is not on the device.
   const std::byte* for_update(int unit) const;

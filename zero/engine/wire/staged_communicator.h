@@ -26,6 +26,10 @@
 
 namespace zero {
 
+// kWhenDown: a collective begins between the ranks when its input is copied down and all earlier collectives have
+// begun, so in the same order on all ranks. The host checks for this at the next call, and waits for it only in wait().
+// A backward pass therefore continues while a gradient is being computed. Ranks begin at different times, so nothing
+// else may use `comm` (EngineComms::units). kAtOnce: waits for the copy in the call, and may share `comm`.
 enum class Begin : std::uint8_t { kWhenDown, kAtOnce };
 
 class StagedCommunicator final : public Communicator {
