@@ -55,8 +55,8 @@ struct OffloadOptions {
   bool checksums = false;  // verify every block that is read from disk
   // A disk request that is not answered within this time ends the run.
   std::chrono::milliseconds disk_timeout = DiskOptions{}.timeout;
-  // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
-  // memory. A user's option (`zero.link_bandwidth`): it shows what a step would take with such a link.
+  // Bytes a second of a simulated PCIe link between device and host, each way; 0: no link, both are main memory. The
+  // user's option `zero.link_bandwidth`, to see how long a step would take with such a link.
   double link_bytes_per_second = 0;
 };
 
@@ -77,8 +77,9 @@ using WeightSource = std::function<void(const std::string& name, std::span<float
 
 struct EngineOptions {
   int stage = 3;
-  // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
-  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
+  // Neighbouring ranks that hold the model once; divides the number of ranks. Shards belong to these ranks, which
+  // gather among themselves. Gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank
+  // holds it.
   int group = 0;
   // Stage 3: neighbours, among the ranks that hold the model once, that together keep all gathered weights between a
   // unit's first gather and its update (zero/plan/units/secondary.h). Later gathers of a step use only these ranks.
@@ -138,7 +139,7 @@ struct EngineOptions {
   int max_skipped_steps = 10;      // skipped steps in a row that end the run
   // Records the spans of the engine's work; must outlive the engine.
   Timeline* timeline = nullptr;
-  // Of attach() alone, which makes specs, units and first values of a module:
+  // Only for attach(), which makes specs, units and first values of a module:
   WeightSource weights;      // first values, instead of the module's: called on rank 0, within attach()
   bool awaits_load = false;  // no first values: load() must be called first
   // Name of the device for open_device() ("cuda:1"; device_of_rank() gives each rank its own). Empty: the device of the

@@ -1,7 +1,7 @@
 // Outer fragments: the units that an outer step merges, and the steps after which it does so (Streaming DiLoCo).
 //
 //   const LocalSteps local{.steps = 50, .fragments = 5, .overlap = 4};
-//   fragment_that_begins(local, 10);                // 0: the first fragment has its outer step after 10, 60, 110, ... steps
+//   fragment_that_begins(local, 10);                // 0: the first fragment: outer steps after 10, 60, 110, ...
 //   fragment_that_ends(local, 14);                  // 0: four steps later its result is applied to the weights
 //   units_of_fragment(units, 5, 0);                 // trainable units 0, 5, 10, ...
 //

@@ -165,8 +165,8 @@ struct EngineReport {
   TierRates rates;                            // rates of the prediction; zero if not probed
   StepProfile profile;                        // of the last step
   std::optional<DevicePasses> device_passes;  // of the last step; empty if the host computes
-  // Predicted seconds of a step with the placement of now, and with the last step's computation and exchange between
-  // ranks (without waits for disk and link). Before the first step without these two.
+  // Predicted seconds of a step with the current placement, and with the last step's computation and exchange between
+  // ranks (without waits for disk and link). Without these two before the first step.
   PredictedStep predicted;
   std::array<std::int64_t, kNumTiers> state_bytes{};  // by tier, now
   bool movable = false;                               // states may move while the model trains
