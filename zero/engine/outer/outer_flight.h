@@ -95,8 +95,8 @@ class OuterFlight {
   Timeline* timeline_;
   Sizes sizes_;
   FlightChunks out_, back_;
-  Allocation values_;               // differences; at the end the sums, unless messages are sent without a codec
-  Allocation sent_, came_;          // a message for each copy; without a codec they are received into values_
+  Allocation values_;               // differences; at the end the sums, unless as_they_are()
+  Allocation sent_, came_;          // a message for each copy; if as_they_are(), received into values_
   std::vector<std::byte> scratch_;  // one unit's part of a message
   Allocation whole_;                // largest unit's padded range, if that is updated and several ranks hold a copy
   const Part* open_ = nullptr;      // the unit whose elements() are written

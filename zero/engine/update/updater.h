@@ -85,16 +85,16 @@ class Updater {
   double device_seconds();
 
  private:
-  // Order of lanes on a device that the host cannot read. Updates are queued in kUpdate. enqueue() orders them after the
-  // sum of the unit's gradient (kUp) and, if parameters are whole, after the operators that used them (kCompute).
+  // Order of lanes on a device that the host cannot read. Updates are queued in kUpdate. enqueue() orders them after
+  // the sum of the unit's gradient (kUp) and, if parameters are whole, after the operators that used them (kCompute).
   // finish() orders operators after updates if no gather is in between. A pass of the host transfers states over the
   // link after kUp and kUpdate. Sums before an update are computed in kUpdate, after the gradients' copy up (kUp), and
   // the host waits for them (DeviceSums). Rounded sums of rows and columns are copied up in kUp, and kUpdate waits for
-  // that. If the host updates a tile of whole device parameters, HostTile copies it down and back, and kUpdate waits for
-  // the copy back, so waiting for kUpdate is enough. Whole matrices with all states on the device are updated there:
-  // directions, products and steps are queued in kUpdate. If directions come from other ranks, the host waits for them
-  // (MatrixDirections). The host updates matrices with a state on another tier, and all matrices of a rule that has only
-  // host code.
+  // that. If the host updates a tile of whole device parameters, HostTile copies it down and back, and kUpdate waits
+  // for the copy back, so waiting for kUpdate is enough. Whole matrices with all states on the device are updated
+  // there: directions, products and steps are queued in kUpdate. If directions come from other ranks, the host waits
+  // for them (MatrixDirections). The host updates matrices with a state on another tier, and all matrices of a rule
+  // that has only host code.
   class AtWork;
   // Position of each state among the pass's arrays; -1: not in the pass.
   struct Slots {
