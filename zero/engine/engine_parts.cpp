@@ -24,8 +24,8 @@
 namespace zero {
 namespace {
 
-// With equal shards, all ranks refuse the same options, and each can refuse alone; with weighted shards, they must do
-// so together.
+// Refuses an option: with equal shards every rank does so by itself, because all have the same; with weighted shards,
+// if any rank refuses, all do.
 template <typename Body>
 void refuse_together(const EngineComms& comms, const EngineOptions& options, Body body) {
   options.shards == Cut::kWeighted ? refuse_alike(comms.run, body) : body();

@@ -21,7 +21,7 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
     return layout;
   };
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded, around.device}; };
-  // The host updates its own part of a state, so that part is never copied to the device.
+  // The host updates its own part of a state, which is therefore never copied to the device.
   Tiers of_optimizer = tiers(true);
   of_optimizer.crosses = false;
   // If some parameters are off the device, only a part of this memory is written now, and only that part is committed.
