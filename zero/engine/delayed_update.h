@@ -5,11 +5,11 @@
 //   delayed.unit_is_free(unit);                                // in its last backward pass; optional for each unit
 //   delayed.release(forward_order);                            // step(): the remaining units
 //
-// The gradient of a step is applied while the next step computes, so its backward pass also overlaps the transfers of
-// states that are not on the device. Step t computes with parameters that lack the gradient of step t - 1. A unit is
-// free when its gradient is summed and the recorded step does not use the unit again. release() updates the remaining
-// units in the order of the next forward pass, each before it is used. Two gradients of each unit are held meanwhile.
-// Local.
+// The gradient of a step is applied while the next step computes. The next backward pass then also overlaps the
+// transfers of states that are off the device. Step t computes with parameters that lack the gradient of step t - 1. A
+// unit is free when its gradient is summed and the recorded step does not use the unit again. release() updates the
+// remaining units in the order of the next forward pass, each before it is used. Two gradients of each unit are held
+// meanwhile. Local.
 #pragma once
 
 #include <optional>

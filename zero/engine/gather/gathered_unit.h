@@ -1,9 +1,11 @@
-// GatheredUnit: keeps the full parameters of a unit in memory while it lives. Move-only; the destructor releases them.
-// It may run during an exception, so it does not throw.
+// GatheredUnit: keeps the full parameters of a unit gathered while it lives.
 //
 //   const GatheredUnit held = engine.use(unit, Use::kUntraced);
 //   std::memcpy(held.data(), bytes, size);
 //   held.mark_written();                                         // stored when the last use of the unit ends
+//
+// Move-only. The destructor ends the use, so a release cannot be forgotten. It may run during an exception, and does not
+// throw.
 #pragma once
 
 #include <cstddef>

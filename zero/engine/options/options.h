@@ -172,8 +172,8 @@ std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 // only host code.
 bool host_updates(const Device& device, const EngineOptions& options);
 
-// Throws ConfigError for delayed_update with a rule that needs sums or directions of whole parameters (LAMB, Adafactor,
-// Muon), and for local steps with states of rows and columns (Adafactor).
+// Throws ConfigError if the options forbid the rule: delayed_update with sums or directions of whole parameters (LAMB,
+// Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
 void require_rule(const EngineOptions& options, const UpdateRule& rule);
 
 // Returns the units of a model, cut for the `world` ranks that hold it once, or for the servers. Throws as make_units()

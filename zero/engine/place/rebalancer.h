@@ -5,12 +5,12 @@
 //   if (auto change = rebalancer.change(agreed.wanted_bytes)) ...      // Collective: move, gather within the budget
 //
 // After each step a rank knows the least free memory during it (MemoryMonitor), and the bytes to free for that
-// (MemoryPolicy). Ranks agree on the largest wish, and all do the same. They first release gathered units, down to two
-// at a time. Then states leave the host, and then the device, to the tiers that the linear programme finds best within
-// the rest. When memory is free again, this is undone in reverse order. States that may not move (Placer::movable())
-// stay. When nothing is left to free, each rank prints it once. Other programs may take half of the reserve in the time
-// of a step (docs/algorithms.md, "How fast others may be"); a faster growth cannot be met in time. No bits depend on
-// any of this.
+// (MemoryPolicy). Ranks agree on the largest number of bytes that any rank needs, and all do the same. They first
+// release gathered units, down to two at a time. Then states leave the host, and then the device, to the tiers that the
+// linear programme finds best within the rest. When memory is free again, this is undone in reverse order. States that
+// may not move (Placer::movable()) stay. When nothing is left to free, each rank prints it once. Other programs may
+// take half of the reserve in the time of a step (docs/algorithms.md, "How fast others may be"); a faster growth cannot
+// be met in time. No bits depend on any of this.
 #pragma once
 
 #include <algorithm>

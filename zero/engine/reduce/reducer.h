@@ -9,8 +9,8 @@
 // Each rank receives the fp32 sum of its shard in rank order, with its sum of squares and non-finite count from the
 // same pass. A shard on another tier is summed in a block on the device, then offloaded. With `reduce each`, every
 // micro-batch is reduced and added to the shard's fp32 sum; with `last`, micro-batches are summed locally in fp32 and
-// reduced once. bf16 and fp16 gradients are sent in their type, and their sum is rounded to it after the last
-// micro-batch, unless the placement keeps sums in fp32. The order of lanes is at the private functions.
+// reduced once. bf16 and fp16 gradients are sent in their type. Their sum is rounded to it after the last micro-batch,
+// unless the placement keeps sums in fp32. The order of lanes is at the private functions.
 #pragma once
 
 #include <deque>
@@ -92,9 +92,9 @@ class Reducer {
   // Order of lanes on a device that the host cannot read. A gradient is copied down (kReduce) after its operators and
   // its copies into the flat range (kCompute); a sum over micro-batches also after its last copy up (kUp). A sum is
   // copied up (kUp) after the last use of its block. If the sum has its own memory, the update that read the last sum
-  // there has ended, because the unit was gathered, or its whole gradient written, after that update. A sum is
-  // offloaded (kDown), rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are
-  // copied into a whole gradient (kCompute) after the sum and the update of the step before.
+  // there has ended: the unit was gathered, or its whole gradient written, after that update. A sum is offloaded
+  // (kDown), rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are copied into
+  // a whole gradient (kCompute) after the sum and the update of the step before.
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
   const UnitGradient& at(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
   // Returns whether the flat range is the rank's whole gradient, summed and reduced in place. A step cannot reduce it

@@ -26,9 +26,9 @@ namespace zero {
 
 // kBring and kSend are for parameters that the device needs and gradients that it gives. Their parts on disk cross the
 // disk and then the link, in the same staging block. On a device that the host cannot read, the caller copies a kBring
-// tile up in kUp, and fills a kSend tile in kDown, before the next call. The tile's memory is used again, and written
-// to the disk, after that copy. If the host works on every tile, its writes are copied up after the operators that may
-// still read the old values (kCompute).
+// tile up in kUp, or fills a kSend tile in kDown. It does so before the next call, because the tile's memory is then
+// used again, or written to the disk, after that copy. If the host works on every tile, its writes are copied up after
+// the operators that may still read the old values (kCompute).
 enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
 
 constexpr std::size_t kMaxTileArrays = 9;  // parameter, gradient, master, optimizer states, their scales
@@ -92,9 +92,9 @@ class TileStream {
   // Returns whether all writes of this unit's tiles are on their tiers; flush() waits for that.
   bool settled(int unit);
   void flush(int unit);
-  // Copies the pass's unwritten elements of `array` to their places in `into`, for the unit's elements before
-  // next_begin() (all, if no tile of it is left). The other elements are already on their tier. Returns their number,
-  // from the first.
+  // Copies the unit's elements of `array` that the pass has not written yet to their places in `into`. It looks at
+  // elements before next_begin(), or at all if no tile of the unit is left. The other elements are already on their
+  // tier. Returns their number, from the first.
   std::int64_t copy_unsettled(int unit, std::size_t array, std::byte* into);
   // Returns whether no tile is left and all writes are on their tiers: finish() would not wait.
   bool idle();

@@ -1,12 +1,10 @@
-// MatrixDirections: the whole directions of the matrices of a unit that this rank updates, during their update
-// (MatrixRule).
+// MatrixDirections: the whole directions of a unit's matrices that this rank updates, during their update.
 //
 //   MatrixDirections directions(state, unit, rule.matrices(), comm, ledger);
 //   directions.shard()                     // element 0 of this rank's update range: its directions are written there
 //   directions.complete(present, team);    // Collective: gathers cut matrices, then completes all
 //
-// The other form uses the device's memory (`comm` must accept it). The caller keeps that memory, because queued work
-// outlives this object:
+// In memory of the device, which `comm` must accept and the caller keeps, because queued work outlives this object:
 //
 //   MatrixDirections directions(state, unit, rule.matrices(), comm, matrix_memory.bytes());
 //   directions.queue_completion(present);  // Collective; in kUpdate: directions are written before, used after
@@ -39,6 +37,9 @@ class MatrixDirections {
   float* shard() const { return at(state_.update_range(unit_).offset); }
   // `present`: by parameter; matrices without a gradient are skipped.
   void complete(const std::vector<bool>& present, ThreadTeam& team);
+  // If directions are gathered, this rank's are copied down in kDown, after kUpdate. All directions are copied up in kUp,
+  // also after kUpdate, which may still read their memory; the host waits for the ranks, and kUpdate then waits for kUp.
+  // Otherwise the host waits for nothing.
   void queue_completion(const std::vector<bool>& present);
 
  private:

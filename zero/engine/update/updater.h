@@ -8,10 +8,10 @@
 //
 // Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps. As in torch.optim,
 // a parameter without a gradient on any rank keeps its values and moments. States off the device are read ahead and
-// written behind, tile by tile. An overlapped update runs as its tiles arrive while the model computes, at the latest
-// before an operator needs the unit, so it is exact. Bits do not depend on the number of threads, on tiers, or on the
-// time of the update. Local, but merge() and land() are Collective, and with some rules begin_step() and enqueue() are
-// also. Throws IoError.
+// written behind, tile by tile. An overlapped update does not run in step(). It runs as its tiles arrive while the
+// model computes, at the latest before an operator needs the unit, so it is exact. Bits do not depend on the number of
+// threads, on tiers, or on the time of the update. Local, but merge() and land() are Collective, and with some rules
+// begin_step() and enqueue() are also. Throws IoError.
 #pragma once
 
 #include <array>
@@ -53,9 +53,9 @@ class Updater {
   // arrived, land() moves the anchor and leaves parameters unchanged: Collective.
   void take_off(int unit, const OuterStep& outer, OuterFlight& flight);
   void land(int unit, const OuterStep& outer, OuterFlight& flight);
-  // Adds a unit to the queue. `gradient`: of state.update_range(unit), valid until the unit is complete; null if it is
-  // not on the device. Collective with a rule of whole matrices (Muon), which updates the unit at once, after all units
-  // queued before it (MatrixDirections gathers whole directions).
+  // Adds a unit to the queue; before that, it keeps its old values. `gradient`: of state.update_range(unit), valid
+  // until the unit is complete; null if it is not on the device. Collective with a rule of whole matrices (Muon), which
+  // updates the unit at once, after all units queued before it (MatrixDirections gathers whole directions).
   void enqueue(int unit, const std::byte* gradient, DType dtype);
   // Changes the order of the step's remaining units; `units` must name all of them.
   void reorder(std::span<const int> units);
@@ -90,11 +90,11 @@ class Updater {
   // finish() orders operators after updates if no gather is in between. A pass of the host transfers states over the
   // link after kUp and kUpdate. Sums before an update are computed in kUpdate, after the gradients' copy up (kUp), and
   // the host waits for them (DeviceSums). Rounded sums of rows and columns are copied up in kUp, and kUpdate waits for
-  // that. If the host updates a tile of whole device parameters, HostTile copies it down and back, and kUpdate waits
-  // for the copy back, so waiting for kUpdate is enough. Whole matrices with all states on the device are updated
-  // there: directions, products and steps are queued in kUpdate. If directions come from other ranks, the host waits
-  // for them (MatrixDirections). The host updates matrices with a state on another tier, and all matrices of a rule
-  // that has only host code.
+  // that. If the host updates a tile of whole device parameters, HostTile copies it down and back. kUpdate waits for
+  // the copy back, so waiting for kUpdate is enough. Whole matrices with all states on the device are updated there:
+  // directions, products and steps are queued in kUpdate. If directions come from other ranks, the host waits for them
+  // (MatrixDirections). The host updates matrices with a state on another tier, and all matrices of a rule that has
+  // only host code.
   class AtWork;
   // Position of each state among the pass's arrays; -1: not in the pass.
   struct Slots {

@@ -27,9 +27,9 @@
 namespace zero {
 
 // kWhenDown: a collective begins between the ranks when its input is copied down and all earlier collectives have
-// begun, so in the same order on all ranks. The host checks for this at the next call, and waits for it only in wait().
-// A backward pass therefore continues while a gradient is being computed. Ranks begin at different times, so nothing
-// else may use `comm` (EngineComms::units). kAtOnce: waits for the copy in the call, and may share `comm`.
+// begun. The order is the same on all ranks. The host checks for this at the next call, and waits for it only in
+// wait(). A backward pass therefore continues while a gradient is being computed. Ranks begin at different times, so
+// nothing else may use `comm` (EngineComms::units). kAtOnce: waits for the copy in the call, and may share `comm`.
 enum class Begin : std::uint8_t { kWhenDown, kAtOnce };
 
 class StagedCommunicator final : public Communicator {
@@ -56,6 +56,7 @@ class StagedCommunicator final : public Communicator {
   [[nodiscard]] Work receive(std::span<std::byte> data, int from, CommTag tag) override;
   [[nodiscard]] Work barrier(CommTag tag) override;
   [[nodiscard]] Work reduce_scatter(const ReduceScatter& request, CommTag tag) override;
+  // Local. Allocates memory of the device, which no peer reads, so drain() has nothing to wait for.
   [[nodiscard]] Allocation allocate(std::size_t bytes, Written written) override;
   void drain() override {}
   void note_step(std::int64_t steps) override { comm_.note_step(steps); }
