@@ -47,7 +47,7 @@ class StateAccess {
   // Local. Returns the states of rows and columns, which every rank holds. While paused they may be written.
   const std::vector<FactorStates::State>& factors() const { return parts_.state.factors().all(); }
 
-  // Local. Everything except the states that a later step depends on.
+  // Local. The counters on which, besides the states, a later step depends.
   EngineProgress progress() const { return step_.progress(); }
   void set_progress(const EngineProgress& progress) { step_.set_progress(progress); }
 

@@ -4,8 +4,8 @@
 //   std::memcpy(held.data(), bytes, size);
 //   held.mark_written();                                         // stored when the last use of the unit ends
 //
-// Move-only. The destructor ends the use, so a release cannot be forgotten. It may run during an exception, and does not
-// throw.
+// Move-only. The destructor ends the use, so a release cannot be forgotten. It may run during an exception, and does
+// not throw.
 #pragma once
 
 #include <cstddef>

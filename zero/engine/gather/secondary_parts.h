@@ -9,7 +9,8 @@
 // charged as MemoryTag::kSecondary. Parts follow the order of shards. All ranks call keep(), outdate() and gather()
 // alike, so each knows the parts of its peers. On a device that the host cannot read, this memory is the device's, and
 // `group` stages messages (StagedCommunicator). A part is copied in kGather, after the gathered unit was copied up. A
-// gather copies it down after that. The part before it was gathered, as the host has seen.
+// gather copies it down after that. It may overwrite the previous part, because the host has waited for the gather of
+// that part.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,8 @@ class FactorStates {
   // change.
   std::span<float> of(std::size_t param, StatePer per) const;
 
-  // The rest is for a device that the host cannot read; on other devices these functions do nothing.
-  // Copies what the host may have written to the device, in kUp.
+  // The functions below are for a device that the host cannot read; on other devices they do nothing. Copies what the
+  // host may have written to the device, in kUp.
   void take_up();
   // Waits on the host, and copies the states and means of kUpdate to the host's copy.
   void bring_down() const;

@@ -24,7 +24,7 @@ struct OffloadTiers {
   // Tiles of a unit's parameters that are fetched before its gather, and of its gradient that are written after its
   // reduction.
   static constexpr int prefetch_depth(int depth) { return depth > 1 ? 4 * depth : 1; }
-  // Elements in these tiers, if the host's budget allows the usual depth.
+  // Elements in these tiles, if the host's budget allows the usual depth.
   static constexpr std::int64_t most_prefetched_numel() {
     return prefetch_depth(kDefaultDepth) * TileStream::kTileNumel;
   }

@@ -6,7 +6,7 @@
 // If replicas differ, memory or a wire changed a bit, and the ranks silently train different models from then on. At
 // stage 0 every rank holds parameters, master and moments whole; at stages 1 and 2 the parameters; at stage 3 nothing.
 // At all stages every rank holds states of rows and columns (FactorStates). If there are copies of the model, each
-// shard is held once in every copy. Copies that train apart share only the states that their outer step shares.
+// shard is held once in every copy. Copies that train apart are equal only in the states that their outer step shares.
 #pragma once
 
 #include <cstdint>
