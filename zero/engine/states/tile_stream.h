@@ -26,9 +26,9 @@ namespace zero {
 
 // kBring and kSend are for parameters that the device needs and gradients that it gives. Their parts on disk cross the
 // disk and then the link, in the same staging block. On a device that the host cannot read, the caller copies a kBring
-// tile up in kUp, or fills a kSend tile in kDown. It does so before the next call, because the tile's memory is then
-// used again, or written to the disk, after that copy. If the host works on every tile, its writes are copied up after
-// the operators that may still read the old values (kCompute).
+// tile up in kUp, or fills a kSend tile in kDown. It does so before the next call. The tile's memory is used again, or
+// written to the disk, only after that copy. If the host works on every tile, its writes are copied up after the
+// operators that may still read the old values (kCompute).
 enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
 
 constexpr std::size_t kMaxTileArrays = 9;  // parameter, gradient, master, optimizer states, their scales
@@ -45,7 +45,7 @@ struct TileRange {
 };
 
 // A whole state on the device, which is updated there. If a tile is computed on the host, the tile's part of this state
-// crosses the link. Here that transfer takes only time.
+// crosses the link. Here that transfer only takes time: nothing is copied.
 struct LinkTransfer {
   TileAccess access = TileAccess::kRead;
   std::vector<std::int64_t> element_bytes;  // by unit
