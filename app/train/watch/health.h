@@ -8,7 +8,7 @@
 // A loss is a spike if it exceeds the mean of the last 128 updates by more than `spike_sigma` standard deviations and
 // by a tenth of the mean. A norm is a spike if its logarithm exceeds the mean of the logarithms by as many standard
 // deviations, and the norm is also more than twice their geometric mean. Fewer than 32 updates judge nothing. Steps
-// without an update are not counted.
+// that the rules refuse are not counted; an overflow counts with its loss.
 //
 // Invariant: decisions depend only on the steps, in the precision in which checkpoints keep them. So a resumed run
 // decides like a run that was never interrupted. Local.
