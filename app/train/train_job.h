@@ -46,9 +46,8 @@ struct TrainJob {
   CheckpointPolicy checkpoint{};
   HealthOptions health{};
   AttachOptions attach;
-  std::string group_line;  // why this size of shard group was chosen; empty: the user chose it
-  std::int64_t host_activation_bytes =
-      0;  // host bytes of a rank's offloaded activations, if attach.offload.host_memory is kAuto
+  std::string group_line;                    // why this size of shard group was chosen; empty: the user chose it
+  std::int64_t host_activation_bytes = 0;    // host bytes of offloaded activations if offload.host_memory is kAuto
   std::int64_t device_activation_bytes = 0;  // device bytes of their blocks
   std::string device = "cpu";                // device of this rank: "cpu", "cuda:1"
   int ranks_on_device = 1;                   // ranks of this machine that share the device

@@ -61,7 +61,7 @@ struct RunState {
 struct Resumed {
   RunState state;
   Manifest manifest;
-  std::string place;  // where the checkpoint was, for the user
+  std::string place;  // source of the checkpoint, for the user
 };
 
 class RunCheckpoints {

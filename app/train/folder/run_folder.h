@@ -27,7 +27,7 @@ class RunFolder {
   void require_free(bool overwrite) const;
   // Throws unless create() can create the folder, or write into it. It tries, and leaves no file.
   void require_writable() const;
-  // Creates the folder; a new folder is readable only by this user. Removes the files of an old run: configuration,
+  // Creates the folder; a new folder is accessible only to this user. Removes the files of an old run: configuration,
   // plan, metrics, event files, weights, report and checkpoints, nothing else.
   void create(std::string_view launch = "") const;
   // Prepares the folder to continue after `step`: removes the report and weights of an earlier end, and metrics of

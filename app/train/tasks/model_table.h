@@ -32,8 +32,7 @@ struct PublishedFiles {
   std::string_view prefix{};                        // "bert.": files of a model without its head lack it
   std::span<const std::string_view> passed_over{};  // patterns of constants, and of heads of other tasks
   std::string_view tied_head{};                     // a copy of the table of tokens, if the model has no such parameter
-  std::span<const std::string_view>
-      new_heads{};  // modules that files of other tasks lack: they begin with random values
+  std::span<const std::string_view> new_heads{};    // modules that files of other tasks lack; random at first
   std::span<const OldEnding> old_endings{};
 
   // True if a tensor of this name is not a weight of the model.

@@ -22,10 +22,9 @@ namespace zero {
 
 struct RowTaskOptions {
   bool classifies = false;
-  double flops = 0;            // FLOPs of a sample, forward and backward
-  double label_smoothing = 0;  // applied only to the training loss
-  std::optional<TransformersModel>
-      published{};  // the model in transformers' terms; absent: transformers does not have it
+  double flops = 0;                              // FLOPs of a sample, forward and backward
+  double label_smoothing = 0;                    // applied only to the training loss
+  std::optional<TransformersModel> published{};  // the model in transformers' terms; absent: unknown to it
 };
 
 // `Model`: the holder of a module (TORCH_MODULE) with forward([batch, ...]) -> [batch, outputs].
