@@ -69,11 +69,12 @@ class Attachment {
   // Local. Returns `loss` times the loss scale, in fp32 at least. Call backward() on the result, for every loss of a
   // step.
   //
-  // Small gradients vanish in fp16, so each loss is multiplied by a scale before backward(), and step() divides the
-  // gradients by it. scaled() does the work of torch.amp.GradScaler, without unscale_() and update(). All micro-batches
-  // of a step have the same scale. The scale is dynamic unless `loss_scale` fixes it: it is 65536 at first. If a
-  // gradient overflows, the scale is halved and the step skipped. After 2,000 updates it is doubled. With `loss_scale`,
-  // losses of models in other types are also scaled. Without a scale, scaled() returns the loss unchanged.
+  // Small gradients vanish in fp16 (`dtype = zero::DType::kFloat16`). So each loss is multiplied by a scale before
+  // backward(), and step() divides the gradients by it. This replaces torch.amp.GradScaler; there is no unscale_() or
+  // update(). All micro-batches of a step have the same scale. The scale is dynamic unless `loss_scale` fixes it: it is
+  // 65536 at first. If a gradient overflows, the scale is halved and the step skipped. After 2,000 updates it is
+  // doubled. With `loss_scale`, losses of models in other types are also scaled. Without a scale, scaled() returns the
+  // loss unchanged.
   torch::Tensor scaled(const torch::Tensor& loss);
 
   // Local. Assigns the operators and gradients from here on to the step's micro-batch `number`, from 0 to `accumulate`
@@ -96,7 +97,8 @@ class Attachment {
   // Throws CommError. Throws ConfigError
   //   - with a parameter's name, if the parameter was replaced since attach() (Module::to, set_data), or its .grad()
   //     was read or holds a gradient
-  //   - if the number of micro-batches was not an `accumulate` of two or more (limits.fewer_micro_batches allows fewer)
+  //   - if `accumulate` is two or more and the step had another number of micro-batches (limits.fewer_micro_batches
+  //     allows fewer)
   //   - if a loss was not scaled, or all gradients were dropped, or `lr` is not a valid learning rate.
   // Throws Error after max_skipped_steps skipped steps in a row: a gradient was not finite, or the loss or the norm
   // exceeded `limits`. Steps that a dynamic loss scale skips do not count.
@@ -129,18 +131,20 @@ class Attachment {
   FrozenScope frozen();
   AveragedScope averaged();
 
-  // Collective; only between the last backward pass of a step and its step(), otherwise ConfigError. gradient() returns
-  // the whole gradient: the average over ranks (and over micro-batches with `average_micro_batches`), before clipping.
-  // It is zero if no rank has a gradient. grad_norms() returns the norm of each parameter's gradient. The squares of
-  // these norms add up to the square of step()'s grad_norm. One unit at a time is whole in fp32, beyond the budget, as
-  // in full_state().
+  // Collective; only between the last backward pass of a step and its step(), otherwise ConfigError.
+  //
+  // gradient() returns the whole gradient before clipping: the average over ranks, and over micro-batches with
+  // `average_micro_batches`. It is zero if no rank has a gradient. grad_norms() returns the norm of each parameter's
+  // gradient. The squares of these norms add up to the square of step()'s grad_norm. One unit at a time is whole in
+  // fp32, beyond the budget, as in full_state().
   torch::Tensor gradient(const std::string& parameter);
   std::map<std::string, double> grad_norms();
 
-  // Collective; between steps. Returns a state of a parameter in fp32. `state` is "parameter" (read from the master, if
-  // the parameter is held in 16 bits) or a moment by its name in torch.optim, such as "exp_avg". full_state() returns
-  // the whole state on every rank. state_shard() returns the elements that this rank owns. It throws ConfigError if
-  // these elements are several ranges (StateShard).
+  // Collective; between steps. Returns a state of a parameter in fp32. `state` is "parameter" or a moment by its name
+  // in torch.optim, such as "exp_avg". If the parameter is held in 16 bits, "parameter" is read from the master.
+  //
+  // full_state() returns the whole state on every rank. state_shard() returns the elements that this rank owns. It
+  // throws ConfigError if these elements are several ranges (StateShard).
   torch::Tensor full_state(const std::string& parameter, const std::string& state = "parameter");
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
@@ -199,10 +203,13 @@ class Attachment {
 // kept: attach() calls `weights` once for each parameter, one unit at a time. With `awaits_load`, no parameter has a
 // value before load().
 //
-// Throws ConfigError before anything is allocated: a model without parameters, an unknown stage, a budget that is too
-// small (the message has the smallest possible budget), a parameter whose dtype is not fp32, bf16 or fp16, a module
-// that is attached already, `weights` with `awaits_load`. If `weights` throws, attach() throws on every rank, and the
-// module is unchanged.
+// Throws ConfigError before anything is allocated:
+//   - a model without parameters, or an unknown stage
+//   - a budget that is too small (the message has the smallest possible budget)
+//   - a parameter whose dtype is not fp32, bf16 or fp16
+//   - a module that is attached already
+//   - `weights` with `awaits_load`.
+// If `weights` throws, attach() throws on every rank, and the module is unchanged.
 Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 // The same for a model that is not a torch::nn::Module: attach() needs only its tensors by name.
 Attachment attach(ModelTensors model, World& world, AttachOptions options = {});

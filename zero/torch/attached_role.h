@@ -24,8 +24,8 @@
 
 namespace zero {
 
-// Local. Returns the units of a rank's engine: cut over the servers on a server, whole on a worker, and cut over all
-// ranks in a run without servers.
+// Local. Returns the units of a rank's engine. On a server they are cut over the servers, on a worker they are whole.
+// Without servers they are cut over all ranks.
 std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
                                 const EngineOptions& options);
 

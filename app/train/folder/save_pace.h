@@ -19,9 +19,10 @@ namespace zero {
 // Collective. Returns the seconds that writing a checkpoint of `bytes` takes. Call it before states are allocated: it
 // needs 36 MiB of memory for a short time.
 //
-// All ranks write kLeastBytes at the same time as a save does, but without the syncs at its end, into an unnamed file
-// in the nearest existing parent of `folder`. The result is 0 if this fails (the save will report why), or if each rank
-// has less than kLeastBytes. Ranks that wait for a slow disk call collectives meanwhile, so no timeout ends them.
+// All ranks write kLeastBytes at the same time, as a save does, but without the syncs at its end. Each writes into an
+// unnamed file in the nearest existing parent of `folder`. The result is 0 if this fails (the save will report why), or
+// if each rank has less than kLeastBytes. Ranks that wait for a slow disk call collectives meanwhile, so no timeout
+// ends them.
 inline constexpr std::int64_t kLeastBytes = std::int64_t{16} << 20;
 double estimate_save_seconds(Communicator& comm, const std::filesystem::path& folder, std::int64_t bytes);
 

@@ -19,8 +19,8 @@ namespace zero {
 double probe_matmul_flops(c10::Device place = c10::Device(c10::DeviceType::CPU),
                           c10::ScalarType type = c10::ScalarType::Float);
 // Measures the time in which an update rule completes one matrix; the products of Muon are zero.cpp's own. After a
-// warm-up it takes the best of two times, or of five if the matrix is small. If a matrix needs more than 30 GFLOP, rows
-// and columns are halved until it needs less, and the time is multiplied by the ratio of the operations.
+// warm-up it takes the best of two times, or of five if the matrix is small. Rows and columns of a matrix of more than
+// 30 GFLOP are halved until it needs less. The time is then multiplied by the ratio of the operations.
 double probe_completion_seconds(const MatrixRule& rule, const MatrixShape& matrix, int threads);
 
 }  // namespace zero

@@ -5,10 +5,9 @@
 //   if (health.judge(engine, report)) ...             // rewound: `state` has the step; other samples follow
 //   if (health.judge_replicas(engine)) ...            // before anything is saved
 //
-// A rewind loads the newest checkpoint, but not its position in the data. The run continues after the samples of the
-// bad step and of `rewind_batches` more steps, and never before samples that an earlier rewind to the same checkpoint
-// left out. After max_rewinds rewinds to one checkpoint the run ends, and also after max_skipped_steps steps in a row
-// without an update.
+// A rewind loads the newest checkpoint, but not its position in the data. The run skips the samples of the bad step and
+// of `rewind_batches` more steps. It never uses samples that an earlier rewind to the same checkpoint left out. It ends
+// after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an update.
 //
 // Collective; all ranks decide alike, and `state` changes on all of them. Throws Error with a remedy if the run must
 // end. All metrics until then are written.

@@ -5,10 +5,10 @@
 //   StepReport report = engine.step(lr, health.limits(my_loss));
 //   switch (health.after(report)) ...                              // the action; an update is added to the window
 //
-// A loss is a spike if it exceeds the mean of the last 128 updates by more than `spike_sigma` standard deviations and
-// by a tenth of the mean. A norm is a spike if its logarithm exceeds the mean of the logarithms by as many standard
-// deviations, and the norm is also more than twice their geometric mean. Fewer than 32 updates judge nothing. Steps
-// that the rules refuse are not counted; an overflow counts with its loss.
+// Mean and standard deviation are those of the last 128 updates. With fewer than 32 updates nothing is judged.
+//   - A loss is a spike above mean + max(spike_sigma * deviation, |mean| / 10).
+//   - A norm is a spike if log(norm) is above mean + max(spike_sigma * deviation, log 2), of the logarithms of norms.
+// Steps that the rules refuse are not counted; an overflow counts with its loss.
 //
 // Invariant: decisions depend only on the steps, in the precision in which checkpoints keep them. So a resumed run
 // decides like a run that was never interrupted. Local.

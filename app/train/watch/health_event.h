@@ -39,8 +39,8 @@ HealthEvent event_of(HealthAction action, std::int64_t step, const StepReport& r
 // Returns the cause, for example "loss 93.1, beyond 3.2".
 std::string cause(const HealthEvent& event);
 std::string describe(const HealthEvent& event);
-// Returns the last message of a run that is stopped: the cause, `why` the run ends although its rule says
-// `event.action`, the step from which it can be resumed, and a hint what to check. `saved`: the step of the last
+// Returns the last message of a run that is stopped, although `event.action` is the rule's action. It has the cause,
+// `why` the run ends, the step from which it can be resumed, and a hint what to check. `saved`: the step of the last
 // checkpoint; -1: none.
 std::string last_words(const HealthEvent& event, std::string_view why, std::int64_t saved);
 // Returns one line, without the line break. Numbers that are not finite become null. For a rewind, "step" is the step

@@ -268,8 +268,8 @@ InitialWeights::InitialWeights(const torch::nn::Module& module, const std::files
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
   const SafetensorsSet::Tensor& tensor = tensors_.at(name);
   if (tensor.entry != nullptr) return read_as_fp32(tensor, values);
-  // A head that the file lacks: weights are drawn with standard deviation 0.02, as in new models here; biases are 0.
-  // Each head has its own seed.
+  // A head that the file lacks: weights are drawn from a normal distribution with deviation 0.02, as in new models
+  // here; biases are 0. Each head has its own seed.
   const auto head = std::ranges::find_if(new_heads_, [&](std::string_view each) {
     return name.starts_with(each) && name.substr(each.size()).starts_with('.');
   });

@@ -7,9 +7,9 @@
 //   std::string sha = save_weights(engine, module, std::move(file));
 //
 // Reading is strict: the file must have every parameter with its shape, and nothing else. The model's row
-// (PublishedFiles, model_table.h) allows differences of published files: names without the prefix, names of old files,
-// a tied head with the shape of the table of tokens, tensors that are not weights, and missing new heads, which begin
-// with random values. Notes report missing heads and ignored tensors. Types are F32, F16 and BF16.
+// (PublishedFiles, model_table.h) allows names without the prefix, names of old files, a tied head with the shape of
+// the table of tokens, and tensors that are not weights. It also allows missing new heads, which begin with random
+// values. Notes report missing heads and ignored tensors. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
@@ -81,10 +81,10 @@ void read_weights(torch::nn::Module& module, const std::filesystem::path& path);
 // Local. Loads the values from a checkpoint, in fp32. Throws ConfigError under "RUN" if it is of another model.
 void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint);
 
-// Local, on the rank that writes. Creates the file for the parameters and buffers of an attached module, and reserves
-// its disk space, so the run cannot fail at its end because the disk is full. Removes files that killed runs left
-// beside `path`; no other process may write there. Throws ConfigError under "run.dir" if the disk has no room. If the
-// result is destroyed before save_weights(), no file is left. `what`: name of the weights for the error.
+// Local, on the rank that writes. Creates the file for the parameters and buffers of an attached module. Reserves its
+// disk space, so a full disk cannot end the run at its last step. Removes files that killed runs left beside `path`; no
+// other process may write there. Throws ConfigError under "run.dir" if the disk has no room. If the result is destroyed
+// before save_weights(), no file is left. `what`: name of the weights for the error.
 std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const torch::nn::Module& module,
                                                 const std::filesystem::path& path,
                                                 std::string_view what = "the weights");

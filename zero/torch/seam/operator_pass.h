@@ -3,7 +3,7 @@
 //   OperatorPass pass;
 //   Use why = pass.of_this_operator(engine.in_forward());
 //
-// If torch::autograd::grad() with create_graph takes a gradient within a forward pass (a gradient penalty), its
+// torch::autograd::grad() with create_graph may take a gradient within a forward pass (a gradient penalty). Its
 // operators are part of that forward pass, because their results are differentiated again. Local.
 #pragma once
 

@@ -7,9 +7,9 @@
 //
 // The context of its DataPtr is a handle with the parameter's index, so no registry is needed to find the unit. Views,
 // detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
-// stays while the pointer is null, so views of a released parameter can still be made. If code reads a released storage
-// without an operator of libtorch (data_ptr(), accessor(), DLPack, torch::save), it gets a c10::Error with the
-// parameter's name, never a null pointer that reads as zeros. Local.
+// stays while the pointer is null, so views of a released parameter can still be made. Without an operator of libtorch
+// (data_ptr(), accessor(), DLPack, torch::save), reading a released storage throws a c10::Error with the parameter's
+// name. A null pointer is never read as zeros. Local.
 #pragma once
 
 #include <cstdint>
