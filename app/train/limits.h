@@ -1,5 +1,4 @@
-// first_limits(), learned_limits(): lines about states off the device: their tiers, and the resource that bounds a
-// step.
+// first_limits(), learned_limits(): lines about states off the device: their tiers, and what bounds a step.
 //
 //   if (off_device(report)) {
 //     progress.line(first_limits(report));                    // after attach()
@@ -7,7 +6,7 @@
 //   }
 //   progress.line(learned_limits(report, step));              // after kProfileStep steps
 //
-// The step model computes which resource bounds a step. Local; values only.
+// The step model computes which resource bounds a step (compute, disk, link). Local; values only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// AttachedRole: whether a rank of a run with servers is a server or a worker, and its engine's communicator and
-// options.
+// AttachedRole: a rank's role in a run with servers (server or worker), with its engine's communicator and options.
 //
 //   AttachedRole role(world.communicator(), options);          // Collective over the run
 //   Engine engine(role.comm(), specs, units, role.options(), observer);

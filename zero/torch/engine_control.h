@@ -55,7 +55,7 @@ class EngineControl {
   PushWorker* worker();
 
   // Local.
-  WorkSeconds take_work_seconds();  // since the last call
+  WorkSeconds take_work_seconds();  // seconds since the last call
   const std::vector<Unit>& units() const;
   const Schedule& schedule() const;  // the current schedule; without entries before the first step is done
   // Lets activations and states take turns on the link between device and host. Call it before the first offload. Only

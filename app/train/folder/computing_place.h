@@ -4,7 +4,7 @@
 //   place_of_text(to_text(here)) == here
 //   why_other_bits(recorded, here)     // "libtorch 2.10.0, and libtorch 2.11.0 here"; empty: the same bits
 //
-// The configuration decides the other bits. libtorch divides a matrix product among threads, and uses the processor's
+// The configuration also decides these bits. libtorch divides a matrix product among threads, and uses the processor's
 // widest instructions. The order of additions depends on both. Settings are environment variables with which its
 // libraries choose instructions. Local.
 #pragma once

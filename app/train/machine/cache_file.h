@@ -1,5 +1,4 @@
-// read_cache(), keep_in_cache(): a file of the user's cache folder with one JSON object, which has an entry for each
-// key.
+// read_cache(), keep_in_cache(): a JSON object in a file of the user's cache folder, with an entry for each key.
 //
 //   const auto entries = read_cache(path);                    // {} if the file is missing or unreadable
 //   keep_in_cache(path, "this machine", {{"disk_read", 3e9}}, "the probed rates");

@@ -1,5 +1,4 @@
-// device_memory_error(): the error for a GPU whose memory is short during training: who holds how much, and what would
-// fit.
+// device_memory_error(): the error if a GPU's memory is short during training: who holds how much, what would fit.
 //
 //   try { training.take(...); }
 //   catch (const c10::OutOfMemoryError& error) { throw device_memory_error(use, error.what()); }

@@ -1,5 +1,4 @@
-// LearnedActivations: the bytes of a GPU that libtorch took while a model trained, kept for the next run of such a
-// model.
+// LearnedActivations: the GPU memory that libtorch took while a model trained, kept for the next run of the model.
 //
 //   LearnedActivations learned(activation_work(model, shape, batch, dtype, "NVIDIA H200"));
 //   seams.beside_on_device = learned.bytes();     // 0: not known
@@ -39,8 +38,9 @@ class LearnedActivations {
   // Records the bytes after a successful step. The first value replaces that of earlier runs; later values replace it
   // if they are larger.
   void took(std::int64_t torch_bytes);
-  // Records that the device was full. The next run leaves 1.5 times as many bytes, or as many as the failed allocation
-  // needed, if that is more. The limit is torch + held. Returns false if that is no more than this run left.
+  // Records that the device was full. The next run leaves 1.5 times the bytes that libtorch took or this run left. If
+  // that is less than libtorch's bytes and the failed allocation together, it leaves this sum. The limit is torch +
+  // held. Returns false if that is no more than this run left.
   struct Full {
     std::int64_t torch = 0;  // bytes held by libtorch
     std::int64_t asked = 0;  // bytes of the allocation that failed

@@ -1,5 +1,4 @@
-// RunEnd: the results of a run: weights, a report and a summary after its last step; a checkpoint after a request to
-// stop.
+// RunEnd: writes the results of a run: weights, report and summary at its end; a checkpoint if it is stopped.
 //
 //   RunEnd end(run, start_run(run, opening));
 //   const RunReport report = end.finish();                      // the last step is done

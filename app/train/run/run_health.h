@@ -5,9 +5,9 @@
 //   if (health.judge(engine, report)) ...             // rewound: `state` has the step; other samples follow
 //   if (health.judge_replicas(engine)) ...            // before anything is saved
 //
-// A rewind loads the newest checkpoint, but not its position in the data. The run skips the samples of the bad step and
-// of `rewind_batches` more steps. It never uses samples that an earlier rewind to the same checkpoint left out. It ends
-// after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an update.
+// A rewind loads the newest checkpoint, but the run continues later in the data: after the samples of the bad step and
+// of `rewind_batches` more steps, and never before samples that an earlier rewind to the same checkpoint left out. The
+// run ends after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an update.
 //
 // Collective; all ranks decide alike, and `state` changes on all of them. Throws Error with a remedy if the run must
 // end. All metrics until then are written.
@@ -61,7 +61,7 @@ class RunHealth {
   std::int64_t num_judged_ = 0;       // steps, including steps that were taken back
   std::int64_t compared_ = -1;        // num_judged_ at the last comparison
   std::int64_t rewound_to_ = -1;      // step of the checkpoint of the last rewind
-  std::int64_t rewound_samples_ = 0;  // samples with which the run then continued
+  std::int64_t rewound_samples_ = 0;  // samples used or left out until then
   std::int64_t rewinds_here_ = 0;
 };
 

@@ -64,7 +64,7 @@ class RunLog {
   std::optional<MetricsLog> metrics_;  // on rank 0
   std::optional<TensorboardLog> tensorboard_;
   std::optional<StepMetrics> newest_;  // the newest logged step
-  StepMetrics since_line_;             // sums since the last printed line; `step` counts
+  StepMetrics since_line_;             // sums since the last printed line; `step` is their number of steps
 };
 
 }  // namespace zero

@@ -77,9 +77,9 @@ class RunMeter {
   SentBytes by_outer_steps_;  // bytes that are already in lines
   RankReport process_;        // only the members about the process: memory, start
   MeasuredSteps steps_;
-  EngineReport engine_;  // after the last step
+  EngineReport engine_;  // report after the last step
   bool predicts_ = true;
-  PredictedStep predicted_;  // after kProfileStep steps
+  PredictedStep predicted_;  // prediction made after kProfileStep steps
   std::int64_t replans_then_ = 0;
   SlowSteps slow_;
 };

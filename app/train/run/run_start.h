@@ -1,5 +1,4 @@
-// start_run(): prepares a run for its next step: checks its options, attaches its engine, loads states, writes its
-// folder.
+// start_run(): prepares a run for its next step: checks options, attaches the engine, loads states, writes the folder.
 //
 //   const RunOpening opening(...);                                      // not done
 //   auto weights = start_run(run, opening);                             // sets run.engine and run.state

@@ -29,7 +29,7 @@ struct ModelOptions {
   std::int64_t vocab = 0;  // 0: the data's vocabulary
   double dropout = 0;
   bool checkpoint_activations = false;  // key of [train]: only a model of blocks can compute activations again
-  // Tier of the inputs of activation checkpoints until backward; absent: the device.
+  // Storage of the inputs of activation checkpoints until backward; absent: they stay on the device.
   std::optional<ActivationOffloadOptions> activation_offload{};
   std::vector<std::int64_t> sizes;
   double label_smoothing = 0;  // key of [train]

@@ -44,7 +44,8 @@ std::string describe(const HealthEvent& event);
 // checkpoint; -1: none.
 std::string last_words(const HealthEvent& event, std::string_view why, std::int64_t saved);
 // Returns one line, without the line break. Numbers that are not finite become null. For a rewind, "step" is the step
-// to which the run returned, and "from" the bad step. The line is removed only if the run returns to an earlier step.
+// to which the run returned, and "from" the bad step. So the line is removed only if the run returns to a step before
+// "step".
 std::string to_json_line(const HealthEvent& event);
 
 }  // namespace zero

@@ -1,5 +1,4 @@
-// trace_on_meta(): the trace of a training step before any memory is allocated: forward and backward on the meta
-// device.
+// trace_on_meta(): traces a training step before memory is allocated: forward and backward on the meta device.
 //
 //   auto model = zero::deferred([] { return std::make_shared<Net>(); });
 //   MetaTrace traced = trace_on_meta(*model, [&](int) { return loss_of(model->forward(meta_tokens)); });
