@@ -1,7 +1,7 @@
 // TrainSeams: replacements of a run's device in tests. `zero train` leaves it empty.
 //
-//   train(job, world, output, {.open_device = [&](std::string_view) { return std::make_unique<SmallDevice>(memory);
-// }});
+//   const auto small = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); };
+//   train(job, world, output, {.open_device = small});
 //
 // Values only. Local.
 #pragma once

@@ -1,8 +1,7 @@
 // require_model_of_weights(): checks that the configured model is the model of the weights in model.init.
 //
 //   require_model_of_weights(job.model, task->published());
-//   // ConfigError: model.rope_theta = 10000: the weights of model.init are of a model with 500000 (tiny/config.json:
-// ...)
+//   // ConfigError: model.rope_theta = 10000: the weights of model.init are of a model with 500000 (...)
 //   //   set model.rope_theta to 500000
 //
 // Shapes are not enough: with other heads, another base of rotary positions or another eps, the same tensors are

@@ -3,8 +3,7 @@
 //   const at::Tensor then = generator_state(place);
 //   const Autocast autocast = Autocast::now(place.type());
 //   ...
-//   { const GeneratorScope random(then, place); const AutocastScope casts(autocast); y = fn(x); }     // the same
-// dropout
+//   { const GeneratorScope random(then, place); const AutocastScope casts(autocast); y = fn(x); }   // same dropout
 //
 // Besides their arguments, operators read the default generator of a device, and autocast. Generators belong to the
 // process, autocast to the calling thread. Local.

@@ -1,7 +1,6 @@
 // tensor_over(), replace_data(): tensors over a storage of zero.cpp, and a parameter that gets such data.
 //
-//   replace_data(parameter, tensor_over(storage, sizes, type, true));   // from now on operators on it reach the
-// fallback
+//   replace_data(parameter, tensor_over(storage, sizes, type, true));   // now its operators reach the fallback
 //
 // The parameter keeps its identity. Local.
 #pragma once

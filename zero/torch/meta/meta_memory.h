@@ -1,8 +1,7 @@
 // MetaMemory: counts the bytes that new tensors on the meta device would take if they had memory, while it lives.
 //
 //   const MetaMemory memory;
-//   torch::Tensor loss = model->forward(meta_tokens);      // memory.live_bytes(): autograd's saved tensors, and the
-// loss
+//   torch::Tensor loss = model->forward(meta_tokens);      // memory.live_bytes(): the loss, and tensors for backward
 //   loss.backward();                                       // memory.peak_bytes(): the most bytes at once
 //
 // It counts for the whole process; only one may live at a time. Tensors may outlive it. Local.
