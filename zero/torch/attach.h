@@ -179,8 +179,8 @@ class Attachment {
   // destruction then leaves the other parameters empty. Afterwards the module is an ordinary module and can be attached
   // again.
   void detach();
-  // Local. Ends the attachment without giving parameters back: they stay empty. Call it when a run
-  // is over and its model is larger than one rank's memory.
+  // Local. Ends the attachment without giving parameters back: they stay empty. Call it when a run is over
+  // and its model is larger than one rank's memory.
   void abandon();
 
   // Local.
