@@ -1,6 +1,6 @@
 // fitted_picture(): resizes a picture as torchvision's Resize and CenterCrop do with Pillow.
 //
-//   fitted_picture(picture, {.height = 32, .width = 32})       // 40 x 64 pixels: resized to 32 x 51, then cut to 32 x 32
+//   fitted_picture(picture, {.height = 32, .width = 32})   // 40 x 64 pixels: resized to 32 x 51, then cut to 32 x 32
 //
 // The picture is scaled to the smallest size with its proportions that covers the wanted size. Then both ends of the
 // longer side are cut off. Pixels equal those of Pillow's resize(BILINEAR): the filter covers all input pixels of an
