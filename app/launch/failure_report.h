@@ -1,10 +1,10 @@
 // failure_report(): names the rank at fault, once and on one screen.
 //
-// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost a
-// peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus may
-// be one. The culprit is the first rank that failed and is neither. If there is none, it is the rank that the others miss,
-// if that rank printed its reason before the launcher ended it; else the first rank that failed and is no witness; else the
-// first rank that ended.
+// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost
+// a peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus
+// may be one. The culprit is the first rank that failed and is neither. If there is none, it is the rank that the
+// others miss, if that rank printed its reason before the launcher ended it; else the first rank that failed and is no
+// witness; else the first rank that ended.
 #pragma once
 
 #include <optional>

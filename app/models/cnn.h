@@ -1,5 +1,5 @@
-// Cnn: LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for images of one channel or
-// several, in the form that is common today: max pooling and ReLU. Images are squares or other rectangles.
+// Cnn: LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for images of one
+// channel or several, in the form that is common today: max pooling and ReLU. Images are squares or other rectangles.
 //
 //   conv1.{weight [6, channels, 5, 5], bias}    5 x 5, padding 2, then 2 x 2 pooling
 //   conv2.{weight [16, 6, 5, 5], bias}   5 x 5, then 2 x 2 pooling

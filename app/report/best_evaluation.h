@@ -6,8 +6,8 @@
 //   best.step                                    // 500
 //   best.since                                   // 1
 //
-// A value that is not a number is never better. A value of another measure begins anew. A part of RunState: it is saved and
-// restored with a checkpoint, the same on each rank. Values only; Local.
+// A value that is not a number is never better. A value of another measure begins anew. A part of RunState: it is saved
+// and restored with a checkpoint, the same on each rank. Values only; Local.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // Description: the contents of a file, as text and as JSON.
 //
-// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip, JSON lines), else by extension
-// (.csv, .tsv, .jsonl, .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it, and
-// a file that no data.kind reads, such as Parquet, one that says what to do.
+// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip, JSON lines), else by
+// extension (.csv, .tsv, .jsonl, .bin); everything else is text. A damaged file is a ConfigError that says what is
+// wrong with it, and a file that no data.kind reads, such as Parquet, one that says what to do.
 #pragma once
 
 #include <filesystem>

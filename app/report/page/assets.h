@@ -1,4 +1,5 @@
-// kPageHtml, kPageCss, kScripts: the page without its runs, which cmake/page_assets.cmake makes from app/report/page/assets.
+// kPageHtml, kPageCss, kScripts: the page without its runs, which cmake/page_assets.cmake makes from
+// app/report/page/assets.
 #pragma once
 
 #include <string_view>

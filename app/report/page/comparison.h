@@ -44,16 +44,16 @@ struct Comparison {
   std::vector<ComparedKey> keys;  // all of them; run.dir, which always differs, is left out
 };
 
-// Of several runs utilization is told against the highest peak that one of them probed on the same machine, with the same
-// device and number of threads: N times that of a rank, but no more than all ranks of one of these runs reached together. A
-// machine can do what it did once, and steps that take as long then have the same utilization. A run whose report tells no
-// peak keeps its own utilization; so does a run alone.
+// Of several runs utilization is told against the highest peak that one of them probed on the same machine, with the
+// same device and number of threads: N times that of a rank, but no more than all ranks of one of these runs reached
+// together. A machine can do what it did once, and steps that take as long then have the same utilization. A run whose
+// report tells no peak keeps its own utilization; so does a run alone.
 Comparison compare(std::span<const RecordedRun> runs);
 
 // "188 ms", "11.1 MiB", "4,080 /s"; "-" for nothing.
 std::string format_figure(Unit unit, const std::optional<double>& value);
-// "+12%", "+0.03%", or "x 3.4" from twice the first run's on. "=" is only for equal values. Empty for the first run, and if
-// that has none or 0.
+// "+12%", "+0.03%", or "x 3.4" from twice the first run's on. "=" is only for equal values. Empty for the first run,
+// and if that has none or 0.
 std::string format_change(const ComparedFigure& figure, std::size_t run);
 
 // A line for each note of a figure, as it stands below a table.

@@ -36,7 +36,8 @@ constexpr std::size_t kMostCurveColumns = 32;
 // `losses`: of the steps that had a line, the newest last.
 std::string live_line(const LiveValues& values, std::span<const double> losses, const LiveStyle& style);
 
-// "[######..................]  38%  12 s left"; without the bar, or empty, where that is wider than `columns`. 0: all of it.
+// "[######..................]  38%  12 s left"; without the bar, or empty, where that is wider than `columns`. 0: all
+// of it.
 std::string progress_bar(std::int64_t step, std::int64_t steps, double seconds_left, int columns = 0);
 // "9 s", "2 min 05 s", "3 h 04 min"
 std::string format_duration(double seconds);

@@ -17,9 +17,9 @@ namespace zero {
 namespace {
 
 constexpr int kUsualColumns = 80;
-// The cursor waits where the live line begins. If the window shrinks, a terminal that wraps old lines again moves the cursor
-// with them, and a terminal that cuts them leaves it. So "erase to the end of the screen" erases the whole live line, whatever
-// its rows are by then. Every terminal since the VT100 understands it.
+// The cursor waits where the live line begins. If the window shrinks, a terminal that wraps old lines again moves the
+// cursor with them, and a terminal that cuts them leaves it. So "erase to the end of the screen" erases the whole live
+// line, whatever its rows are by then. Every terminal since the VT100 understands it.
 constexpr std::string_view kToBegin = "\r", kClear = "\r\x1b[J";
 
 // Returns the terminal's encoding: the first of these variables that is set counts.
