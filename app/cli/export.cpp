@@ -112,8 +112,8 @@ void add(const std::vector<fs::path>& files, ExportedWeights& exported) {
   exported.files.insert(exported.files.end(), files.begin(), files.end());
 }
 
-// What the run wrote when it began; a run of an earlier version has less than that, and its first weights' folder
-// counts.
+// Copies the companion files that the run wrote at its begin. If a run of an earlier version has not written them, they
+// are copied from the folder of its first weights.
 void add_companions(const PublishedModel& published, const fs::path& folder, ExportedWeights& exported) {
   const auto& [model, run, init, tokenizer] = published;
   add(copy_tokenizer_files(has_tokenizer_files(run) ? run : tokenizer, folder), exported);

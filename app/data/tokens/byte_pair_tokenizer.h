@@ -1,15 +1,15 @@
-// BytePairTokenizer: converts a text to tokens and back by byte-pair encoding (arXiv:1508.07909) over bytes, as GPT-2
-// does.
+// BytePairTokenizer: converts a text to tokens and back by byte-pair encoding (arXiv:1508.07909).
 //
 //   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder
 //   gpt2.encode("to be, or not")
 //   gpt2.decode({1462, 307})                                          // "to be"
 //
-// A text is cut into pieces (TextSplitter), and each piece into bytes. Then the pair of neighbours whose merge is first
-// in the list of merges is joined, until no merge is left. A tokenizer.json must have a BPE model over bytes, as GPT-2
-// and Llama 3 have, or Llama 2's form. That form begins with characters (character_pieces.h); a character that is no
-// token becomes tokens for its bytes, such as "<0x0A>". Added tokens ("<|endoftext|>", "</s>") have a name. Names in a
-// text become tokens (special_tokens.h), unless Specials::kText is given; with vocab.json only <|endoftext|> does.
+// As in GPT-2, a text is cut into pieces (TextSplitter), and each piece into bytes. Then the pair of neighbours whose
+// merge is first in the list of merges is joined, until no merge is left. A tokenizer.json must have a BPE model over
+// bytes, as GPT-2 and Llama 3 have, or Llama 2's form. That form begins with characters (character_pieces.h); a
+// character that is no token becomes tokens for its bytes, such as "<0x0A>". Added tokens ("<|endoftext|>", "</s>")
+// have a name. Names in a text become tokens (special_tokens.h), unless Specials::kText is given; with vocab.json only
+// <|endoftext|> does.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once

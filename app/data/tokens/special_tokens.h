@@ -2,7 +2,7 @@
 //
 //   SpecialTokens tokens;
 //   tokens.add({.name = "<|endoftext|>", .number = 50256});
-//   tokens.split("one<|endoftext|>two", take_text, take_token);    // take_text("one"), take_token(50256), take_text("two")
+//   tokens.split("a<|endoftext|>b", take_text, take_token);    // take_text("a"), take_token(50256), take_text("b")
 //
 // The first name in a text is found first; of names that begin at the same byte, the longest. A single_word token is
 // found only between characters that are not letters, digits or marks. lstrip and rstrip remove the white space before

@@ -38,8 +38,8 @@ struct PlannedMachine {
   std::string activations_of;      // the kind of work under which a run records its operators' memory on the GPU
   std::int64_t learned_bytes = 0;  // recorded by an earlier run; 0: none
   std::string why_free_not_known;  // not empty: there is no such GPU here, and free_bytes is unknown
-  // A file describes it (zero plan --cluster): nothing of this machine counts. free_bytes 0: the file does not say
-  // them.
+  // Does a file describe it (zero plan --cluster)? Then nothing of this machine counts, and free_bytes 0 means that the
+  // file does not have the memory.
   bool is_described = false;
   bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }

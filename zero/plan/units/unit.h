@@ -87,8 +87,9 @@ inline std::int64_t alignment_numel(const Unit& unit) {
 
 // Makes units. `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match
 // wins. Empty: one unit for each element of the outermost repeated containers ("h.0", "h.1", ...: numbered children).
-// Throws ConfigError under "units" for a prefix that matches no parameter, or only the second name of a tied one.
-// `grain`: of trainable units. `is_matrix` is only called with trainable parameters. `align_bytes`: of all units.
+// Throws ConfigError under "units" for a prefix that matches no parameter, or only the second name of a tied parameter.
+// `grain`: the grain of trainable units. `is_matrix` is only called with trainable parameters. `align_bytes`: the
+// alignment of all units.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
                              std::int64_t grain = 1, const MatrixChoice& is_matrix = {},
                              std::int64_t align_bytes = kHostAlignBytes);
