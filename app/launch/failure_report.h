@@ -2,7 +2,7 @@
 //
 // If a rank dies, its peers also fail, sometimes before the launcher notices the first failure. A rank that lost a
 // peer, according to its flight ring or its reason, is a witness, however it ends. A rank that ends with
-// kRankFailedStatus may be a witness. culprit() selects the rank at fault.
+// kRankFailedStatus may be a witness. find_culprit() selects the rank at fault.
 #pragma once
 
 #include <optional>

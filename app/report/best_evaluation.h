@@ -6,7 +6,7 @@
 //   best.step                                    // 500
 //   best.since                                   // 1
 //
-// A value that is not a number is never better. A value of another measure starts again. Of equal values, the earliest
+// A value that is not a number is never better. A value of another measure starts again. The earliest of equal values
 // is the best. As a part of RunState, it is saved and restored with a checkpoint, and is the same on each rank. Values
 // only; Local.
 #pragma once
@@ -32,10 +32,10 @@ struct BestEvaluation {
   BestMeasure measure = BestMeasure::kLoss;
   std::int64_t step = -1;  // -1: no evaluation had a number
   double value = 0;
-  std::int64_t since = 0;       // evaluations after it
-  std::int64_t evaluated = -1;  // step of the newest one; -1: none
+  std::int64_t since = 0;       // number of evaluations after the best
+  std::int64_t evaluated = -1;  // step of the newest evaluation; -1: there is none
 
-  // Is it better than all before?
+  // Adds an evaluation. Returns true if it is better than all earlier evaluations.
   bool add(BestMeasure of, std::int64_t at, double found) {
     if (of != measure) *this = {.measure = of};
     evaluated = at;
