@@ -9,7 +9,9 @@
 // tokens may be in several files, which form one stream (token_shards.h). Other kinds are read from one file or folder.
 // held_out.h says which samples a fraction holds out.
 //
-// Local: each rank reads the files itself. Throws ConfigError under the key of [data] to change if a file is wrong.
+// Local: each rank reads the files itself. If a file is wrong, throws ConfigError under "data.path", "data.validation",
+// "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
+// "data.label_column", "data.augment" or "data.context".
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ struct RankEnd {
 };
 
 // Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
-// failed and is not a witness. If all failed ranks are witnesses, it is the first of these that exists:
+// failed, is not a witness, and did not end with kRankFailedStatus. If there is none, it is the first of these:
 // - the rank that they miss, if it printed its reason before the launcher ended it;
 // - the first rank whose reason names no other rank;
 // - the first rank that ended.

@@ -31,7 +31,7 @@
 
 namespace zero {
 
-// The meaning of an added token's name in a text: kTokens: that token; kText: ordinary text.
+// The meaning of an added token's name in a text. kTokens: that token. kText: ordinary text.
 enum class Specials { kTokens, kText };
 
 class BytePairTokenizer {
@@ -95,7 +95,7 @@ class BytePairTokenizer {
   SpecialTokens normal_specials_;  // searched in the normalized text, which has "▁" for spaces in Llama 2's form
   TextSplitter splitter_;
   std::optional<Characters> characters_;  // only for Llama 2's form; empty: tokens are made of bytes
-  bool whole_pieces_first_ = false;       // is a piece that is a token not merged? true for Llama 3
+  bool whole_pieces_first_ = false;       // are pieces looked up as tokens before they are merged? (Llama 3)
   std::vector<std::string> tokens_;       // bytes of each token; empty: a special token, or no token has this number
   std::unordered_map<std::string, std::int64_t> numbers_;
   std::vector<std::pair<std::int64_t, std::int64_t>> merge_order_;

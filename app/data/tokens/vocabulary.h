@@ -5,7 +5,7 @@
 //   words.encode("to be or not", 16)      // [CLS] to be or not, then padding: 16 numbers
 //
 // A learned vocabulary has words between spaces, with ASCII letters in lower case. A vocabulary that is read has
-// WordPiece's pieces; "##" marks a piece that continues a word. It gives the numbers of transformers 5 (BertTokenizer,
+// WordPiece's pieces; "##" marks a piece that continues a word. Numbers equal those of transformers 5 (BertTokenizer,
 // with lower_case as do_lower_case). A text is cut into words (bert_words.h), and from the begin of a word the longest
 // piece is taken, again and again (Schuster and Nakajima, 2012). A word is [UNK] if no piece fits, or if it has more
 // than 100 characters. [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these pieces. [SEP] ends a text.

@@ -26,7 +26,7 @@ struct PlannedMachine {
   bool leaves_a_fifth = true;         // for activations, as the engine does without a budget
   std::int64_t batch = 1;             // of a rank
   std::int64_t activation_bytes = 0;  // of a rank, at this batch
-  // The same with [train] checkpoint_activations; 0: they are already on, or this model has none.
+  // activation_bytes with [train] checkpoint_activations; 0: they are already on, or this model has none
   std::int64_t checkpointed_bytes = 0;
   std::int64_t disk_free_bytes = 0;  // in the folders for states, together
   // If the model computes on GPUs, free_bytes is that of the GPU with the least free memory, and the host is counted
