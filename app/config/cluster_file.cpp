@@ -92,7 +92,7 @@ void set(Cluster& cluster, const Setting& setting) {
          did_you_mean(name, names) + fmt::format("keys of [cluster]: {}", fmt::join(names, " ")));
 }
 
-// `file`: of messages about the whole.
+// Checks the values together. `file` is the name for messages.
 void check(const Cluster& cluster, std::string_view file) {
   const std::string place(file);
   if (static_cast<std::int64_t>(cluster.hosts) * cluster.ranks > kMostRanks)
