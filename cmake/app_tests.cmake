@@ -8,9 +8,7 @@ zero_tests(issues APART torch ROOMS base device recorded_device plan comm memory
 include(fuzz_seeds)
 # Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
 zero_tests(cli FOLDERS report/page APART other_build no_fp16 ROOMS recorded_device ${program_rooms} LIBS zero_core
-           FULL DelayedUpdateOnText.Converges* CappedModel.* */Figures.*
-           SLOW DelayedUpdateOnText.Has* ShakespeareExample.* */MnistExample.* */TextExamples.* */TransformersExport.* CheckpointActivations.* Export.* OffloadLines.* Plan.* Shares.* */BadInputOfARank.*
-           TrainedOverAWire.* TrainedApart.* Served.* Groups.* Cuts.* Sweep.* SHARDS 3)
+           SHARDS 3 SLOW FULL)
 if(TARGET zero_cli_test)
   target_sources(zero_cli_test PRIVATE $<TARGET_OBJECTS:zero_build_name_own>)
   # Libraries of another build, for a command that must refuse them.

@@ -13,32 +13,17 @@ target_precompile_headers(zero_recorded_device REUSE_FROM zero_core_pch)
 # One program a folder, or one for several (FOLDERS); ROOMS is what the tests may use.
 zero_tests(base ROOMS base)
 zero_tests(device ROOMS base device recorded_device)
-zero_tests(plan ROOMS base plan SLOW BestPlacement.NoPlacementOnAGrid* Cut.Stretches*)
-zero_tests(comm APART transport/fake_nccl ROOMS base device comm SLOW BoardWaitTest.ARankThatLeft*)
+zero_tests(plan ROOMS base plan SLOW)
+zero_tests(comm APART transport/fake_nccl ROOMS base device comm SLOW)
 zero_tests(memory ROOMS base device recorded_device memory)
-zero_tests(optim ROOMS base device recorded_device optim SLOW MatrixProduct.EveryInstructionSet*)
+zero_tests(optim ROOMS base device recorded_device optim SLOW)
 # Over 20 s: engines of up to four ranks for each way to place states, some on a real disk.
-zero_tests(engine SHARDS 2 ROOMS base device recorded_device plan comm memory optim engine
-           SLOW Rebalancing.* Offload.* OffloadProperty.* Delayed.* DiskFaults.* SteadyTiers.* DiskBudgets.* Learning.*
-                DiskBehindALink.* ScheduleTraffic.* *.HaveThemWithEveryOptimizer Cuts.OfHashed* Copies.Have* Copies.KeepABudget*
-                LocalSteps.HaveThem* UnitWire.OuterSteps* RateProbe.ADiskThatFails*
-           # Once more on a device that finds races, with work that runs late (tests/engine/scripted_model.h): what is claimed of bits.
-           RECORDED *Bit* *.Have* *.Has* *.Keep* Engine.* Stages.* Offload*.* MicroBatches.* SecondaryParts.* Cuts.* WeightedCuts.* UnitWire.*
-           # Not of copies that train apart, which such a device refuses; of states that move; of links; of tests that touch its memory
-           # themselves; and of bytes and memory of a step, which work that is late divides in another way.
-           UNRECORDED OnADevice.* LinkedDevices.* DeviceWaits.* LocalSteps.* Outer* *TrainApart* *OuterSteps* Rebalancing.* Learning.* BitFlips.*
-                      SteadyTiers.* DiskBudgets.* *.*Send* *.*Sent* *.*Hold* *.*Budget* *.*Writ* *.*Wrote* Adafactor.HasTheSame* Engine.TheReport*
-                      Engine.AGradientMay* SecondaryParts.ServeAnEval* UnitWire.LeavesShards*)
+zero_tests(engine SHARDS 2 ROOMS base device recorded_device plan comm memory optim engine SLOW RECORDED)
 zero_tests(cuda APART fake_cudart ROOMS base device comm memory optim)
 zero_tests(serve ROOMS base device plan comm memory optim engine serve)
 # Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
-zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch
-           SLOW CheckpointSave.* CheckpointLoad.* LoadCheckpoint.Any* LoadCheckpoint.Resuming* CopiesSaved.* CutCheckpoints.*
-                LocalStepsSaved.* InMemoryCheckpoints.NewRanks*
-           FULL LoadCheckpoint.EachRank* CheckpointSave.*OfFilesOfThreeBlocks*
-           RECORDED *Bit* LoadCheckpoint.* CutCheckpoints.* CopiesSaved.*
-           UNRECORDED LocalStepsSaved.* LoadCheckpoint.EachRank*)
+zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch SLOW FULL RECORDED)
 zero_tests(data ROOMS base data)
-zero_tests(report ROOMS base device plan comm memory optim engine report LIBS nlohmann_json::nlohmann_json)
+zero_tests(report APART page ROOMS base device plan comm memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
 zero_tests(world ROOMS base device plan comm memory optim engine serve LABEL slow TIMEOUT 600)

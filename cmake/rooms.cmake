@@ -1,10 +1,13 @@
 # zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/, compiled from every .cpp in it
 # and in its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a library of their own.
 # zero_tests(FOLDER ROOMS room... LIBS library...): one GoogleTest program for a folder of tests/ and its inner folders, less those that
-# APART names. FOLDERS names more folders. It is linked only with the rooms that it may use, so the linker checks the floors a second time. ctest runs it as FOLDER with label LABEL (fast); what SLOW
-# names of it as FOLDER_slow, label slow, what FULL names as FOLDER_full, label full, and what RECORDED names and UNRECORDED does not as
-# FOLDER_recorded, label full, with ZERO_TEST_DEVICE=recorded, each in SHARDS processes. `./test.sh fast`
-# runs label fast, `./test.sh` all but full, `./test.sh full` all (tests/support/tier.h: and whole sweeps).
+# APART names. FOLDERS names more folders. It is linked only with the rooms that it may use, so the linker checks the floors a second time.
+#
+# The name of a suite says where its tests run. ctest runs the program as FOLDER with label LABEL (fast), without suites named ...Slow and
+# ...Full. With the options SLOW and FULL these run as FOLDER_slow (label slow) and FOLDER_full (label full). With RECORDED the suites named
+# ...OnAnyDevice run once more, on a device that runs work late and finds races, as FOLDER_recorded (label full,
+# ZERO_TEST_DEVICE=recorded). Each runs in SHARDS processes. `./test.sh fast` runs label fast, `./test.sh` all but full, `./test.sh full`
+# all (tests/support/tier.h: and whole sweeps).
 #
 # ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
 # one file that changed: right for quickstart.sh and test.sh, wrong while editing (the presets leave it off). It asks that
@@ -185,7 +188,7 @@ function(zero_ctest name filter)
 endfunction()
 
 function(zero_tests folder)
-  cmake_parse_arguments(arg "TORCH" "LABEL;TIMEOUT;SHARDS" "FOLDERS;APART;ROOMS;LIBS;SLOW;FULL;RECORDED;UNRECORDED" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;SLOW;FULL;RECORDED" "LABEL;TIMEOUT;SHARDS" "FOLDERS;APART;ROOMS;LIBS" ${ARGN})
   if(NOT ZERO_TESTS)
     return()
   endif()
@@ -250,15 +253,17 @@ function(zero_tests folder)
   if(ZERO_SANITIZE OR NOT arg_LABEL STREQUAL fast)  # else it is over before the others are
     set(shards ${arg_SHARDS})
   endif()
-  zero_ctest(${folder} "*" LABEL ${arg_LABEL} SHARDS ${shards} COST ${cost} BUT ${arg_SLOW} ${arg_FULL})
+  set(slow_suites "*Slow.*" "*SlowOnAnyDevice.*")
+  set(full_suites "*Full.*")
+  zero_ctest(${folder} "*" LABEL ${arg_LABEL} SHARDS ${shards} COST ${cost} BUT ${slow_suites} ${full_suites})
   if(arg_SLOW)
-    zero_ctest(${folder}_slow "${arg_SLOW}" LABEL slow SHARDS ${arg_SHARDS} COST 100 BUT ${arg_FULL})
+    zero_ctest(${folder}_slow "${slow_suites}" LABEL slow SHARDS ${arg_SHARDS} COST 100)
   endif()
   if(arg_FULL)
-    zero_ctest(${folder}_full "${arg_FULL}" LABEL full SHARDS ${arg_SHARDS} COST 1000)
+    zero_ctest(${folder}_full "${full_suites}" LABEL full SHARDS ${arg_SHARDS} COST 1000)
   endif()
   if(arg_RECORDED)
     list(APPEND environment ZERO_TEST_DEVICE=recorded)
-    zero_ctest(${folder}_recorded "${arg_RECORDED}" LABEL full SHARDS ${arg_SHARDS} COST 900 BUT ${arg_UNRECORDED})
+    zero_ctest(${folder}_recorded "*OnAnyDevice.*" LABEL full SHARDS ${arg_SHARDS} COST 900)
   endif()
 endfunction()

@@ -8,7 +8,7 @@ zero_compile_as_test(zero_torch_test_pch -O0)
 zero_tests(torch TORCH FOLDERS issues/torch TIMEOUT 900 ROOMS base device plan comm memory optim engine serve checkpoint torch)
 zero_tests(models TORCH LIBS zero_app zero zero_core)
 # Over 20 s: whole runs, killed and resumed, and each optimizer, model and type in pairs.
-zero_tests(train TORCH SHARDS 2 ROOMS launch LIBS zero_app zero zero_core SLOW UnhealthyRun.* ResumeTest.* *RecipeBits.*)
+zero_tests(train TORCH SHARDS 2 ROOMS launch LIBS zero_app zero zero_core SLOW)
 # Over 20 s: a model at every stage, placement, world and transport, bit for bit: a training run for each cell.
 zero_tests(parity TORCH LABEL slow SHARDS 4 TIMEOUT 1800 ROOMS base device plan comm memory optim engine serve checkpoint torch models
            LIBS nlohmann_json::nlohmann_json)

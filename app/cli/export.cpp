@@ -68,13 +68,13 @@ fs::path run_of(const fs::path& checkpoint) {
 // A model as transformers knows it, and the folders in which files about it may be.
 struct PublishedModel {
   TransformersModel model;
-  fs::path run;        // the run's folder, which has them since the run began
-  fs::path init;       // of its first weights; empty: none
-  fs::path tokenizer;  // empty: none
+  fs::path run;        // folder of the run, to which it copied companion files at its begin
+  fs::path init;       // folder of its first weights; empty: there is none
+  fs::path tokenizer;  // folder of its tokenizer; empty: there is none
 };
 
-// Nothing where the checkpoint is of no model that transformers knows, or not of `zero train`.
-// What the configuration leaves to the data or to the model is read off the weights.
+// Returns the model of a checkpoint; empty: transformers does not know the model, or `zero train` did not write the
+// checkpoint. Options that the configuration leaves to data or model are derived from the weights.
 std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
   const Manifest& manifest = reader.manifest();
   if (manifest.config.empty()) return std::nullopt;
@@ -112,7 +112,8 @@ void add(const std::vector<fs::path>& files, ExportedWeights& exported) {
   exported.files.insert(exported.files.end(), files.begin(), files.end());
 }
 
-// What the run wrote when it began; a run of an earlier version has less than that, and its first weights' folder counts.
+// Copies the companion files that the run wrote at its begin. If a run of an earlier version has not written them, they
+// are copied from the folder of its first weights.
 void add_companions(const PublishedModel& published, const fs::path& folder, ExportedWeights& exported) {
   const auto& [model, run, init, tokenizer] = published;
   add(copy_tokenizer_files(has_tokenizer_files(run) ? run : tokenizer, folder), exported);

@@ -1,6 +1,7 @@
-// Tables of choices: the words that keys take, each with the value that it stands for (Choice). One table serves the option
-// table, which allows the words, and app/cli/torch_verbs/job.cpp, which hands the values to the parts that use them.
-// kMuonScales stands beside its rule (zero/optim/whole/muon_rule.h).
+// Choice: a word that a key takes, and its value. The tables of all keys with choices.
+//
+// The option table reads the words that a key allows. app/cli/torch_verbs/job.cpp passes the values to the parts that
+// use them. kMuonScales is in the header of its rule (zero/optim/whole/muon_rule.h).
 //
 //   kWordsOf<kDTypes>                                // "fp32", "bf16", "fp16"
 //   value_of(kDTypes, "train.dtype", "bf16")         // DType::kBFloat16
@@ -45,7 +46,7 @@ inline constexpr std::array<Choice<std::optional<Tier>>, 3> kActivationTiers{
     {{"none", std::nullopt}, {"host", Tier::kHost}, {"disk", Tier::kDisk}}};
 inline constexpr std::array<Choice<DType>, 3> kDTypes{
     {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}}};
-// No value: that of train.dtype.
+// No value: the type of train.dtype.
 inline constexpr std::array<Choice<std::optional<DType>>, 2> kReduceDTypes{
     {{"same", std::nullopt}, {"fp32", DType::kFloat32}}};
 inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kConstant},

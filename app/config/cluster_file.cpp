@@ -68,7 +68,7 @@ struct Key {
   std::string_view name;
   void (*set)(Cluster& cluster, const Setting& setting);
 };
-constexpr std::array kKeys{
+constexpr std::array kClusterKeys{
     Key{"hosts", [](Cluster& c, const Setting& s) { c.hosts = count(s); }},
     Key{"ranks", [](Cluster& c, const Setting& s) { c.ranks = count(s); }},
     Key{"network", [](Cluster& c, const Setting& s) { c.network = static_cast<double>(bytes(s, "1.25GB")); }},
@@ -82,17 +82,17 @@ constexpr std::array kKeys{
 
 void set(Cluster& cluster, const Setting& setting) {
   std::vector<std::string_view> names;
-  for (const Key& key : kKeys) names.push_back(key.name);
+  for (const Key& key : kClusterKeys) names.push_back(key.name);
   const bool in_section = setting.name.starts_with("cluster.");
   const std::string_view name = in_section ? std::string_view(setting.name).substr(8) : std::string_view(setting.name);
   if (in_section)
-    for (const Key& key : kKeys)
+    for (const Key& key : kClusterKeys)
       if (key.name == name) return key.set(cluster, setting);
   refuse(setting, in_section ? "unknown key" : "not in [cluster]",
          did_you_mean(name, names) + fmt::format("keys of [cluster]: {}", fmt::join(names, " ")));
 }
 
-// `file`: of messages about the whole.
+// Checks the values together. `file` is the name for messages.
 void check(const Cluster& cluster, std::string_view file) {
   const std::string place(file);
   if (static_cast<std::int64_t>(cluster.hosts) * cluster.ranks > kMostRanks)

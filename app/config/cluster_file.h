@@ -2,16 +2,16 @@
 //
 //   [cluster]
 //   hosts = 4
-//   ranks = 8                # of a machine
-//   network = "1.25GB"       # bytes a second that leave a machine, and as many that come; its ranks share them
+//   ranks = 8                # per machine
+//   network = "1.25GB"       # bytes a second that leave a machine, and that enter it; its ranks share them
 //   within = "20GB"          # bytes a second that a rank sends to ranks of its own machine; absent: not counted
 //   latency_us = 20          # microseconds of a message between machines; absent: 0
-//   memory = "80GiB"         # of a rank, for training; absent: whatever it takes
-//   flops = 1e14             # of a rank a second, in matrix products; absent: those of this machine
-//   speeds = [1, 1, 0.5]     # of the ranks of each machine, beside that; absent: all 1
-//   jitter = 0.1             # of its computation, by which a rank takes longer now and then, in the mean; absent: 0
+//   memory = "80GiB"         # of a rank, for training; absent: no limit
+//   flops = 1e14             # flops per second of a rank, in matrix products; absent: measured on this machine
+//   speeds = [1, 1, 0.5]     # speed of each machine's ranks, relative to `flops`; absent: all 1
+//   jitter = 0.1             # mean of a rank's random extra compute time, as a fraction of its computation; absent: 0
 //
-// Local. Throws ConfigError with file, line and key: what is missing, unknown, or no such value.
+// Local. Throws ConfigError with file, line and key if a key is missing or unknown, or if its value is not allowed.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@
 namespace zero {
 
 Cluster read_cluster(const std::filesystem::path& path);
-// `file` is only the name that messages use.
+// Reads a cluster from TOML text. `file` is the name for messages.
 Cluster parse_cluster(std::string_view text, std::string_view file);
 
 }  // namespace zero

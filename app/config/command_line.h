@@ -1,10 +1,10 @@
-// The command line of the verbs that take a configuration: overrides are sorted out first, flags of the verb stay.
+// split_command_line(): separates overrides of the configuration from a verb's own arguments.
 //
 //   split_command_line({"c.toml", "--train.steps", "5", "-n", "2"})
 //     overrides: train.steps = 5        rest: c.toml -n 2
 //
-// An override is any argument that begins with "--" and has a dot before the first "=", so that a misspelt key is
-// answered with the near one and not with "unknown flag".
+// An override begins with "--" and has a dot before the first "=". So a misspelt key is reported with a similar key,
+// and not as an unknown flag.
 #pragma once
 
 #include <span>

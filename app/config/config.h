@@ -1,12 +1,11 @@
 // Config: everything a user can set, as plain values. No torch, no parsing, no checks.
 //
-// The member initialisers are the defaults; the option table (option.h) gives each member its name, its allowed values
-// and its help, so that file, environment, command line and --help never disagree. Sections are handed to the parts
-// they configure, one by one: no part receives the whole Config. What the keys mean is written once, in the option
-// table.
-//
 //   LoadedConfig loaded = load_config({.file = "config.toml"});     // load.h
 //   loaded.config.train.steps
+//
+// The member initialisers are the defaults. The option table (option.h) has each member's key, allowed values and help.
+// File, environment, command line and --help all use that table. Each section is passed only to the part that it
+// configures: no part receives the whole Config. The meaning of a key is written only in the option table.
 #pragma once
 
 #include <array>
@@ -44,7 +43,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Held-out data: a fraction from the end of the training data, or, when `path` is given, files of their own.
+// Held-out data: a fraction from the end of the training data or, if `path` is given, separate files.
 struct Validation {
   double fraction = 0.1;
   DataFiles path;
@@ -65,7 +64,7 @@ struct DataConfig {
   std::string order = "shuffled";
   std::int64_t words = 4000;
   std::string vocab;
-  std::optional<bool> lower_case;  // nothing: as the vocabulary has it
+  std::optional<bool> lower_case;  // empty: as the vocabulary requires
   std::int64_t channels = 1;
   std::int64_t classes = 0;
   ImageSize size;
@@ -80,20 +79,20 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
-// What losses are multiplied with: a number that stays, or one that finds its own value (0).
+// The loss scale: a fixed number, or 0 for a dynamic scale.
 struct LossScaleChoice {
   double fixed = 0;
   bool operator==(const LossScaleChoice&) const = default;
 };
 
-// Samples of each rank in a micro-batch: the same number, measured ones, or those that are named.
+// The shares: the number of samples of each rank in a micro-batch. They are equal, measured or named.
 struct ShareChoice {
   bool measured = false;
-  std::vector<std::int64_t> samples;  // empty: the same number, or measured
+  std::vector<std::int64_t> samples;  // the named shares; empty: equal or measured shares
   bool operator==(const ShareChoice&) const = default;
 };
 
-// Weights of the ranks that hold the model once: measured ones, or those that are named.
+// Shard weights of the ranks that hold one copy of the model, or of the servers.
 struct WeightsChoice {
   std::vector<std::int64_t> named;  // empty: measured
   bool operator==(const WeightsChoice&) const = default;
@@ -127,12 +126,12 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// [[optimizer.group]]: parameters with values of their own; the first group that takes one counts.
+// [[optimizer.group]]: a parameter group. A parameter belongs to the first group whose pattern matches its name.
 struct GroupConfig {
   std::string parameters;  // a pattern of names: "*.bias", "transformer.h.[01].*"
   double lr_scale = 1;
-  std::optional<double> weight_decay;  // nothing: as without the group
-  std::string rule;  // with a rule of matrices (muon): its name, or "adamw"; empty: as without the group
+  std::optional<double> weight_decay;  // empty: as without the group
+  std::string rule;  // if the optimizer updates matrices (muon): its name, or "adamw"; empty: as without the group
   bool operator==(const GroupConfig&) const = default;
 };
 
@@ -151,11 +150,11 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-// Ranks that hold the model once: their number, 0 being all, or those of one machine where that is better ("auto").
+// The size of a shard group; 0: all ranks. "auto" chooses between all ranks and the ranks of one machine.
 struct GroupChoice {
   GroupChoice() = default;
   GroupChoice(std::int64_t named) : ranks(named), automatic(false) {}  // NOLINT: a number names them
-  std::int64_t ranks = 0;                                              // "auto": 0 until the machines are known
+  std::int64_t ranks = 0;                                              // if `automatic`: 0 until the machines are known
   bool automatic = true;
   bool operator==(const GroupChoice&) const = default;
 };
@@ -177,11 +176,11 @@ struct ZeroConfig {
   std::string rates = "cached";
   MemoryBudget link_bandwidth;  // bytes a second; auto: no link
   std::string placement = "auto";
-  TierFractions parameter, gradient, optimizer;  // what lies off the device
+  TierFractions parameter, gradient, optimizer;  // fractions of each state on host and disk
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// How ranks wait for each other: in each step, for servers, or for outer steps alone.
+// How ranks wait for each other: in each step, for servers, or only for outer steps.
 struct SyncConfig {
   std::string mode = "sync";
   std::int64_t servers = 0;
@@ -198,7 +197,7 @@ struct SyncConfig {
   bool operator==(const SyncConfig&) const = default;
 };
 
-// Interval between two events: a number of steps, or a time; both 0: never.
+// The interval between two events: a number of steps, or a time. If both are 0, the event never happens.
 struct Interval {
   std::int64_t steps = 0;
   std::chrono::milliseconds time{0};
@@ -262,14 +261,14 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-// Where each key that was given got its value: "train.batch" -> "config.toml:12", "command line", "ZERO_TRAIN_BATCH".
-// A key that is absent has its default.
+// The source of each given key: "train.batch" -> "config.toml:12", "command line" or "ZERO_TRAIN_BATCH".
+// A key that is not in the map has its default.
 using Origins = std::map<std::string, std::string, std::less<>>;
 
 struct LoadedConfig {
   Config config;
   Origins origins;
-  std::vector<std::string> notes;  // values that were changed to fit others: a line each, for the user
+  std::vector<std::string> notes;  // a line for the user about each value that was changed to fit another value
 };
 
 }  // namespace zero

@@ -1,17 +1,19 @@
-// check_device(): the rules of run.device, and of what a GPU cannot do yet (docs/gpu.md has the list).
+// check_device(): the rules of run.device, and of features that do not work on a GPU yet (docs/gpu.md).
 //
-//   check_device(loaded);                    // as a part of check_rules(): where a GPU is named
-//   require_works_on_gpu(loaded);            // where "auto" has turned out to be one
+//   check_device(loaded);                    // called by check_rules()
+//   require_works_on_gpu(loaded);            // called after "auto" has selected a GPU
 //
-// Local. Throws ConfigError that names the key to change, where it was given, and what to do.
+// Local. Throws ConfigError with the key to change, its origin, and what to do.
 #pragma once
 
 #include "app/config/config.h"
 
 namespace zero {
 
+// Checks run.device. If it names a GPU, also calls require_works_on_gpu().
 void check_device(const LoadedConfig& loaded);
 
+// Refuses features that do not work on a GPU yet.
 void require_works_on_gpu(const LoadedConfig& loaded);
 
 }  // namespace zero

@@ -1,7 +1,9 @@
-// check_evaluations(): what must hold for checkpoint.keep_best and train.patience, which compare evaluations.
+// check_evaluations(): the rules of checkpoint.keep_best and train.patience, which compare evaluations.
 //
-// Local, a part of check_rules(). Throws ConfigError that names the key to change and what to do. Whether the data leave
-// samples to evaluate, and whether these have classes, is looked at when the data are opened (app/train/run/run.cpp).
+// check_rules() calls it. app/train/run/run.cpp checks, after it has opened the data, that there are samples to
+// evaluate, and that they have classes if needed.
+//
+// Local. Throws ConfigError that names the key to change and what to do.
 #pragma once
 
 #include "app/config/config.h"

@@ -1,4 +1,4 @@
-// The batch rule: global_batch = batch * accumulate * world, with one of the three left out when the user likes.
+// The batch rule: global_batch = batch * accumulate * world. A user may leave out one of the three keys.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -20,14 +20,14 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kMostSteps = 2147483647;  // as the option table has it
+constexpr std::int64_t kMostSteps = 2147483647;  // the limit in the option table
 
 std::string where(const LoadedConfig& loaded, std::string_view name) {
   const auto origin = loaded.origins.find(name);
   return located(origin == loaded.origins.end() ? "" : origin->second, name);
 }
 
-// global / (factor * world), or an error that names the nearest global batches that divide.
+// Returns global / (factor * world). Throws ConfigError that names the nearest global batches that are multiples.
 std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, std::int64_t factor, std::int64_t world) {
   const std::int64_t global = loaded.config.train.global_batch;
   const std::int64_t unit = factor * world;
@@ -39,7 +39,7 @@ std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, st
                               : fmt::format("use {} or more, or a smaller world", unit));
 }
 
-// Shares that are named are one a rank, and sum to the micro-batch.
+// Named shares must be one per rank, and sum to batch * world.
 void check_shares(const LoadedConfig& loaded, std::int64_t world) {
   const TrainConfig& train = loaded.config.train;
   const auto& shares = train.share.samples;
@@ -64,7 +64,7 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
       fmt::format("use {} or more, or 0 for any number", train.batch));
 }
 
-// Named weights are one for each rank that holds the model once, or for each server.
+// Named weights must be one for each rank of a copy, or one for each server.
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
   const ZeroConfig& zero = loaded.config.zero;
   if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
@@ -137,7 +137,7 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
                       fmt::format("servers and workers are {}, more than can be", format_count(world, "rank")),
                       fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
-  world -= servers;  // those that compute
+  world -= servers;  // the ranks that compute
   const bool waits_for_some = loaded.config.sync.mode == "sync" && servers > 0;
   if (const std::int64_t quorum = loaded.config.sync.quorum; waits_for_some && quorum > world)
     throw ConfigError(where(loaded, "sync.quorum"), std::to_string(quorum),

@@ -32,10 +32,10 @@ void apply(LoadedConfig& loaded, const Setting& setting) {
   loaded.origins.insert_or_assign(setting.name, setting.origin);
 }
 
-// A variable that is nearly a key's name is a slip that would otherwise pass in silence; one that is far from all is
-// somebody else's.
+// Refuses a variable whose name is similar to a key's variable: it is probably misspelt. Other variables belong to
+// other programs.
 void refuse_near_miss(std::string_view name, std::string_view value, std::span<const std::string> known) {
-  constexpr std::string_view kRunId = "ZERO_RUN_ID";  // the launcher's; two letters from ZERO_RUN_DIR
+  constexpr std::string_view kRunId = "ZERO_RUN_ID";  // the launcher sets it; it is similar to ZERO_RUN_DIR
   if (name == kRunId) return;
   for (const auto& key : known) {
     if (edit_distance(name, key) > 2) continue;
@@ -77,7 +77,8 @@ LoadedConfig load_config(const ConfigRequest& request) {
   const bool of_a_run = is_file_of_a_run(loaded);
   if (!request.recorded && !of_a_run) settle_model_of_init(loaded);
   settle_defaults(loaded);
-  // Here, so that the files that a pattern found stand in the run's config.toml, and ranks that found others do not start.
+  // Patterns are expanded here because the run's config.toml must contain the found files: ranks that find different
+  // files must not start.
   auto& data = loaded.config.data;
   data.path = with_patterns_expanded(data.path);
   data.validation.path = with_patterns_expanded(data.validation.path);

@@ -1,11 +1,13 @@
-// load_config(): reads what the user wrote and checks it. The command line wins over the environment, the environment
-// over the file, the file over the default.
+// load_config(): reads and checks the user's configuration.
 //
 //   LoadedConfig loaded = load_config({.file = "config.toml", .environment = environment_of_process()});
 //   fit_to_world(loaded, world);     // batch, accumulate and global_batch agree, or the missing one is derived
 //
-// Local. Throws ConfigError and touches nothing: no folder is created, no data is read beyond its existence and size.
-// A second check, by the parts that know (data, model, memory), follows when they are made.
+// The command line has priority over the environment, the environment over the file, the file over the default. Nothing
+// is created, and data files are only checked to exist and not be empty. Data, model and memory check their own options
+// later, when they are constructed.
+//
+// Local. Throws ConfigError.
 #pragma once
 
 #include <filesystem>
@@ -22,38 +24,38 @@ namespace zero {
 
 struct ConfigRequest {
   std::optional<std::filesystem::path> file;
-  std::string text, text_name;           // TOML that is read instead, such as a checkpoint's, and its name for messages
-  std::vector<Setting> overrides;        // from the command line, see command_line.h
-  std::vector<std::string> environment;  // "ZERO_TRAIN_STEPS=100"; variables of other programs are passed over
-  bool check_files = true;               // off where the data need not be on this machine (`zero plan`)
-  bool recorded = false;  // what a run or its checkpoint says of itself: a key that nothing reads is passed over
+  std::string text, text_name;           // TOML that is read in place of a file, and its name for messages
+  std::vector<Setting> overrides;        // overrides of the command line (command_line.h)
+  std::vector<std::string> environment;  // "ZERO_TRAIN_STEPS=100"; variables of other programs are ignored
+  bool check_files = true;               // false if the data need not be on this machine (`zero plan`)
+  bool recorded = false;                 // did a run write it? then keys that nothing reads are allowed
 };
 
 LoadedConfig load_config(const ConfigRequest& request);
 
 std::vector<std::string> environment_of_process();
 
-// Makes batch * accumulate * world == global_batch, deriving what was not given. World is 1 or more. Refuses a zero.group
-// that does not divide the world, a zero.secondary_group that does not divide the group, and shares that are not of this world.
+// Makes batch * accumulate * world == global_batch, and derives the factors that were not given. Refuses a zero.group
+// that does not divide the world, a zero.secondary_group that does not divide the group, and shares for another world.
 void fit_to_world(LoadedConfig& loaded, std::int64_t world);
 
-// Throws ConfigError under `key` where these ranks are not whole groups of zero.group; under "sync.mode" where copies should
-// train apart, and there is one.
+// Throws ConfigError under `key` if zero.group does not divide these ranks. Throws it under "sync.mode" if copies
+// should train apart, but there is only one copy.
 void require_whole_groups(std::int64_t world, const Config& config, std::string_view key = "zero.group");
 
-// Throws ConfigError under `key` where the ranks that hold the model once are no two or more groups of zero.secondary_group.
+// Throws ConfigError under `key` unless the ranks of one copy are two or more whole groups of zero.secondary_group.
 void require_secondary_groups(std::int64_t world, const Config& config, std::string_view key = "zero.secondary_group");
 
-// Gives a run of train.epochs its train.steps: as many as take each of the `samples` of a pass over the training data
-// that often, the last step filled up. Call it after fit_to_world(). The configuration then has steps, and no epochs.
+// Replaces train.epochs by the train.steps that take each of the `samples` of an epoch that often; a last step that is
+// not full also counts. Call it after fit_to_world().
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 
-// The same samples a step from another world: accumulate, so that batch * accumulate * world == global_batch. Throws
-// ConfigError where there is none. `train`: fitted to the first world.
+// Returns the accumulate that keeps the samples of a step in another world: batch * accumulate * world == global_batch.
+// `train` must be fitted to the first world. Throws ConfigError if no accumulate does.
 std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train);
 
-// Samples that the rank with the largest share takes in a micro-batch, as far as the configuration says it: without
-// train.share_most, measured shares have no bound, and this is their mean.
+// Returns the samples of the largest share. Measured shares have no bound without train.share_most; then it returns
+// their mean.
 std::int64_t most_samples(const TrainConfig& train);
 
 }  // namespace zero

@@ -47,7 +47,7 @@ void settle_model_of_init(LoadedConfig& loaded) {
   if (!published || !published->kind) return;
   const std::string origin = published->file.string();
   settle(loaded, "model.name", published->kind_name, origin);
-  if (loaded.config.model.name != published->kind_name) return;  // refused when the weights are opened
+  if (loaded.config.model.name != published->kind_name) return;  // opening the weights will refuse it
   for (const PublishedKey& key : published_keys(*published->kind, published->json))
     settle(loaded, key.key, key.value, origin);
   settle_dropout(loaded, *published->kind, *published);

@@ -1,11 +1,13 @@
-// settle_model_of_init(): keys of [model] that are not given follow the config.json beside the weights of model.init.
+// settle_model_of_init(): sets keys of [model] from the config.json beside the weights of model.init.
 //
 //   zero train --model.init gpt2 ...      # gpt2/config.json: model.name, layers, width, heads, context, vocab, dropout
 //
-// Given keys stay: those that contradict the weights are refused when the weights are opened (model_of_weights.h), and
-// model.dropout wins. A settled key has the file as its origin. data.labels follows the names
-// of classes in the file of a bert. Throws ConfigError under "model.init" for a file that is no JSON, and for several dropouts that differ,
-// as a model here has one. Local.
+// Keys that the user gave stay. If they contradict the weights, they are refused when the weights are opened
+// (model_of_weights.h); a given model.dropout is never refused. A key that is set here has the file as its origin. For
+// a bert, data.labels also takes the names of classes in that file.
+//
+// Local. Throws ConfigError under "model.init" if the file is not JSON, or if it has several dropouts that differ,
+// because a model here has only one.
 #pragma once
 
 #include "app/config/config.h"

@@ -1,8 +1,9 @@
-// The words of a refusal: which models take a key or read a kind of data, which kinds take a key of [data], and which rules
-// one of [optimizer]. By the tables of models (app/train/tasks/model_table.h) and of rules (zero/optim/rule_registry.h), which
-// need no torch: the command refuses before it loads libtorch.
+// models_that_take(): which models, kinds of data and update rules read a key; the words of error messages.
 //
 //   models_that_take("model.kv_heads")   // "llama"
+//
+// The answers are from the tables of models (app/train/tasks/model_table.h) and rules (zero/optim/rule_registry.h).
+// These do not need libtorch, so the command can refuse a key before it loads libtorch.
 //
 // Values; Local.
 #pragma once
@@ -15,19 +16,19 @@
 
 namespace zero {
 
-// "gpt2 or llama": the models that take a key, or read a kind of data.
+// Return the models that take a key, or that read a kind of data: "gpt2 or llama".
 std::string models_that_take(std::string_view key);
 std::string models_that_read(std::string_view kind);
 
-// Tokens in a sample, as of model.context? Kinds of numbers have none.
+// Do samples have a number of tokens (model.context)? Samples of numbers do not.
 bool has_context(const DataConfig& data);
 
-// The kinds of data that take a key of [data] which others do not; empty: all kinds do.
+// Returns the kinds of data that take a key of [data]; empty: all kinds take it.
 std::span<const std::string_view> kinds_that_take(std::string_view key);
-// Does this data read a key of [data]? A csv is of texts or of numbers, which have keys of their own.
+// Does this data read a key of [data]? A csv has texts or numbers, and each of these has its own keys.
 bool data_reads(const DataConfig& data, std::string_view key);
 
-// "sgd or muon": the update rules that read a key, by their optimizer.name.
+// Returns the update rules that read a key, as values of optimizer.name: "sgd or muon".
 std::string rules_that_read(std::string_view key);
 
 }  // namespace zero

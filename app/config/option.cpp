@@ -34,7 +34,7 @@ std::string limits(const Range& range, std::string_view kind) {
                      range.below_highest ? " (exclusive)" : "");
 }
 
-// The words by which a group says whether its parameters are updated as matrices.
+// Returns the allowed values of a group's rule, which decides whether its parameters are updated as matrices.
 std::vector<std::string_view> rules_of_groups() {
   std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
@@ -53,12 +53,12 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Budgets that have a least with which things work.
+// Is the option a budget for which "min" is allowed?
 bool takes_min(const Option& option) {
   return option.name == "zero.device_memory" || option.name == "zero.host_memory";
 }
 
-// One value on its way into one member; each overload answers for one type of member.
+// Converts a value to the type of a member; there is one overload for each type.
 class Assignment {
  public:
   Assignment(const Option& option, const Setting& setting) : option_(option), setting_(setting) {}
@@ -159,7 +159,7 @@ class Assignment {
     std::vector<std::string> paths;
     const auto* items = std::get_if<Value::Array>(&setting_.value.data);
     if (items == nullptr) {
-      paths.push_back(word());  // one needs no brackets
+      paths.push_back(word());  // one path needs no brackets
     } else {
       for (const auto& item : *items) {
         const auto* text = std::get_if<std::string>(&item.data);
@@ -171,12 +171,12 @@ class Assignment {
     member = std::move(paths);
   }
 
-  // A column may be named by its number.
+  // A column's name may be a number.
   void operator()(Names& member) const {
     Names names;
     const auto* items = std::get_if<Value::Array>(&setting_.value.data);
     if (items == nullptr) {
-      names.names.push_back(word());  // one needs no brackets
+      names.names.push_back(word());  // one name needs no brackets
     } else {
       for (const auto& item : *items) {
         const auto* text = std::get_if<std::string>(&item.data);
@@ -323,12 +323,12 @@ class Assignment {
   std::int64_t integer(const Value& value) const {
     const auto* number = std::get_if<std::int64_t>(&value.data);
     if (number == nullptr) refuse_no_integer(value);
-    const auto rounded = static_cast<double>(*number);  // every range ends where doubles still have each integer
+    const auto rounded = static_cast<double>(*number);  // within every range doubles are exact
     if (!in_range(option_.range, rounded) || static_cast<std::int64_t>(rounded) != *number) refuse("out of range");
     return *number;
   }
 
-  // 1e3, 2.5 and 1e30 are floats of TOML; a word of digits alone is a number beyond its integers.
+  // In TOML, 1e3, 2.5 and 1e30 are floats. A word that has only digits is an integer that is too large for TOML.
   [[noreturn]] void refuse_no_integer(const Value& value) const {
     const auto* real = std::get_if<double>(&value.data);
     const auto* text = std::get_if<std::string>(&value.data);
@@ -371,7 +371,7 @@ class Assignment {
   const Setting& setting_;
 };
 
-// The exact text that parse_bytes and parse_duration read back without a rounding.
+// These texts are exact: parse_bytes and parse_duration read the same value from them.
 std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{}B", bytes);
 }
@@ -409,7 +409,7 @@ struct Reading {
   Value operator()(const Validation& member) const {
     return member.path.empty() ? Value(member.fraction) : (*this)(member.path);
   }
-  // One file has no brackets, so that runs of earlier versions read as they did.
+  // A single file is written without brackets, as in the files of earlier versions.
   Value operator()(const DataFiles& member) const {
     return member.paths.size() > 1 ? (*this)(member.paths) : Value(member.text());
   }
@@ -463,7 +463,7 @@ struct Describe {
   const Option& option;
   std::string operator()(OptionAccess<bool>) const { return "true or false"; }
   std::string operator()(OptionAccess<std::int64_t>) const {
-    // Few enough to name.
+    // There are few enough values to list them.
     if (option.range.highest - option.range.lowest <= 4) {
       std::string out;
       for (double n = option.range.lowest; n <= option.range.highest; ++n)

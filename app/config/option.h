@@ -1,12 +1,14 @@
-// The option table: one row a key. File, environment, command line, --help and the resolved config.toml derive from it.
+// Option: a row of the option table, which has one row for each key.
 //
 //   const Option* option = find_option("train.batch");
-//   set_option(config, *option, setting);      // checks type and range, throws ConfigError with file, line, key, value
-//   get_option(config, *option)                // the value, as TOML would write it
+//   set_option(config, *option, setting);      // checks type and range
+//   get_option(config, *option)                // the value as TOML
 //
-// Invariant: set_option(get_option(c)) leaves c as it is, for every row. Defaults are what `Config{}` holds, so they
-// are written once, in config.h. The command-line flag of "train.batch" is --train.batch, its variable
-// ZERO_TRAIN_BATCH.
+// File, environment, command line, --help and the resolved config.toml use this table. The flag of "train.batch" is
+// --train.batch, its variable ZERO_TRAIN_BATCH. The defaults are those of `Config{}`, so only config.h has them. For
+// every row, set_option() of the value from get_option() does not change the configuration.
+//
+// Local. Throws ConfigError with file, line, key and value.
 #pragma once
 
 #include <limits>
@@ -21,7 +23,7 @@
 
 namespace zero {
 
-// A number's limits. Whole numbers and floats; infinities mean "no limit" but a value itself must be finite.
+// The limits of a whole number or a float. An infinite limit means no limit; a value must be finite.
 struct Range {
   double lowest = -std::numeric_limits<double>::infinity();
   double highest = std::numeric_limits<double>::infinity();
@@ -29,7 +31,7 @@ struct Range {
   bool below_highest = false;  // `highest` itself is not allowed
 };
 
-// The member of a Config that a row stands for.
+// Returns the member of a Config that belongs to a row.
 template <typename T>
 using OptionAccess = T& (*)(Config&);
 using Field =
@@ -45,15 +47,15 @@ using Field =
 struct Option {
   std::string_view name;  // "section.key"
   Field field;
-  Range range;                                // of numbers, and of each number in an array
-  std::span<const std::string_view> choices;  // of strings: the only ones allowed; empty: any
+  Range range;                                // limits of a number, and of each number in an array
+  std::span<const std::string_view> choices;  // the allowed strings; empty: any string
   std::string_view help;                      // one line
 
   std::string_view section() const { return name.substr(0, name.find('.')); }
   std::string_view key() const { return name.substr(name.find('.') + 1); }
 };
 
-// All rows, sections together, in the order of help and of config.toml.
+// Returns all rows by section, in the order of help and of config.toml.
 std::span<const Option> options();
 std::span<const std::string_view> sections();
 const Option* find_option(std::string_view name);
@@ -61,14 +63,15 @@ const Option* find_option(std::string_view name);
 std::string environment_name(const Option& option);  // "ZERO_TRAIN_BATCH"
 std::string allowed(const Option& option);           // "an integer, 1 or more", "one of: text, tokens, mnist, csv"
 
-// Throws ConfigError "ORIGIN: NAME = VALUE: what is allowed".
+// Checks a value and sets it. Throws ConfigError "ORIGIN: NAME = VALUE: ALLOWED VALUES".
 void set_option(Config& config, const Option& option, const Setting& setting);
 Value get_option(const Config& config, const Option& option);
 
-// What a ConfigError about a key begins with: "config.toml:12: train.batch", or the bare name when it has its default.
+// Returns the beginning of a ConfigError about a key: "config.toml:12: train.batch", or only the name if it has its
+// default.
 std::string located(std::string_view origin, std::string_view name);
 
-// Throws ConfigError with the near key or section. `name` is not in the table.
+// Throws ConfigError that suggests a similar key or section. `name` must not be in the table.
 [[noreturn]] void throw_unknown(std::string_view origin, std::string_view name, std::string_view value);
 
 }  // namespace zero

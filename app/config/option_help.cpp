@@ -21,13 +21,13 @@ namespace {
 constexpr std::size_t kWidth = 118;
 constexpr std::size_t kIndent = 13;
 
-// What a rule says of the key: "" where nothing is its own.
+// Returns a rule's note about a key and the rule's own default; empty: the rule has neither.
 std::string remark_of(const RuleKey& key) {
   if (key.usual.empty()) return std::string(key.note);
   return fmt::format("{}{}{} if not given", key.note, key.note.empty() ? "" : ", ", key.usual);
 }
 
-// The rules that read a key, by their remarks; those without one first.
+// Returns the rules that read a key, by their remarks. Rules without a remark are first.
 std::vector<std::pair<std::string, std::vector<std::string_view>>> readers_of(std::string_view name) {
   std::vector<std::pair<std::string, std::vector<std::string_view>>> readers;
   for (const RuleRow& row : kRuleTable) {
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, std::vector<std::string_view>>> readers_of(st
   return readers;
 }
 
-// The models that take a key; none where all do.
+// Returns the models that take a key; empty: all models take it.
 std::vector<std::string_view> takers_of(std::string_view name) {
   std::vector<std::string_view> takers;
   for (const ModelRow& row : kModelTable)

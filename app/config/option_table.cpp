@@ -1,9 +1,10 @@
-// The table itself. A new key is a member with its default in config.h, a row here, and a line that hands it to the part
-// that uses it and has an option of its own for it. That line stands in app/cli/torch_verbs/job.cpp; of comm.* in
-// train.cpp beside it; of the launcher's keys (run.max_restarts, run.min_ranks) in app/cli/train.cpp. A key that not all
-// models take also stands in app/train/tasks/model_table.h. A key of an update rule is a member in zero/optim/rule/rule_keys.h instead,
-// and the rule's options read it. The help of either ends with the models or rules that do (help_of()). A rule between keys goes
-// into rules.cpp. File, environment, command line, help, manual page and completion follow from the row.
+// The option table. A new key needs a member with its default in config.h, a row here, and a line that passes its value
+// to an option of the part that uses it. That line is in app/cli/torch_verbs/job.cpp; for comm.* in train.cpp of the
+// same folder; for the launcher's keys (run.max_restarts, run.min_ranks) in app/cli/train.cpp. If only some models take
+// the key, add it also to app/train/tasks/model_table.h. A key of an update rule is a member in
+// zero/optim/rule/rule_keys.h, and the rule's options read it. help_of() adds the models or rules to the help.
+// A rule between keys belongs in rules.cpp. File, environment, command line, help, manual page and completion use the
+// row.
 #include <algorithm>
 #include <array>
 
@@ -25,8 +26,8 @@ constexpr auto at = +[](Config& config) -> auto& {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr double kInt32 = 2147483647;
-constexpr double kExactInDouble = 9007199254740992;  // 2^53: seeds survive a trip through JSON
-constexpr double kMostLayers = 10000;                // each is a module, and takes memory before anything is planned
+constexpr double kExactInDouble = 9007199254740992;  // 2^53: JSON keeps seeds up to it exactly
+constexpr double kMostLayers = 10000;                // each layer is a module that takes memory before the plan is made
 
 constexpr Range kAny{};
 constexpr Range kPositive{.lowest = 1, .highest = kInt32};

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kOfFile = 0;
 
-// A key that says what another may be, so that some keys are read with one of its values and not with another.
+// Chooser: a key whose value decides which other keys are read.
 struct Chooser {
   std::string_view name;
   bool (*reads)(const Config& config, std::string_view key);
@@ -78,13 +78,14 @@ std::string keys_read(const Config& config, const Chooser& chooser) {
   return all_of(keys);
 }
 
-// Each version wrote these. A person has no reason to name them all, the less so as no model reads both of the first two.
+// Keys in the config.toml of runs of all versions. A user does not set all of them: no model reads both of the first
+// two.
 constexpr std::array<std::string_view, 9> kOfEachRun{"model.heads",         "model.sizes",     "optimizer.betas",
                                                      "optimizer.momentum",  "schedule.min_lr", "checkpoint.keep",
                                                      "checkpoint.on_error", "health.spike",    "comm.timeout"};
 
-// Does a run's file have this value of a key that nothing reads? Defaults; and any schedule.min_lr, which is a part of the
-// learning rate where it is not given, and which earlier versions took with a constant schedule.
+// Can a run have written this value of a key that nothing reads? It writes defaults. It also writes a schedule.min_lr
+// that it derived from the learning rate, and earlier versions accepted min_lr with a constant schedule.
 bool is_settled(const LoadedConfig& loaded, const Option& option) {
   return option.name == "schedule.min_lr" ||
          to_toml(get_option(loaded.config, option)) == to_toml(get_option(Config{}, option));

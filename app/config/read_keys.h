@@ -1,11 +1,12 @@
-// check_keys_are_read(): a key that nothing reads is refused, as it would change nothing. Some keys say which others are read:
-// model.name, data.kind, optimizer.name, schedule.name, train.dtype.
+// check_keys_are_read(): refuses a key that nothing reads, because it would have no effect.
 //
 //   [model]
 //   name = "lstm"
 //   heads = 4        # model.name = "lstm" has no such key
 //
-// Local. Errors: ConfigError that names the key, where it was given, and which values of the other key would read it.
+// These keys decide which other keys are read: model.name, data.kind, optimizer.name, schedule.name, train.dtype.
+//
+// Local. Throws ConfigError with the key, its place, and the values of the deciding key that read it.
 #pragma once
 
 #include <string_view>
@@ -14,19 +15,20 @@
 
 namespace zero {
 
-// Where a key was given: 2 on the command line, which wins over 1, the environment, and that over 0, the file; -1 nowhere.
+// Returns the priority of a key's source. 2: command line; 1: environment; 0: file; -1: the key was not given.
 int rank_of(const LoadedConfig& loaded, std::string_view name);
 
-// What a file says of the model, the kind of data or the rule that it names is no slip where the command line names
-// another: those keys have their defaults again, so that the run's config.toml can be read like any other file.
+// If a stronger source changes the model, the kind of data, the rule, the schedule or the dtype, keys of weaker sources
+// may become unread. Sets these keys to their defaults. For example, a file has keys for its model, and the command line
+// names another model. That is not an error, and the run's config.toml can then be read like any other file.
 void settle_overruled(LoadedConfig& loaded);
 
-// Is the file the config.toml of a run? That has every key, also those that nothing of the run reads, with their defaults.
-// Ask before settle_overruled(), which takes keys away.
+// Is the file the config.toml of a run? Such a file has every key, also keys that the run does not read. Call it before
+// settle_overruled(), which removes keys.
 bool is_file_of_a_run(const LoadedConfig& loaded);
 
-// Refuses a key that is given and not read, whatever its value; except, of_a_run, for what a run wrote into its file: a
-// default, or a schedule.min_lr.
+// Refuses a key that is given and not read. If `of_a_run`, the file may have a default of such a key, and any
+// schedule.min_lr, because a run writes these.
 void check_keys_are_read(const LoadedConfig& loaded, bool of_a_run);
 
 }  // namespace zero

@@ -1,6 +1,7 @@
-// resolved_toml(): the resolved configuration as text. The run folder keeps it, and ranks compare it before they start.
+// resolved_toml(): the resolved configuration as text.
 //
-// Invariant: reading resolved_toml(c) gives c again, to the bit.
+// The run folder has this text, and ranks compare its hash before they start. Reading resolved_toml(c) gives c again,
+// with the same bits. Local.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,11 @@
 
 namespace zero {
 
-// Every key, with its value, under its section.
+// Returns every key with its value, under its section.
 std::string resolved_toml(const Config& config);
 
-// 64-bit FNV-1a of resolved_toml: equal on all ranks, or the run does not start. No key may differ per rank.
+// Returns the 64-bit FNV-1a hash of resolved_toml(). A run starts only if all ranks have the same hash, so no key may
+// differ between ranks.
 std::uint64_t config_hash(const Config& config);
 
 }  // namespace zero

@@ -68,7 +68,7 @@ void check_model_fits_data(const LoadedConfig& loaded) {
          fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
 }
 
-// A csv has texts, which a bert sorts, or numbers.
+// A csv has texts, which a bert classifies, or numbers.
 void check_texts_of_csv(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
   if (data.kind != "csv") return;
@@ -116,7 +116,7 @@ void check_groups(const LoadedConfig& loaded) {
   }
 }
 
-// A folder counts as a disk of its own: its tiles would take turns with themselves.
+// Each folder is used as a separate disk. A folder that is named twice would receive tiles of two disks.
 void check_disks(const LoadedConfig& loaded) {
   std::set<fs::path> folders;
   std::error_code error;
@@ -137,7 +137,7 @@ void check_channels(const LoadedConfig& loaded) {
   if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
 }
 
-// mnist is grey, and has no key that says so.
+// mnist has one channel, and does not read data.channels.
 void check_mean_and_std(const LoadedConfig& loaded) {
   const DataConfig& data = loaded.config.data;
   const std::int64_t channels = data.kind == "images" ? data.channels : 1;
@@ -150,7 +150,7 @@ void check_mean_and_std(const LoadedConfig& loaded) {
   }
 }
 
-// An mlp says itself how many outputs it has.
+// The last of model.sizes is the number of an mlp's outputs.
 void check_classes(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
   if (data.classes == 0) return;
@@ -161,7 +161,7 @@ void check_classes(const LoadedConfig& loaded) {
            fmt::format("end it with {}, or leave data.classes out", data.classes));
 }
 
-// A run's file has "auto" without a vocabulary, too.
+// "auto" is allowed without a vocabulary, because a run's file contains it.
 void check_lower_case(const LoadedConfig& loaded) {
   if (loaded.config.data.lower_case && loaded.config.data.vocab.empty())
     refuse(loaded, "data.lower_case", "without data.vocab words are learned, whose ASCII letters are always small",
@@ -199,7 +199,7 @@ void check_share(const LoadedConfig& loaded) {
            "set train.share_most, or name the shares");
 }
 
-// A key of the outer step changes nothing without one.
+// Keys of the outer step have no effect without an outer step.
 void check_sync(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   if (sync.mode != "local") {
@@ -242,7 +242,7 @@ void check_average(const LoadedConfig& loaded) {
            "use either zero.delayed_update or train.ema");
 }
 
-// Shards of unequal size: every rank must gather the same units at the same time, and send blocks as they are.
+// With shards of unequal size, every rank must gather the same units at the same time, and send blocks without a codec.
 void check_weighted_shards(const LoadedConfig& loaded) {
   const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
   if (comm.gather_wire != "none" || comm.reduce_wire != "none" || comm.outer_wire == "topk")
@@ -288,13 +288,13 @@ void check_shards(const LoadedConfig& loaded) {
            "use whole, which gives each matrix to one rank, or range");
 }
 
-// Keys of servers change nothing without any, and some others not with them.
+// Keys of servers have no effect without servers, and some other keys do not work with servers.
 void check_servers(const LoadedConfig& loaded) {
   const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
   const auto not_with = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };
-  // A file's key of a mode that the command line overrules is no slip.
+  // If the command line changes the mode, the file may still have keys of its own mode.
   const auto of_mode = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     not_with(name, given && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"), reason, remedy);
   };
@@ -338,7 +338,7 @@ void check_servers(const LoadedConfig& loaded) {
            "use ignore, skip or stop, or leave out sync.servers");
 }
 
-// Whether they divide the ranks, fit_to_world() says.
+// fit_to_world() checks whether the groups divide the ranks.
 void check_secondary(const LoadedConfig& loaded) {
   const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
   if (zero.secondary_group == 0) return;
@@ -357,7 +357,7 @@ void check_secondary(const LoadedConfig& loaded) {
            "leave it out, or use zero.shards range");
 }
 
-// A codec is for what crosses between ranks, and not for the only copy of a value.
+// A codec encodes values that are sent between ranks. It must not encode the only copy of a value.
 void check_wire(const LoadedConfig& loaded) {
   const auto& [zero, sync, comm] = std::tie(loaded.config.zero, loaded.config.sync, loaded.config.comm);
   const auto not_with = [&](std::string_view name, const std::string& codec, bool given, std::string_view reason,
@@ -410,7 +410,7 @@ void check_health(const LoadedConfig& loaded) {
   if (health.check_replicas > 0 && health.on_corruption == "rewind") refuse_rewind("health.on_corruption");
 }
 
-// It lies in the run folder, and must not be one of the files there.
+// The timeline is written into the run folder, and must not replace another file there.
 void check_timeline(const LoadedConfig& loaded) {
   const std::string& name = loaded.config.run.timeline;
   if (name.empty()) return;
@@ -430,7 +430,7 @@ void check_given(const LoadedConfig& loaded) {
   }
 }
 
-// One of the files that a key names, which may be several.
+// Refuses one of the files that a key names.
 [[noreturn]] void refuse_file(const LoadedConfig& loaded, std::string_view name, const std::string& file,
                               std::string_view reason, std::string_view remedy) {
   const auto origin = loaded.origins.find(name);
@@ -486,12 +486,12 @@ void check_run_folder(const LoadedConfig& loaded) {
 
 namespace {
 
-// To 15 digits, so that a run's file has 3e-05 for a tenth of 3e-4.
+// Rounds to 15 digits, because a run's file should have 3e-05 for a tenth of 3e-4.
 double tenth_of(double value) {
   return std::strtod(fmt::format("{:.15g}", value / 10).c_str(), nullptr);
 }
 
-// What the chosen rule usually has of a key that is not given.
+// Sets keys that are not given to the defaults of the chosen rule.
 void settle_optimizer(LoadedConfig& loaded) {
   for (const RuleKey& key : rule_row(loaded.config.optimizer.name).keys) {
     if (key.usual.empty() || is_given(loaded, key.name)) continue;
@@ -512,8 +512,9 @@ void settle_defaults(LoadedConfig& loaded) {
   const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
   if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
   if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))
-    config.sync.servers = 0;  // of a file, whose mode is overruled
-  // Written out, so that a checkpoint of a time when it meant "last" at stages 0 and 1 is seen to have another rule.
+    config.sync.servers = 0;  // a stronger source changed the mode
+  // The resolved value is stored because "auto" meant "last" at stages 0 and 1 in earlier versions. A checkpoint of
+  // such a version is then recognised to have another rule.
   if (config.train.reduce == "auto") config.train.reduce = "each";
 }
 

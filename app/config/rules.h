@@ -1,21 +1,20 @@
-// check_rules(): the rules between keys, each of which is right alone. It calls one function for each rule.
+// check_rules(): checks the rules between keys, after each key has been checked by itself.
 //
-// Local. Errors: ConfigError that names the key to change, where it was given, and the values that would work.
+// Local. Throws ConfigError with the key to change, its place, and values that would work.
 #pragma once
 
 #include "app/config/config.h"
 
 namespace zero {
 
-// Defaults yield to what was given: with 5 steps to try something out, the warm-up that nobody asked for is 5 steps
-// too.
+// Changes defaults that do not fit the given keys. For example, with 5 steps the default warm-up becomes 5 steps.
 void settle_defaults(LoadedConfig& loaded);
 
-// Rules on values alone.
+// Checks rules about values. It does not look at files or the machine.
 void check_rules(const LoadedConfig& loaded);
 
-// What the machine that computes must have: the files that are named exist and are not empty, the run folder can be
-// created, and there are cores for run.threads. Creates nothing.
+// Checks the machine that computes. The named files must exist and not be empty, the run folder can be created, and
+// there are cores for run.threads. Creates nothing.
 void check_files(const LoadedConfig& loaded);
 
 }  // namespace zero

@@ -23,7 +23,7 @@ namespace {
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
 }
 
-// At most `most`, if the key has a weaker source than the number of steps. A line says so.
+// Limits a value to `most` if the key has a weaker source than the number of steps, and adds a note about it.
 void shorten(LoadedConfig& loaded, std::string_view name, std::int64_t& value, std::int64_t most) {
   const int rank = rank_of(loaded, name);
   if (value <= most || (rank >= 0 && rank >= rank_of(loaded, "train.steps"))) return;
@@ -37,7 +37,7 @@ void shorten(LoadedConfig& loaded, std::string_view name, std::int64_t& value, s
 
 }  // namespace
 
-// Steps and epochs say the same thing: of two sources the one that wins says it, whichever of them it names.
+// Steps and epochs both set the length of a run, so only the key with the stronger source counts.
 void settle_length(LoadedConfig& loaded) {
   auto& train = loaded.config.train;
   if (train.epochs == 0) return;
@@ -76,7 +76,7 @@ void check_schedule(const LoadedConfig& loaded) {
         fmt::format("use {} or less, for example --schedule.warmup {}", train.steps,
                     std::max<std::int64_t>(1, train.steps / 10)));
   if (train.epochs == 0 && schedule.decay > after) {
-    // Either of the two may be too long.
+    // The warm-up or the decay may be too long.
     const std::string shorter = schedule.decay < train.steps
                                     ? fmt::format("schedule.warmup {} or less", train.steps - schedule.decay)
                                     : fmt::format("a schedule.decay below train.steps = {}", train.steps);

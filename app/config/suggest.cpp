@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  constexpr std::size_t kLongestWord = 64;  // the cost is quadratic, and nobody slips into a word this long
+  constexpr std::size_t kLongestWord = 64;  // the cost is quadratic, and no key is this long
   if (word.empty() || word.size() > kLongestWord) return std::nullopt;
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

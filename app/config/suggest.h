@@ -1,7 +1,9 @@
-// "did you mean": finds the nearest word to a word that does not exist.
+// nearest(): finds an existing word that is similar to an unknown word.
 //
 //   nearest("schedlue", {"schedule", "train"})   "schedule"
-//   nearest("xyzzy", ...)                        nothing: a far guess teaches nothing
+//   nearest("xyzzy", ...)                        nothing: no candidate is similar
+//
+// Local.
 #pragma once
 
 #include <optional>
@@ -11,13 +13,13 @@
 
 namespace zero {
 
-// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+// Counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate that is nearest, when it is near enough to be a slip: a third of the letters at most. First of equals.
+// Returns the nearest candidate if at most a third of the letters differ; the first of several equally near candidates.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
-// "did you mean 'x'? " when there is a near one, else empty: put it before a remedy.
+// Returns "did you mean 'x'? " if there is a similar candidate, else an empty text. Put it before a remedy.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace zero

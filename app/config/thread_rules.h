@@ -1,9 +1,9 @@
-// require_threads(): no more compute threads of a rank than its machine can make progress with.
+// require_threads(): limits the compute threads of a rank by the cores of its machine.
 //
-//   require_threads(loaded);                 // as a part of check_files(): on the machine that computes
+//   require_threads(loaded);                 // check_files() calls it on the machine that computes
 //
-// Threads that wait for one another need a core each: with thousands of them on two cores an operator takes seconds, and
-// a run seems to hang. Some more threads than cores are allowed.
+// The threads of an operator wait for each other. With thousands of threads on two cores, an operator takes seconds,
+// and a run seems to hang. Some more threads than cores are allowed.
 //
 // Local. Throws ConfigError that names the cores of this machine and the most threads that are allowed.
 #pragma once
@@ -15,6 +15,6 @@
 namespace zero {
 
 void require_threads(const LoadedConfig& loaded);
-void require_threads(const LoadedConfig& loaded, std::int64_t cores);  // of the machine: not those of this process
+void require_threads(const LoadedConfig& loaded, std::int64_t cores);  // cores of the machine, not of this process
 
 }  // namespace zero

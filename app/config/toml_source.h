@@ -2,8 +2,10 @@
 //
 //   read_toml("config.toml")   {"train.batch", 6, "6", "config.toml:12"}, ...
 //
-// Errors: ConfigError for a file that is missing, unreadable, too large to be a configuration, or not TOML; a syntax
-// error names file:line:column. This file does not know which names exist, or which values they take.
+// It does not know which keys exist, or which values are allowed.
+//
+// Local. Throws ConfigError if a file is missing, unreadable, larger than kMaxConfigBytes or not TOML. A syntax error
+// names file:line:column.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +19,7 @@ namespace zero {
 
 constexpr std::size_t kMaxConfigBytes = 1 << 20;
 
-// Local. `file` is only the name that messages use.
+// Reads settings from a text. `file` is the name for messages.
 std::vector<Setting> parse_toml(std::string_view text, std::string_view file);
 std::vector<Setting> read_toml(const std::filesystem::path& path);
 

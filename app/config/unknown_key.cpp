@@ -50,7 +50,7 @@ void throw_unknown(std::string_view origin, std::string_view name, std::string_v
   for (const auto& foreign : kForeign) {
     if (foreign.theirs == key) hint = fmt::format("did you mean '{}'? ", foreign.ours);
   }
-  // The right key in the wrong section, or in none.
+  // The key exists in another section.
   for (const auto& option : options()) {
     if (hint.empty() && option.key() == key) hint = fmt::format("did you mean '{}'? ", option.name);
   }
@@ -62,7 +62,8 @@ void throw_unknown(std::string_view origin, std::string_view name, std::string_v
   if (const bool is_section = name == section && !keys_of(section).empty(); is_section)
     throw ConfigError(located(origin, shown(name)), shown(value), "a section, and no key",
                       fmt::format("write [{}], and its keys below: {}", section, keys_of(section)));
-  // A misspelt section with keys that are right has found its key above; one with none is answered as a section.
+  // If the section is misspelt and its key exists, the loop above has found the key. Else a similar section is
+  // suggested.
   const bool known_section = std::find(sections().begin(), sections().end(), section) != sections().end();
   if (hint.empty() && !known_section) hint = did_you_mean(section, sections());
   const std::string keys = keys_of(section);

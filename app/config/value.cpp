@@ -29,7 +29,7 @@ std::string toml_string(std::string_view text) {
   return out + '"';
 }
 
-// The shortest digits that read back as the same double, in a form TOML takes for a float.
+// Returns the shortest digits that read back as the same double, in a form that TOML reads as a float.
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -72,7 +72,7 @@ std::string to_toml(const Value& value) {
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 100;
   std::string out(text.substr(0, kLongest));
-  // A cut in the middle of a UTF-8 sequence would leave half a character.
+  // The text must not be cut within a UTF-8 sequence.
   while (text.size() > kLongest && !out.empty() && (static_cast<unsigned char>(text[out.size()]) & 0xc0u) == 0x80u)
     out.pop_back();
   for (char& c : out) {

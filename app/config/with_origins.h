@@ -1,10 +1,10 @@
-// with_origins(): runs what works with a configuration, and gives its refusals the place of the key that they are about.
+// with_origins(): calls a function, and adds the origin of the key to its ConfigErrors.
 //
 //   with_origins(loaded.origins, [&] { return train(job, world); });
 //       // "train.dtype = fp16: ..." becomes "config.toml:7: train.dtype = fp16: ..."
 //
-// Parts below `config` know keys, and not where a user gave them. A key from the command line, from no place, or that is no
-// option stays as it is. Local.
+// Parts on lower floors know keys, but not their origins. An error about a key from the command line, a default, or a
+// name that is no option is not changed. Local.
 #pragma once
 
 #include <string_view>

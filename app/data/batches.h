@@ -1,4 +1,4 @@
-// The batches of a rank: which samples of a Dataset each batch holds.
+// TrainingBatches, EvaluationBatches: the batches of a rank, filled with samples of a Dataset.
 //
 //   TrainingBatches train(*corpus.train, Order::kShuffled, seed, even_grid(6, 2, rank));
 //   train.fill(step * accumulate + micro, batch);
@@ -6,7 +6,7 @@
 //   EvaluationBatches all(*corpus.validation, even_grid(6, 2, rank));
 //   for (i < all.num_batches()) { counted = all.fill(i, batch); total += loss(batch) * counted; targets += counted; }
 //
-// Both borrow the dataset, hold nothing else, and may be used from any thread. Local.
+// Both refer to the dataset, which must outlive them. They may be used from any thread. Local.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ namespace zero {
 
 class TrainingBatches {
  public:
-  // `first_sample`: seen before, by however many ranks; micro-batches count from there.
+  // `first_sample`: the number of samples that the run has taken before, with any number of ranks. Micro-batch 0 begins
+  // there.
   TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid, std::int64_t first_sample = 0);
 
-  // Samples g .. g + batch - 1, g = first_sample + global_sample_index(grid, micro_batch, 0).
+  // Fills samples g .. g + batch - 1, with g = first_sample + global_sample_index(grid, micro_batch, 0).
   void fill(std::int64_t micro_batch, Batch& batch) const;
 
  private:
@@ -31,16 +32,16 @@ class TrainingBatches {
   std::int64_t first_sample_;
 };
 
-// One ordered pass, dealt to the ranks batch by batch: batch i begins at sample i * together + before.
-// Every rank has the same number of batches, so that collectives match.
+// A pass in order that all ranks share: batch i of a rank begins at sample i * together + before. Every rank has the
+// same number of batches, because their collectives must match.
 class EvaluationBatches {
  public:
   EvaluationBatches(const Dataset& data, BatchGrid grid);
 
   std::int64_t num_batches() const;
 
-  // Returns how many targets count, which is the weight of this batch's mean loss. A batch at the end may have fewer
-  // rows; a rank for which nothing is left gets the last sample again, with a count of 0.
+  // Fills batch i and returns the number of targets that count: the weight of its mean loss. A batch at the end may
+  // have fewer rows. If no samples are left for a rank, its batch has the last sample again, and the number is 0.
   std::int64_t fill(std::int64_t i, Batch& batch) const;
 
  private:

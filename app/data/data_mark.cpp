@@ -15,7 +15,7 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kSamples = 16;  // of a split: the first, the last, and others at equal distances
+constexpr std::int64_t kSamples = 16;  // samples of a split, at equal distances from the first to the last
 
 std::uint64_t sum_of(const Array& array, std::uint64_t before) {
   return std::visit(

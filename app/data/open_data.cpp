@@ -29,11 +29,12 @@ namespace {
 
 constexpr std::string_view kPath = "data.path";
 constexpr std::string_view kValidation = "data.validation";
-constexpr std::uint64_t kWordOrderSeed = 1337;  // the samples do not depend on a run's own seed
+constexpr std::uint64_t kWordOrderSeed = 1337;  // constant: a run's seed must not change the samples
 
 using FileId = std::pair<dev_t, ino_t>;
 
-// The same through links and other spellings; nothing: the file is not there, as its reader says.
+// Returns a file's id, which is equal for all paths and links to it. Empty if there is no such file; its reader reports
+// it.
 std::optional<FileId> id_of(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return std::nullopt;
@@ -71,8 +72,9 @@ void require_classes_of_labels(const DataOptions& options) {
   if (options.classes < 2) refuse("nothing to choose from", "use 2 or more, or 0: as many as the data has");
 }
 
-// `load(files, key)` reads files, `part(file, begin, end, key)` makes a dataset of a part of it, `size(file)` counts.
-// `hold(file, fraction)` brings the samples to hold out to the end, and returns their number.
+// Makes both splits. `load(files, key)` reads files, `part(file, begin, end, key)` makes a dataset of a part, and
+// `size(file)` returns the number of samples. `hold(file, fraction)` moves the held-out samples to the end, and returns
+// their number.
 template <typename Load, typename Size, typename Part, typename Hold>
 Corpus split(const DataOptions& options, Load load, Size size, Part part, Hold hold) {
   auto file = load(options.path, kPath);
@@ -90,15 +92,15 @@ Corpus split(const DataOptions& options, Load load, Size size, Part part, Hold h
   return corpus;
 }
 
-// Samples without classes: the end is held out.
+// Makes both splits of samples without classes: the end is held out.
 template <typename Load, typename Size, typename Part>
 Corpus split(const DataOptions& options, Load load, Size size, Part part) {
   return split(options, load, size, part,
                [&](const auto& file, double fraction) { return held_out(fraction, size(file)); });
 }
 
-// For split(): holds out samples of each class, and notes it if the end of a file was not fair. `file` has labels, and
-// reorder(order).
+// Holds out samples of each class, for split(). Adds a note if the end of a file was not fair. `file` must have labels
+// and reorder(order).
 template <typename File>
 std::int64_t hold_classes(File& file, double fraction, bool in_file_order, std::vector<std::string>& notes) {
   const std::vector<std::int64_t> labels(file.labels.begin(), file.labels.end());
@@ -115,7 +117,7 @@ std::int64_t hold_classes(File& file, double fraction, bool in_file_order, std::
   return held.count;
 }
 
-// For kinds that lie in one file, or one folder: `load(path, key)` reads it.
+// Returns a loader for kinds with only one file or folder, which `load(path, key)` reads.
 template <typename Load>
 auto one_file(Load load) {
   return [load](const DataFiles& files, std::string_view key) {
@@ -133,7 +135,7 @@ Corpus open_tokens(const DataOptions& options, TokenKind kind) {
     DataFiles files;
     std::int64_t size;
   };
-  // Each part opens its files for itself: that costs no memory, and nobody shares ownership.
+  // Each part opens its own files: that takes no memory, and no ownership is shared.
   return split(
       options,
       [&](const DataFiles& files, std::string_view key) {
@@ -147,7 +149,7 @@ Corpus open_tokens(const DataOptions& options, TokenKind kind) {
       });
 }
 
-// Names in another order, or others, would be other classes under the same numbers.
+// Refuses held-out images whose class names differ, because a number would then mean another class.
 void require_same_classes(const std::vector<std::string>& training, const LabelledImages& images,
                           std::string_view key) {
   for (std::size_t i = 0; i < std::max(training.size(), images.classes.size()); ++i) {
@@ -159,19 +161,20 @@ void require_same_classes(const std::vector<std::string>& training, const Labell
   }
 }
 
-// A folder of pictures has a folder for each class.
+// Refuses a folder of pictures with only one class.
 void require_two_classes(const LabelledImages& images, std::string_view key) {
   if (images.classes.size() == 1)
     throw ConfigError(key, images.path, fmt::format("all images are of one class, {}", images.classes.front()),
                       "give a folder for each class, two or more");
 }
 
-// Of data whose classes have names there are as many as names; 0: the labels say it.
+// Returns the number of classes: the number of names if classes have names, else that of the options; 0: unknown.
 std::int64_t classes_of(const std::vector<std::string>& names, const DataOptions& options) {
   return names.empty() ? options.classes : std::ssize(names);
 }
 
-// Of samples [begin, end): of the training part, which split() asks for first, or of what is held out. `where(i)`: sample i.
+// Checks the labels of samples [begin, end). The first call, for the training part, sets the range; split() makes that
+// part first. `where(i)` is the place of sample i.
 template <typename Labels, typename Where>
 void check_labels(std::optional<ClassRange>& range, std::int64_t classes, const Labels& labels, std::int64_t begin,
                   std::int64_t end, std::string_view key, Where where) {
@@ -187,8 +190,8 @@ void add_note(Corpus& corpus, const std::optional<ClassRange>& range) {
 
 template <typename Read>
 Corpus open_images(const DataOptions& options, Read read) {
-  std::vector<std::string> classes;  // of the training images, which split() reads first
-  std::optional<FileId> trained;     // their file, or folder
+  std::vector<std::string> classes;  // classes of the training images, which split() reads first
+  std::optional<FileId> trained;     // file or folder of the training images
   std::optional<ClassRange> range;
   std::vector<std::string> notes;
   Corpus corpus = split(
@@ -212,7 +215,7 @@ Corpus open_images(const DataOptions& options, Read read) {
         return std::make_unique<ImageDataset>(images, begin, end, key, options.images);
       },
       [&](LabelledImages& images, double fraction) {
-        // A folder has no order of its own.
+        // The pictures of a folder have no order.
         return hold_classes(images, fraction, /*in_file_order=*/options.kind != DataKind::kImages, notes);
       });
   corpus.notes.insert(corpus.notes.end(), notes.begin(), notes.end());
@@ -221,7 +224,7 @@ Corpus open_images(const DataOptions& options, Read read) {
   return corpus;
 }
 
-// How labels of a file are read: those of held-out data as those of the training data, which is read first.
+// TableLabels: the rule for a file's labels. Held-out data follows the training data, which is read first.
 class TableLabels {
  public:
   TableLabels(const DataOptions& options, Corpus& corpus)
@@ -229,7 +232,7 @@ class TableLabels {
 
   const LabelRule& rule() const { return rule_; }
 
-  // What the labels of a file are, which was read by rule().
+  // Takes the labels of a file that was read with rule().
   void take(const NamedLabels& read, std::string_view path, std::string_view key) {
     if (key != kPath) return;
     if (options_.classes > 0 && !read.names.empty() && options_.classes != std::ssize(read.names))
@@ -247,7 +250,7 @@ class TableLabels {
   LabelRule rule_;
 };
 
-// The splits, with the names and notes of `known`.
+// Returns `known`, which has names and notes, with the splits of `splits`.
 Corpus with_splits(Corpus known, Corpus splits) {
   known.train = std::move(splits.train);
   known.validation = std::move(splits.validation);
@@ -299,8 +302,8 @@ TextColumns text_columns(const DataOptions& options, const LabelRule& rule) {
   return columns;
 }
 
-// The vocabulary is that of the file, or what the training texts teach: they are the first part that split() asks for.
-// `read(path, key, rule)`: a file whose labels follow a rule.
+// Opens labelled texts. The vocabulary is read from a file, or learned from the training texts; split() makes that part
+// first. `read(path, key, rule)` reads a file whose labels follow a rule.
 template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
   Corpus known;

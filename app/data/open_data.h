@@ -1,20 +1,17 @@
-// open_data(): from the [data] section of a configuration to a training and a validation split.
+// open_data(): opens the training and the validation split that [data] of a configuration describes.
 //
 //   Corpus corpus = open_data({.kind = DataKind::kText, .path = "input.txt", .validation = 0.1, .context = 64});
 //   corpus.shape().classes                          // 256
 //   corpus.require_classes(vocab, "model.vocab");    // for a model that is given
 //
-// Labels of samples are checked as app/data/sample/class_range.h says; those of a folder of pictures are its folders, two or more.
+// Labels are checked by ClassRange (app/data/sample/class_range.h). The classes of a folder of pictures are its
+// folders, two or more. A file must not be in both splits. (A folder may hold both sets of MNIST: mnist.h.) Text and
+// tokens may be in several files, which form one stream (token_shards.h). Other kinds are read from one file or folder.
+// held_out.h says which samples a fraction holds out.
 //
-// No file is in both splits: a path of its own that names a file of data.path is refused. (One folder may hold MNIST's two
-// sets, as mnist.h says.)
-//
-// Text and tokens may lie in several files (token_shards.h), which are one stream; other kinds read one file or folder.
-//
-// A fraction is held out from the end, or from the end of each class, as held_out.h says: images by class, files with labels by
-// class unless their end is fair. Every way in which the files can be wrong is a ConfigError under "data.path",
-// "data.validation", "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
-// "data.label_column", "data.augment" or "data.context". Local: each rank reads the files itself.
+// Local: each rank reads the files itself. If a file is wrong, throws ConfigError under "data.path", "data.validation",
+// "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
+// "data.label_column", "data.augment" or "data.context".
 #pragma once
 
 #include <cstdint>
@@ -34,32 +31,32 @@
 
 namespace zero {
 
-// kImages: a folder of pictures (image_folder.h). kWordOrder: the task that word_order_texts() makes of a text (labelled_texts.h).
+// kImages: a folder of pictures (image_folder.h). kWordOrder: a task made from a text by word_order_texts()
+// (labelled_texts.h).
 enum class DataKind { kText, kTokens, kMnist, kImages, kCsv, kTsv, kWordOrder };
 
 struct DataOptions {
   DataKind kind = DataKind::kText;
   DataFiles path;
-  std::variant<double, DataFiles> validation = 0.1;  // a fraction in [0, 1), or other files; 0: none
+  std::variant<double, DataFiles> validation = 0.1;  // a fraction in [0, 1), or other files; 0: no validation
   std::int64_t context = 0;                          // tokens per sample; kinds of numbers ignore it
-  std::int64_t words = 4000;    // of labelled texts: numbers in the vocabulary that the training texts teach
-  std::filesystem::path vocab;  // of labelled texts: a WordPiece vocabulary instead; empty: none
+  std::int64_t words = 4000;    // labelled texts: size of the vocabulary that is learned from the training texts
+  std::filesystem::path vocab;  // labelled texts: file of a WordPiece vocabulary; empty: a vocabulary is learned
   std::optional<bool>
-      lower_case;  // with vocab: are texts lower-cased? Nothing: as the vocabulary has it (vocabulary.h)
-  std::filesystem::path tokenizer;   // of tokens: the folder of the one that made them; empty: none
-  std::int64_t channels = 1;         // of a folder of pictures: 1, grey; 3, in colour
-  ImageSize size{};                  // of a folder of pictures; not given: their own
-  std::int64_t classes = 0;          // of the labels of kMnist, kTsv and kCsv; 0: as many as the training labels make
-  std::string text_column;           // of kTsv ("sentence" if empty) and kCsv (if empty, it has numbers, not texts)
-  std::string label_column;          // empty: "label" beside texts, else the last
-  std::vector<std::string> columns;  // of kCsv with numbers: the inputs; empty: all but the target
-  std::vector<std::string>
-      labels;  // of kTsv and kCsv: names of the classes, in order; empty: as label_words.h numbers them
-  Order order = Order::kShuffled;  // how TrainingBatches draws
-  ImageInputs images{};            // of kMnist and kImages
+      lower_case;  // with vocab: are texts lower-cased? Empty: it depends on the vocabulary (vocabulary.h)
+  std::filesystem::path tokenizer;   // kTokens: folder of the tokens' tokenizer; empty: no tokenizer
+  std::int64_t channels = 1;         // kImages: 1 for grey, 3 for colour
+  ImageSize size{};                  // kImages: size of all images; not given: the pictures' own size
+  std::int64_t classes = 0;          // kMnist, kTsv, kCsv: number of classes; 0: as many as the training labels make
+  std::string text_column;           // column of texts. If empty, kTsv reads "sentence", and kCsv reads numbers
+  std::string label_column;          // column of labels or targets; empty: "label" for texts, else the last column
+  std::vector<std::string> columns;  // kCsv with numbers: the inputs; empty: all columns but the target
+  std::vector<std::string> labels;   // kTsv, kCsv: names of the classes, in order; empty: label_words.h numbers them
+  Order order = Order::kShuffled;    // order of the samples in TrainingBatches
+  ImageInputs images{};              // kMnist, kImages
 };
 
-// Are samples texts with a class each?
+// Is each sample a text with a class?
 inline bool is_labelled_text(const DataOptions& options) {
   return options.kind == DataKind::kTsv || options.kind == DataKind::kWordOrder ||
          (options.kind == DataKind::kCsv && !options.text_column.empty());
@@ -67,20 +64,20 @@ inline bool is_labelled_text(const DataOptions& options) {
 
 struct Corpus {
   std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  // null: none
+  std::unique_ptr<Dataset> validation;  // null: no validation
 
-  std::int64_t vocab = 0;  // of the tokenizer; 0: none is known
+  std::int64_t vocab = 0;  // number of the tokenizer's tokens; 0: unknown
 
-  std::int64_t classes = 0;  // as DataOptions says; 0: as many as the labels make
+  std::int64_t classes = 0;  // number of classes in the options; 0: as many as the labels make
 
-  std::vector<std::string> class_names;  // of tables whose labels are words, and of folders of pictures; empty: none
+  std::vector<std::string> class_names;  // names of classes from words or folders; empty: classes have no names
 
   std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts and about labels
 
-  // Over both splits: `classes` is the larger one, which is the vocabulary a model needs: all of a tokenizer's; and all
-  // classes that the options name.
+  // Returns the shape of both splits. `classes` is the larger number of both, and at least the tokenizer's number of
+  // tokens and the number of classes in the options: the vocabulary that a model needs.
   SampleShape shape() const;
-  // Dataset::largest_token() of both splits.
+  // Returns Dataset::largest_token() of both splits.
   std::string largest_token() const;
   void require_classes(std::int64_t classes, std::string_view key) const;
 };

@@ -31,7 +31,7 @@ const Batch& Prefetcher::next() {
 void Prefetcher::run() {
   std::unique_lock lock(mutex_);
   while (filled_ < end_) {
-    // Batch returned_ - 1 is in the consumer's hands: kAhead more buffers are ours.
+    // The caller uses batch returned_ - 1. The other kAhead buffers may be filled.
     changed_.wait(lock, [&] { return stop_ || filled_ < returned_ + kAhead; });
     if (stop_) return;
     const std::int64_t i = filled_;

@@ -1,11 +1,11 @@
-// Prefetcher: fills the next batches on a thread of its own while the current one is computed on.
+// Prefetcher: fills the next batches on its own thread while the caller uses the current batch.
 //
 //   Prefetcher batches(0, steps * accumulate, [&](std::int64_t i, Batch& batch) { train.fill(i, batch); });
 //   const Batch& batch = batches.next();      // number 0, then 1, ...
 //
-// Two batches wait ready at most; the thread sleeps when they are, and never spins. Three buffers are used in turn and
-// kept. An exception of `fill` is thrown by the next() that would have returned that batch, and by every later next().
-// The destructor waits for the fill in progress. next() is for one thread. Local.
+// At most two batches are filled ahead. Then the thread sleeps; it never spins. Three buffers are used in turn. If
+// `fill` throws, the next() that would have returned that batch rethrows the exception, and so does every later next().
+// The destructor waits for the fill in progress. Only one thread may call next(). Local.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ class Prefetcher {
  public:
   using Fill = std::function<void(std::int64_t i, Batch& batch)>;
 
-  // Batches [begin, end); `fill` is called on the thread, in order.
+  // Fills batches [begin, end) in order. `fill` is called on the prefetcher's thread.
   Prefetcher(std::int64_t begin, std::int64_t end, Fill fill);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Valid until the next call. Asking beyond `end` is our bug.
+  // Returns the next batch, which is valid until the next call. Must not be called more than end - begin times.
   const Batch& next();
 
  private:
@@ -41,16 +41,16 @@ class Prefetcher {
 
   const std::int64_t end_;
   const Fill fill_;
-  std::array<Batch, kAhead + 1> buffers_;  // one with the consumer, kAhead ready or being filled
+  std::array<Batch, kAhead + 1> buffers_;  // the caller's batch, and kAhead that are ready or being filled
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t filled_;    // batches [.., filled_) are ready or used
-  std::int64_t returned_;  // batches [.., returned_) were handed out
+  std::int64_t returned_;  // next() has returned batches [.., returned_)
   std::exception_ptr error_;
   bool stop_ = false;
 
-  std::thread thread_;  // last: starts when everything else is there
+  std::thread thread_;  // last member: it starts after all other members are constructed
 };
 
 }  // namespace zero

@@ -1,10 +1,11 @@
-// TokenText: what tokens look like to people, and what a prompt is as tokens.
+// TokenText: converts tokens to text that people read, and a prompt to tokens.
 //
 //   TokenText text = TokenText::of(DataKind::kTokens, "gpt2");   // a tokenizer's folder
-//   text.show(1462)            // "to": perhaps a part of a character, so that only all of them together are a text
+//   text.show(1462)            // "to"; a token may be a part of a character
 //   text.read("to be")         // {1462, 307}
 //
-// Bytes are their own tokens; tokens without a tokenizer are shown as numbers, and read from numbers. Immutable. Local.
+// For the kind text, each byte is a token. Without a tokenizer, tokens are shown as numbers and read from numbers.
+// Immutable. Local.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,12 @@ class TokenText {
   static TokenText of(DataKind kind, const std::filesystem::path& tokenizer);
 
   std::string show(std::int64_t token) const;
-  // Throws ConfigError under "--prompt" for text where tokens are numbers.
+  // Converts a prompt to tokens. If tokens are numbers, the prompt must have numbers: text throws ConfigError under
+  // "--prompt".
   std::vector<std::int64_t> read(std::string_view prompt) const;
-  // Tokens of the tokenizer; 0: there is none.
+  // Returns the tokenizer's number of tokens; 0: there is no tokenizer.
   std::int64_t tokenizer_size() const { return tokenizer_ ? tokenizer_->size() : 0; }
-  // Are tokens text?
+  // Can tokens be shown as text?
   bool is_text() const { return is_bytes_ || tokenizer_.has_value(); }
 
  private:

@@ -39,7 +39,7 @@ std::string_view reason_of(const RankEnd& end) {
   return end.last_words.empty() ? end.last_error : end.last_words.front();
 }
 
-// Nothing: it named no other rank.
+// Returns the other rank that a rank named; empty: it named none.
 std::optional<int> accused_by(const RankEnd& end) {
   const int accused = end.lost ? end.lost->rank : accused_rank(reason_of(end));
   return accused >= 0 && accused != end.rank ? std::optional(accused) : std::nullopt;

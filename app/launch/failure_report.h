@@ -1,10 +1,8 @@
 // failure_report(): names the rank at fault, once and on one screen.
 //
-// When one rank dies its peers notice and fail too, sometimes before the launcher hears of the first. A rank that lost a
-// peer, as its flight ring or its reason says, is a witness, however it ends. A rank that ends with kRankFailedStatus may
-// be one. The culprit is the first rank that failed and is neither. If there is none, it is the rank that the others miss,
-// if that rank printed its reason before the launcher ended it; else the first rank that failed and is no witness; else the
-// first rank that ended.
+// If a rank dies, its peers also fail, sometimes before the launcher notices the first failure. A rank that lost a
+// peer, according to its flight ring or its reason, is a witness, however it ends. A rank that ends with
+// kRankFailedStatus may be a witness. find_culprit() selects the rank at fault.
 #pragma once
 
 #include <optional>
@@ -27,14 +25,14 @@ struct RankEnd {
   std::vector<std::string> last_lines{};  // last lines that it printed
   std::vector<std::string> last_words{};  // its reason to end, if a verb of the command printed it (last_words.h)
   std::string last_error{};               // its last line on standard error, without libtorch's trace
-  bool shown = true;                      // what it printed was shown, but for the last words
+  bool shown = true;                      // was its output shown, except the last words?
   std::optional<FlightLoss> lost{};       // another rank that its error named, as its flight ring notes it
 
   bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
 };
 
 // Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
-// failed and is not a witness. If all failed ranks are witnesses, it is the first of these that exists:
+// failed, is not a witness, and did not end with kRankFailedStatus. If there is none, it is the first of these:
 // - the rank that they miss, if it printed its reason before the launcher ended it;
 // - the first rank whose reason names no other rank;
 // - the first rank that ended.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kLeastSide = 12;
 
-// What is left of a side after the second pooling.
+// Returns the length of a side after the second pooling.
 std::int64_t pooled(std::int64_t side) {
   return (side / 2 - 4) / 2;
 }

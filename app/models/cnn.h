@@ -1,5 +1,4 @@
-// Cnn: LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) for images of one channel or
-// several, in the form that is common today: max pooling and ReLU. Images are squares or other rectangles.
+// Cnn: LeNet-5 for images of one or more channels, with max pooling and ReLU, which are common today.
 //
 //   conv1.{weight [6, channels, 5, 5], bias}    5 x 5, padding 2, then 2 x 2 pooling
 //   conv2.{weight [16, 6, 5, 5], bias}   5 x 5, then 2 x 2 pooling
@@ -8,7 +7,8 @@
 //   Cnn model(CnnOptions{.height = 28, .width = 28, .classes = 10});
 //   auto scores = model->forward(images);      // [batch, channels * height * width], in any shape -> [batch, classes]
 //
-// It knows nothing of ZeRO. Local.
+// It is the network of LeCun et al., "Gradient-based learning applied to document recognition", 1998. Images are
+// squares or other rectangles. It knows nothing of ZeRO. Local.
 #pragma once
 
 #include <cstdint>

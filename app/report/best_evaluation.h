@@ -1,4 +1,4 @@
-// BestEvaluation: the best evaluation of a run so far, and how many came after it, none of them better.
+// BestEvaluation: the best evaluation of a run so far, and the number of evaluations after it.
 //
 //   BestEvaluation best;
 //   best.add(BestMeasure::kLoss, 500, 1.25);     // true: it is the first
@@ -6,8 +6,9 @@
 //   best.step                                    // 500
 //   best.since                                   // 1
 //
-// A value that is not a number is never better. A value of another measure begins anew. A part of RunState: it is saved and
-// restored with a checkpoint, the same on each rank. Values only; Local.
+// A value that is not a number is never better. A value of another measure starts again. The earliest of equal values
+// is the best. As a part of RunState, it is saved and restored with a checkpoint, and is the same on each rank. Values
+// only; Local.
 #pragma once
 
 #include <cmath>
@@ -31,10 +32,10 @@ struct BestEvaluation {
   BestMeasure measure = BestMeasure::kLoss;
   std::int64_t step = -1;  // -1: no evaluation had a number
   double value = 0;
-  std::int64_t since = 0;       // evaluations after it
-  std::int64_t evaluated = -1;  // step of the newest one; -1: none
+  std::int64_t since = 0;       // number of evaluations after the best
+  std::int64_t evaluated = -1;  // step of the newest evaluation; -1: there is none
 
-  // Is it better than all before?
+  // Adds an evaluation. Returns true if it is better than all earlier evaluations.
   bool add(BestMeasure of, std::int64_t at, double found) {
     if (of != measure) *this = {.measure = of};
     evaluated = at;
@@ -51,7 +52,7 @@ struct BestEvaluation {
   bool operator==(const BestEvaluation&) const = default;
 };
 
-// "the validation loss has not improved in 5 evaluations (best 1.2345 at step 500)"
+// Returns "the validation loss has not improved in 5 evaluations (best 1.2345 at step 500)".
 inline std::string describe(const BestEvaluation& best) {
   std::string text = fmt::format("the validation {} has not improved in {}", name_of(best.measure),
                                  format_count(best.since, "evaluation"));

@@ -119,7 +119,7 @@ Json transfers_json(const RankReport& rank, bool with_link) {
   return json;
 }
 
-// ", 340 ms, 96% of it hidden"
+// Returns ", 340 ms, 96% of it hidden"; empty: the disk was not busy.
 std::string hidden_text(const DiskTraffic& disk) {
   if (disk.busy_seconds <= 0) return "";
   return fmt::format(", {}, {:.0f}% of it hidden", format_seconds(disk.busy_seconds),

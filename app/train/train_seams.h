@@ -1,6 +1,7 @@
-// TrainSeams: what a test puts in place of a run's device. `zero train` leaves it empty.
+// TrainSeams: replacements of a run's device in tests. `zero train` leaves it empty.
 //
-//   train(job, world, output, {.open_device = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); }});
+//   const auto small = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); };
+//   train(job, world, output, {.open_device = small});
 //
 // Values only. Local.
 #pragma once
@@ -16,13 +17,13 @@
 namespace zero {
 
 struct TrainSeams {
-  // Opens the device of this rank. Empty: open_device().
+  // Opens the device of this rank. Empty: open_device() does.
   std::function<std::unique_ptr<Device>(std::string_view name)> open_device{};
-  // Bytes that libtorch has taken of its memory. Empty: held_by_torch().
+  // Returns the bytes of the device's memory that libtorch has taken. Empty: held_by_torch() does.
   std::function<std::int64_t()> held_by_torch{};
-  // Bytes that are free of it. Empty: the engine asks the device.
+  // Returns the free bytes of the device's memory. Empty: the engine asks the device.
   std::function<std::int64_t()> free_device_bytes{};
-  // Where what activations take is kept for the next run. Empty: LearnedActivations::default_path().
+  // File that keeps the bytes of activations for the next run. Empty: LearnedActivations::default_path().
   std::filesystem::path learned{};
 };
 

@@ -5,8 +5,8 @@
 //   auto world  = zero::World::from_environment();
 //   auto engine = zero::attach(*model, world, {.stage = 3, .optimizer = zero::AdamW{.lr = 3e-4}});
 //
-// README.md in this folder says what each of the other headers is for. They compile faster than this one, which includes
-// torch/torch.h.
+// README.md in this folder says what each of the other headers is for. They compile faster than this one, which
+// includes torch/torch.h.
 #pragma once
 
 #include <zero/activations.h>

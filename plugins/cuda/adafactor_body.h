@@ -1,4 +1,4 @@
-// AdafactorBody, MatrixPlaces: zero/optim/whole/adafactor_kernel.h element by element, and positions in a part of a matrix.
+// AdafactorBody, MatrixPlaces: zero/optim/whole/adafactor_kernel.h by element; positions in a part of a matrix.
 //
 //   const MatrixPlaces places(slice.begin, columns);
 //   const float u = body.direction(e, places.row(i), places.column(i));       // writes a vector's variance to e.first

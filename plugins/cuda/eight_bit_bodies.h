@@ -5,8 +5,9 @@
 //   code = encode_value<SignedBody>(m, block.two_over);
 //
 // load_codes(), decoded() and store_coded() update an element of AdamW with such moments
-// (zero/optim/elementwise/adamw8bit_kernel.h). A block of kCodeBlock elements must be updated together: all are loaded, their peaks
-// are found, and all are stored with the new scales. zero/optim/rule/eight_bit_code.h has the arithmetic. Local.
+// (zero/optim/elementwise/adamw8bit_kernel.h). A block of kCodeBlock elements must be updated together: all are loaded,
+// their peaks are found, and all are stored with the new scales. zero/optim/rule/eight_bit_code.h has the arithmetic.
+// Local.
 #pragma once
 
 #include "plugins/cuda/rule_bodies.h"

@@ -5,7 +5,8 @@
 //   sum.add_to(limbs, atomically);
 //
 // `adder(std::uint64_t& into, std::uint64_t value)` adds to a limb: atomically on a device, plainly on the host.
-// Integers can be added in any order, so threads need no order. zero/base/numbers/exact_sum.h describes ExactSum. Local.
+// Integers can be added in any order, so threads need no order. zero/base/numbers/exact_sum.h describes ExactSum.
+// Local.
 #pragma once
 
 #include "zero/base/numbers/sum_limbs.h"

@@ -1,6 +1,7 @@
-// matrix_product_kernel(): a product of two matrices, with the bits of zero/optim/whole/matrix_product.h. Also the kernels of
-// zero/optim/whole/newton_schulz_kernels.h: matrix_squares_kernel(), matrix_norm_kernel(), matrix_divide_kernel(),
-// matrix_transpose_kernel().
+// matrix_product_kernel(): a product of two matrices, with the bits of zero/optim/whole/matrix_product.h.
+//
+// Also has the kernels of zero/optim/whole/newton_schulz_kernels.h: matrix_squares_kernel(), matrix_norm_kernel(),
+// matrix_divide_kernel(), matrix_transpose_kernel().
 //
 // A block computes a square of `out` with 64 or 128 rows and columns. A thread computes 16 or 64 elements of it, whose
 // sums stay in registers from the first term to the last. Terms are added in ascending order, kTermsAtOnce at a time.

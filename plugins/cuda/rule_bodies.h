@@ -3,9 +3,9 @@
 //
 //   with_body(constants, slice, [&](const auto& rule) { rule(element); });     // rule.kStates, rule.gradient_scale()
 //
-// They have the arithmetic of zero/optim/elementwise/sgd_kernel.h, adam_kernel.h, lion_kernel.h, lamb_kernel.h and muon_kernel.h:
-// the operations of Highway's kernels one by one, with the same bits. A NaN is NaN everywhere, but its bits depend on
-// the processor. Local.
+// They have the arithmetic of zero/optim/elementwise/sgd_kernel.h, adam_kernel.h, lion_kernel.h, lamb_kernel.h and
+// muon_kernel.h: the operations of Highway's kernels one by one, with the same bits. A NaN is NaN everywhere, but its
+// bits depend on the processor. Local.
 #pragma once
 
 #include "zero/optim/elementwise/adam_kernel.h"

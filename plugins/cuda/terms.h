@@ -4,9 +4,9 @@
 //   quarter_term<2>(values)             // the third of them, in a thread that has all sixteen values
 //   whole_term(square, exchange)        // in lane 0: the single term
 //
-// A reduction's statistics have four terms per block (zero/comm/rank_sum.h), a rule's sums one (zero/base/numbers/exact_sum.h).
-// Sixteen lanes have one element each. `exchange(value, 8)` returns the value of the lane whose number differs in bit
-// 8. On a device a lane is a thread; a test uses arrays as values. Local.
+// A reduction's statistics have four terms per block (zero/comm/rank_sum.h), a rule's sums one
+// (zero/base/numbers/exact_sum.h). Sixteen lanes have one element each. `exchange(value, 8)` returns the value of the
+// lane whose number differs in bit 8. On a device a lane is a thread; a test uses arrays as values. Local.
 #pragma once
 
 #include "zero/base/numbers/exact_sum.h"

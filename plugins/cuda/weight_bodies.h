@@ -1,5 +1,6 @@
-// average_element(), exchange_element(): bodies of kernels beside the rules (zero/optim/elementwise/averaged_rule.h); also
-// outer_subtract_element(), outer_move_element() and mix_element() of zero/optim/outer_step.h. Local.
+// average_element(), exchange_element(): bodies of kernels on weights, for zero/optim/elementwise/averaged_rule.h.
+//
+// Also has outer_subtract_element(), outer_move_element() and mix_element() of zero/optim/outer_step.h. Local.
 #pragma once
 
 #include "zero/optim/elementwise/averaged_rule.h"

@@ -7,9 +7,9 @@
 // serves the store (open_store) until every other rank has hung up or the timeout is over; if ranks may come back, as
 // long as the run lasts.
 //
-// A client begins with a handshake (zero/comm/rendezvous/handshake.h): both sides prove that they have the job's token and
-// belong to the same run. This keeps out strangers, and separates two runs that meet at one port. Ranks of one machine
-// meet only on its loopback. Errors are StoreErrors.
+// A client begins with a handshake (zero/comm/rendezvous/handshake.h): both sides prove that they have the job's token
+// and belong to the same run. This keeps out strangers, and separates two runs that meet at one port. Ranks of one
+// machine meet only on its loopback. Errors are StoreErrors.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,8 @@
 //   StoreServer server({.port = 29500, .name = "run", .secret = rendezvous_secret(token, "run"), .num_clients = 4});
 //
 // One thread serves all connections and never waits for one, so a slow, silent or foreign client delays nobody. Until a
-// client has proved that it has the secret (zero/comm/rendezvous/handshake.h), it gets a few hundred bytes of memory and ten
-// seconds.
+// client has proved that it has the secret (zero/comm/rendezvous/handshake.h), it gets a few hundred bytes of memory
+// and ten seconds.
 //
 // A client sends its rank (kHere) and, when it has met all others, kMet, and hangs up. A client that hangs up earlier
 // has died or failed: all others are told its rank (kLost), and the meeting ends.

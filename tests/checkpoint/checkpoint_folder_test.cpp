@@ -16,7 +16,7 @@ fs::path make(const fs::path& folder) {
   return folder;
 }
 
-TEST(CheckpointFolder, ListsStepsTheNewestFirstAndNothingElse) {
+TEST(CheckpointFolder, ListsNewestStepsFirst) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder.path());
   for (const std::int64_t step : {9, 100000000, 20}) make(checkpoints.path_of(step));
@@ -29,14 +29,14 @@ TEST(CheckpointFolder, ListsStepsTheNewestFirstAndNothingElse) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{100000000, 20, 9}));
 }
 
-TEST(CheckpointFolder, OneThatIsNotThereIsEmpty) {
+TEST(CheckpointFolder, MissingFolderIsEmpty) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder / "none");
   EXPECT_TRUE(checkpoints.list().empty());
   EXPECT_NO_THROW(checkpoints.keep(1, 9));
 }
 
-TEST(CheckpointFolder, KeepsTheNewestAndRemovesWhatDidNotEnd) {
+TEST(CheckpointFolder, KeepsNewestAndRemovesUnfinished) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder.path());
   for (std::int64_t step = 1; step <= 5; ++step) make(checkpoints.path_of(step));

@@ -49,7 +49,7 @@ void go_on(const Ranks& ranks, const std::filesystem::path& path, int from, int 
   });
 }
 
-TEST(CopiesSaved, AnyMeshTakesWhatAnyOtherSaved) {
+TEST(CopiesSavedSlowOnAnyDevice, AnyMeshLoadsAnyMesh) {
   const std::vector<Ranks> meshes{{1, 0, 2}, {2, 0, 3}, {4, 0, 1}, {4, 2, 3}, {4, 1, 0}, {6, 2, 1}, {6, 3, 3}};
   const TemporaryFolder folder;
   int n = 0;
@@ -66,7 +66,7 @@ TEST(CopiesSaved, AnyMeshTakesWhatAnyOtherSaved) {
   }
 }
 
-TEST(CopiesSaved, TrainingGoesOnInAnotherMeshWithTheSameBits) {
+TEST(CopiesSavedSlowOnAnyDevice, AnotherMeshContinuesWithSameBits) {
   const TemporaryFolder folder;
   save_after({}, 4, folder / "whole");
   int n = 0;
@@ -83,7 +83,7 @@ TEST(CopiesSaved, TrainingGoesOnInAnotherMeshWithTheSameBits) {
   }
 }
 
-TEST(CopiesSaved, RanksWriteEqualParts) {
+TEST(CopiesSavedSlowOnAnyDevice, RanksWriteEqualParts) {
   const TemporaryFolder folder;
   const std::vector<ParamSpec> specs{{.name = "table", .shape = {64, 96}}};
   on_ranks(6, [&](Communicator& comm) {
@@ -100,7 +100,7 @@ TEST(CopiesSaved, RanksWriteEqualParts) {
   }
 }
 
-TEST(CopiesSaved, InTheLaunchersMemoryServeAnyMeshToo) {
+TEST(CopiesSavedSlowOnAnyDevice, LauncherMemoryServesAnyMesh) {
   Launcher launcher;
   const TemporaryFolder folder;
   on_ranks(4, [&](Communicator& comm) {

@@ -50,7 +50,7 @@ constexpr CutCell kCells[] = {{1, Cut::kRange}, {2, Cut::kRange},    {2, Cut::kW
                               {3, Cut::kWhole}, {2, Cut::kHash},     {3, Cut::kHash},
                               {4, Cut::kHash},  {2, Cut::kWeighted}, {3, Cut::kWeighted}};
 
-TEST(CutCheckpoints, OfAnyCutAndWorldAreLoadedUnderAnyOther) {
+TEST(CutCheckpointsSlowOnAnyDevice, AnyCutLoadsAnyOther) {
   const TemporaryFolder folder;
   int n = 0;
   Sweep sweep(5);
@@ -74,7 +74,7 @@ TEST(CutCheckpoints, OfAnyCutAndWorldAreLoadedUnderAnyOther) {
   }
 }
 
-TEST(CutCheckpoints, HashedByThreeAndLoadedInTwoRangesAndBackAreTheSame) {
+TEST(CutCheckpointsSlowOnAnyDevice, HashAndRangeRoundTrip) {
   const TemporaryFolder folder;
   for (const OptimizerOptions& optimizer : {OptimizerOptions(AdamWOptions{}), OptimizerOptions(AdamW8bitOptions{})}) {
     const std::string name(name_of(optimizer));
@@ -87,7 +87,7 @@ TEST(CutCheckpoints, HashedByThreeAndLoadedInTwoRangesAndBackAreTheSame) {
   }
 }
 
-TEST(CutCheckpoints, TrainingGoesOnUnderAnotherCutWithTheBitsOfTheRunThatWentOn) {
+TEST(CutCheckpointsSlowOnAnyDevice, AnotherCutContinuesWithSameBits) {
   const TemporaryFolder folder;
   const auto specs = block_specs(DType::kBFloat16);
   const auto weights = [&](const CutCell& first, const CutCell& then) {
@@ -113,7 +113,7 @@ TEST(CutCheckpoints, TrainingGoesOnUnderAnotherCutWithTheBitsOfTheRunThatWentOn)
   EXPECT_EQ(weights({3, Cut::kRange}, {3, Cut::kWeighted}), expected);
 }
 
-TEST(CutCheckpoints, TensorsOfOneFileHaveNamesOfTheirOwn) {
+TEST(CutCheckpointsSlowOnAnyDevice, TensorsOfOneFileHaveNames) {
   const EngineOptions options{.shards = Cut::kHash};
   const auto specs = block_specs(DType::kFloat32);
   const RankLayout layout =
@@ -138,7 +138,7 @@ class BytesRead final : public FileCalls {
 };
 
 // Of eight blocks of 4 MiB of each state, to and fro between two files.
-TEST(CutCheckpoints, BlocksOfScatteredTensorsAreReadOnce) {
+TEST(CutCheckpointsSlowOnAnyDevice, ScatteredBlocksAreReadOnce) {
   const TemporaryFolder folder;
   const std::vector<ParamSpec> specs{{.name = "h.0.weight", .shape = {2048, 2048}}, {.name = "h.0.bias", .shape = {9}}};
   save_trained({2, Cut::kHash}, specs, SgdOptions{}, folder / "c");
@@ -152,7 +152,7 @@ TEST(CutCheckpoints, BlocksOfScatteredTensorsAreReadOnce) {
   EXPECT_LE(calls.bytes, size + 4 * kSumBlockBytes);
 }
 
-TEST(KeptBlocks, TheOneThatWasNotUsedForLongestGoes) {
+TEST(KeptBlocks, DropsTheLeastRecentlyUsed) {
   KeptBlocks kept(2);
   const auto bytes = [](int value) { return std::vector<std::byte>(8, static_cast<std::byte>(value)); };
   kept.keep(0, 1, bytes(1));

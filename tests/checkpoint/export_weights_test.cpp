@@ -34,7 +34,7 @@ class ExportWeights : public testing::Test {
   std::vector<float> weights_;
 };
 
-TEST_F(ExportWeights, OneFileHasEveryParameterInFullPrecision) {
+TEST_F(ExportWeights, OneFileHasFullPrecision) {
   CheckpointReader reader(folder_ / "c");
   EXPECT_EQ(export_weights(reader, folder_ / "m.safetensors").files.size(), 1u);
   const auto file = SafetensorsFile::open(folder_ / "m.safetensors");
@@ -58,7 +58,7 @@ TEST_F(ExportWeights, Bf16IsRoundedFromFullPrecision) {
   }
 }
 
-TEST_F(ExportWeights, WhatIsLargeBecomesSeveralFilesAndAnIndex) {
+TEST_F(ExportWeights, LargeExportHasAnIndex) {
   CheckpointReader reader(folder_ / "c");
   const auto files = export_weights(reader, folder_ / "m.safetensors", {.shard_bytes = 400}).files;
   ASSERT_GT(files.size(), 3u);

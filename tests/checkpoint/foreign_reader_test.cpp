@@ -119,7 +119,7 @@ TEST(ForeignReader, ReadsWhatTheEngineHolds) {
   }
 }
 
-TEST(ForeignReader, TellsAFileOfAnotherSizeAndAManifestThatWasChanged) {
+TEST(ForeignReader, FindsOtherSizesAndChangedManifests) {
   const TemporaryFolder folder;
   save({}, folder / "c");
   const fs::path file = folder / "c/rank-00001.safetensors";

@@ -42,7 +42,7 @@ Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int
   return end;
 }
 
-TEST(InMemoryCheckpoints, NewRanksGoOnFromThemWithTheBitsOfTheRunThatWasNotInterrupted) {
+TEST(InMemoryCheckpointsSlowOnAnyDevice, NewRanksContinueWithSameBits) {
   for (const int world : {1, 3}) {
     for (const int stage : {0, 3}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -57,7 +57,7 @@ TEST(InMemoryCheckpoints, NewRanksGoOnFromThemWithTheBitsOfTheRunThatWasNotInter
   }
 }
 
-TEST(InMemoryCheckpoints, FewerRanksGoOnFromThemToo) {
+TEST(InMemoryCheckpoints, FewerRanksContinue) {
   Launcher launcher;
   run(launcher, {.world = 3, .stage = 3}, 0, 3, {2});
   std::vector<float> saved, found;
@@ -95,13 +95,13 @@ TEST(InMemoryCheckpoints, TheNewestAloneIsKept) {
                                                         step + "/rank-00001.safetensors"}));
 }
 
-TEST(InMemoryCheckpoints, AnotherRunOfTheSameLauncherSeesNoneOfThem) {
+TEST(InMemoryCheckpoints, AnotherRunSeesNone) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 3, {2});
   EXPECT_TRUE(InMemoryCheckpoints(launcher.connect(), "another").steps().empty());
 }
 
-TEST(InMemoryCheckpoints, WhatARankThatDiedHadBegunIsNone) {
+TEST(InMemoryCheckpoints, DeadRanksUnfinishedOneIsNone) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 3, {2});
   LauncherMemory dying = launcher.connect();  // it came as far as this
@@ -111,7 +111,7 @@ TEST(InMemoryCheckpoints, WhatARankThatDiedHadBegunIsNone) {
   EXPECT_EQ(kept.steps(), std::vector<std::int64_t>{2});
 }
 
-TEST(InMemoryCheckpoints, AFlippedBitIsFound) {
+TEST(InMemoryCheckpointsOnAnyDevice, AFlippedBitIsFound) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 3, {2});
   const auto folder = InMemoryCheckpoints(launcher.connect(), "run").path_of(2);
@@ -128,7 +128,7 @@ TEST(InMemoryCheckpoints, AFlippedBitIsFound) {
   });
 }
 
-TEST(InMemoryCheckpoints, WhereOneRankHasNoRoomNothingIsCopied) {
+TEST(InMemoryCheckpoints, RankWithoutRoomStopsCopying) {
   Launcher launcher;
   on_ranks(2, [&](Communicator& comm) {
     constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
@@ -192,7 +192,7 @@ void expect_told_and_intact(Launcher& launcher, int good, const std::string& wor
   });
 }
 
-TEST(InMemoryCheckpoints, WhereThereIsNoMemoryEveryRankIsToldAndTheOldOneStays) {
+TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
   for (const int good : {1, 2}) {  // the next one takes new memory; or that of the last but one, which is to grow
     Launcher launcher;
     std::optional<SizeLimit> limit;
@@ -210,7 +210,7 @@ TEST(InMemoryCheckpoints, WhereThereIsNoMemoryEveryRankIsToldAndTheOldOneStays) 
   }
 }
 
-TEST(InMemoryCheckpoints, OneRankWhoseLauncherIsGoneIsEveryRanksError) {
+TEST(InMemoryCheckpoints, LostLauncherFailsEveryRank) {
   Launcher launcher;
   expect_told_and_intact(launcher, 1, "rank 1: ", [&](Communicator& comm, Engine& engine, InMemoryCheckpoints&) {
     InMemoryCheckpoints kept(comm.rank() == 1 ? without_launcher() : launcher.connect(), "run");
@@ -218,7 +218,7 @@ TEST(InMemoryCheckpoints, OneRankWhoseLauncherIsGoneIsEveryRanksError) {
   });
 }
 
-TEST(InMemoryCheckpoints, ALauncherThatIsGoneIsToldOnEveryRank) {
+TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
   const auto ends = ends_of_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
     InMemoryCheckpoints kept(without_launcher(), "run");
@@ -228,7 +228,7 @@ TEST(InMemoryCheckpoints, ALauncherThatIsGoneIsToldOnEveryRank) {
 }
 
 // Three names are the old one's: of the new one, the file of a rank is refused, or the manifest.
-TEST(InMemoryCheckpoints, ALauncherThatKeepsNoMoreNamesIsToldOnEveryRank) {
+TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
   for (const std::size_t most_names : {4, 5}) {
     Launcher launcher(most_names);
     expect_told_and_intact(
@@ -237,7 +237,7 @@ TEST(InMemoryCheckpoints, ALauncherThatKeepsNoMoreNamesIsToldOnEveryRank) {
   }
 }
 
-TEST(InMemoryCheckpoints, AfterAFailureTheNextOneIsCopied) {
+TEST(InMemoryCheckpoints, CopiesAgainAfterAFailure) {
   Launcher launcher;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));

@@ -55,7 +55,7 @@ std::vector<ParamSpec> in_type(DType dtype, std::vector<ParamSpec> specs) {
   return specs;
 }
 
-TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
+TEST(LoadCheckpointSlowOnAnyDevice, ResumeGivesUninterruptedBits) {
   const TemporaryFolder folder, disk;
   OffloadOptions on_disk{
       .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}},
@@ -83,7 +83,7 @@ TEST(LoadCheckpoint, ResumingGivesTheBitsOfTheRunThatWasNotInterrupted) {
   }
 }
 
-TEST(LoadCheckpoint, AnyWorldStageTypeAndPlacementTakesWhatAnyOtherSaved) {
+TEST(LoadCheckpointSlowOnAnyDevice, AnySettingLoadsAnyOther) {
   const TemporaryFolder folder, disk;
   const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 1}}, .disk = {disk.path().string()}};
   const int largest = in_full_tier() ? 8 : 5;
@@ -160,7 +160,7 @@ std::vector<ParamSpec> large_specs() {
   return specs;
 }
 
-TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
+TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
   const TemporaryFolder folder;
   constexpr int kSavers = 2;
   on_ranks(kSavers, [&](Communicator& comm) {
@@ -204,7 +204,7 @@ TEST(LoadCheckpoint, EachRankReadsWhatItHoldsAndNoMoreThanTheBlocksAtItsEdges) {
   }
 }
 
-TEST(LoadCheckpoint, ABf16RunTakesTheMasterOfAnFp32OneExactly) {
+TEST(LoadCheckpointOnAnyDevice, Bf16TakesTheFp32Master) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat32, false), options_of({}));
@@ -218,7 +218,7 @@ TEST(LoadCheckpoint, ABf16RunTakesTheMasterOfAnFp32OneExactly) {
   EXPECT_EQ(elements(folder / "a"), elements(folder / "b"));
 }
 
-TEST(LoadCheckpoint, CountsComeBackForEveryParameter) {
+TEST(LoadCheckpointOnAnyDevice, CountsComeBackForEveryParameter) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -231,14 +231,14 @@ TEST(LoadCheckpoint, CountsComeBackForEveryParameter) {
   });
 }
 
-TEST(LoadCheckpoint, ADelayedUpdateGoesOnAsTheRunThatSavedDoes) {
+TEST(LoadCheckpointOnAnyDevice, DelayedUpdateContinuesAlike) {
   const TemporaryFolder folder;
   const Cell cell{.stage = 2, .delayed_update = true};
   const End whole = run(cell, folder / "a", 3, 6, false), resumed = run(cell, folder / "a", 3, 6, true);
   EXPECT_EQ(resumed, whole);
 }
 
-TEST(LoadCheckpoint, AnotherModelIsRefusedBeforeAnythingChanges) {
+TEST(LoadCheckpointOnAnyDevice, RefusesAnotherModelBeforeChanges) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -276,7 +276,7 @@ TEST(LoadCheckpoint, AnotherModelIsRefusedBeforeAnythingChanges) {
           "its optimizer keeps [parameter, exp_avg, exp_avg_sq], this one [parameter, momentum_buffer]");
 }
 
-TEST(LoadCheckpoint, DamageThatOneRankFindsIsToldByAll) {
+TEST(LoadCheckpointOnAnyDevice, DamageIsReportedByAll) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -293,7 +293,7 @@ TEST(LoadCheckpoint, DamageThatOneRankFindsIsToldByAll) {
   for (const std::string& end : ends) EXPECT_NE(end.find("differ from the saved ones"), std::string::npos) << end;
 }
 
-TEST(LoadCheckpoint, InTheMiddleOfAStepItIsRefused) {
+TEST(LoadCheckpointOnAnyDevice, RefusedWithinAStep) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({.world = 1}));

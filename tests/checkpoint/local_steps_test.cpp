@@ -50,7 +50,7 @@ void go_on(const Apart& ranks, const std::filesystem::path& path, int from, int 
   });
 }
 
-TEST(LocalStepsSaved, TrainingGoesOnWithTheSameBitsFromAnywhereInARound) {
+TEST(LocalStepsSavedSlow, ContinuesFromAnywhereInARound) {
   const TemporaryFolder folder;
   save_after({}, 7, folder / "whole");
   for (const int steps : {1, 2, 3, 5}) {
@@ -62,7 +62,7 @@ TEST(LocalStepsSaved, TrainingGoesOnWithTheSameBitsFromAnywhereInARound) {
 }
 
 // Between the step after which a fragment's differences are taken and the one after which its sums are mixed in, too.
-TEST(LocalStepsSaved, WithFragmentsOnTheirWayTrainingGoesOnWithTheSameBits) {
+TEST(LocalStepsSavedSlow, ContinuesWithFragmentsInFlight) {
   const TemporaryFolder folder;
   const Apart ranks{.steps = {.steps = 4, .fragments = 2, .overlap = 2}};
   save_after(ranks, 7, folder / "whole");
@@ -75,7 +75,7 @@ TEST(LocalStepsSaved, WithFragmentsOnTheirWayTrainingGoesOnWithTheSameBits) {
 }
 
 // What a copy has not sent is one of its own states.
-TEST(LocalStepsSaved, WithResidualsTrainingGoesOnWithTheSameBits) {
+TEST(LocalStepsSavedSlow, ContinuesWithResiduals) {
   const TemporaryFolder folder;
   const Apart topk{.topk = 0.1};
   save_after(topk, 7, folder / "whole");
@@ -95,7 +95,7 @@ TEST(LocalStepsSaved, WithResidualsTrainingGoesOnWithTheSameBits) {
   EXPECT_EQ(elements(folder / "others"), whole) << "as many copies, each on one rank";
 }
 
-TEST(LocalStepsSaved, CopiesThatSendAllAndCopiesThatKeepResidualsTakeEachOthersCheckpoints) {
+TEST(LocalStepsSavedSlow, ResidualsAndWholeSendsExchangeCheckpoints) {
   const TemporaryFolder folder;
   save_after({.topk = 0.1}, 4, folder / "topk");
   go_on({}, folder / "topk", 4, 4, folder / "all");
@@ -113,7 +113,7 @@ TEST(LocalStepsSaved, CopiesThatSendAllAndCopiesThatKeepResidualsTakeEachOthersC
   }
 }
 
-TEST(LocalStepsSaved, AsManyCopiesOfOtherRanksAndStagesTakeThem) {
+TEST(LocalStepsSavedSlow, OtherRanksAndStagesLoadThem) {
   const TemporaryFolder folder;
   save_after({}, 4, folder / "saved");
   for (const Apart& to : {Apart{2, 1, 1}, Apart{4, 2, 0}, Apart{6, 3, 2}, Apart{2, 0, 3}}) {
@@ -123,7 +123,7 @@ TEST(LocalStepsSaved, AsManyCopiesOfOtherRanksAndStagesTakeThem) {
   }
 }
 
-TEST(LocalStepsSaved, InTheLaunchersMemoryServeAsWell) {
+TEST(LocalStepsSavedSlow, LauncherMemoryServesThem) {
   Launcher launcher;
   const TemporaryFolder folder;
   save_after({}, 6, folder / "whole");
@@ -144,7 +144,7 @@ TEST(LocalStepsSaved, InTheLaunchersMemoryServeAsWell) {
 }
 
 // State 0 of every tensor, which exports and other programs read, is what the copies share since the third step.
-TEST(LocalStepsSaved, TheirParametersAreTheSharedOnes) {
+TEST(LocalStepsSavedSlow, TheirParametersAreTheSharedOnes) {
   const TemporaryFolder folder;
   save_after({}, 3, folder / "merged");
   save_after({}, 5, folder / "apart");
@@ -162,7 +162,7 @@ TEST(LocalStepsSaved, TheirParametersAreTheSharedOnes) {
   }
 }
 
-TEST(LocalStepsSaved, BeforeTheFirstStepTheSharedWeightsAreTheFirstOnes) {
+TEST(LocalStepsSavedSlow, FirstSharedWeightsAreTheInitial) {
   const TemporaryFolder folder;
   save_after({}, 0, folder / "apart");
   save_after({.group = 0, .local = false}, 0, folder / "one");
@@ -171,7 +171,7 @@ TEST(LocalStepsSaved, BeforeTheFirstStepTheSharedWeightsAreTheFirstOnes) {
     EXPECT_EQ(apart.at(tensor.name + "/0"), one.at(tensor.name + "/0")) << tensor.name;
 }
 
-TEST(LocalStepsSaved, OneModelTakesTheSharedWeightsAndTheFirstCopysMoments) {
+TEST(LocalStepsSavedSlow, OneModelTakesSharedWeights) {
   const TemporaryFolder folder;
   save_after({}, 5, folder / "apart");
   go_on({2, 0, 1, /*local=*/false}, folder / "apart", 5, 5, folder / "one");
@@ -184,7 +184,7 @@ TEST(LocalStepsSaved, OneModelTakesTheSharedWeightsAndTheFirstCopysMoments) {
   }
 }
 
-TEST(LocalStepsSaved, AnotherNumberOfCopiesBeginsWithTheSharedWeights) {
+TEST(LocalStepsSavedSlow, OtherCopiesBeginWithSharedWeights) {
   const TemporaryFolder folder;
   save_after({}, 5, folder / "two");
   go_on({3, 1, 2}, folder / "two", 5, 5, folder / "three");
@@ -201,7 +201,7 @@ TEST(LocalStepsSaved, AnotherNumberOfCopiesBeginsWithTheSharedWeights) {
   }
 }
 
-TEST(LocalStepsSaved, CopiesTakeWhatOneModelSaved) {
+TEST(LocalStepsSavedSlow, CopiesTakeWhatOneModelSaved) {
   const TemporaryFolder folder;
   save_after({2, 0, 2, /*local=*/false}, 2, folder / "one");
   go_on({}, folder / "one", 2, 2, folder / "apart");

@@ -100,7 +100,7 @@ void save_two_steps(const TemporaryFolder& folder, const std::vector<ParamSpec>&
   });
 }
 
-TEST(CheckpointSave, NoMutationOfACheckpointGoesUnseen) {
+TEST(CheckpointSaveSlow, NoMutationGoesUnseen) {
   const TemporaryFolder folder;
   save_two_steps(folder, small_specs());
   const int count = num_mutations(400);
@@ -171,7 +171,7 @@ class Loads {
   std::vector<std::uint64_t> newer_, older_;
 };
 
-TEST(CheckpointLoad, NoMutationOfFilesOfTwoBlocksIsLoadedAndTheEngineGoesOnFromTheOlderOne) {
+TEST(CheckpointLoadSlow, MutatedBlocksFallBackToOlder) {
   // Parameter and two moments, half of each a rank: 5.6 MiB.
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {1400, 700}}};
   const TemporaryFolder folder;

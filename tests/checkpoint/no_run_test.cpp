@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(NoRun, IsSaidOfNoRunNorOfAFolderOfCheckpointsOfAProgramOfOnesOwn) {
+TEST(NoRun, NamesMissingRunsAndForeignFolders) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "run");
   folder.write("run/config.toml", "");
@@ -19,7 +19,7 @@ TEST(NoRun, IsSaidOfNoRunNorOfAFolderOfCheckpointsOfAProgramOfOnesOwn) {
   EXPECT_FALSE(why_no_run(folder / "own"));
 }
 
-TEST(NoRun, WhatWasNamedIsSaidWithWhatToName) {
+TEST(NoRun, NamesAUsablePath) {
   const TemporaryFolder folder;
   const auto said = [&](const char* name, std::string_view reason, const std::string& remedy) {
     const auto found = why_no_run(folder / name);

@@ -72,7 +72,7 @@ TEST_F(SafetensorsSetTest, OneFileIsASet) {
   EXPECT_EQ(value_of(SafetensorsSet::open(folder_ / "2.safetensors", "model.init"), "c"), 3);
 }
 
-TEST_F(SafetensorsSetTest, AFolderStandsForItsModelOrItsIndexButNotForBoth) {
+TEST_F(SafetensorsSetTest, FolderMeansModelOrIndex) {
   const auto open = [&] { return SafetensorsSet::open(folder_.path(), "model.init"); };
   EXPECT_TRUE(says(message_of<ConfigError>(open), "holds neither model.safetensors nor model.safetensors.index.json"));
   std::filesystem::create_directories(folder_ / "checkpoints/step-00000004");
@@ -85,7 +85,7 @@ TEST_F(SafetensorsSetTest, AFolderStandsForItsModelOrItsIndexButNotForBoth) {
   EXPECT_EQ(value_of(open(), "a"), 7);
 }
 
-TEST_F(SafetensorsSetTest, NoNameLeadsOutOfTheFolder) {
+TEST_F(SafetensorsSetTest, NamesStayInTheFolder) {
   fs::create_directory(folder_ / "inner");
   fs::rename(folder_ / "2.safetensors", folder_ / "inner/2.safetensors");
   for (const std::string name : {"../1.safetensors", "inner/2.safetensors", "/etc/passwd", "..", ".", ""}) {
@@ -96,42 +96,42 @@ TEST_F(SafetensorsSetTest, NoNameLeadsOutOfTheFolder) {
   EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is no regular file"));
 }
 
-TEST_F(SafetensorsSetTest, AFileThatIsMissingIsNamed) {
+TEST_F(SafetensorsSetTest, MissingFileIsNamed) {
   fs::remove(folder_ / "2.safetensors");
   EXPECT_TRUE(says(refusal(kBothShards), (folder_ / "2.safetensors").string() + ": open: No such file"));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { SafetensorsSet::open(folder_ / "x.index.json", "model.init"); }),
                    "no such file"));
 }
 
-TEST_F(SafetensorsSetTest, ATensorThatIsNotWhereTheIndexSaysIsNamed) {
+TEST_F(SafetensorsSetTest, MisplacedTensorIsNamed) {
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1.safetensors", "b": "1.safetensors", "d": "2.safetensors"}})"),
                    "names 2.safetensors for d, which is not in that file"));
 }
 
-TEST_F(SafetensorsSetTest, ATensorThatTheIndexLeavesOutIsNamed) {
+TEST_F(SafetensorsSetTest, OmittedTensorIsNamed) {
   EXPECT_TRUE(
       says(refusal(R"({"weight_map": {"a": "1.safetensors"}})"), "1.safetensors holds b, which it does not name"));
 }
 
-TEST_F(SafetensorsSetTest, ATensorInTwoFilesIsNamed) {
+TEST_F(SafetensorsSetTest, TensorInTwoFilesIsNamed) {
   shard("2.safetensors", {{"a", 9}, {"c", 3}});
   EXPECT_TRUE(says(refusal(kBothShards), "a is in 1.safetensors and in 2.safetensors"));
 }
 
-TEST_F(SafetensorsSetTest, AnIndexThatIsNoneIsRefusedUnderTheKeyThatNamedIt) {
+TEST_F(SafetensorsSetTest, BadIndexIsRefusedByKey) {
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is no text)"));
   EXPECT_TRUE(says(refusal(std::string((64 << 20) + 1, ' ')), "at most 67108864 are allowed"));
 }
 
-TEST_F(SafetensorsSetTest, AnIndexOfTooManyFilesIsRefusedBeforeAnyIsOpened) {
+TEST_F(SafetensorsSetTest, TooManyFilesAreRefusedUnopened) {
   std::string map;
   for (int i = 0; i < 1001; ++i)
     map += (i == 0 ? "" : ", ") + ("\"t" + std::to_string(i) + "\": \"f" + std::to_string(i) + "\"");
   EXPECT_TRUE(says(refusal("{\"weight_map\": {" + map + "}}"), "names 1001 files; 1000 are allowed"));
 }
 
-TEST_F(SafetensorsSetTest, AFileOfItThatIsDamagedIsNamedItself) {
+TEST_F(SafetensorsSetTest, DamagedFileIsNamed) {
   folder_.write("2.safetensors", "not a model");
   EXPECT_TRUE(message_of<ConfigError>([&] { opened(kBothShards); }).starts_with((folder_ / "2.safetensors").string()));
 }

@@ -145,20 +145,20 @@ void at_every_call(const Way& way) {
       counts.told.load());
 }
 
-TEST(CheckpointSave, KilledAtAnyCallOfEitherRankItLeavesTheOldOrTheNewCheckpoint) {
+TEST(CheckpointSaveSlow, KilledRankLeavesOldOrNew) {
   for (const Fault fault : {Fault::kAllEnd, Fault::kOneEnds}) at_every_call({.specs = small_specs(), .fault = fault});
 }
 
-TEST(CheckpointSave, KilledAtAnyCallOfFilesOfThreeBlocksItLeavesTheOldOrTheNewCheckpoint) {
+TEST(CheckpointSaveFull, KilledInThreeBlocksKeepsOne) {
   at_every_call({.specs = three_blocks(), .fault = Fault::kAllEnd});
 }
 
-TEST(CheckpointSave, TheFirstOneOfTwoRanksIsThereWholeOrNotAtAll) {
+TEST(CheckpointSaveSlow, FirstOfTwoRanksIsWhole) {
   at_every_call({.specs = small_specs(), .fault = Fault::kAllEnd, .replaces = false});
   at_every_call({.specs = three_blocks(), .fault = Fault::kAllEnd, .replaces = false});
 }
 
-TEST(CheckpointSave, AFailingCallOfEitherRankIsToldByBothLeavesTheOldOneAndNothingElse) {
+TEST(CheckpointSaveSlow, FailingCallKeepsOldOnBoth) {
   Sweep sweep(3);
   for (const int error : {-EIO, -ENOSPC}) {
     for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync})
@@ -168,7 +168,7 @@ TEST(CheckpointSave, AFailingCallOfEitherRankIsToldByBothLeavesTheOldOneAndNothi
 }
 
 // One way; in the full tier each.
-TEST(CheckpointSave, AFailingCallOfFilesOfThreeBlocksIsToldByBothLeavesTheOldOneAndNothingElse) {
+TEST(CheckpointSaveFull, FailureInThreeBlocksKeepsOld) {
   for (const int error : {-EIO, -ENOSPC}) {
     for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {
       if (in_full_tier() || (error == -ENOSPC && mode == SaveMode::kAsync))

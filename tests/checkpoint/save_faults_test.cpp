@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-TEST(CheckpointSave, KilledAtAnyCallItLeavesTheOldOrTheNewCheckpoint) {
+TEST(CheckpointSaveSlow, KilledAnywhereLeavesOldOrNew) {
   int num_calls = 0;
   {
     const TemporaryFolder folder;
@@ -47,7 +47,7 @@ TEST(CheckpointSave, KilledAtAnyCallItLeavesTheOldOrTheNewCheckpoint) {
   std::cout << fmt::format("{} calls: the old one {} times, the new one {} times\n", num_calls, old, fresh);
 }
 
-TEST(CheckpointSave, TheFirstOneIsThereWholeOrNotAtAll) {
+TEST(CheckpointSaveSlow, FirstOneIsWholeOrAbsent) {
   int num_calls = kNever;
   for (int last = 0; last <= num_calls; ++last) {
     const TemporaryFolder folder;
@@ -68,7 +68,7 @@ TEST(CheckpointSave, TheFirstOneIsThereWholeOrNotAtAll) {
   std::cout << fmt::format("{} calls\n", num_calls);
 }
 
-TEST(CheckpointSave, AFailingCallIsToldLeavesTheOldOneAndNothingElse) {
+TEST(CheckpointSaveSlow, FailingCallKeepsTheOldOne) {
   for (const int error : {-EIO, -ENOSPC}) {
     for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {
       int failed = 0, num_calls = kNever;
@@ -115,7 +115,7 @@ class FullAfter final : public FileCalls {
   mutable std::atomic<std::int64_t> left_;
 };
 
-TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
+TEST(CheckpointSaveSlow, FullDiskKeepsTheOldOne) {
   // Parameter and two moments, half of each a rank: 5.4 MiB, in two blocks.
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {1400, 700}}};
   constexpr std::int64_t kShard = std::int64_t{3} * 1400 * 700 * 4 / 2;
@@ -140,7 +140,7 @@ TEST(CheckpointSave, ADiskThatIsFullAfterAnyNumberOfBytesKeepsTheOldOne) {
   }
 }
 
-TEST(CheckpointSave, WhereTheDiskHoldsTheShardsButNotTheManifestTheOldOneStays) {
+TEST(CheckpointSaveSlow, FullDiskAtManifestKeepsOld) {
   std::atomic<int> failed = 0;
   int saved = 0;
   for (int pages = 0; pages < 8; ++pages) {

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-TEST(CheckpointSave, WhatIsNoCheckpointIsNotReplaced) {
+TEST(CheckpointSaveSlow, DoesNotReplaceForeignFolders) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "results");
   folder.write("results/notes.txt", "mine");
@@ -36,7 +36,7 @@ TEST(CheckpointSave, WhatIsNoCheckpointIsNotReplaced) {
   EXPECT_EQ(folder.num_files(), 3u);
 }
 
-TEST(CheckpointSave, ACheckpointIsForItsUserAlone) {
+TEST(CheckpointSaveSlow, IsPrivateToItsUser) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -49,7 +49,7 @@ TEST(CheckpointSave, ACheckpointIsForItsUserAlone) {
     EXPECT_EQ(entry.status().permissions(), perms::owner_read | perms::owner_write) << entry.path();
 }
 
-TEST(CheckpointSave, AFolderThatCannotBeSyncedHasTheOldOneBack) {
+TEST(CheckpointSaveSlow, FailedSyncRestoresTheOldOne) {
   // Every open of a folder but the save's own fails to sync once the names have changed.
   struct Unsyncable final : FileCalls {
     mutable bool changed = false;
@@ -75,7 +75,7 @@ TEST(CheckpointSave, AFolderThatCannotBeSyncedHasTheOldOneBack) {
   });
 }
 
-TEST(CheckpointSave, WhereNamesCannotBeExchangedTheOldOneStepsAside) {
+TEST(CheckpointSaveSlow, WithoutExchangeOldOneMovesAside) {
   struct NoExchange final : FileCalls {
     int exchange(const std::string&, const std::string&) const override { return -EINVAL; }
   };
@@ -88,7 +88,7 @@ TEST(CheckpointSave, WhereNamesCannotBeExchangedTheOldOneStepsAside) {
   });
 }
 
-TEST(CheckpointSave, OneThatNobodyWaitsForIsGivenUp) {
+TEST(CheckpointSaveSlow, UnawaitedSaveIsAbandoned) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) {
     TwoSaves saves(comm, folder / "c");
@@ -100,7 +100,7 @@ TEST(CheckpointSave, OneThatNobodyWaitsForIsGivenUp) {
   });
 }
 
-TEST(CheckpointSave, OneRanksFullDiskIsEveryRanksError) {
+TEST(CheckpointSaveSlow, OneFullDiskFailsEveryRank) {
   const TemporaryFolder folder;
   const auto ends = ends_of_ranks(3, [&](Communicator& comm) {
     TwoSaves saves(comm, folder / "c");
@@ -128,7 +128,7 @@ class SlowDisk final : public FileCalls {
   std::chrono::milliseconds takes_;
 };
 
-TEST(CheckpointSave, ARankThatWritesLongerThanRanksWaitForAnotherIsWaitedFor) {
+TEST(CheckpointSaveSlow, SlowWriterIsWaitedFor) {
   using std::chrono::milliseconds;
   const TemporaryFolder folder;
   const milliseconds timeout(built::kSanitized ? 8000 : 2000);
@@ -142,7 +142,7 @@ TEST(CheckpointSave, ARankThatWritesLongerThanRanksWaitForAnotherIsWaitedFor) {
   EXPECT_EQ(step_at(folder / "c"), 1);
 }
 
-TEST(CheckpointSave, TrainingOnDoesNotChangeWhatIsSaved) {
+TEST(CheckpointSaveSlow, TrainingDoesNotChangeTheSave) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -158,7 +158,7 @@ TEST(CheckpointSave, TrainingOnDoesNotChangeWhatIsSaved) {
   EXPECT_EQ(read_manifest(folder / "sync"), read_manifest(folder / "async"));
 }
 
-TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes) {
+TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -189,7 +189,7 @@ TEST(CheckpointSave, TheSecondAsynchronousOneTakesNoMemoryAndWritesTheSameBytes)
   EXPECT_NE(read_manifest(folder / "first"), read_manifest(folder / "async"));
 }
 
-TEST(CheckpointSave, ACopyByThreadsIsTheSameBytes) {
+TEST(CheckpointSaveSlow, ThreadedCopyHasSameBytes) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) {
     EngineOptions options = options_of({.world = 1});
@@ -204,7 +204,7 @@ TEST(CheckpointSave, ACopyByThreadsIsTheSameBytes) {
   EXPECT_NO_THROW(CheckpointReader(folder / "async").verify());
 }
 
-TEST(CheckpointSave, WhereOneRankHasNoRoomForACopyEveryRankWritesAtOnce) {
+TEST(CheckpointSaveSlow, NoRoomMakesAllWriteDirectly) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     const std::int64_t free_bytes = comm.rank() == 1 ? 4096 : std::int64_t{1} << 40;
@@ -219,7 +219,7 @@ TEST(CheckpointSave, WhereOneRankHasNoRoomForACopyEveryRankWritesAtOnce) {
   EXPECT_EQ(step_at(folder / "c"), 1);
 }
 
-TEST(CheckpointSave, EveryStageWritesTheSameBytes) {
+TEST(CheckpointSaveSlow, EveryStageWritesTheSameBytes) {
   const TemporaryFolder folder;
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(3, [&](Communicator& comm) {
@@ -232,7 +232,7 @@ TEST(CheckpointSave, EveryStageWritesTheSameBytes) {
   }
 }
 
-TEST(CheckpointSave, FilesAreForTheirOwnerAlone) {
+TEST(CheckpointSaveSlow, FilesAreForTheirOwnerAlone) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) { TwoSaves(comm, folder / "run/c"); });
   namespace fs = std::filesystem;

@@ -13,7 +13,7 @@ namespace {
 
 using Steps = std::vector<std::int64_t>;
 
-TEST(SeveralLaunchers, NewRanksGoOnWithTheBitsOfTheRunThatWasNotInterrupted) {
+TEST(SeveralLaunchersOnAnyDevice, NewRanksContinueWithSameBits) {
   for (const std::vector<int>& of : {std::vector<int>{0, 1}, {0, 0, 1}, {0, 1, 0, 2}}) {
     for (const int stage : {0, 1, 2, 3}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -27,7 +27,9 @@ TEST(SeveralLaunchers, NewRanksGoOnWithTheBitsOfTheRunThatWasNotInterrupted) {
   }
 }
 
-TEST(SeveralLaunchers, EachHoldsTheManifestAndTheFilesOfItsOwnRanksOfTheNewestAlone) {
+// Each launcher holds the manifest and the files of its own ranks, of the newest checkpoint only.
+
+TEST(SeveralLaunchers, EachHoldsOnlyItsRanksNewest) {
   SeveralLaunchers machines({0, 0, 1});
   machines.run({.world = 3}, 0, 4, {1, 2, 3});
   const std::string step = InMemoryCheckpoints(machines.launcher(0).connect(), "run").path_of(3).string();
@@ -38,7 +40,7 @@ TEST(SeveralLaunchers, EachHoldsTheManifestAndTheFilesOfItsOwnRanksOfTheNewestAl
             (std::vector<std::string>{step + "/manifest.json", step + "/rank-00002.safetensors"}));
 }
 
-TEST(SeveralLaunchers, WhatIsFetchedIsLetGoOfWhenItIsRead) {
+TEST(SeveralLaunchers, FetchedFilesAreReleasedAfterReading) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 0}, 0, 3, {2});
   const auto before = machines.launcher(0).names();
@@ -46,7 +48,9 @@ TEST(SeveralLaunchers, WhatIsFetchedIsLetGoOfWhenItIsRead) {
   EXPECT_EQ(machines.launcher(0).names(), before);
 }
 
-TEST(SeveralLaunchers, WhereOneIsStartedAnewNoneIsWholeAndItIsNamed) {
+// The missing rank is named.
+
+TEST(SeveralLaunchers, LostLauncherLeavesNoWholeCheckpoint) {
   for (const int lost : {0, 1}) {
     SeveralLaunchers machines({0, 0, 1});
     machines.run({.world = 3}, 0, 3, {2});
@@ -62,7 +66,9 @@ TEST(SeveralLaunchers, WhereOneIsStartedAnewNoneIsWholeAndItIsNamed) {
   }
 }
 
-TEST(SeveralLaunchers, PartsOfTwoCheckpointsOfOneStepAreNotTakenForOne) {
+// Both checkpoints are of the same step.
+
+TEST(SeveralLaunchers, PartsOfDifferentCheckpointsNeverMix) {
   SeveralLaunchers machines({0, 1}), others({0, 1});
   machines.run({}, 0, 3, {2});
   others.run({.accumulate = 2}, 0, 3, {2});
@@ -73,7 +79,9 @@ TEST(SeveralLaunchers, PartsOfTwoCheckpointsOfOneStepAreNotTakenForOne) {
   });
 }
 
-TEST(SeveralLaunchers, WhereOneKeepsNoMoreNamesEveryRankIsToldAndTheOldOneStaysEverywhere) {
+// One launcher keeps no more names: every rank reports it, and every launcher keeps the old checkpoint.
+
+TEST(SeveralLaunchers, FullNameTableKeepsOldCheckpoints) {
   Launcher large, small(3);  // of the new one the manifest is refused
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -118,7 +126,7 @@ class CutOff final : public ForwardedCommunicator {
   bool before_ = false;
 };
 
-TEST(SeveralLaunchers, WhereverARankDiesInASaveAllHaveOneInCommonWithItsBits) {
+TEST(SeveralLaunchersOnAnyDevice, DeadRankLeavesACommonCheckpoint) {
   int at_old = 0, at_new = 0;
   for (int victim = 0; victim < 3; ++victim) {
     for (const bool before : {true, false}) {

@@ -226,18 +226,19 @@ class BadInput : public testing::TestWithParam<Mistake> {
   }
 };
 
-TEST_P(BadInput, EndsWithTwoOneScreenAndNoTrace) {
+TEST_P(BadInput, StatusTwoFitsOneScreen) {
   expect_refusal(GetParam());
 }
 
-class BadInputOfARank : public BadInput {
+class BadInputOfARankSlow : public BadInput {
  protected:
   void SetUp() override {
     if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   }
 };
+// No trace is printed and no file is changed.
 
-TEST_P(BadInputOfARank, EndsWithTwoOneScreenAndNoTrace) {
+TEST_P(BadInputOfARankSlow, StatusTwoFitsOneScreen) {
   expect_refusal(GetParam());
 }
 
@@ -555,9 +556,9 @@ Mistakes of_dry_runs() {
 
 const auto kNames = [](const testing::TestParamInfo<Mistake>& info) { return info.param.name; };
 INSTANTIATE_TEST_SUITE_P(Configuration, BadInput, testing::ValuesIn(of_configuration()), kNames);
-INSTANTIATE_TEST_SUITE_P(Files, BadInputOfARank, testing::ValuesIn(of_files()), kNames);
-INSTANTIATE_TEST_SUITE_P(DryRuns, BadInputOfARank, testing::ValuesIn(of_dry_runs()), kNames);
-INSTANTIATE_TEST_SUITE_P(SeveralRanks, BadInputOfARank, testing::ValuesIn(of_several_ranks()), kNames);
+INSTANTIATE_TEST_SUITE_P(Files, BadInputOfARankSlow, testing::ValuesIn(of_files()), kNames);
+INSTANTIATE_TEST_SUITE_P(DryRuns, BadInputOfARankSlow, testing::ValuesIn(of_dry_runs()), kNames);
+INSTANTIATE_TEST_SUITE_P(SeveralRanks, BadInputOfARankSlow, testing::ValuesIn(of_several_ranks()), kNames);
 
 class PreparedFolderTest : public testing::Test {
  protected:
@@ -567,7 +568,7 @@ class PreparedFolderTest : public testing::Test {
 };
 
 // Nobody but the ranks can see that they were told different things: started by hand, as a wrong script would.
-TEST_F(PreparedFolderTest, RanksThatDisagreeAllNameTheRankAndItsKeys) {
+TEST_F(PreparedFolderTest, DisagreeingRanksNameRankAndKeys) {
   const PreparedFolder folder;
   const auto before = folder.state();
   const std::string ranks =
@@ -588,13 +589,11 @@ TEST_F(PreparedFolderTest, RanksThatDisagreeAllNameTheRankAndItsKeys) {
   EXPECT_TRUE(folder.state() == before) << "files were changed";
 }
 
-// The prepared folder is what the rows suppose it to be: without a mistake it trains.
 TEST_F(PreparedFolderTest, TrainsWithoutAMistake) {
   const PreparedFolder folder;
   const Ran ran = folder.zero("train c.toml --comm.transport in_process -n 2");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "run" / "report.json"));
 }
-
 }  // namespace
 }  // namespace zero

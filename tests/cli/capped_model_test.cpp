@@ -46,8 +46,9 @@ class CappedModel : public testing::Test {
   }
   Folder folder_;
 };
+using CappedModelFull = CappedModel;
 
-TEST_F(CappedModel, TrainsWhenNoRankEverHoldsItWhole) {
+TEST_F(CappedModelFull, TrainsThoughNoRankHoldsEverything) {
   const Ran ran = train(4);
   ASSERT_EQ(ran.status, 0) << ran.errors;
   const auto report = nlohmann::json::parse(folder_.read("run/report.json"), nullptr, false);
@@ -60,7 +61,7 @@ TEST_F(CappedModel, TrainsWhenNoRankEverHoldsItWhole) {
     EXPECT_LT(rank.at("gathered").get<std::int64_t>(), model_bytes / 20) << "one block of fifty at a time";
 }
 
-TEST_F(CappedModel, IsRefusedWithASentenceWhereItDoesNotFit) {
+TEST_F(CappedModelFull, RefusesModelsThatDoNotFit) {
   const Ran ran = train(1);
   EXPECT_EQ(ran.status, 2) << ran.errors;
   EXPECT_NE(ran.errors.find("use more ranks, a higher stage or a smaller model"), std::string::npos) << ran.errors;

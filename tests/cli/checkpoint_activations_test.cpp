@@ -31,8 +31,9 @@ class CheckpointActivations : public TrainingTest {
  protected:
   CheckpointActivations() : TrainingTest(kConfig) {}
 };
+using CheckpointActivationsSlow = CheckpointActivations;
 
-TEST_F(CheckpointActivations, TrainToTheSameBits) {
+TEST_F(CheckpointActivationsSlow, TrainToTheSameBits) {
   const Json without = report_of("-n 2", "without");
   const Json with = report_of("-n 2 --train.checkpoint_activations true", "with");
   ASSERT_TRUE(without.is_object() && with.is_object());
@@ -42,7 +43,7 @@ TEST_F(CheckpointActivations, TrainToTheSameBits) {
   EXPECT_NE(folder_.read("with/config.toml").find("checkpoint_activations = true"), std::string::npos);
 }
 
-TEST_F(CheckpointActivations, OffloadedToHostOrDiskTrainToTheSameBits) {
+TEST_F(CheckpointActivationsSlow, OffloadedOnesTrainToSameBits) {
   std::filesystem::create_directory(folder_.path() / "disk");
   const std::string kept = "-n 2 --train.checkpoint_activations true ";
   const Json none = report_of(kept, "none");
@@ -68,7 +69,9 @@ TEST_F(CheckpointActivations, OffloadedToHostOrDiskTrainToTheSameBits) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk")) << "nothing is left behind";
 }
 
-TEST_F(CheckpointActivations, OffloadedToADiskThatIsMissingAreRefusedBeforeAnythingIsWritten) {
+// The refusal comes before anything is written.
+
+TEST_F(CheckpointActivationsSlow, RefusesOffloadToAMissingDisk) {
   const Ran ran = folder_.zero(
       "train c.toml --train.checkpoint_activations true --train.offload_activations disk --run.dir run "
       "--zero.disk nowhere",
@@ -79,7 +82,7 @@ TEST_F(CheckpointActivations, OffloadedToADiskThatIsMissingAreRefusedBeforeAnyth
 }
 
 // The inputs of three blocks take 24 KiB.
-TEST_F(CheckpointActivations, OffloadedCountInTheBudgetTogetherWithStates) {
+TEST_F(CheckpointActivationsSlow, OffloadedOnesCountInTheBudget) {
   const std::string offloaded = "--train.checkpoint_activations true --train.offload_activations host ";
   const std::string refused = offloaded + "--zero.host_memory 23KiB --run.dir refused";
   for (const char* verb : {"train c.toml -n 2 ", "plan c.toml --world 2 "}) {
@@ -106,7 +109,7 @@ TEST_F(CheckpointActivations, OffloadedCountInTheBudgetTogetherWithStates) {
       << ran.output;
 }
 
-TEST_F(CheckpointActivations, AreInTheScheduleThatPlanPrints) {
+TEST_F(CheckpointActivationsSlow, PlanPrintsTheirSchedule) {
   const auto moves = [&](const std::string& flag) {
     const Ran ran = folder_.zero("plan c.toml --world 4 --schedule --zero.device_memory min " + flag, "timeout 250");
     EXPECT_EQ(ran.status, 0) << ran.errors;

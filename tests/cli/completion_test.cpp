@@ -23,7 +23,7 @@ class Completion : public testing::Test {
   Folder folder_;
 };
 
-TEST_F(Completion, BashOffersVerbsFlagsKeysAndValues) {
+TEST_F(Completion, BashOffersVerbsFlagsKeysValues) {
   EXPECT_CONTAINS(offered("tr"), "train\n");
   EXPECT_CONTAINS(offered("export --out"), "--output\n");
   EXPECT_CONTAINS(offered("train --zero.st"), "--zero.stage\n");
@@ -32,7 +32,9 @@ TEST_F(Completion, BashOffersVerbsFlagsKeysAndValues) {
   EXPECT_EQ(offered("export --zero.st"), "\n") << "keys belong to train and plan";
 }
 
-TEST_F(Completion, EachScriptHasEveryVerbAndKeyAndItsShellReadsIt) {
+// Each script has every verb and key.
+
+TEST_F(Completion, EveryShellReadsItsScript) {
   for (const std::string shell_name : {"bash", "zsh", "fish"}) {
     const Ran script = folder_.zero("completion " + shell_name);
     EXPECT_EQ(script.status, 0) << script.errors;
@@ -51,7 +53,9 @@ TEST_F(Completion, AnotherShellIsRefused) {
   EXPECT_CONTAINS(ran.errors, "bash");
 }
 
-TEST_F(Completion, TheManualPageHasEveryKeyAndVerbAndManReadsIt) {
+// The page has every key and verb.
+
+TEST_F(Completion, ManReadsTheManualPage) {
   const Ran page = folder_.zero("man");
   EXPECT_EQ(page.status, 0) << page.errors;
   for (const Option& option : options()) {

@@ -28,7 +28,7 @@ TEST_F(Convert, PrintsAFileThatPlanTakes) {
   EXPECT_CONTAINS(plan.output, "stage 2 on 2 ranks");
 }
 
-TEST_F(Convert, WritesAFileAndSaysWhatIsNotCarriedOver) {
+TEST_F(Convert, WritesFileAndNamesDroppedKeys) {
   const Ran ran = folder_.zero("convert ds_config.json -o zero.toml");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_CONTAINS(ran.output, "not carried over: zero_optimization.overlap_comm: ");
@@ -53,7 +53,7 @@ TEST_F(Convert, ReplacesNoFile) {
   EXPECT_EQ(folder_.read("zero.toml"), "mine");
 }
 
-TEST_F(Convert, ABadFileEndsWithStatusTwo) {
+TEST_F(Convert, BadFileEndsWithStatusTwo) {
   folder_.write("broken.json", "{\"zero_optimization\": ");
   for (const char* file : {"broken.json", "absent.json", "."}) {
     const Ran ran = folder_.zero(std::string("convert ") + file);

@@ -23,8 +23,9 @@ class Groups : public TrainingTest {
       : TrainingTest(
             small_gpt(at_one_rate("steps = 6\nbatch = 1\naccumulate = 2\nclip = 0.25\n"), "validation = 0\n")) {}
 };
+using GroupsSlow = Groups;
 
-TEST_F(Groups, TrainAndGoOnWithTheBitsOfARunWithoutThem) {
+TEST_F(GroupsSlow, TrainAndContinueWithSameBits) {
   const Json whole = report_of("-n 4", "whole");
   ASSERT_TRUE(whole.is_object());
   EXPECT_FALSE(whole.contains("copies"));
@@ -46,7 +47,9 @@ TEST_F(Groups, TrainAndGoOnWithTheBitsOfARunWithoutThem) {
   for (const Json& norm : whole.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
-TEST_F(Groups, OfAnotherSizeThanDividesTheRanksAreRefusedBeforeAnythingStarts) {
+// The size of a group must divide the number of ranks.
+
+TEST_F(GroupsSlow, RefusesSizesThatLeaveARemainder) {
   const Ran ran = folder_.zero("train c.toml -n 4 --zero.group 3", "timeout 60");
   EXPECT_EQ(ran.status, 2) << ran.errors;
   EXPECT_TRUE(says(ran.errors, "zero.group = 3: 4 ranks cannot be divided into groups of this size"));
@@ -54,7 +57,7 @@ TEST_F(Groups, OfAnotherSizeThanDividesTheRanksAreRefusedBeforeAnythingStarts) {
   EXPECT_EQ(folder_.zero("plan c.toml -n 4 --zero.group 3").status, 2);
 }
 
-TEST_F(Groups, ArePlannedAsWhatARankOfOneCopyHolds) {
+TEST_F(GroupsSlow, PlanCountsRanksOfOneCopy) {
   const auto plan = [&](const std::string& flags) {
     const Ran ran = folder_.zero("plan c.toml --json " + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -75,7 +78,7 @@ TEST_F(Groups, ArePlannedAsWhatARankOfOneCopyHolds) {
   EXPECT_TRUE(says(text.output, "copies     2 of the model, each on 2 ranks")) << text.output;
 }
 
-TEST_F(Groups, AreTheRanksOfAMachineWhereThereAreSeveral) {
+TEST_F(GroupsSlow, DefaultToRanksOfOneMachine) {
   const auto plan = [&](const std::string& flags) {
     const Ran ran = folder_.zero("plan c.toml -n 4 --machines 2 " + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -90,7 +93,9 @@ TEST_F(Groups, AreTheRanksOfAMachineWhereThereAreSeveral) {
   EXPECT_FALSE(says(plan("--comm.reduce_wire int8"), "copies 2"));
 }
 
-TEST_F(Groups, AreAllRanksWhereAMachineHasNoRoomOrOneRank) {
+// Also if each machine has one rank.
+
+TEST_F(GroupsSlow, AllRanksIfMachinesLackRoom) {
   const Ran alone = folder_.zero("plan c.toml -n 2 --machines 2");
   EXPECT_TRUE(says(one_line(alone.output), "all 2 ranks hold the model once: each machine has one rank"));
   // All that a rank of four needs, and less than one of two does.
@@ -104,7 +109,8 @@ TEST_F(Groups, AreAllRanksWhereAMachineHasNoRoomOrOneRank) {
 }
 
 // A sum passes from copy to copy, which with many of them takes longer than gathers from all ranks.
-TEST_F(Groups, AreAllRanksWhereTheChainOfCopiesIsLong) {
+// Sums along a long chain of copies take longer than gathers from all ranks.
+TEST_F(GroupsSlow, AllRanksForALongChain) {
   const auto plan = [&](const std::string& flags) {
     const Ran ran = folder_.zero("plan c.toml --train.batch 1 " + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -141,7 +147,9 @@ class GroupsOfMachines : public Groups {
   const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"}, interface_{"ZERO_COMM_INTERFACE", "lo"};
 };
 
-TEST_F(GroupsOfMachines, AreThoseOfOneMachineWithTheBitsOfAll) {
+// Trains to the bits of one group of all ranks.
+
+TEST_F(GroupsOfMachines, OneMachineGroupsKeepBits) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const Ran ran = train_on({2, 2}, "machines");
   EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
@@ -152,7 +160,7 @@ TEST_F(GroupsOfMachines, AreThoseOfOneMachineWithTheBitsOfAll) {
   EXPECT_TRUE(says(folder_.read("machines/config.toml"), "group = \"auto\""));
 }
 
-TEST_F(GroupsOfMachines, OfUnequalSizesHoldTheModelTogether) {
+TEST_F(GroupsOfMachines, UnequalMachinesShareOneModel) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const Ran ran = train_on({2, 1}, "unequal");
   EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;

@@ -17,8 +17,9 @@ class Cuts : public TrainingTest {
   Cuts()
       : TrainingTest(small_gpt(at_one_rate("steps = 6\nbatch = 1\nclip = 0.25\n"), "validation = 0\n", /*width=*/64)) {}
 };
+using CutsSlow = Cuts;
 
-TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {
+TEST_F(CutsSlow, TrainAndContinueWithSameBits) {
   const Json ranges = report_of("-n 3", "ranges");
   ASSERT_TRUE(ranges.is_object());
   const Json half = report_of("-n 3 --zero.shards hash --train.steps 3 --checkpoint.every 3", "cut");
@@ -32,7 +33,9 @@ TEST_F(Cuts, TrainAndGoOnWithTheBitsOfEqualRanges) {
   for (const Json& norm : ranges.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
-TEST_F(Cuts, ByWeightsTrainAndGoOnWithThemToo) {
+// Cuts by weights train and continue with the bits of equal ranges.
+
+TEST_F(CutsSlow, WeightedKeepBitsWhenContinued) {
   const Json ranges = report_of("-n 3", "ranges");
   ASSERT_TRUE(ranges.is_object());
   const Json half =
@@ -46,7 +49,7 @@ TEST_F(Cuts, ByWeightsTrainAndGoOnWithThemToo) {
   EXPECT_EQ(rest.at("parameters_sha256"), ranges.at("parameters_sha256"));
 }
 
-TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
+TEST_F(CutsSlow, RefusedByNameBeforeTheStart) {
   const Ran weights = folder_.zero("train c.toml -n 3 --zero.shards weighted --zero.shard_weights [2,1]", "timeout 60");
   EXPECT_EQ(weights.status, 2) << weights.errors;
   EXPECT_TRUE(says(one_line(weights.errors), "2 weights for 3 ranks")) << weights.errors;
@@ -58,7 +61,7 @@ TEST_F(Cuts, AreRefusedByNameBeforeAnythingStarts) {
   EXPECT_TRUE(says(unknown.errors, "hash")) << unknown.errors;
 }
 
-TEST_F(Cuts, ArePlannedWithWhatRanksOwnAndWhatMoves) {
+TEST_F(CutsSlow, PlanShowsOwnedAndMovedBytes) {
   const Ran ran = folder_.zero("plan c.toml -n 3 --zero.shards hash");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_TRUE(says(one_line(ran.output), "shards hash: a rank owns")) << ran.output;

@@ -13,7 +13,9 @@ class DamagedCheckpoints : public TrainingTest {
       : TrainingTest(small_gpt("[train]\nsteps = 4\nbatch = 2\neval_batches = 1\n[checkpoint]\nevery = 2\n")) {}
 };
 
-TEST_F(DamagedCheckpoints, OfAllRanksAreToldOnceAndByNobodyElse) {
+// Files of all ranks are damaged, and one rank reports them.
+
+TEST_F(DamagedCheckpoints, AreReportedOnce) {
   report_of("-n 2", "run");
   for (const char* step : {"step-00000002", "step-00000004"})
     std::filesystem::resize_file(folder_.path() / "run/checkpoints" / step / "rank-00001.safetensors", 100);

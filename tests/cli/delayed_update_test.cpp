@@ -42,8 +42,9 @@ class DelayedUpdateOnText : public TrainingTest {
                                folder_.path() / "shakespeare.txt");
   }
 };
+using DelayedUpdateOnTextFull = DelayedUpdateOnText;
 
-TEST_F(DelayedUpdateOnText, ConvergesAsTheExactRunDoes) {
+TEST_F(DelayedUpdateOnTextFull, ConvergesAsTheExactRunDoes) {
   if (!in_full_tier()) GTEST_SKIP() << "600 steps of training: ZERO_TEST_TIER=full";
   const Json exact = report_of("-n 2", "exact");
   const Json late = report_of("-n 2 --zero.delayed_update true --zero.optimizer '{disk=1}' --zero.disk disk", "late");
@@ -55,8 +56,9 @@ TEST_F(DelayedUpdateOnText, ConvergesAsTheExactRunDoes) {
   EXPECT_LT(wanted, 2.85) << "of 5.5 in the beginning";
   EXPECT_NEAR(seen, wanted, 0.03 * wanted);
 }
+using DelayedUpdateOnTextSlow = DelayedUpdateOnText;
 
-TEST_F(DelayedUpdateOnText, HasTheSameBitsWhereverStatesLie) {
+TEST_F(DelayedUpdateOnTextSlow, AnyTierHasTheSameBits) {
   const std::string few = "-n 2 --train.steps 50 --zero.delayed_update true ";
   const Json resident = report_of(few, "resident");
   const Json away = report_of(few +

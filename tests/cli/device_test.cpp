@@ -43,7 +43,7 @@ class DeviceOfARun : public testing::Test {
   Folder folder_;
 };
 
-TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
+TEST_F(DeviceOfARun, MissingGpuEndsBeforeWriting) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   for (const char* ranks : {"", " -n 2"}) {
@@ -55,7 +55,7 @@ TEST_F(DeviceOfARun, AGpuThatIsNotThereEndsTheRunBeforeAnythingIsWritten) {
   }
 }
 
-TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
+TEST_F(DeviceOfARun, UnsupportedOptionsAreRefusedBeforeLibtorch) {
   const Ran ran = zero("train c.toml --run.device cuda --zero.link_bandwidth 1GiB");
   EXPECT_EQ(ran.status, 2);
   EXPECT_CONTAINS(ran.errors, "zero.link_bandwidth = ");
@@ -63,7 +63,7 @@ TEST_F(DeviceOfARun, WhatDoesNotWorkOnAGpuYetIsRefusedBeforeLibtorchIsOpened) {
   EXPECT_TRUE(left_nothing());
 }
 
-TEST_F(DeviceOfARun, ANameThatIsNoDeviceIsRefusedWithThoseThatAre) {
+TEST_F(DeviceOfARun, UnknownDeviceListsTheKnown) {
   const Ran ran = zero("train c.toml --run.device gpu");
   EXPECT_EQ(ran.status, 2);
   EXPECT_CONTAINS(ran.errors, "use auto, cpu, cuda or cuda:1");
@@ -72,7 +72,9 @@ TEST_F(DeviceOfARun, ANameThatIsNoDeviceIsRefusedWithThoseThatAre) {
   EXPECT_CONTAINS(matmul.errors, "a CPU multiplies with all bits");
 }
 
-TEST_F(DeviceOfARun, AutomaticallyItIsTheCpuWithTheSameBitsAndNoWordOfIt) {
+// On a machine without a GPU, which the run does not mention.
+
+TEST_F(DeviceOfARun, AutoKeepsTheCpusBits) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).none_here) GTEST_SKIP() << "a GPU or a driver is there";
   const Ran cpu = zero("train c.toml --run.dir cpu"), automatic = zero("train c.toml --run.dir auto --run.device auto");
@@ -86,7 +88,7 @@ TEST_F(DeviceOfARun, AutomaticallyItIsTheCpuWithTheSameBitsAndNoWordOfIt) {
   EXPECT_EQ(cpu.status, 0);
 }
 
-TEST_F(DeviceOfARun, APlanForAGpuThatIsElsewhereSaysWhatIsNeeded) {
+TEST_F(DeviceOfARun, RemoteGpuPlanListsTheNeeds) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const Ran plan = zero("plan c.toml --world 2 --run.device cuda");
@@ -96,7 +98,7 @@ TEST_F(DeviceOfARun, APlanForAGpuThatIsElsewhereSaysWhatIsNeeded) {
   EXPECT_EQ(zero("train c.toml --dry-run --run.device cuda").status, 2);
 }
 
-TEST_F(DeviceOfARun, APlanForAGpuSaysWhyItNamesNoTimeAndWhatWould) {
+TEST_F(DeviceOfARun, GpuPlanExplainsMissingTimes) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const Ran plan = zero("plan c.toml --run.device cuda");
@@ -125,7 +127,7 @@ constexpr const char* kRatesOfGpu =
     R"(, "rates": {"link_up": 1e6, "link_down": 2e6, "disk_read": 0, "disk_write": 0, "disk_share": 1,
     "host_updates": 1e6, "device_updates": 1e9})";
 
-TEST_F(DeviceOfARun, APlanForAGpuElsewhereJudgesNoHostByThisMachine) {
+TEST_F(DeviceOfARun, RemoteGpuPlanIgnoresThisHost) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const std::string flags = "plan c.toml --run.device cuda --zero.optimizer '{host = 1}' ";
@@ -135,7 +137,7 @@ TEST_F(DeviceOfARun, APlanForAGpuElsewhereJudgesNoHostByThisMachine) {
   EXPECT_TRUE(host["free_bytes"].is_null()) << host.dump();
 }
 
-TEST_F(DeviceOfARun, APlanForAGpuTakesItsTimesAndRatesFromARunOnOne) {
+TEST_F(DeviceOfARun, GpuPlanUsesGpuRunsRates) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   std::filesystem::create_directory(folder().path() / "gpu");
@@ -158,7 +160,7 @@ TEST_F(DeviceOfARun, APlanForAGpuTakesItsTimesAndRatesFromARunOnOne) {
       << "the run says what the GPU computes";
 }
 
-TEST_F(DeviceOfARun, APlanTakesNoProfileOfARunOnAnotherKindOfDevice) {
+TEST_F(DeviceOfARun, PlanIgnoresOtherDevicesProfiles) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   for (const char* const run : {"gpu", "cpu", "own"}) std::filesystem::create_directory(folder().path() / run);
@@ -177,7 +179,7 @@ TEST_F(DeviceOfARun, APlanTakesNoProfileOfARunOnAnotherKindOfDevice) {
   EXPECT_CONTAINS(refusal("--run.device cuda --profile own"), "--profile = own: has no rates of its GPU");
 }
 
-TEST_F(DeviceOfARun, APlanForALoneRankOnAGpuCountsNoGatheredUnits) {
+TEST_F(DeviceOfARun, OneGpuRankGathersNoUnits) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const auto working = [this](const std::string& flags) {
@@ -188,7 +190,7 @@ TEST_F(DeviceOfARun, APlanForALoneRankOnAGpuCountsNoGatheredUnits) {
   EXPECT_EQ(working("--zero.stage 3 --run.device cuda"), working("--zero.stage 0 --run.device cuda"));
 }
 
-TEST_F(DeviceOfARun, APlanCountsOffloadedActivationsWhereTheyLie) {
+TEST_F(DeviceOfARun, PlanCountsOffloadedActivationsByTier) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const auto memory = [this](const std::string& offloaded) {

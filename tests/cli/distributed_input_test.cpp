@@ -24,7 +24,9 @@ class DistributedInput : public TrainingTest {
   }
 };
 
-TEST_F(DistributedInput, ASecondaryGroupThatDoesNotDivideTheRanksOrIsOfNoUseIsRefused) {
+// The group does not divide the ranks, or is of no use.
+
+TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
   const char* const divides = "sizes that do: 2; or leave it out";
   expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
@@ -39,17 +41,19 @@ TEST_F(DistributedInput, ASecondaryGroupThatDoesNotDivideTheRanksOrIsOfNoUseIsRe
                  "leave it out, or use no servers (sync.servers)");
 }
 
-TEST_F(DistributedInput, AGroupThatDoesNotDivideTheRanksIsRefused) {
+// A group must divide the number of ranks.
+
+TEST_F(DistributedInput, RefusesGroupThatLeavesARemainder) {
   expect_refused("-n 4 --zero.group 3", "zero.group = 3: 4 ranks cannot be divided into groups of this size",
                  "use 0 (all ranks hold the model once), or one of 1, 2, 4");
 }
 
-TEST_F(DistributedInput, SharesThatDoNotSumToTheMicroBatchAreRefused) {
+TEST_F(DistributedInput, RefusesSharesThatMissMicroBatch) {
   expect_refused("-n 2 --train.share=[4,5]", "train.share = [4, 5]: they sum to 9",
                  "use \"auto\", or shares as [4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)");
 }
 
-TEST_F(DistributedInput, MoreServersThanRanksAndAQuorumAboveTheWorkersAreRefused) {
+TEST_F(DistributedInput, RefusesTooManyServersOrQuorum) {
   expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker",
                  "use at most 1, or more ranks (-n)");
   expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers",
@@ -58,14 +62,14 @@ TEST_F(DistributedInput, MoreServersThanRanksAndAQuorumAboveTheWorkersAreRefused
                  "use sync.mode stale or async");
 }
 
-TEST_F(DistributedInput, AStalenessOfCopiesThatTrainApartIsRefused) {
+TEST_F(DistributedInput, RefusesStalenessWithLocalSteps) {
   expect_refused("-n 2 --sync.mode local --sync.staleness 1",
                  "sync.staleness = 1: with sync.mode local no gradient is stale",
                  "leave it out, or use sync.mode stale or async");
 }
 
 // Codecs are for weights, gradients and differences of copies. What steers a run has no key.
-TEST_F(DistributedInput, ACodecOnControlTrafficIsRefused) {
+TEST_F(DistributedInput, RefusesCodecOnControlTraffic) {
   expect_refused("-n 2 --comm.control_wire int8", "comm.control_wire", "outer_wire");
   folder_.write("d.toml", "[comm]\ncontrol_wire = \"int8\"\n");
   const Ran ran = folder_.zero("train d.toml --run.dir run -n 2");
@@ -74,7 +78,7 @@ TEST_F(DistributedInput, ACodecOnControlTrafficIsRefused) {
   EXPECT_CONTAINS(ran.errors, "control_wire");
 }
 
-TEST_F(DistributedInput, AClusterWithoutALinkIsRefused) {
+TEST_F(DistributedInput, RefusesClusterWithoutALink) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   EXPECT_EQ(ran.status, 2) << ran.output;

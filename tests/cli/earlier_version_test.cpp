@@ -23,7 +23,7 @@ class EarlierVersion : public testing::Test {
   Folder folder_;
 };
 
-TEST_F(EarlierVersion, ItsRunIsWholeAndItsWeightsAreExportedToTheByte) {
+TEST_F(EarlierVersion, ExportsTheSameBytes) {
   const Ran inspected = folder_.zero("inspect --verify run");
   EXPECT_EQ(inspected.status, 0) << inspected.errors;
   EXPECT_CONTAINS(inspected.output, "step 3, 51.8 KiB in 2 files, configuration 15869de5, every byte verified");
@@ -32,7 +32,7 @@ TEST_F(EarlierVersion, ItsRunIsWholeAndItsWeightsAreExportedToTheByte) {
   EXPECT_EQ(folder_.read("weights.safetensors"), folder_.read("run/model.safetensors"));
 }
 
-TEST_F(EarlierVersion, ItsRunGoesOnFromItsCheckpointWithItsConfiguration) {
+TEST_F(EarlierVersion, ContinuesFromItsCheckpoint) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const auto before = nlohmann::json::parse(folder_.read("run/report.json")).at("loss_bits");
   const Ran ran = folder_.zero("train run/config.toml -n 2 --run.dir run --train.steps 6", "timeout 100");

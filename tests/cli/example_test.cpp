@@ -54,8 +54,9 @@ class ShakespeareExample : public testing::Test {
   static inline std::unique_ptr<Folder> folder_;
   static inline Ran trained_;
 };
+using ShakespeareExampleSlow = ShakespeareExample;
 
-TEST_F(ShakespeareExample, TrainsAtStageThreeOnTwoRanks) {
+TEST_F(ShakespeareExampleSlow, TrainsStageThreeOnTwoRanks) {
   const Json report = this->report();
   ASSERT_TRUE(report.is_object());
   EXPECT_EQ(report.at("model"), "gpt2");
@@ -68,7 +69,7 @@ TEST_F(ShakespeareExample, TrainsAtStageThreeOnTwoRanks) {
   EXPECT_LT(report.at("losses").back().get<double>(), kUniformLoss - 0.5) << "it learns";
 }
 
-TEST_F(ShakespeareExample, TellsTheValidationLoss) {
+TEST_F(ShakespeareExampleSlow, TellsTheValidationLoss) {
   const double val_loss = report().at("val_loss");
   EXPECT_LT(val_loss, kUniformLoss - 0.5);
   EXPECT_GT(val_loss, 1.0);
@@ -78,7 +79,7 @@ TEST_F(ShakespeareExample, TellsTheValidationLoss) {
   EXPECT_NE(trained_.output.find("step 6/12  val_loss"), std::string::npos) << "also on the way";
 }
 
-TEST_F(ShakespeareExample, PrintsThePlanAndASampleOfText) {
+TEST_F(ShakespeareExampleSlow, PrintsPlanAndSample) {
   EXPECT_NE(trained_.output.find("plan: gpt2, 834,304 parameters, stage 3 on 2 ranks\n"), std::string::npos)
       << trained_.output;
   const auto sample = trained_.output.find("\nsample:\n"), done = trained_.output.find("\ndone: ");
@@ -88,7 +89,7 @@ TEST_F(ShakespeareExample, PrintsThePlanAndASampleOfText) {
   EXPECT_EQ(done - begin, 40u) << "a byte a token";
 }
 
-TEST_F(ShakespeareExample, LeavesARunFolderThatInspectReads) {
+TEST_F(ShakespeareExampleSlow, InspectReadsItsRunFolder) {
   for (const char* file : {"config.toml", "plan.txt", "metrics.jsonl", "report.json", "model.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(folder_->path() / kRun / file)) << file;
 
@@ -106,7 +107,7 @@ TEST_F(ShakespeareExample, LeavesARunFolderThatInspectReads) {
   EXPECT_EQ(weights.at("tensors").size(), 4u * 12 + 4) << "four blocks, two embeddings and a norm; the head is tied";
 }
 
-TEST_F(ShakespeareExample, GeneratesTextFromTheRun) {
+TEST_F(ShakespeareExampleSlow, GeneratesTextFromTheRun) {
   const std::string arguments = std::string("generate ") + kRun + " --prompt ROMEO: --tokens 30";
   const Ran first = folder_->zero(arguments);
   EXPECT_EQ(first.status, 0) << first.errors;
@@ -116,7 +117,7 @@ TEST_F(ShakespeareExample, GeneratesTextFromTheRun) {
   EXPECT_NE(folder_->zero(arguments + " --seed 7").output, first.output) << "another seed";
 }
 
-TEST_F(ShakespeareExample, RanksStartedByHandTrainTheSame) {
+TEST_F(ShakespeareExampleSlow, HandStartedRanksTrainTheSame) {
   const std::string mine = std::string(kTrain, kTrain + std::string(kTrain).find(" -n 2")) +
                            std::string(kTrain).substr(std::string(kTrain).find(" -n 2") + 5) +
                            " --run.dir runs/by-hand --world-size 2 --run-id " + folder_->path().filename().string();
@@ -129,7 +130,7 @@ TEST_F(ShakespeareExample, RanksStartedByHandTrainTheSame) {
   EXPECT_NE(ran.output.find("ranks: 2 (flags, shared_memory)"), std::string::npos) << ran.output;
 }
 
-TEST_F(ShakespeareExample, ASecondTimeItIsDoneAlready) {
+TEST_F(ShakespeareExampleSlow, SecondRunIsAlreadyDone) {
   const std::string before = folder_->read(std::string(kRun) + "/report.json");
   const Ran ran = folder_->zero(kTrain);
   EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -154,8 +155,11 @@ constexpr const char* kWideMlp = "--model.sizes '[784, 512, 512, 10]' --data.aug
 
 // A tenth of each example's steps: far enough to see that it learns, and the same bits at the first stage and the last.
 class MnistExample : public testing::TestWithParam<DigitExample> {};
+using MnistExampleSlow = MnistExample;
 
-TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
+// The model learns digits.
+
+TEST_P(MnistExampleSlow, EveryStageGivesTheSameWeights) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const DigitExample& tried = GetParam();
   const Folder folder;
@@ -178,7 +182,7 @@ TEST_P(MnistExample, LearnsDigitsAndEveryStageGivesTheSameWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, MnistExample,
+INSTANTIATE_TEST_SUITE_P(Networks, MnistExampleSlow,
                          testing::Values(DigitExample{"mnist_mlp", "mnist_mlp", 0.85},
                                          DigitExample{"mnist_cnn", "mnist_cnn", 0.9},
                                          DigitExample{"mnist_lstm", "mnist_lstm", 0.6},
@@ -193,8 +197,11 @@ struct TextExample {
 };
 
 class TextExamples : public testing::TestWithParam<TextExample> {};
+using TextExamplesSlow = TextExamples;
 
-TEST_P(TextExamples, LearnAndEveryStageGivesTheSameWeights) {
+// Each model learns.
+
+TEST_P(TextExamplesSlow, EveryStageGivesTheSameWeights) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const Folder folder;
   std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",
@@ -222,7 +229,7 @@ TEST_P(TextExamples, LearnAndEveryStageGivesTheSameWeights) {
         << text.errors;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TextExamples,
+INSTANTIATE_TEST_SUITE_P(Models, TextExamplesSlow,
                          testing::Values(TextExample{"shakespeare_lstm", 3.6}, TextExample{"shakespeare_llama", 3.6},
                                          TextExample{"bert_classification", 0.75, false}),
                          [](const auto& given) { return given.param.example; });
@@ -296,8 +303,9 @@ void measure(const Figure& wanted, double& median) {
 }
 
 class Figures : public testing::TestWithParam<Figure> {};
+using FiguresFull = Figures;
 
-TEST_P(Figures, AreReachedInTheMedianOfThreeSeeds) {
+TEST_P(FiguresFull, MedianOfThreeSeedsReachesThem) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   if (!in_full_tier()) GTEST_SKIP() << "minutes of training: ZERO_TEST_TIER=full";
   double own = 0, rivals = 0;
@@ -311,7 +319,7 @@ TEST_P(Figures, AreReachedInTheMedianOfThreeSeeds) {
 
 constexpr Figure kGpt2{"gpt2", "shakespeare", "val_loss", 1.90};
 // Both have the same budget: model size, tokens and steps.
-INSTANTIATE_TEST_SUITE_P(Examples, Figures,
+INSTANTIATE_TEST_SUITE_P(Examples, FiguresFull,
                          testing::Values(Figure{"llama_and_gpt2", "shakespeare_llama", "val_loss", 1.90, "", &kGpt2},
                                          Figure{"char_lstm", "shakespeare_lstm", "val_loss", 1.75},
                                          Figure{"bert", "bert_classification", "val_accuracy", 0.81},
@@ -350,7 +358,7 @@ std::vector<double> least_squares(const CsvTable& table, std::int64_t rows) {
   return solution;
 }
 
-TEST(LinearExample, EndsAtTheSolutionOfTheNormalEquations) {
+TEST(LinearExample, SolvesTheNormalEquations) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const Folder folder;
   std::filesystem::create_directory_symlink(std::string(built::kSourceFolder) + "/examples",

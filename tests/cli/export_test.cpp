@@ -32,8 +32,9 @@ class Export : public TrainingTest {
     return Json::parse(ran.output, nullptr, false);
   }
 };
+using ExportSlow = Export;
 
-TEST_F(Export, ARunsCheckpointsAreListedVerifiedAndExported) {
+TEST_F(ExportSlow, ListsVerifiesAndExportsCheckpoints) {
   const Json report = report_of("-n 2", "run");
   const Json run = inspected("run --verify");
   ASSERT_EQ(run["checkpoints"].size(), 2u);
@@ -51,7 +52,7 @@ TEST_F(Export, ARunsCheckpointsAreListedVerifiedAndExported) {
   EXPECT_EQ(again["parameters_sha256"], report["parameters_sha256"]);
 }
 
-TEST_F(Export, ADamagedCheckpointIsSaidAndTheOneBeforeIsExported) {
+TEST_F(ExportSlow, DamagedCheckpointFallsBackToEarlier) {
   report_of("", "run");
   const fs::path newest = folder_.path() / "run/checkpoints/step-00000006/rank-00000.safetensors";
   std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
@@ -67,7 +68,7 @@ TEST_F(Export, ADamagedCheckpointIsSaidAndTheOneBeforeIsExported) {
   EXPECT_NE(exported.output.find("step-00000004"), std::string::npos) << exported.output;
 }
 
-TEST_F(Export, CheckpointsSayWhichConfigurationTheyAreOf) {
+TEST_F(ExportSlow, CheckpointsNameTheirConfiguration) {
   report_of("", "run");
   report_of("--optimizer.lr 0.001", "other");
   const std::string config = folder_.read("run/config.toml");
@@ -77,7 +78,7 @@ TEST_F(Export, CheckpointsSayWhichConfigurationTheyAreOf) {
   EXPECT_NE(folder_.zero("inspect run").output.find("configuration " + sha256.substr(0, 8)), std::string::npos);
 }
 
-TEST_F(Export, ShardsHaveAnIndex) {
+TEST_F(ExportSlow, ShardsHaveAnIndex) {
   report_of("", "run");
   EXPECT_EQ(
       folder_.zero("export run/checkpoints/step-00000006 -o m.safetensors --shard-size 40KiB --dtype bf16").status, 0);
@@ -87,7 +88,7 @@ TEST_F(Export, ShardsHaveAnIndex) {
 }
 
 // As many files as it likes: another run, of any number of ranks, has the same weights.
-TEST_F(Export, ShardsAreWhatARunStartsFrom) {
+TEST_F(ExportSlow, ShardsStartARun) {
   const Json report = report_of("-n 2", "run");
   fs::create_directory(folder_.path() / "shards");
   ASSERT_EQ(folder_.zero("export run -o shards/model.safetensors --shard-size 40KiB").status, 0);
@@ -100,7 +101,7 @@ TEST_F(Export, ShardsAreWhatARunStartsFrom) {
             report["parameters_sha256"]);
 }
 
-TEST_F(Export, AnIndexWhoseFilesAreNotAllThereIsRefusedBeforeTheRunBegins) {
+TEST_F(ExportSlow, RefusesIndexWithMissingFiles) {
   report_of("", "run");
   fs::create_directory(folder_.path() / "shards");
   ASSERT_EQ(folder_.zero("export run -o shards/model.safetensors --shard-size 40KiB").status, 0);
@@ -114,7 +115,7 @@ TEST_F(Export, AnIndexWhoseFilesAreNotAllThereIsRefusedBeforeTheRunBegins) {
   EXPECT_FALSE(fs::exists(folder_.path() / "next/config.toml"));
 }
 
-TEST_F(Export, AFolderGetsAConfigurationForTransformersAndLosesNobodysFile) {
+TEST_F(ExportSlow, WritesTransformersConfigAndKeepsFiles) {
   report_of("--train.dtype bf16", "run");
   const Ran exported = folder_.zero("export run -o new/folder");
   ASSERT_EQ(exported.status, 0) << exported.errors;
@@ -140,7 +141,7 @@ TEST_F(Export, AFolderGetsAConfigurationForTransformersAndLosesNobodysFile) {
 }
 
 // What a checkpoint's configuration leaves open is read off its weights; the finished run says the same.
-TEST_F(Export, ALlamaAndABertAreDescribedForTransformersToo) {
+TEST_F(ExportSlow, DescribesLlamaAndBertForTransformers) {
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += i % 2 ? "all the world is a stage\n" : "and the men and women merely players\n";
   folder_.write("lines.txt", lines);
@@ -156,13 +157,13 @@ TEST_F(Export, ALlamaAndABertAreDescribedForTransformersToo) {
   }
 }
 
-TEST_F(Export, WhatCannotBeExportedIsSaid) {
+TEST_F(ExportSlow, WhatCannotBeExportedIsSaid) {
   EXPECT_EQ(folder_.zero("export nothing -o w.safetensors").status, 2);
   EXPECT_EQ(folder_.zero("export nothing -o w.bin").status, 2);
   EXPECT_EQ(folder_.zero("export run").status, 2);
 }
 
-TEST_F(Export, AFinishedRunWithoutCheckpointsSaysWhereItsWeightsAre) {
+TEST_F(ExportSlow, FinishedRunNamesItsWeights) {
   report_of("--checkpoint.every 0", "run");
   const Ran exported = folder_.zero("export run -o w.safetensors");
   EXPECT_EQ(exported.status, 2);
@@ -171,7 +172,8 @@ TEST_F(Export, AFinishedRunWithoutCheckpointsSaysWhereItsWeightsAre) {
 
 // Where python has transformers, its GPT-2 takes the export (the logits: tests/train/transformers_logits_test.cpp), and ours
 // takes what it writes, in one file or several.
-TEST_F(Export, TransformersLoadsItAndItsFilesTrainHere) {
+// Files that transformers writes train here.
+TEST_F(ExportSlow, TransformersFilesWorkBothWays) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;
   report_of("", "run");
@@ -245,7 +247,7 @@ TEST_F(ExportOfImages, InputsAreDescribedBesideTheWeights) {
 }
 
 // Shifts and flips depend on the seed and the sample's number in the run. Other sums of the same samples differ in last bits.
-TEST_F(ExportOfImages, AugmentationIsTheSameOnEachWorld) {
+TEST_F(ExportOfImages, AugmentsAlikeInEachWorld) {
   const auto first_loss = [&](const std::string& flags, const std::string& run) {
     return report_of(flags, run).at("losses").front().get<double>();
   };

@@ -30,7 +30,7 @@ class FirstWeights : public TrainingTest {
   }
 };
 
-TEST_F(FirstWeights, OfAnotherModelAreRefusedByADryRunAndByTheRunAlike) {
+TEST_F(FirstWeights, DryRunAndRunRefuseMismatches) {
   for (const char* const flags : {"--dry-run", "-n 2"}) {
     const Ran ran = folder_.zero(
         std::string("train c.toml --model.heads 2 --model.rope_theta 10000 --model.norm_eps 1e-5 ") + flags);
@@ -44,7 +44,7 @@ TEST_F(FirstWeights, OfAnotherModelAreRefusedByADryRunAndByTheRunAlike) {
   }
 }
 
-TEST_F(FirstWeights, AreTakenWithTheValuesThatARefusalNames) {
+TEST_F(FirstWeights, TakenWithValuesFromTheRefusal) {
   const std::string keys = " --model.heads 4 --model.rope_theta 500 --model.norm_eps 1e-06";
   const Ran ran = folder_.zero("train c.toml -n 2" + keys);
   EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -58,7 +58,8 @@ TEST_F(FirstWeights, AreTakenWithTheValuesThatARefusalNames) {
 }
 
 // Weights alone: no file tells that the head is no copy of the table of tokens.
-TEST_F(FirstWeights, AHeadThatIsPassedOverIsToldByRunAndDryRun) {
+// By the run and by its dry run.
+TEST_F(FirstWeights, SkippedHeadIsReported) {
   fs::remove(folder_.path() / "llama/config.json");
   const std::string note =
       "note: lm_head.weight of llama is passed over: the head of this model is model.embed_tokens.weight";

@@ -21,7 +21,9 @@ class GenerateText : public TrainingTest {
   }
 };
 
-TEST_F(GenerateText, ComesFromAFinishedRunAnUnfinishedOneAndACheckpoint) {
+// The run is finished or not.
+
+TEST_F(GenerateText, RunOrCheckpointWritesText) {
   report_of("", "run");
   const Ran finished = text_of("run");
   EXPECT_EQ(finished.status, 0) << finished.errors;
@@ -76,7 +78,7 @@ TEST_F(GenerateText, TakesTheBestCheckpoint) {
 }
 
 // The tokenizer of a folder may be learned anew; its numbers are then those of other weights.
-TEST_F(GenerateText, IsRefusedWithATokenizerThatIsNotTheWeightsOwn) {
+TEST_F(GenerateText, RefusesAnotherTokenizer) {
   const auto tokenize = [&](int size) {
     const Ran ran = folder_.zero("tokenize input.txt --learn tok --size " + std::to_string(size) + " -o tokens.bin");
     ASSERT_EQ(ran.status, 0) << ran.errors;

@@ -33,7 +33,7 @@ std::string refusal(const std::string& device, std::size_t gpus, std::optional<i
   return message_of<ConfigError>([&] { require_gpu_link(config_on(device), gpus_here(gpus), ranks, link); });
 }
 
-TEST(GpuLink, NeedsAGpuARankAndItsLibrary) {
+TEST(GpuLink, NeedsOneGpuPerRank) {
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda"), gpus_here(2), 2, kLink));
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda:1"), gpus_here(2), 1, kLink));
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda"), gpus_here(1), std::nullopt, kLink))
@@ -45,7 +45,7 @@ TEST(GpuLink, NeedsAGpuARankAndItsLibrary) {
   expect_says(refusal("cuda:1", 2, 2), {"2 ranks would share cuda:1", "use run.device cuda"});
 }
 
-TEST(GpuLink, IsRefusedOnACpuAndWithoutItsLibrary) {
+TEST(GpuLink, RefusedOnCpuOrWithoutLibrary) {
   expect_says(refusal("auto", 0, 1), {"run.device auto is the CPU here: there is no driver of NVIDIA"});
   const DeviceLinkHere old{.available = false, .why = "NCCL 2.17.3 is too old", .remedy = "install another"};
   expect_says(refusal("cuda", 2, 2, old), {"comm.transport = nccl: NCCL 2.17.3 is too old", "install another"});

@@ -19,7 +19,7 @@ LaunchOptions parse(const Words& words) {
   return parse_launch(words).value();
 }
 
-TEST(LaunchFlags, AProgramAloneIsOneRankOnOneMachine) {
+TEST(LaunchFlags, DefaultIsOneRankOneMachine) {
   const LaunchOptions options = parse({"./train", "config.toml"});
   EXPECT_EQ(options.program, (Words{"./train", "config.toml"}));
   EXPECT_EQ(options.ranks, 1);
@@ -36,7 +36,9 @@ TEST(LaunchFlags, TheBackendIsATransport) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--backend", "pigeon", "x"}); }), "allowed: auto, in_process"));
 }
 
-TEST(LaunchFlags, SeveralMachinesUseTorchrunsPortUnlessTold) {
+// Unless told another.
+
+TEST(LaunchFlags, SeveralMachinesUseTorchrunsPort) {
   EXPECT_EQ(parse({"--nnodes", "2", "--node-rank", "1", "--master-addr", "h", "x"}).master_port, 29500);
   const LaunchOptions options = parse({"--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "host0:29400", "x"});
   EXPECT_EQ(options.master_address, "host0");
@@ -44,24 +46,24 @@ TEST(LaunchFlags, SeveralMachinesUseTorchrunsPortUnlessTold) {
   EXPECT_EQ(options.node_rank, 1);
 }
 
-TEST(LaunchFlags, AnElasticRangeOfOneSizeIsThatSize) {
+TEST(LaunchFlags, ElasticRangeOfOneIsFixed) {
   EXPECT_EQ(parse({"--nnodes", "1:1", "x"}).nodes, 1);
   EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--nnodes", "1:2", "x"}); }), "changes its size"));
 }
 
-TEST(LaunchFlags, StandaloneIsOneMachineWhateverElseIsSaid) {
+TEST(LaunchFlags, StandaloneOverridesOtherMachines) {
   const LaunchOptions options = parse({"--standalone", "--nnodes", "4", "--rdzv-endpoint", "elsewhere:1", "x"});
   EXPECT_EQ(options.nodes, 1);
   EXPECT_EQ(options.master_address, "127.0.0.1");
 }
 
-TEST(LaunchFlags, RankFilterIsAListOfLocalRanks) {
+TEST(LaunchFlags, RankFilterListsLocalRanks) {
   EXPECT_EQ(parse({"--nproc-per-node", "4", "--local-ranks-filter", "0,3", "x"}).shown_ranks, (std::vector{0, 3}));
   EXPECT_THROW(parse({"--nproc-per-node", "4", "--local-ranks-filter", "4", "x"}), ConfigError);
   EXPECT_THROW(parse({"--nproc-per-node", "4", "--local-ranks-filter", "0,,1", "x"}), ConfigError);
 }
 
-TEST(LaunchFlags, AutoCountsTheCoresOfThisProcess) {
+TEST(LaunchFlags, AutoCountsOwnCores) {
   EXPECT_EQ(parse({"--nproc-per-node", "auto", "x"}).ranks, static_cast<int>(allowed_cores().size()));
 }
 
@@ -89,13 +91,13 @@ TEST(LaunchFlags, EveryTorchrunFlagHasItsVariable) {
   EXPECT_EQ(parse({"--max-restarts", "0", "x"}).max_restarts, 0) << "a flag beats its variable";
 }
 
-TEST(LaunchFlags, FewerRanksAreAnOptionOfOneMachine) {
+TEST(LaunchFlags, FewerRanksNeedOneMachine) {
   EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "--min-ranks", "3", "x"}).min_ranks, 3);
   const EnvironmentVariable variable("PET_MIN_RANKS", "2");
   EXPECT_EQ(parse({"-n", "4", "--max-restarts", "1", "x"}).min_ranks, 2);
 }
 
-TEST(LaunchFlags, RanksThatMayFailAreTheLast) {
+TEST(LaunchFlags, LastRanksMayFail) {
   EXPECT_EQ(parse({"-n", "4", "x"}).spared_from, -1);
   EXPECT_EQ(parse({"-n", "4", "--spared-from", "3", "x"}).spared_from, 3);
   EXPECT_EQ(parse({"--nnodes", "2", "-n", "2", "--node-rank", "1", "--master-addr", "h", "--spared-from", "2", "x"})
@@ -107,7 +109,7 @@ TEST(LaunchFlags, RanksThatMayFailAreTheLast) {
       << "ranks of two machines, of which none may fail";
 }
 
-TEST(LaunchFlags, ScriptsGoToPythonUnlessToldOtherwise) {
+TEST(LaunchFlags, ScriptsGoToPythonByDefault) {
   EXPECT_EQ(parse({"train.py", "--lr", "1"}).program, (Words{"python3", "-u", "train.py", "--lr", "1"}));
   EXPECT_EQ(parse({"--no-python", "train.py"}).program, (Words{"train.py"}));
   EXPECT_EQ(parse({"-m", "pkg.train", "-v"}).program, (Words{"python3", "-u", "-m", "pkg.train", "-v"}));

@@ -44,7 +44,7 @@ TEST_F(LaunchCommand, FlagsBeatPetVariables) {
   EXPECT_EQ(launch("--nproc-per-node 1 sh -c 'echo $WORLD_SIZE'", "PET_NPROC_PER_NODE=5").output, "1\n");
 }
 
-TEST_F(LaunchCommand, EverythingBehindTheProgramIsTheProgramsOwn) {
+TEST_F(LaunchCommand, KeepsArgumentsAfterTheProgram) {
   EXPECT_EQ(launch("echo --nproc-per-node 7 -- --help -x").output, "--nproc-per-node 7 -- --help -x\n");
   EXPECT_EQ(launch("-- echo a -- b").output, "a -- b\n");
 }
@@ -62,25 +62,27 @@ TEST_F(LaunchCommand, AutoIsOneRankACore) {
   EXPECT_EQ(count, sysconf(_SC_NPROCESSORS_ONLN)) << ran.output;
 }
 
-TEST_F(LaunchCommand, BackendIsTheTransportOfTheRanks) {
+TEST_F(LaunchCommand, BackendIsTheRanksTransport) {
   EXPECT_EQ(launch("--backend gloo -- sh -c 'echo $ZERO_COMM_TRANSPORT'").output, "gloo\n");
 }
 
-TEST_F(LaunchCommand, ExitStatusIsThreeForAFailedRankAndItsOwnForTwoAndFour) {
+// 3 for a failed rank; 2 and 4 are passed on from the rank.
+
+TEST_F(LaunchCommand, PassesOnExitStatuses) {
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'exit 1'").status, 3);
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'exit 2'").status, 2);
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'exit 4'").status, 4);
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'kill -9 $$'").status, 3);
 }
 
-TEST_F(LaunchCommand, AReaderThatGoesAwayEndsTheRanks) {
+TEST_F(LaunchCommand, LostReaderEndsTheRanks) {
   const Ran ran =
       folder_.zero("launch -- sh -c 'while echo line; do :; done'; echo $? >.status; } | head -n 1", "{ timeout 200");
   EXPECT_EQ(ran.output, "line\n");
   EXPECT_EQ(folder_.read(".status"), "141\n") << "128 + SIGPIPE";
 }
 
-TEST_F(LaunchCommand, GoesOnWithoutARankThatKeepsFailing) {
+TEST_F(LaunchCommand, ContinuesWithoutAFailingRank) {
   const Ran ran = launch(
       "-n 3 --max-restarts 2 --min-ranks 2 -- sh -c '[ $RANK != 2 ] || exit 1; "
       "[ $WORLD_SIZE = 2 ] || sleep 100; echo $RANK of $WORLD_SIZE'");
@@ -97,7 +99,7 @@ class LaunchedTraining : public TrainingTest {
             small_gpt("[train]\nsteps = 3\nbatch = 1\naccumulate = 2\n[schedule]\nwarmup = 0\n", "validation = 0\n")) {}
 };
 
-TEST_F(LaunchedTraining, KeepsItsGlobalBatchWithoutARank) {
+TEST_F(LaunchedTraining, KeepsGlobalBatchWithoutARank) {
   const Ran ran =
       folder_.zero(std::string("launch -n 3 --max-restarts 2 --min-ranks 1 -- sh -c '[ $RANK != 2 ] || exit 1; exec ") +
                    built::kCommand + " train c.toml --run.dir run'");
@@ -108,7 +110,7 @@ TEST_F(LaunchedTraining, KeepsItsGlobalBatchWithoutARank) {
   EXPECT_NE(config.find("global_batch = 6"), std::string::npos) << config;
 }
 
-TEST_F(LaunchCommand, RankZeroGetsWhatIsPipedIn) {
+TEST_F(LaunchCommand, RankZeroGetsPipedInput) {
   EXPECT_EQ(launch("--nproc-per-node 2 -- cat", "echo piped |").output, "piped\n") << "and the other ranks nothing";
 }
 

@@ -20,8 +20,11 @@ class TrainedApart : public TrainingTest {
     return json_lines(folder_.read(run + "/metrics.jsonl")).at(line).at("sent_between_copies").get<std::int64_t>();
   }
 };
+using TrainedApartSlow = TrainedApart;
 
-TEST_F(TrainedApart, GoOnBetweenTwoOuterStepsWithTheBitsOfAnUninterruptedRun) {
+// A round is the steps between two outer steps.
+
+TEST_F(TrainedApartSlow, ContinueWithinRoundsWithSameBits) {
   const std::string local = "--sync.mode local --sync.local_steps 4 ";
   const Json whole = report_of("-n 2 " + local, "whole");
   ASSERT_TRUE(whole.is_object());
@@ -47,7 +50,7 @@ TEST_F(TrainedApart, GoOnBetweenTwoOuterStepsWithTheBitsOfAnUninterruptedRun) {
   EXPECT_EQ(threads.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-TEST_F(TrainedApart, SendNothingBetweenCopiesButInOuterSteps) {
+TEST_F(TrainedApartSlow, CopiesExchangeOnlyInOuterSteps) {
   const Json report = report_of("-n 2 --train.eval_every 0 --sync.mode local --sync.local_steps 4", "run");
   const auto planned = report.at("copies").at("outer_step").at("planned_sent_bytes").get<std::int64_t>();
   std::size_t line = 0;
@@ -57,7 +60,9 @@ TEST_F(TrainedApart, SendNothingBetweenCopiesButInOuterSteps) {
   }
 }
 
-TEST_F(TrainedApart, InFragmentsThatAreOnTheirWayGoOnWithTheBitsOfAnUninterruptedRun) {
+// With the bits of an uninterrupted run.
+
+TEST_F(TrainedApartSlow, ContinueWithFragmentsInFlight) {
   const std::string local =
       "--train.eval_every 5 --sync.mode local --sync.local_steps 4 --sync.fragments 2 --sync.overlap 2 ";
   const Json whole = report_of("-n 2 " + local, "whole");
@@ -71,12 +76,12 @@ TEST_F(TrainedApart, InFragmentsThatAreOnTheirWayGoOnWithTheBitsOfAnUninterrupte
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-TEST_F(TrainedApart, EndWithAnOuterStepHoweverShortTheRun) {
+TEST_F(TrainedApartSlow, EndWithAnOuterStep) {
   const Json outer = report_of("-n 2 --train.steps 2 --sync.mode local", "run").at("copies").at("outer_step");
   for (const Json& sent : outer.at("sent_bytes")) EXPECT_EQ(sent, outer.at("planned_sent_bytes"));
 }
 
-TEST_F(TrainedApart, MayBeOfGroupsOfRanksAndLearnWhatOthersLearn) {
+TEST_F(TrainedApartSlow, GroupsOfRanksLearnAlike) {
   const Json sync = report_of("-n 4 --zero.group 2 --optimizer.name sgd --train.clip 0", "sync");
   const Json local = report_of(
       "-n 4 --zero.group 2 --optimizer.name sgd --sync.mode local --sync.local_steps 1 --sync.outer_lr 1 "
@@ -86,7 +91,7 @@ TEST_F(TrainedApart, MayBeOfGroupsOfRanksAndLearnWhatOthersLearn) {
   EXPECT_NEAR(local.at("val_loss").get<double>(), sync.at("val_loss").get<double>(), 1e-3);
 }
 
-TEST_F(TrainedApart, ArePlanned) {
+TEST_F(TrainedApartSlow, ArePlanned) {
   const Ran text = folder_.zero("plan c.toml --world 4 --zero.group 2 --sync.mode local");
   EXPECT_EQ(text.status, 0) << text.errors;
   EXPECT_CONTAINS(text.output, "2 of the model, each on 2 ranks, train apart (sync.mode local)");
@@ -104,7 +109,7 @@ TEST_F(TrainedApart, ArePlanned) {
             stage.at("outer_step").at("formula").at("sent_between_copies"));
 }
 
-TEST_F(TrainedApart, ThatCannotBeAreRefusedBeforeAnythingStarts) {
+TEST_F(TrainedApartSlow, RefusesImpossibleOnesBeforeStarting) {
   const auto refused = [&](const std::string& flags, const std::string& reason) {
     const Ran ran = folder_.zero("train c.toml --run.dir run " + flags);
     EXPECT_EQ(ran.status, 2) << flags;

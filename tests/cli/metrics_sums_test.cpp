@@ -68,7 +68,7 @@ TEST_F(MetricsSums, EveryModeEqualsReport) {
 }
 
 // Outer steps after steps 4, 8 and 12, and one with which the run ends.
-TEST_F(MetricsSums, LastLineHasOuterStepAfterIt) {
+TEST_F(MetricsSums, LastLineCountsTheOuterStep) {
   const Json report =
       report_of("-n 2 --train.steps 13 --train.eval_every 0 --sync.mode local --sync.local_steps 4", "run");
   ASSERT_TRUE(report.is_object());

@@ -63,8 +63,9 @@ class OffloadLines : public TrainingTest {
     return std::ranges::any_of(kResources, [&](const char* name) { return text.starts_with(name); });
   }
 };
+using OffloadLinesSlow = OffloadLines;
 
-TEST_F(OffloadLines, WithMomentsOnDiskTheRunSaysEarlyWhatLimitsIt) {
+TEST_F(OffloadLinesSlow, MomentsOnDiskNameTheBottleneck) {
   const std::string output = train("--zero.optimizer '{disk = 1}'");
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
   EXPECT_EQ(in_line(output, "  they stay there whatever memory is left: ", "left: "),
@@ -77,7 +78,9 @@ TEST_F(OffloadLines, WithMomentsOnDiskTheRunSaysEarlyWhatLimitsIt) {
   EXPECT_GT(report()["predicted"]["seconds"].get<double>(), 0);
 }
 
-TEST_F(OffloadLines, EachStepsMetricsSayWhatItMovedAndTheReportHasAStepsMedians) {
+// Each step's metrics have its bytes, the report has the medians of a step.
+
+TEST_F(OffloadLinesSlow, MetricsReportMovedBytes) {
   train("--zero.optimizer '{disk = 1}'");
   const auto lines = metrics();
   ASSERT_EQ(lines.size(), 6U);
@@ -89,19 +92,19 @@ TEST_F(OffloadLines, EachStepsMetricsSayWhatItMovedAndTheReportHasAStepsMedians)
   EXPECT_EQ(report()["transfers"][0]["disk"]["written_bytes"], last["written_bytes"]) << "steps are alike";
 }
 
-TEST_F(OffloadLines, StatesThatMayMoveHaveNoReasonToStay) {
+TEST_F(OffloadLinesSlow, MovableStatesGiveNoReason) {
   const std::string output = train("--zero.device_memory min");
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
   EXPECT_EQ(output.find("they stay there"), std::string::npos) << output;
 }
 
-TEST_F(OffloadLines, ARunThatIsOverBeforeAnythingIsKnownPredictsNothing) {
+TEST_F(OffloadLinesSlow, ShortRunPredictsNothing) {
   const std::string output = train("--zero.optimizer '{disk = 1}' --train.steps 3");
   EXPECT_EQ(output.find("predicted"), std::string::npos) << output;
   EXPECT_TRUE(report()["predicted"].is_null());
 }
 
-TEST_F(OffloadLines, AResidentRunSaysNothingOfTiers) {
+TEST_F(OffloadLinesSlow, ResidentRunMentionsNoTiers) {
   const std::string output = train("");
   for (const char* words : {"states of a rank", "bound by", "predicted", "whatever memory"})
     EXPECT_EQ(output.find(words), std::string::npos) << output;
@@ -109,7 +112,9 @@ TEST_F(OffloadLines, AResidentRunSaysNothingOfTiers) {
   EXPECT_FALSE(report().contains("transfers"));
 }
 
-TEST_F(OffloadLines, WhatADeviceBudgetAloneHadProbedServesTheNextRun) {
+// A device budget is enough to have rates probed.
+
+TEST_F(OffloadLinesSlow, NextRunReusesProbedRates) {
   constexpr const char* kKept = ".cache/zero.cpp/rates.json";
   train_without_disk("--zero.device_memory 900KiB");
   EXPECT_GT(report()["host_memory_bytes"][0]["total"].get<std::int64_t>(), 0) << "so something was chosen";
@@ -119,7 +124,7 @@ TEST_F(OffloadLines, WhatADeviceBudgetAloneHadProbedServesTheNextRun) {
   EXPECT_EQ(folder_.read(kKept), kept) << "another probe would hardly find the same";
 }
 
-TEST_F(OffloadLines, TwoDisksHoldWhatOneHolds) {
+TEST_F(OffloadLinesSlow, TwoDisksHoldWhatOneHolds) {
   const std::string everything =
       " --zero.optimizer '{disk = 1}' --zero.gradient '{disk = 1}' --zero.parameter '{disk = 1}'";
   for (const char* name : {"one", "other"}) std::filesystem::create_directory(folder_.path() / name);

@@ -40,8 +40,9 @@ class Plan : public TrainingTest {
     return nlohmann::json::parse(ran.output, nullptr, false);
   }
 };
+using PlanSlow = Plan;
 
-TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
+TEST_F(PlanSlow, DryRunPrintsButWritesNothing) {
   const Ran dry = folder_.zero("train c.toml -n 2 --dry-run --run.dir there");
   ASSERT_EQ(dry.status, 0) << dry.errors;
   EXPECT_TRUE(dry.output.starts_with("dry run: 5 steps on 2 ranks, 2 samples a step, into there\n")) << dry.output;
@@ -58,7 +59,7 @@ TEST_F(Plan, IsWhatADryRunOfTrainingPrintsAndNothingIsWritten) {
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";
 }
 
-TEST_F(Plan, OfADryRunSaysWhatTheRunWouldDoInItsFolder) {
+TEST_F(PlanSlow, DryRunDescribesTheRunsFolder) {
   const std::string train = "train c.toml --run.dir there --checkpoint.every 3 ";
   const auto dry_run = [&](const std::string& flags) { return folder_.zero(train + flags + " --dry-run"); };
   EXPECT_EQ(dry_run("").output.find("\nrun: "), std::string::npos) << "it begins";
@@ -93,7 +94,7 @@ TEST_F(Plan, OfADryRunSaysWhatTheRunWouldDoInItsFolder) {
   EXPECT_NE(taken.errors.find("holds a run already"), std::string::npos) << taken.errors;
 }
 
-TEST_F(Plan, OfADryRunHasTheRunsNotesAboutItsData) {
+TEST_F(PlanSlow, DryRunHasDataNotes) {
   std::string rows = "sentence\tlabel\n";
   for (int i = 0; i < 40; ++i) rows += std::string(i % 2 == 0 ? "good\t0\n" : "bad\t2\n");
   folder_.write("rows.tsv", rows);
@@ -108,7 +109,9 @@ TEST_F(Plan, OfADryRunHasTheRunsNotesAboutItsData) {
   EXPECT_NE(one_line(folder_.zero("train t.toml").output).find(note), std::string::npos);
 }
 
-TEST_F(Plan, OfARunWithoutALauncherSaysWhichKeysCountForNothing) {
+// The run has no launcher.
+
+TEST_F(PlanSlow, NamesKeysWithoutEffect) {
   const auto errors = [&](const std::string& flags) {
     return folder_.zero("train c.toml --dry-run " + flags, "ZERO_LOG_LEVEL=warn").errors;
   };
@@ -118,7 +121,7 @@ TEST_F(Plan, OfARunWithoutALauncherSaysWhichKeysCountForNothing) {
   EXPECT_EQ(errors("").find("counts for nothing"), std::string::npos);
 }
 
-TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
+TEST_F(PlanSlow, DryRunTimesTriedPasses) {
   const auto dry_run = [&](const std::string& flags) {
     const Ran ran = folder_.zero("train c.toml -n 2 --dry-run --json --run.dir there " + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -143,7 +146,9 @@ TEST_F(Plan, OfADryRunHasTheTimeOfPassesThatWereTried) {
   EXPECT_EQ(folder_.zero("train c.toml --json").status, 2) << "a run's numbers are in its folder";
 }
 
-TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
+// The disk takes time.
+
+TEST_F(PlanSlow, BudgetMovesStatesToDisk) {
   const auto roomy = plan("--zero.disk disk --zero.device_memory 64MiB");
   EXPECT_EQ(roomy["tiers"]["disk"]["total"], 0);
   EXPECT_GT(roomy["memory"]["disk"]["needed_bytes"], 0) << "room for states that may move there";
@@ -157,7 +162,7 @@ TEST_F(Plan, WithABudgetTheRestLiesOnDiskAndTheDiskTakesTime) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
 }
 
-TEST_F(Plan, MomentsInEightBitsTakeAQuarterOfAdamWs) {
+TEST_F(PlanSlow, EightBitMomentsTakeAQuarter) {
   const auto wide = plan("--optimizer.name adamw")["stages"][0]["memory_bytes"];
   const auto coded = plan("--optimizer.name adamw8bit --zero.optimizer '{host=1}'");
   const auto narrow = coded["stages"][0]["memory_bytes"];
@@ -169,7 +174,7 @@ TEST_F(Plan, MomentsInEightBitsTakeAQuarterOfAdamWs) {
   EXPECT_EQ(on_host, on_device * 64) << "codes there, scales here";
 }
 
-TEST_F(Plan, SaysThatStatesOnDiskAreReadTwiceWhereARuleMakesTwoPasses) {
+TEST_F(PlanSlow, TwoPassRulesReadDiskTwice) {
   const std::string flags =
       "plan c.toml -n 2 --zero.stage 3 --zero.parameter '{disk = 1}' --zero.optimizer '{disk = 1}' --zero.disk disk ";
   for (const char* rule : {"lamb", "adafactor"}) {
@@ -188,7 +193,9 @@ TEST_F(Plan, SaysThatStatesOnDiskAreReadTwiceWhereARuleMakesTwoPasses) {
   EXPECT_EQ(folder_.zero(flags).output.find("passes"), std::string::npos);
 }
 
-TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
+// If the data is on this machine.
+
+TEST_F(PlanSlow, TurnsEpochsIntoSteps) {
   // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
   const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;
   const Ran ran = folder_.zero("plan c.toml -n 2 --train.epochs 3");
@@ -198,7 +205,7 @@ TEST_F(Plan, EpochsBecomeStepsWhereTheDataIsHere) {
   EXPECT_FALSE(plan("--train.epochs 3 --data.path nowhere").contains("steps"));
 }
 
-TEST_F(Plan, EveryExampleIsPlanned) {
+TEST_F(PlanSlow, EveryExampleIsPlanned) {
   namespace fs = std::filesystem;
   fs::create_directory_symlink(std::string(built::kSourceFolder) + "/examples", folder_.path() / "examples");
   int planned = 0;
@@ -212,7 +219,7 @@ TEST_F(Plan, EveryExampleIsPlanned) {
   EXPECT_GE(planned, 7);
 }
 
-TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
+TEST_F(PlanSlow, ScheduleShowsMovesBetweenTiers) {
   const std::string placed =
       "--schedule --zero.stage 3 --zero.disk disk --zero.parameter '{disk = 1}' --zero.gradient '{host = 1}' "
       "--zero.optimizer '{disk = 1}'";
@@ -228,7 +235,9 @@ TEST_F(Plan, TheScheduleSaysWhatMovesBetweenTiers) {
     EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output;
 }
 
-TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatItLacksAndWhatEachWayOutCosts) {
+// With the cost of each remedy.
+
+TEST_F(PlanSlow, RefusalNamesShortageAndCosts) {
   const Ran ran = folder_.zero(
       "plan c.toml -n 2 --zero.disk disk --zero.disk_memory 16KiB --zero.device_memory 800KiB "
       "--zero.host_memory min");
@@ -238,7 +247,7 @@ TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatItLacksAndWhatEachWayOutCosts) {
     EXPECT_NE(ran.errors.find(words), std::string::npos) << ran.errors;
 }
 
-TEST_F(Plan, AProfileTellsTheComputation) {
+TEST_F(PlanSlow, AProfileTellsTheComputation) {
   const auto report = report_of("-n 2", "run");
   const auto planned = plan("--zero.optimizer '{host = 1}' --profile run");
   EXPECT_DOUBLE_EQ(planned["predicted"]["forward"]["seconds"].get<double>(),
@@ -255,7 +264,7 @@ TEST_F(Plan, AProfileTellsTheComputation) {
   EXPECT_NE(other.errors.find("units, and this model has"), std::string::npos) << other.errors;
 }
 
-TEST_F(Plan, AProfileOfOtherBatchesIsScaled) {
+TEST_F(PlanSlow, ScalesAProfileOfOtherBatches) {
   report_of("-n 2", "run");
   const auto once = plan("--profile run")["predicted"], twice = plan("--train.batch 2 --profile run")["predicted"];
   EXPECT_EQ(twice["computation"], (nlohmann::json{{"from", "run"}, {"scale", 2.0}}));
@@ -263,7 +272,7 @@ TEST_F(Plan, AProfileOfOtherBatchesIsScaled) {
                    2 * once["forward"]["busy"]["compute"].get<double>());
 }
 
-TEST_F(Plan, SaysWhatIsBesideTheStates) {
+TEST_F(PlanSlow, SaysWhatIsBesideTheStates) {
   const std::string budgets = " --zero.disk disk --zero.device_memory 900KiB --zero.host_memory min";
   const auto planned = plan(budgets);
   const auto on = [&](const char* tier) {
@@ -279,7 +288,7 @@ TEST_F(Plan, SaysWhatIsBesideTheStates) {
   }
 }
 
-TEST_F(Plan, AUnitThatStaysGatheredIsFetchedOnce) {
+TEST_F(PlanSlow, FetchesAPersistentUnitOnce) {
   const std::string on_disk = "--zero.disk disk --zero.parameter '{disk = 1}' ";
   const auto roomy = plan(on_disk), minimum = plan(on_disk + "--zero.device_memory min");
   const auto disk_seconds = [](const nlohmann::json& plan, const char* pass) {
@@ -291,7 +300,7 @@ TEST_F(Plan, AUnitThatStaysGatheredIsFetchedOnce) {
 }
 
 // 1.5 TiB of states: no run here could hold them, and a plan is for any machine.
-TEST_F(Plan, WhatIsFreeOnThisMachineDoesNotMatter) {
+TEST_F(PlanSlow, IgnoresThisMachinesFreeMemory) {
   const auto optimizer = [&](const std::string& tier) {
     return plan("--model.width 65536 --zero.disk disk --zero.optimizer '{" + tier + " = 1}'")["tiers"][tier]["total"]
         .get<std::int64_t>();
@@ -299,7 +308,7 @@ TEST_F(Plan, WhatIsFreeOnThisMachineDoesNotMatter) {
   for (const char* tier : {"device", "host", "disk"}) EXPECT_GT(optimizer(tier), std::int64_t{300} << 30) << tier;
 }
 
-TEST_F(Plan, WithoutAProfileTheComputationIsEstimated) {
+TEST_F(PlanSlow, EstimatesComputationWithoutAProfile) {
   for (const char* where : {"", "--zero.stage 0", "--zero.optimizer '{host = 1}'"}) {
     const auto predicted = plan("--train.batch 64 " + std::string(where))["predicted"];
     const auto seconds = [&](const char* pass) { return predicted[pass]["busy"]["compute"].get<double>(); };
@@ -318,14 +327,15 @@ TEST_F(Plan, WithoutAProfileTheComputationIsEstimated) {
   EXPECT_DOUBLE_EQ(twice["flops_per_step"].get<double>(), 2 * once["flops_per_step"].get<double>());
 }
 
-TEST_F(Plan, TheRowSaysWhereTheComputationIsFrom) {
+TEST_F(PlanSlow, RowNamesTheComputationsSource) {
   const Ran estimated = folder_.zero("plan c.toml -n 2 --train.batch 64");
   EXPECT_NE(one_line(estimated.output).find("a step, bound by compute"), std::string::npos) << estimated.output;
   EXPECT_NE(one_line(estimated.output).find("computation estimated: "), std::string::npos) << estimated.output;
 }
 
 // The same words and the same status: a plan of what a run refuses would be no plan.
-TEST_F(Plan, WhatARunRefusesForHostOrDiskIsRefused) {
+// What a run refuses for host or disk, a plan refuses.
+TEST_F(PlanSlow, RefusesUnsupportedOffload) {
   struct Refused {
     std::string flags;
     std::vector<std::string> says;
@@ -350,7 +360,7 @@ TEST_F(Plan, WhatARunRefusesForHostOrDiskIsRefused) {
   }
 }
 
-TEST_F(Plan, AFolderThatIsNotHereIsRefused) {
+TEST_F(PlanSlow, RefusesAMissingFolder) {
   for (const std::string flags : {"--zero.disk /not/here", "--zero.disk c.toml", "--profile /not/here"}) {
     const Ran ran = folder_.zero("plan c.toml -n 2 " + flags);
     EXPECT_EQ(ran.status, 2) << flags << ran.output;
@@ -360,7 +370,7 @@ TEST_F(Plan, AFolderThatIsNotHereIsRefused) {
   }
 }
 
-TEST_F(Plan, SaysThatItFitsAndWithWhichLowerStage) {
+TEST_F(PlanSlow, NamesLowerStageThatFits) {
   const Ran ran = folder_.zero("plan c.toml -n 2");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   for (const char* words : {"memory a rank needs at least ", "activations ", "(estimated)",
@@ -375,7 +385,9 @@ TEST_F(Plan, SaysThatItFitsAndWithWhichLowerStage) {
   EXPECT_NE(one.find("1 rank of this machine needs "), std::string::npos) << one;
 }
 
-TEST_F(Plan, ActivationsGrowWithTheBatchAndShrinkWithCheckpoints) {
+// With checkpoints they take less.
+
+TEST_F(PlanSlow, ActivationsGrowWithTheBatch) {
   const auto activations = [this](const std::string& flags) {
     return plan("--model.layers 8 " + flags)["memory"]["rank"]["activation_bytes"].get<double>();
   };
@@ -386,7 +398,7 @@ TEST_F(Plan, ActivationsGrowWithTheBatchAndShrinkWithCheckpoints) {
 }
 
 // 1.5 TiB of states.
-TEST_F(Plan, OfWhatDoesNotFitItSaysWhatLacksAndWhatWould) {
+TEST_F(PlanSlow, NamesShortageAndRemedy) {
   const std::string flags = "--zero.stage 1 --model.width 65536";
   const auto memory = plan(flags)["memory"];
   EXPECT_EQ(memory["fits"], false);
@@ -399,7 +411,7 @@ TEST_F(Plan, OfWhatDoesNotFitItSaysWhatLacksAndWhatWould) {
     EXPECT_NE(one_line(ran.output).find(words), std::string::npos) << words << "\n" << ran.output;
 }
 
-TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
+TEST_F(PlanSlow, RanksShareTooFewCores) {
   const auto compute = [this](const std::string& world) {
     const Ran ran = folder_.zero("plan c.toml --json --train.batch 64 -n " + world);
     return nlohmann::json::parse(ran.output, nullptr, false)["predicted"];
@@ -414,7 +426,8 @@ TEST_F(Plan, RanksThatOutnumberTheCoresTakeTheirTurns) {
 }
 
 // A rate that all cores gave is not divided by the threads that shared them.
-TEST_F(Plan, CountsACoreOnceHoweverManyThreadsARankHas) {
+// However many threads a rank has.
+TEST_F(PlanSlow, CountsEachCoreOnce) {
   for (const char* threads : {"1", "64", "4096"}) {
     const Ran ran = folder_.zero(std::string("plan c.toml --json --run.threads ") + threads, "timeout 60");
     ASSERT_EQ(ran.status, 0) << ran.errors;
@@ -422,19 +435,19 @@ TEST_F(Plan, CountsACoreOnceHoweverManyThreadsARankHas) {
   }
 }
 
-TEST_F(Plan, SaysThatCommunicationIsLeftOut) {
+TEST_F(PlanSlow, SaysThatCommunicationIsLeftOut) {
   EXPECT_NE(one_line(folder_.zero("plan c.toml -n 2").output).find("communication is left out: what it takes to send "),
             std::string::npos);
   EXPECT_EQ(plan("")["predicted"]["counts_communication"], false);
   EXPECT_EQ(folder_.zero("plan c.toml -n 1").output.find("communication"), std::string::npos);
 }
 
-TEST_F(Plan, RanksAreSpreadEvenlyOverMachines) {
+TEST_F(PlanSlow, RanksAreSpreadEvenlyOverMachines) {
   EXPECT_EQ(folder_.zero("plan c.toml -n 3 --machines 2").status, 2);
   EXPECT_EQ(folder_.zero("plan c.toml -n 2 --machines 0").status, 2);
 }
 
-TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
+TEST_F(PlanSlow, ClusterPlanNamesTheFastestWay) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nnetwork = \"10MB\"\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   ASSERT_EQ(ran.status, 0) << ran.errors;
@@ -450,7 +463,7 @@ TEST_F(Plan, OnADescribedClusterItNamesTheFastestWay) {
 }
 
 // Whatever this machine has: the model is too large for any.
-TEST_F(Plan, DescribedClusterIsJudgedByItsFile) {
+TEST_F(PlanSlow, ClusterIsJudgedByItsFile) {
   const std::string huge = "plan c.toml --cluster cluster.toml --model.layers 96 --model.width 12288 --model.heads 96 ";
   const auto write = [&](const std::string& memory) {
     folder_.write("cluster.toml", "[cluster]\nhosts = 1\nranks = 1\nflops = 1e12\n" + memory);
@@ -476,7 +489,7 @@ TEST_F(Plan, DescribedClusterIsJudgedByItsFile) {
   EXPECT_NE(lacks.find("1.00 GiB are there in the cluster: it does not fit, "), std::string::npos) << lacks;
 }
 
-TEST_F(Plan, OnADescribedClusterEachCutAndModeIsPlanned) {
+TEST_F(PlanSlow, ClusterPlanCoversCutsAndModes) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 1\nranks = 4\nwithin = \"1GB\"\njitter = 0.5\nflops = 1e12\n");
   const auto ways = [&](const std::string& flags) {
     const Ran ran = folder_.zero("plan c.toml --json --cluster cluster.toml " + flags);
@@ -494,7 +507,7 @@ TEST_F(Plan, OnADescribedClusterEachCutAndModeIsPlanned) {
   }
 }
 
-TEST_F(Plan, OnADescribedClusterOfTenThousandRanksItNamesAWay) {
+TEST_F(PlanSlow, PlansTenThousandRanks) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 1250\nranks = 8\nnetwork = \"10GB\"\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml --train.global_batch 10000", "timeout 30");
   ASSERT_EQ(ran.status, 0) << ran.errors;
@@ -504,7 +517,7 @@ TEST_F(Plan, OnADescribedClusterOfTenThousandRanksItNamesAWay) {
 }
 
 // Of a model that no disk here holds.
-TEST_F(Plan, TheRanksOfAMachineShareTheRoomOfItsDisk) {
+TEST_F(PlanSlow, RanksShareOneDisksRoom) {
   const auto room = [&](const std::string& ranks) {
     const Ran ran = folder_.zero(
         "plan c.toml --model.layers 96 --model.width 49152 --zero.disk disk --zero.device_memory 1TiB "
@@ -520,13 +533,15 @@ TEST_F(Plan, TheRanksOfAMachineShareTheRoomOfItsDisk) {
   EXPECT_NEAR(room("2") / alone, 0.5, 0.1);
 }
 
-TEST_F(Plan, CountsTheTimeOfMuonsMatrices) {
+TEST_F(PlanSlow, CountsTheTimeOfMuonsMatrices) {
   const std::string wide = "--model.width 512";
   const auto update = [](const nlohmann::json& json) { return json["predicted"]["update"]["seconds"].get<double>(); };
   EXPECT_GT(update(plan(wide + " --optimizer.name muon")), 2 * update(plan(wide)));
 }
 
-TEST_F(Plan, ADiskWithTooLittleRoomIsNotTakenForAFastOne) {
+// A disk with too little room is not taken for a fast one.
+
+TEST_F(PlanSlow, SmallDiskIsNotFast) {
   const Ran little =
       folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");
   EXPECT_NE(one_line(little.output).find("without the disk, which may hold too little"), std::string::npos)

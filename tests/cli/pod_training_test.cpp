@@ -14,7 +14,9 @@ class PodTraining : public TrainingTest {
   PodTraining() : TrainingTest(small_gpt(at_one_rate("steps = 6\nglobal_batch = 4\neval_every = 0\n"))) {}
 };
 
-TEST_F(PodTraining, TwoLaunchersWithTheVariablesOfTheManifestTrainTogether) {
+// With the variables of the manifest.
+
+TEST_F(PodTraining, TwoLaunchersTrainTogether) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no Gloo";
   const nlohmann::json alone = report_of("-n 4", "alone");
   const std::string pod = fmt::format(

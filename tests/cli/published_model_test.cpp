@@ -66,7 +66,7 @@ TEST_F(PublishedModel, KeepsItsConfigurationAndFiles) {
   EXPECT_TRUE(says(exported.output, "out/generation_config.json"));
 }
 
-TEST_F(PublishedModel, AGivenDropoutWinsAndIsSaid) {
+TEST_F(PublishedModel, GivenDropoutWinsAndIsPrinted) {
   published("gpt2", Json::object());
   const Ran ran = folder_.zero(
       "train c.toml --model.init gpt2 --model.dropout 0 --data.kind tokens --data.path tokens.bin --run.dir run",
@@ -94,7 +94,7 @@ TEST_F(PublishedModel, AnUnfinishedRunHasTheFiles) {
   expect_files("out", "run");
 }
 
-TEST_F(PublishedModel, ABertKeepsTheNamesOfItsClasses) {
+TEST_F(PublishedModel, BertKeepsNamesOfClasses) {
   const Json named{{"0", "neutral"}, {"1", "bad"}, {"2", "good"}};
   const Json config = published(
       "bert",
@@ -118,7 +118,7 @@ TEST_F(PublishedModel, ABertKeepsTheNamesOfItsClasses) {
   EXPECT_EQ(json("out/classes.json")["id2label"], named);
 }
 
-TEST_F(PublishedModel, WordsOfATableAreClassesOfTheRun) {
+TEST_F(PublishedModel, TableWordsAreTheRunsClasses) {
   std::string rows = "width,height,kind\n";
   for (int i = 0; i < 12; ++i) rows += std::to_string(i) + ",1," + (i % 2 ? "setosa" : "\"iris, blue\"") + "\n";
   folder_.write("rows.csv", rows);

@@ -21,7 +21,9 @@ class ServedCutRuns : public TrainingTest {
                                /*width=*/64)) {}
 };
 
-TEST_F(ServedCutRuns, GoOnInAnotherCutWithTheBitsOfEqualRanges) {
+// The bits are those of equal ranges.
+
+TEST_F(ServedCutRuns, AnotherCutContinuesWithSameBits) {
   const Json ranges = report_of("-n 2", "ranges");
   ASSERT_TRUE(ranges.is_object());
   for (const Json& norm : ranges.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
@@ -36,7 +38,8 @@ TEST_F(ServedCutRuns, GoOnInAnotherCutWithTheBitsOfEqualRanges) {
 }
 
 // A checkpoint's older weights are bytes of one cut: of another one workers go on with the newest, and the run says so.
-TEST_F(ServedCutRuns, AStaleRunGoesOnWithTheOlderWeightsOfItsOwnCutAlone) {
+// A stale run in another cut continues with the newest weights.
+TEST_F(ServedCutRuns, OlderWeightsNeedTheirCut) {
   const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 2 --checkpoint.every 3 ";
   const std::string weighted = "--zero.shards weighted --zero.shard_weights ";
   const Json whole = report_of(stale + weighted + "[1,3]", "whole");
@@ -50,7 +53,7 @@ TEST_F(ServedCutRuns, AStaleRunGoesOnWithTheOlderWeightsOfItsOwnCutAlone) {
       << other.errors;
 }
 
-TEST_F(ServedCutRuns, ArePlannedWithWhatServersOwnAndWhatMoves) {
+TEST_F(ServedCutRuns, PlanShowsServerAndMovedBytes) {
   const auto planned = [&](const std::string& shards) {
     const Ran ran = folder_.zero("plan c.toml --world 5 --sync.servers 3 --json --zero.shards " + shards);
     EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -68,7 +71,7 @@ TEST_F(ServedCutRuns, ArePlannedWithWhatServersOwnAndWhatMoves) {
   EXPECT_TRUE(says(one_line(ran.output), "When a server joins,")) << ran.output;
 }
 
-TEST_F(ServedCutRuns, ThatCannotBeAreRefusedBeforeAnythingStarts) {
+TEST_F(ServedCutRuns, RefusesImpossibleOnesBeforeStarting) {
   const auto refused = [&](const std::string& flags, const std::string& reason) {
     const Ran ran = folder_.zero("train c.toml --run.dir run -n 4 --sync.servers 2 " + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags;

@@ -19,8 +19,11 @@ class Served : public TrainingTest {
  protected:
   Served() : TrainingTest(small_gpt(at_one_rate("steps = 8\nbatch = 2\nclip = 0.25\neval_every = 4\n"))) {}
 };
+using ServedSlow = Served;
 
-TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
+// The bits are those of a run of the workers without servers.
+
+TEST_F(ServedSlow, WithoutStalenessMatchWorkersBits) {
   const Json plain = report_of("-n 2", "plain");
   const Json served = report_of("-n 3 --sync.mode stale", "served");
   ASSERT_TRUE(served.is_object());
@@ -37,7 +40,7 @@ TEST_F(Served, WithoutStalenessHaveTheBitsOfARunOfTheirWorkersAlone) {
   for (const Json& norm : plain.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
-TEST_F(Served, ServersWhoseStatesLieOnHostAndDiskHaveTheSameBits) {
+TEST_F(ServedSlow, OffloadedServersHaveSameBits) {
   std::filesystem::create_directory(folder_.path() / "states");
   const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 1 ",
                     off = stale + "--zero.optimizer {disk=1} --zero.parameter {host=1} --zero.disk states ";
@@ -54,7 +57,7 @@ TEST_F(Served, ServersWhoseStatesLieOnHostAndDiskHaveTheSameBits) {
   }
 }
 
-TEST_F(Served, OneWorkerAndOneServerHaveTheBitsOfOneRankAlone) {
+TEST_F(ServedSlow, OneWorkerMatchesOneRank) {
   const Json alone = report_of("-n 1", "alone");
   ASSERT_TRUE(alone.is_object());
   std::vector<std::string> transports{"shared_memory"};
@@ -72,7 +75,7 @@ TEST_F(Served, OneWorkerAndOneServerHaveTheBitsOfOneRankAlone) {
   for (const Json& norm : alone.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
-TEST_F(Served, StaleRunsGoOnWithTheBitsOfAnUninterruptedRun) {
+TEST_F(ServedSlow, StaleRunsContinueWithSameBits) {
   const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 2 ";
   const Json whole = report_of(stale, "whole");
   ASSERT_TRUE(report_of(stale + "--train.steps 5 --checkpoint.every 5", "halves").is_object());
@@ -82,7 +85,7 @@ TEST_F(Served, StaleRunsGoOnWithTheBitsOfAnUninterruptedRun) {
   EXPECT_EQ(whole.at("served").at("most_age"), 2);
 }
 
-TEST_F(Served, AsynchronousRunsApplyEachGradient) {
+TEST_F(ServedSlow, AsynchronousRunsApplyEachGradient) {
   const Json report = report_of("-n 4 --sync.mode async --sync.staleness 1", "run");
   const Json& served = report.at("served");
   EXPECT_EQ(served.at("updates"), 3 * 8);
@@ -95,7 +98,7 @@ TEST_F(Served, AsynchronousRunsApplyEachGradient) {
   EXPECT_EQ(updates, 3 * 8);
 }
 
-TEST_F(Served, EachRankHasItsFigures) {
+TEST_F(ServedSlow, EachRankHasItsFigures) {
   const Json report =
       report_of("-n 3 --sync.mode stale --sync.staleness 1 --train.log_every 8 --train.eval_every 0", "run");
   ASSERT_TRUE(report.is_object());
@@ -120,7 +123,7 @@ TEST_F(Served, EachRankHasItsFigures) {
   EXPECT_EQ(2 * 8 * pushed, report.at("served").at("pushed_bytes").get<double>()) << "one push a step";
 }
 
-TEST_F(Served, AsynchronousRunsAreReplayed) {
+TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   const std::string async = "-n 4 --sync.mode async --sync.staleness 2 ";
   const Json recorded = report_of(async, "recorded");
   const Json replayed = report_of(async + "--replay recorded", "replayed");
@@ -147,7 +150,7 @@ TEST_F(Served, AsynchronousRunsAreReplayed) {
 }
 
 // Threads decide the last bits: those of the recorded run, whatever they would be here. The transport decides none.
-TEST_F(Served, ReplayTakesThreadsAndIsFreeInTransport) {
+TEST_F(ServedSlow, ReplayTakesThreadsOverAnyTransport) {
   const std::string async = "-n 2 --sync.mode async --train.batch 8 ";
   const Json recorded = report_of(async + "--run.threads 2 ", "recorded");
   ASSERT_TRUE(recorded.is_object());
@@ -160,7 +163,7 @@ TEST_F(Served, ReplayTakesThreadsAndIsFreeInTransport) {
   }
 }
 
-TEST_F(Served, ReplayWithOtherInstructionsIsRefused) {
+TEST_F(ServedSlow, ReplayWithOtherInstructionsIsRefused) {
   const std::string async = "-n 2 --sync.mode async ";
   ASSERT_TRUE(report_of(async, "recorded").is_object());
   for (const char* variable : {"ATEN_CPU_CAPABILITY=default", "ONEDNN_MAX_CPU_ISA=SSE41"}) {
@@ -176,7 +179,7 @@ TEST_F(Served, ReplayWithOtherInstructionsIsRefused) {
   EXPECT_CONTAINS(more.errors, "it is a run of 2 ranks, and this one has 3");
 }
 
-TEST_F(Served, ALogWhoseLastLinesAreMissingIsNotReplayed) {
+TEST_F(ServedSlow, TruncatedLogIsNotReplayed) {
   const std::string async = "-n 3 --sync.mode async --sync.staleness 2 ";
   ASSERT_TRUE(report_of(async, "recorded").is_object());
   std::string log = folder_.read("recorded/pushes.log");
@@ -193,7 +196,7 @@ TEST_F(Served, ALogWhoseLastLinesAreMissingIsNotReplayed) {
   }
 }
 
-TEST_F(Served, BytesAreThoseOfTheFormula) {
+TEST_F(ServedSlow, BytesAreThoseOfTheFormula) {
   const Json report = report_of("-n 3 --sync.servers 1 --train.eval_every 0", "run");
   const Ran ran = folder_.zero("plan c.toml --world 3 --sync.servers 1 --json");
   const Json plan = Json::parse(ran.output, nullptr, false);
@@ -205,7 +208,7 @@ TEST_F(Served, BytesAreThoseOfTheFormula) {
   EXPECT_EQ(report.at("served").at("pulled_bytes"), clocks * planned.at("pulled_bytes").get<std::int64_t>());
 }
 
-TEST_F(Served, ArePlanned) {
+TEST_F(ServedSlow, ArePlanned) {
   const Ran text = folder_.zero("plan c.toml --world 5 --sync.mode async --sync.servers 2 --sync.staleness 4");
   EXPECT_EQ(text.status, 0) << text.errors;
   EXPECT_CONTAINS(text.output, "stage 3 on 2 servers");
@@ -213,7 +216,7 @@ TEST_F(Served, ArePlanned) {
   EXPECT_CONTAINS(text.output, "sync.mode async, staleness 4: 2 servers and 3 workers");
 }
 
-TEST_F(Served, ThatCannotBeAreRefusedBeforeAnythingStarts) {
+TEST_F(ServedSlow, RefusesImpossibleOnesBeforeStarting) {
   const auto refused = [&](const std::string& flags, const std::string& reason) {
     const Ran ran = folder_.zero("train c.toml --run.dir run " + flags);
     EXPECT_EQ(ran.status, 2) << flags;

@@ -44,7 +44,9 @@ TEST_F(ShardsOfData, TrainTheBitsOfTheWhole) {
       says(folder_.read("shards-2/config.toml"), R"(path = ["shards/t_1.bin", "shards/t_2.bin", "shards/t_3.bin"])"));
 }
 
-TEST_F(ShardsOfData, AContinuedRunTakesTheSameSamplesAndSaysIfTheFilesChanged) {
+// If the files changed, it reports that.
+
+TEST_F(ShardsOfData, ContinuedRunTakesSameSamples) {
   const auto whole = report_of(std::string(kShards) + "-n 2", "whole");
   report_of(std::string(kShards) + "-n 2 --train.steps 3 --schedule.warmup 3 --schedule.name constant", "cut");
   const auto straight =
@@ -62,7 +64,7 @@ TEST_F(ShardsOfData, AContinuedRunTakesTheSameSamplesAndSaysIfTheFilesChanged) {
   EXPECT_TRUE(says(ran.output, "shards/t_4.bin")) << ran.output;
 }
 
-TEST_F(ShardsOfData, AShardAtFaultIsNamedWithStatus2) {
+TEST_F(ShardsOfData, BadShardEndsWithStatusTwo) {
   const auto refused = [&](const std::string& why) {
     const Ran ran = folder_.zero("train c.toml " + std::string(kShards) + "--run.dir refused", "timeout 100");
     EXPECT_EQ(ran.status, 2) << ran.errors;

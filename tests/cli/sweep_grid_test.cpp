@@ -19,7 +19,9 @@ std::string refusal(const std::vector<std::string>& axes) {
   return message_of<ConfigError>([&] { points(axes); });
 }
 
-TEST(SweepGrid, HasARunForEachCombinationTheLastAxisFirst) {
+// There is a run for each combination.
+
+TEST(SweepGrid, LastAxisChangesFirst) {
   const auto grid = points({"zero.stage=0,3", "ranks=1,2"});
   ASSERT_EQ(grid.size(), 4U);
   EXPECT_EQ(grid[0].text, "zero.stage=0 ranks=1");
@@ -36,7 +38,7 @@ TEST(SweepGrid, ValuesWithCommasStandInBrackets) {
   EXPECT_EQ(points({"optimizer.name=[\"adamw\", \"lamb\"]"})[1].settings[0].second, "lamb");
 }
 
-TEST(SweepGrid, NamesAreFoldersAndNoneIsThereTwice) {
+TEST(SweepGrid, NamesAreUniqueFolders) {
   std::set<std::string> names;
   for (const SweepPoint& point : points({"data.path=[\"/a/b\", \"a b\", \"../a/b\"]"})) {
     EXPECT_EQ(point.name.find('/'), std::string::npos) << point.name;
@@ -44,7 +46,7 @@ TEST(SweepGrid, NamesAreFoldersAndNoneIsThereTwice) {
   }
 }
 
-TEST(SweepGrid, AnEmptyValueHasANameToo) {
+TEST(SweepGrid, EmptyValueHasAName) {
   EXPECT_EQ(points({"zero.optimizer=[{}, {disk = 1}]"})[0].name, "optimizer-none");
   EXPECT_EQ(points({"zero.optimizer=[{}, {disk = 1}]"})[1].name, "optimizer-disk-1");
 }

@@ -14,8 +14,9 @@ class Sweep : public TrainingTest {
             "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"
             "[train]\nsteps = 3\nbatch = 2\neval_batches = 1\n[schedule]\nwarmup = 0\n[checkpoint]\nevery = 0\n") {}
 };
+using SweepSlow = Sweep;
 
-TEST_F(Sweep, TrainsEachCombinationOnceAndSetsThemSideBySide) {
+TEST_F(SweepSlow, TrainsAndComparesEachCombination) {
   const std::string line = "sweep c.toml --over zero.stage=0,3 --over ranks=1,2 --dir grid";
   const Ran first = folder_.zero(line, "timeout 250");
   ASSERT_EQ(first.status, 0) << first.errors << first.output;
@@ -43,14 +44,14 @@ TEST_F(Sweep, TrainsEachCombinationOnceAndSetsThemSideBySide) {
   EXPECT_TRUE(says(other.errors, "another configuration is there: train.steps = 3 -> 4")) << other.errors;
 }
 
-TEST_F(Sweep, ACombinationThatCannotBeEndsItBeforeTheFirstRun) {
+TEST_F(SweepSlow, BadCombinationEndsItEarly) {
   const Ran ran = folder_.zero("sweep c.toml --over model.heads=2,3 --dir grid");
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(says(ran.errors, "model.heads=3")) << ran.errors;
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "grid"));
 }
 
-TEST_F(Sweep, WhatNoValueIsAtFaultForIsNotBlamedOnOne) {
+TEST_F(SweepSlow, BlamesNoInnocentValue) {
   folder_.write("bad.toml", "steps\n");
   const auto refusal = [&](const std::string& arguments) {
     const Ran ran = folder_.zero("sweep " + arguments);
@@ -66,14 +67,14 @@ TEST_F(Sweep, WhatNoValueIsAtFaultForIsNotBlamedOnOne) {
   EXPECT_TRUE(says(refusal("c.toml --over train.steps=0,1"), "--over = train.steps=0: "));
 }
 
-TEST_F(Sweep, WhatWouldBeIgnoredIsRefused) {
+TEST_F(SweepSlow, WhatWouldBeIgnoredIsRefused) {
   EXPECT_TRUE(
       says(folder_.zero("sweep c.toml --over zero.stage=1,2 --run.dir x").errors, "name their place with --dir"));
   EXPECT_TRUE(says(folder_.zero("sweep c.toml --over ranks=1,2 -n 3").errors, "-n = 3: --over ranks=... says"));
 }
 
 // The model is larger than this budget, which the configuration alone does not show.
-TEST_F(Sweep, ARunThatFailsIsToldAndTheOthersGoOn) {
+TEST_F(SweepSlow, FailedRunDoesNotStopOthers) {
   const Ran ran = folder_.zero("sweep c.toml --over zero.device_memory=1KiB,auto --dir grid", "timeout 250");
   EXPECT_EQ(ran.status, 2) << ran.output;
   EXPECT_TRUE(says(ran.output, "zero.device_memory=1KiB: failed with exit status 2; see grid/device_memory-1KiB.log"))

@@ -79,7 +79,9 @@ TEST_F(TimelineOfRun, HasThreeStepsOfEachRank) {
   }
 }
 
-TEST_F(TimelineOfRun, HasAsManyStepsAsAreAskedForAndThereAre) {
+// At most as many as the run has.
+
+TEST_F(TimelineOfRun, HasTheRequestedSteps) {
   train("--run.timeline_steps 2");
   EXPECT_EQ(count(trace(), "forward"), 2);
   train("--run.timeline_steps 100 --overwrite");
@@ -88,7 +90,9 @@ TEST_F(TimelineOfRun, HasAsManyStepsAsAreAskedForAndThereAre) {
   EXPECT_EQ(count(trace(), "forward"), 1) << "there is no other";
 }
 
-TEST_F(TimelineOfRun, HasTheWaitForDataAndOneForwardAMicroBatch) {
+// One forward for each micro-batch.
+
+TEST_F(TimelineOfRun, HasDataWaitsAndForwards) {
   train("--train.accumulate 2");
   EXPECT_EQ(count(trace(), "forward"), 6);
   EXPECT_EQ(count(trace(), "backward"), 6);
@@ -96,7 +100,7 @@ TEST_F(TimelineOfRun, HasTheWaitForDataAndOneForwardAMicroBatch) {
   EXPECT_EQ(count(trace(), "step"), 3);
 }
 
-TEST_F(TimelineOfRun, IsOfTheFourthStepWhereNoneIsAskedFor) {
+TEST_F(TimelineOfRun, DefaultIsTheFourthStep) {
   const Ran ran = train("-n 2 --run.timeline ''");
   EXPECT_EQ(ran.output.find("timeline"), std::string::npos);
   for (const int rank : {0, 1})
@@ -105,7 +109,9 @@ TEST_F(TimelineOfRun, IsOfTheFourthStepWhereNoneIsAskedFor) {
   EXPECT_LT(std::filesystem::file_size(folder_.path() / "run/timeline.json"), 1U << 16);
 }
 
-TEST_F(TimelineOfRun, OfARunBeforeIsGoneWhereServersHaveNone) {
+// Servers have no timeline.
+
+TEST_F(TimelineOfRun, ServedRunRemovesTheOldOne) {
   folder_.write("c.toml",
                 "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"
                 "[train]\nsteps = 5\nbatch = 2\neval_batches = 1\n[run]\nthreads = 1\n");
@@ -115,7 +121,7 @@ TEST_F(TimelineOfRun, OfARunBeforeIsGoneWhereServersHaveNone) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run/timeline.json"));
 }
 
-TEST_F(TimelineOfRun, IsRefusedWhereItWouldOverwriteTheReport) {
+TEST_F(TimelineOfRun, DoesNotOverwriteTheReport) {
   const Ran ran = folder_.zero("train c.toml --run.dir run --run.timeline report.json", "timeout 250");
   EXPECT_NE(ran.status, 0);
   EXPECT_NE(ran.errors.find("run.timeline = \"report.json\""), std::string::npos) << ran.errors;

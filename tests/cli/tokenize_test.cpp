@@ -17,7 +17,7 @@ std::string lines(int count) {
   return text;
 }
 
-TEST(Tokenize, LearnsATokenizerAndWritesTheTextWithIt) {
+TEST(Tokenize, LearnsATokenizerAndWritesTokens) {
   const Folder folder;
   const std::string text = lines(3000);
   folder.write("a.txt", text);
@@ -37,7 +37,7 @@ TEST(Tokenize, LearnsATokenizerAndWritesTheTextWithIt) {
   EXPECT_EQ(TokenStream(folder.path() / "b.bin", TokenKind::kTokens).size(), 2 * stream.size());
 }
 
-TEST(Tokenize, NamesOfAddedTokensAreTheseTokens) {
+TEST(Tokenize, FindsAddedTokensByName) {
   const Folder folder;
   const auto published = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face/gpt2";
   folder.write("a.txt", "to be<|endoftext|>or not<|endoftext|>");
@@ -61,7 +61,7 @@ TEST(Tokenize, NamesOfAddedTokensAreTheseTokens) {
 }
 
 // Cut at any byte, a part would end within a piece.
-TEST(Tokenize, ALongTextGivesTheTokensOfTheWhole) {
+TEST(Tokenize, LongTextHasSameTokens) {
   const Folder folder;
   const std::string text = lines(700'000);  // more than 16 MiB
   folder.write("long.txt", text);
@@ -75,7 +75,7 @@ TEST(Tokenize, ALongTextGivesTheTokensOfTheWhole) {
   EXPECT_EQ(tokens, tokenizer.encode(text));
 }
 
-TEST(Tokenize, ShardsHoldTheTokensOfTheWhole) {
+TEST(Tokenize, ShardsHoldAllTokens) {
   const Folder folder;
   folder.write("a.txt", lines(500));
   const Ran whole = folder.zero("tokenize a.txt --learn tok --size 300 -o a.bin");
@@ -97,7 +97,7 @@ TEST(Tokenize, ShardsHoldTheTokensOfTheWhole) {
   EXPECT_TRUE(says(again.errors, "is a shard of that name")) << again.errors;
 }
 
-TEST(Tokenize, BadInputIsRefusedAndWritesNothing) {
+TEST(Tokenize, BadInputWritesNothing) {
   const Folder folder;
   folder.write("a.txt", "abc");
   const auto refused = [&](const std::string& arguments, const std::string& why) {

@@ -113,8 +113,9 @@ void expect_same_model(const Json& ours, const Json& theirs) {
   }
   EXPECT_GE(same, 13);
 }
+using TransformersExportSlow = TransformersExport;
 
-TEST_P(TransformersExport, IsWhatTransformersWrote) {
+TEST_P(TransformersExportSlow, IsWhatTransformersWrote) {
   report_of("-n 2", "run");
   const Ran exported = folder_.zero("export run -o out");
   ASSERT_EQ(exported.status, 0) << exported.errors;
@@ -124,7 +125,7 @@ TEST_P(TransformersExport, IsWhatTransformersWrote) {
                     Json::parse(std::ifstream(GetParam().path() / "config.json"), nullptr, /*allow_exceptions=*/false));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TransformersExport, testing::ValuesIn(published()),
+INSTANTIATE_TEST_SUITE_P(Models, TransformersExportSlow, testing::ValuesIn(published()),
                          [](const auto& given) { return given.param.folder; });
 
 }  // namespace

@@ -13,8 +13,11 @@ class TrainedOverAWire : public TrainingTest {
  protected:
   TrainedOverAWire() : TrainingTest(small_gpt(at_one_rate("steps = 6\nbatch = 2\neval_every = 3\n"))) {}
 };
+using TrainedOverAWireSlow = TrainedOverAWire;
 
-TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem) {
+// Also when the run continues.
+
+TEST_F(TrainedOverAWireSlow, ThreadsAndProcessesHaveSameBits) {
   const std::string wire = "-n 2 --comm.reduce_wire int8 --comm.gather_wire int8 ";
   const Json whole = report_of(wire, "whole"), threads = report_of(wire + "--comm.transport in_process", "threads");
   ASSERT_TRUE(whole.is_object() && threads.is_object());
@@ -31,7 +34,9 @@ TEST_F(TrainedOverAWire, HasTheSameBitsOverThreadsAndProcessesAndGoesOnWithThem)
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-TEST_F(TrainedOverAWire, TakesCodedOuterStepsAndGoesOnBetweenThemWithTheSameBits) {
+// Between two outer steps, with the same bits.
+
+TEST_F(TrainedOverAWireSlow, CodedOuterStepsContinueIdentically) {
   const std::string local = "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire int8 ";
   const Json whole = report_of(local, "whole");
   ASSERT_TRUE(whole.is_object());
@@ -52,7 +57,9 @@ TEST_F(TrainedOverAWire, TakesCodedOuterStepsAndGoesOnBetweenThemWithTheSameBits
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-TEST_F(TrainedOverAWire, CodesGradientsBetweenGroupsAndGoesOnWithTheSameBits) {
+// With the same bits.
+
+TEST_F(TrainedOverAWireSlow, CodedGroupGradientsContinueIdentically) {
   const std::string groups = "-n 2 --zero.group 1 --comm.outer_wire int8 ";
   const Json whole = report_of(groups, "whole"), exact = report_of("-n 2 --zero.group 1", "exact");
   ASSERT_TRUE(whole.is_object() && exact.is_object());
@@ -72,7 +79,9 @@ TEST_F(TrainedOverAWire, CodesGradientsBetweenGroupsAndGoesOnWithTheSameBits) {
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-TEST_F(TrainedOverAWire, SendsTheLargestElementsOfOuterStepsAndGoesOnWithWhatItKept) {
+// The largest elements are sent; what was kept continues.
+
+TEST_F(TrainedOverAWireSlow, TopKOuterStepsKeepResiduals) {
   const std::string local =
       "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire topk --comm.outer_topk 0.05 ";
   const Json whole = report_of(local, "whole");
@@ -94,7 +103,7 @@ TEST_F(TrainedOverAWire, SendsTheLargestElementsOfOuterStepsAndGoesOnWithWhatItK
   EXPECT_EQ(plan.at("stages").at(3).at("outer_step").at("sent_between_copies"), outer.at("planned_sent_bytes"));
 }
 
-TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
+TEST_F(TrainedOverAWireSlow, SendsWhatIsPlanned) {
   const Json report = report_of("-n 2 --comm.reduce_wire int8 --comm.gather_wire int4", "run");
   for (const Json& sent : report.at("sent_bytes_per_step")) EXPECT_EQ(sent, report.at("planned_sent_bytes"));
   const Json in_group = last_ranks("run").at("sent_bytes").at("group");
@@ -116,7 +125,7 @@ TEST_F(TrainedOverAWire, SendsWhatIsPlanned) {
       << "below stage 3 parameters cross as they are";
 }
 
-TEST_F(TrainedOverAWire, ThatCannotBeIsRefusedBeforeAnythingStarts) {
+TEST_F(TrainedOverAWireSlow, RefusesImpossibleOnesBeforeStarting) {
   const auto refused = [&](const std::string& flags, const std::string& reason) {
     const Ran ran = folder_.zero("train c.toml --run.dir run " + flags);
     EXPECT_EQ(ran.status, 2) << flags;

@@ -18,7 +18,9 @@ void on_ranks(int world, const std::function<void(Communicator&)>& body) {
   for (auto& comm : comms) threads.emplace_back([&body, &comm] { body(*comm); });
 }
 
-TEST(Collectives, AllReduceIsTheSumInRankOrderWhateverTheSize) {
+// Whatever the size.
+
+TEST(Collectives, AllReduceSumsInRankOrder) {
   rc::check([] {
     const int world = *rc::gen::inRange(1, 6);
     const auto numel = *rc::gen::inRange<std::size_t>(0, 200);
@@ -38,7 +40,7 @@ TEST(Collectives, AllReduceIsTheSumInRankOrderWhateverTheSize) {
   });
 }
 
-TEST(Collectives, AllReduceSendsWhatARingSends) {
+TEST(Collectives, AllReduceSendsARingsBytes) {
   on_ranks(4, [](Communicator& comm) {
     std::vector<float> data(4000);
     all_reduce(comm, data, {});
@@ -50,7 +52,7 @@ TEST(Collectives, AllReduceSendsWhatARingSends) {
   });
 }
 
-TEST(Collectives, NumbersOfRanksMayDifferInCount) {
+TEST(Collectives, RanksMayGatherDifferentCounts) {
   on_ranks(3, [](Communicator& comm) {
     const std::vector<std::int64_t> mine(static_cast<std::size_t>(2 - comm.rank()), -comm.rank() - 1);
     EXPECT_EQ(all_gather_numbers(comm, mine), (std::vector<std::vector<std::int64_t>>{{-1, -1}, {-2}, {}}));
@@ -68,7 +70,7 @@ TEST(Collectives, AWorldOfOneSendsNothing) {
   });
 }
 
-TEST(Collectives, ValuesAreExactOverTheirWholeRange) {
+TEST(Collectives, WholeRangeStaysExact) {
   on_ranks(2, [](Communicator& comm) {
     const std::int64_t values[] = {INT64_MIN, INT64_MAX};
     EXPECT_EQ(all_gather_value(comm, values[comm.rank()]), (std::vector<std::int64_t>{INT64_MIN, INT64_MAX}));

@@ -21,7 +21,7 @@ TEST(ReduceScatterRequest, FittingSizesPass) {
   ReduceScatter{.in = std::span(in).first(0), .out = std::span(out).first(0)}.check(7);
 }
 
-TEST(ReduceScatterRequest, SizesThatDoNotFitAreOurBug) {
+TEST(ReduceScatterRequest, RejectsWrongSizes) {
   std::vector<std::byte> in(48), out(24), narrow(12);
   EXPECT_THROW((ReduceScatter{.in = in, .out = narrow}.check(2)), InternalError);
   EXPECT_THROW((ReduceScatter{.in = in, .out = out}.check(5)), InternalError);
@@ -31,7 +31,9 @@ TEST(ReduceScatterRequest, SizesThatDoNotFitAreOurBug) {
                InternalError);
 }
 
-TEST(CommunicatorMemory, IsZeroedAlignedAndMayBeEmpty) {
+// It may be empty.
+
+TEST(CommunicatorMemory, IsZeroedAndAligned) {
   const auto comms = make_in_process(1, std::chrono::seconds(1));
   // The default's, which the message transports use.
   const Allocation memory = comms[0]->Communicator::allocate(100000);
@@ -42,7 +44,7 @@ TEST(CommunicatorMemory, IsZeroedAlignedAndMayBeEmpty) {
   EXPECT_FALSE(comms[0]->Communicator::allocate(0));
 }
 
-TEST(CommunicatorDefault, ReducesAWorldOfOneIntoItsOwnPlace) {
+TEST(CommunicatorDefault, ReducesWorldOfOneInPlace) {
   const auto comms = make_in_process(1, std::chrono::seconds(1));
   std::vector<float> data{3, 4};
   ReduceStats stats;
@@ -63,7 +65,7 @@ struct TwoRanks {
   }
 };
 
-TEST(WorkHandle, AReductionCanBeDoneAsSoonAsEveryRankHasBegunIt) {
+TEST(WorkHandle, ReductionFinishesOnceAllBegan) {
   TwoRanks ranks;
   Work first = ranks.reduce(0);
   EXPECT_FALSE(first.try_complete());
@@ -81,7 +83,7 @@ TEST(WorkHandle, AReductionCanBeDoneAsSoonAsEveryRankHasBegunIt) {
   EXPECT_EQ(ranks.out[1], std::vector<float>(2500, 11.0F));
 }
 
-TEST(WorkHandle, WhoIsDoneEarlyDoesNotWaitForThoseWhoAreNot) {
+TEST(WorkHandle, FinishedRankWaitsForNobody) {
   TwoRanks ranks;
   Work first = ranks.reduce(0), second = ranks.reduce(1);
   EXPECT_TRUE(first.try_complete());
@@ -91,7 +93,7 @@ TEST(WorkHandle, WhoIsDoneEarlyDoesNotWaitForThoseWhoAreNot) {
   ranks.comms[0]->drain();
 }
 
-TEST(WorkHandle, OneThatCannotTellIsNotDoneEarly) {
+TEST(WorkHandle, UnknownProgressIsNotEarlyCompletion) {
   TwoRanks ranks;
   std::array<Work, 2> works;
   for (std::size_t rank = 0; rank < 2; ++rank)

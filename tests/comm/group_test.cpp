@@ -31,14 +31,14 @@ TEST(Group, OfNoRanksIsNone) {
   EXPECT_EQ(open_group(*world, {}, "none"), nullptr);
 }
 
-TEST(Group, RanksThatMakeNoSenseAreOurBug) {
+TEST(Group, RejectsNonsensicalRanks) {
   const auto world = alone();
   for (const std::vector<int>& ranks : {std::vector{1}, {0, 1}, {0, 0}, {-1, 0}, {1, 0}}) {
     EXPECT_THROW(open_group(*world, ranks, "wrong"), InternalError);
   }
 }
 
-TEST(Group, IsSaidWithItsRanksAndOfManyTheFirst) {
+TEST(Group, NamesItsFirstRanks) {
   EXPECT_EQ((GroupPlace{.name = "copy 1", .ranks = {2, 3}}.suffix()), " of group copy 1 (ranks 2, 3)");
   EXPECT_EQ((GroupPlace{.name = "alone", .ranks = {5}}.text()), "alone (rank 5)");
   GroupPlace many{.name = "all"};
@@ -65,7 +65,7 @@ TEST(Group, ATransportWithoutGroupsSaysSo) {
 }
 
 // What a rank gave its group to read stays there until it is read.
-TEST(Group, ARankThatIsDoneWaitsForItsReaders) {
+TEST(Group, FinishedRankWaitsForReaders) {
   const auto ranks = make_in_process(2, seconds(20));
   std::vector<std::byte> got(20000);
   std::jthread other([&] {

@@ -139,7 +139,7 @@ Result reference(const Sum& sum) {
   return result;
 }
 
-TEST(RankSum, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
+TEST(RankSum, InstructionSetsMatchThePlainLoop) {
   for_each_target([](const char* target) {
     SCOPED_TRACE(target);
     Sweep sweep(5);
@@ -162,7 +162,7 @@ TEST(RankSum, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
   });
 }
 
-TEST(RankSum, AnyRequestGivesTheBitsOfThePlainLoop) {
+TEST(RankSum, AnyRequestMatchesThePlainLoop) {
   rc::check([] {
     Sum sum{};
     sum.numel = *rc::gen::inRange<std::size_t>(0, 10000);
@@ -179,7 +179,7 @@ TEST(RankSum, AnyRequestGivesTheBitsOfThePlainLoop) {
   });
 }
 
-TEST(RankSum, ALargeResultIsStreamedWithTheSameBits) {
+TEST(RankSum, StreamedResultsKeepTheirBits) {
   // Above the size from which the caches are passed by; aligned, as memory from a transport is.
   constexpr std::size_t kNumel = (std::size_t{6} << 20) / 4 + 3;
   std::vector<float> a(kNumel), b(kNumel);
@@ -199,7 +199,7 @@ TEST(RankSum, ALargeResultIsStreamedWithTheSameBits) {
   EXPECT_TRUE(same_sum(stats, plain_stats(expected)));
 }
 
-TEST(RankSum, RoundingIsThatOfTheScalarConversion) {
+TEST(RankSum, RoundsLikeTheScalarConversion) {
   // Ties, overflow to infinity, denormals, infinities and NaNs with their sign, of bf16 and of fp16; and a spread of all.
   std::vector<std::uint32_t> patterns = {
       0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
@@ -225,7 +225,7 @@ TEST(RankSum, RoundingIsThatOfTheScalarConversion) {
   });
 }
 
-TEST(RankSum, EveryFp16IsReadAsTheScalarConversionReadsIt) {
+TEST(RankSum, ReadsFp16LikeScalarConversion) {
   std::vector<std::uint16_t> halves(0x10000);
   for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
   for_each_target([&](const char* target) {
@@ -243,7 +243,9 @@ TEST(RankSum, EveryFp16IsReadAsTheScalarConversionReadsIt) {
   });
 }
 
-TEST(RankSum, AWorldOfOneInItsOwnPlaceIsReadOnly) {
+// If its output is its input.
+
+TEST(RankSum, WorldOfOneOnlyReads) {
   // The values lie in memory that must not be written.
   static const std::vector<float> values = {1, 2, 3};
   const auto* data = reinterpret_cast<const std::byte*>(values.data());
@@ -253,7 +255,7 @@ TEST(RankSum, AWorldOfOneInItsOwnPlaceIsReadOnly) {
   EXPECT_EQ(stats.sum_squares.value(), 14.0);
 }
 
-TEST(RankSum, NonFiniteElementsAreCountedInAnyPosition) {
+TEST(RankSum, CountsNonFiniteElementsAnywhere) {
   std::vector<float> values(10000, 2.0f);
   for (const std::size_t i : {0, 17, 4095, 4096, 9999}) values[i] = i % 2 == 0 ? std::nanf("") : -INFINITY;
   for_each_target([&](const char*) {
@@ -295,7 +297,7 @@ ReduceStats stats_of_values(std::span<const float> values) {
 }
 
 // However the values are cut at multiples of 16, and in whatever order the parts are added.
-TEST(RankSum, SumsOfPartsAddUpToTheBitsOfTheWhole) {
+TEST(RankSum, PartsSumToTheWholesBits) {
   std::mt19937 random(3);
   for_each_target([&](const char* target) {
     for (const auto& [lowest, highest] : {std::pair{-1, 1}, {-20, 0}, {-60, -20}, {-149, 128}}) {
@@ -318,7 +320,7 @@ TEST(RankSum, SumsOfPartsAddUpToTheBitsOfTheWhole) {
   });
 }
 
-TEST(RankSum, ASumOfSquaresIsThatOfLongDoubles) {
+TEST(RankSum, SquaresMatchLongDoubleSums) {
   std::mt19937 random(5);
   for (const auto& [lowest, highest] : {std::pair{-1, 1}, {-20, 0}, {-60, -20}, {-100, 60}}) {
     const std::vector<float> values = spread_values(100'000, lowest, highest, random);
@@ -343,7 +345,7 @@ TEST(RankSum, MagnitudesThatChangeLoseNothing) {
   });
 }
 
-TEST(RankSum, TilesAddTheirStatisticsToTheSame) {
+TEST(RankSum, TilesSumToTheSameStatistics) {
   const std::size_t numel = 5 * kStatsBlock + 100;
   std::vector<float> values(numel), out(numel);
   for (std::size_t i = 0; i < numel; ++i) values[i] = value_of(3, 0, i);
@@ -364,7 +366,8 @@ TEST(RankSum, TilesAddTheirStatisticsToTheSame) {
 }
 
 // So that a sum over many ranks can be made in parts: ((begun + in_0) + in_1), in fp32, whatever the ranks' type.
-TEST(RankSum, BeginsWithTheSumThatItIsGivenInPlaceOrNot) {
+// In place or not.
+TEST(RankSum, StartsFromTheGivenSum) {
   for_each_target([](const char* target) {
     for (const DType dtype : kAllTypes) {
       for (const std::size_t numel : {1, 16, 4097, 9001}) {

@@ -134,7 +134,9 @@ void come_and_go(Communicator& comm, int life, Post& post) {
   }
 }
 
-TEST(Replacements, ExchangeMessagesWithThoseThatTookThemBackAndGetNoneOfTheirPredecessors) {
+// They exchange messages with ranks that accepted them, and get none of their predecessors.
+
+TEST(Replacements, ReceiveOnlyTheirOwnMessages) {
   const std::string run = fmt::format("replacements-{}", getpid());
   std::vector<Post> posts(3);
   std::vector<std::jthread> threads;
@@ -145,7 +147,7 @@ TEST(Replacements, ExchangeMessagesWithThoseThatTookThemBackAndGetNoneOfTheirPre
   });
 }
 
-TEST(Replacements, AreNotThereUnlessTheLauncherSaysSo) {
+TEST(Replacements, NeedTheLauncher) {
   const std::string run = fmt::format("no-replacements-{}", getpid());
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 3; ++rank) {
@@ -159,7 +161,9 @@ TEST(Replacements, AreNotThereUnlessTheLauncherSaysSo) {
 
 // ---- over messages ------------------------------------------------------------------------------------------------
 
-TEST(MessageReplacements, ExchangeMessagesWithThoseThatTookThemBackAndGetNoneOfTheirPredecessors) {
+// They exchange messages with ranks that accepted them, and get none of their predecessors.
+
+TEST(MessageReplacements, ReceiveOnlyTheirOwnMessages) {
   FakeNetwork network;
   std::vector<Post> posts(3);
   std::vector<std::jthread> threads;
@@ -248,7 +252,8 @@ std::vector<std::string> return_over(FakeNetwork& network, const Returned& retur
 }
 
 // To either of the ranks that take it back.
-TEST(MessageReplacements, OneThatEndsBeforeItIsMetIsLostAsItsPredecessorWas) {
+// A replacement that ends before it is met is lost as its predecessor was.
+TEST(MessageReplacements, EndedBeforeMeetingAreLost) {
   FakeNetwork network;
   network.lose_at_meeting(FakeNetwork::address_of(2, 1), 1);
   network.lose_at_meeting(FakeNetwork::address_of(2, 2), 0);
@@ -263,7 +268,7 @@ TEST(MessageReplacements, OneThatEndsBeforeItIsMetIsLostAsItsPredecessorWas) {
   EXPECT_EQ(came, 1);
 }
 
-TEST(MessageReplacements, HearWhyTheRunFailsAndThatOthersLeave) {
+TEST(MessageReplacements, LearnFailuresAndLeavers) {
   FakeNetwork network;
   Returned returned;
   returned.lead = [](Communicator& comm) { take_number(comm, 1); };

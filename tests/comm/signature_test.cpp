@@ -16,7 +16,7 @@ TEST(Signature, IsDescribedWithWhatItHas) {
             "broadcast #2 (from rank 1, 8 bytes)");
 }
 
-TEST(Signature, BothSidesOfAMismatchPrintTheSameLine) {
+TEST(Signature, BothSidesPrintTheSameLine) {
   const Signature a{.sequence = 1, .operation = Operation::kAllToAll, .bytes = 8};
   const Signature b{.sequence = 1, .operation = Operation::kReduceScatter, .bytes = 8};
   EXPECT_EQ(describe_mismatch(0, a, 3, b), describe_mismatch(3, b, 0, a));

@@ -11,7 +11,7 @@ namespace {
 using Status = Waiters::Status;
 constexpr std::chrono::hours kNever{1};
 
-TEST(Waiters, AWaitIsLateUntilItEnds) {
+TEST(Waiters, WaitIsLateUntilItEnds) {
   Waiters waiters;
   std::latch goes_on(1);
   const auto wait = waiters.begin([&] {
@@ -41,7 +41,7 @@ TEST(Waiters, WaitsAreUnderWayTogether) {
   EXPECT_EQ(first->status(), Status::kDone);
 }
 
-TEST(Waiters, ManyWaitsOneAfterTheOtherAllEnd) {
+TEST(Waiters, ManyConsecutiveWaitsEnd) {
   Waiters waiters;
   for (int i = 0; i < 1000; ++i)
     EXPECT_EQ(waiters.begin([] { return Status::kDone; })->status_after(kNever), Status::kDone);

@@ -16,7 +16,7 @@ TEST(Choices, AWordHasItsValue) {
   EXPECT_EQ(value_of(kActivationTiers, "train.offload_activations", "disk"), Tier::kDisk);
 }
 
-TEST(Choices, AnotherWordIsRefusedWithTheWordsThatThereAre) {
+TEST(Choices, RefusesOtherWordsWithTheList) {
   EXPECT_EQ(message_of<ConfigError>([] { value_of(kDTypes, "train.dtype", "fp8"); }),
             "train.dtype = fp8: not one of these\n  use one of: fp32, bf16, fp16");
 }
@@ -29,7 +29,7 @@ void expect_allowed(const Table& table, std::string_view key) {
   for (const std::string_view word : option->choices) EXPECT_NO_THROW(value_of(table, key, word)) << key;
 }
 
-TEST(Choices, EachWordThatAKeyAllowsHasAValue) {
+TEST(Choices, EveryAllowedWordHasAValue) {
   expect_allowed(kDataKinds, "data.kind");
   expect_allowed(kAugments, "data.augment");
   expect_allowed(kOrders, "data.order");

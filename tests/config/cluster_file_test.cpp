@@ -36,7 +36,7 @@ TEST(ClusterFile, SeveralHostsNeedOne) {
   EXPECT_TRUE(says(refusal("[cluster]\nhosts = 2\n"), "write its bytes a second"));
 }
 
-TEST(ClusterFile, AMisspeltKeyIsNamedWithItsLineAndTheRightOne) {
+TEST(ClusterFile, MisspeltKeyGetsLineAndSuggestion) {
   const std::string message = refusal("[cluster]\nhosts = 2\nnetwrok = \"1GB\"\n");
   EXPECT_TRUE(says(message, "c.toml:3: cluster.netwrok"));
   EXPECT_TRUE(says(message, "did you mean 'network'?"));
@@ -44,7 +44,7 @@ TEST(ClusterFile, AMisspeltKeyIsNamedWithItsLineAndTheRightOne) {
   EXPECT_TRUE(says(refusal(""), "describes no cluster"));
 }
 
-TEST(ClusterFile, AValueThatIsNoneIsRefusedWithAnExample) {
+TEST(ClusterFile, InvalidValueIsRefusedWithExample) {
   EXPECT_TRUE(says(refusal("[cluster]\nhosts = 0\n"), "write 1 or more"));
   EXPECT_TRUE(says(refusal("[cluster]\nhosts = 2\nnetwork = 10\n"), "\"1.25GB\""));
   EXPECT_TRUE(says(refusal("[cluster]\nhosts = 2\nnetwork = \"0B\"\n"), "no bytes at all"));

@@ -13,7 +13,7 @@ CommandLine split(const std::vector<std::string>& arguments) {
   return split_command_line(arguments);
 }
 
-TEST(CommandLineSplit, TakesBothSpellingsAndLeavesFlagsAlone) {
+TEST(CommandLineSplit, TakesBothSpellingsAndKeepsFlags) {
   const std::vector<std::string> arguments{"c.toml", "--train.steps", "5", "-n", "2", "--run.dir=a=b", "--overwrite"};
   const CommandLine line = split_command_line(arguments);
   ASSERT_EQ(line.overrides.size(), 2u);
@@ -28,7 +28,7 @@ TEST(CommandLineSplit, AMissingValueIsNamed) {
             std::string::npos);
 }
 
-TEST(CommandLineSplit, AFlagsValueWithADotIsNoKey) {
+TEST(CommandLineSplit, DottedFlagValueIsNoKey) {
   const std::vector<std::string> arguments{"--prompt=v1.0", "a.toml"};
   EXPECT_TRUE(split_command_line(arguments).overrides.empty());
 }

@@ -35,7 +35,7 @@ bool works_on(const std::string& device, const Change& change) {
   return true;
 }
 
-TEST(DeviceRules, ADeviceIsOneOfFourForms) {
+TEST(DeviceRules, DeviceHasOneOfFourForms) {
   for (const char* name : {"auto", "cpu", "cuda", "cuda:0", "cuda:17"}) EXPECT_TRUE(works_on(name, [](Config&) {}));
   for (const char* name : {"gpu", "cuda:", "cuda:x", "CPU", ""})
     expect_says(refusal_on(name, [](Config&) {}),
@@ -49,7 +49,7 @@ TEST(DeviceRules, OnlyAGpuHasTf32) {
   EXPECT_TRUE(works_on("auto", tf32));
 }
 
-TEST(DeviceRules, NcclIsForGpusAndForUnitsThatCrossAsTheyAre) {
+TEST(DeviceRules, NcclNeedsGpusWithoutCodecs) {
   const Change nccl = [](Config& config) { config.comm.transport = "nccl"; };
   expect_says(refusal_on("cpu", nccl),
               {"comm.transport = \"nccl\"", "it moves bytes between GPUs", "use run.device cuda"});
@@ -64,7 +64,9 @@ TEST(DeviceRules, NcclIsForGpusAndForUnitsThatCrossAsTheyAre) {
   }
 }
 
-TEST(DeviceRules, NcclSumsWhatItMovesAndEqualBlocks) {
+// Its sums need comm.transport nccl.
+
+TEST(DeviceRules, NcclSumsEqualBlocksOverNccl) {
   const auto summed = [](const std::string& transport, const std::string& shards) {
     return [=](Config& config) {
       config.zero.reduce = "nccl";
@@ -82,7 +84,7 @@ TEST(DeviceRules, NcclSumsWhatItMovesAndEqualBlocks) {
   expect_says(refusal_on("cpu", summed("gloo", "range")), {"zero.reduce = \"nccl\"", "run.device = \"cpu\""});
 }
 
-TEST(DeviceRules, CopiesOfTheModelAddUpTheirGradientsOnTheHost) {
+TEST(DeviceRules, CopiesSumGradientsOnTheHost) {
   const auto copies_over = [](const std::string& transport) {
     return [=](Config& config) {
       config.zero.group = 2;
@@ -109,7 +111,7 @@ struct NotOnGpu {
   Change change;
 };
 
-TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
+TEST(DeviceRules, RefusesUnsupportedGpuOptionsByName) {
   const NotOnGpu all[] = {
       {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
       {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
@@ -122,7 +124,9 @@ TEST(DeviceRules, WhatDoesNotWorkOnAGpuYetIsRefusedThereByName) {
   }
 }
 
-TEST(DeviceRules, EveryOptimizerWorksThereWithItsStateOnAnyTierAtEveryStage) {
+// With its state on any tier, at every stage.
+
+TEST(DeviceRules, EveryOptimizerWorksOnAGpu) {
   for (const RuleRow& row : kRuleTable)
     EXPECT_TRUE(works_on("cuda", [&](Config& config) { config.optimizer.name = row.name; })) << row.name;
   for (int stage = 0; stage < 4; ++stage)
@@ -132,12 +136,12 @@ TEST(DeviceRules, EveryOptimizerWorksThereWithItsStateOnAnyTierAtEveryStage) {
     })) << stage;
 }
 
-TEST(DeviceRules, ActivationsMayGoToTheHostAndToADisk) {
+TEST(DeviceRules, ActivationsMayUseHostAndDisk) {
   for (const char* tier : {"host", "disk"})
     EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.train.offload_activations = tier; })) << tier;
 }
 
-TEST(DeviceRules, TheyAreAmongTheRulesOfEveryConfiguration) {
+TEST(DeviceRules, BelongToEveryConfiguration) {
   const std::string message = message_of<ConfigError>([] {
     load_config({.text = "[run]\ndevice = \"cuda\"\n[zero]\nlink_bandwidth = \"1GiB\"\n", .text_name = "mine.toml"});
   });

@@ -27,7 +27,9 @@ class Files : public testing::Test {
   LoadedConfig loaded_;
 };
 
-TEST_F(Files, ThatExistAreFineAndNothingIsCreated) {
+// Files that exist pass.
+
+TEST_F(Files, CheckingCreatesNothing) {
   EXPECT_NO_THROW(check_files(loaded_));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "runs"));
 }
@@ -37,7 +39,7 @@ TEST_F(Files, DataMustBeNamed) {
   EXPECT_NE(problem().find("--data.path FILE"), std::string::npos);
 }
 
-TEST_F(Files, MissingOnesAreNamedWithTheFolderLookedIn) {
+TEST_F(Files, MissingOneNamesTheFolder) {
   loaded_.config.data.path = "nowhere.txt";
   loaded_.origins["data.path"] = "c.toml:9";
   const std::string message = problem();
@@ -59,7 +61,7 @@ TEST_F(Files, AMissingFolderIsCalledOne) {
   EXPECT_TRUE(says(problem(), "data.tokenizer = \"none\": no such folder")) << problem();
 }
 
-TEST_F(Files, OfSeveralTheOneAtFaultIsNamed) {
+TEST_F(Files, NamesTheBadOneOfSeveral) {
   const std::string good = scratch_.write("good.bin", "12").string();
   loaded_.config.data.kind = "tokens";
   loaded_.config.data.path = DataFiles({good, scratch_.write("empty.bin", "").string()});
@@ -78,7 +80,7 @@ TEST_F(Files, EmptyDataIsRefused) {
   EXPECT_NE(problem().find("an empty file"), std::string::npos);
 }
 
-TEST_F(Files, ValidationAndInitAreLookedAtToo) {
+TEST_F(Files, ChecksValidationAndInit) {
   loaded_.config.data.validation.path = "no.bin";
   EXPECT_TRUE(problem().starts_with("data.validation")) << problem();
   loaded_.config.data.validation.path = "";
@@ -86,7 +88,7 @@ TEST_F(Files, ValidationAndInitAreLookedAtToo) {
   EXPECT_TRUE(problem().starts_with("model.init")) << problem();
 }
 
-TEST_F(Files, ARunFolderThatIsAFileIsRefused) {
+TEST_F(Files, RefusesAFileAsRunFolder) {
   loaded_.config.run.dir = loaded_.config.data.path.text();
   EXPECT_NE(problem().find("not a folder"), std::string::npos);
   loaded_.config.run.dir = loaded_.config.data.path.text() + "/below";

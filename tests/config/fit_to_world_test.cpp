@@ -26,13 +26,15 @@ LoadedConfig given(std::int64_t batch, std::int64_t accumulate, std::int64_t glo
   return loaded;
 }
 
-TEST(FitToWorld, GlobalBatchIsTheProductWhenNotGiven) {
+TEST(FitToWorld, GlobalBatchDefaultsToTheProduct) {
   auto loaded = given(6, 2, 0);
   fit_to_world(loaded, 3);
   EXPECT_EQ(loaded.config.train.global_batch, 36);
 }
 
-TEST(FitToWorld, AGroupThatDoesNotDivideItIsRefusedWhereItWasGiven) {
+// The group does not divide the ranks.
+
+TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   auto loaded = given(6, 1, 0);
   loaded.config.zero.group = 3;
   loaded.origins["zero.group"] = "c.toml:9";
@@ -42,7 +44,9 @@ TEST(FitToWorld, AGroupThatDoesNotDivideItIsRefusedWhereItWasGiven) {
   fit_to_world(loaded, 6);
 }
 
-TEST(FitToWorld, ASecondaryGroupDividesTheRanksThatHoldTheModelOnce) {
+// The ranks that hold the model once.
+
+TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
   auto loaded = given(6, 1, 0);
   loaded.config.zero.secondary_group = 2;
   loaded.origins["zero.secondary_group"] = "c.toml:7";
@@ -55,7 +59,7 @@ TEST(FitToWorld, ASecondaryGroupDividesTheRanksThatHoldTheModelOnce) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "2 ranks hold the model once"));
 }
 
-TEST(FitToWorld, CopiesThatTrainApartAreMoreThanOne) {
+TEST(FitToWorld, LocalStepsNeedSeveralCopies) {
   LoadedConfig loaded;
   loaded.config.sync.mode = "local";
   EXPECT_NO_THROW(fit_to_world(loaded, 2)) << "one rank a copy";
@@ -84,14 +88,16 @@ TEST(FitToWorld, AContradictionNamesAllFourNumbers) {
       << message;
 }
 
-TEST(FitToWorld, WhatDoesNotDivideIsRefusedWithNeighboursThatDo) {
+TEST(FitToWorld, SuggestsNeighboursThatDivide) {
   auto loaded = given(0, 1, 13);
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }).find("use 12 or 16"), std::string::npos);
   auto small = given(0, 1, 3);
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(small, 4); }).find("use 4 or more"), std::string::npos);
 }
 
-TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatchOrIsRefused) {
+// Or is refused.
+
+TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
   auto loaded = given(2, 1, 0);
   fit_to_world(loaded, 6);
   EXPECT_EQ(accumulate_in(3, loaded.config.train), 2);
@@ -100,7 +106,9 @@ TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatchOrIsRefused) {
   EXPECT_NE(refusal.find("no multiple of 8 = 2 (train.batch) x 4 (ranks)"), std::string::npos) << refusal;
 }
 
-TEST(FitToWorld, NamedSharesAreOneARankAndSumToTheMicroBatch) {
+// There is one share for each rank.
+
+TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   const auto fitted = [](const std::vector<std::int64_t>& shares, std::int64_t world) {
     auto loaded = given(4, 1, 0);
     loaded.config.train.share.samples = shares;
@@ -116,7 +124,9 @@ TEST(FitToWorld, NamedSharesAreOneARankAndSumToTheMicroBatch) {
   EXPECT_NE(message.find("[4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
 }
 
-TEST(FitToWorld, MeasuredSharesMustHaveRoomForAllSamples) {
+// For all samples.
+
+TEST(FitToWorld, MeasuredSharesHaveRoom) {
   auto loaded = given(4, 1, 0);
   loaded.config.train.share.measured = true;
   loaded.config.train.share_most = 3;
@@ -132,7 +142,7 @@ TEST(FitToWorld, AWorldOfNoneIsRefused) {
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(loaded, 0); }), "");
 }
 
-TEST(FitToWorld, AfterItTheProductHoldsWhateverWasGiven) {
+TEST(FitToWorld, ProductHoldsAfterwards) {
   rc::check([] {
     const auto world = *rc::gen::inRange<std::int64_t>(1, 65);
     const auto batch = *rc::gen::inRange<std::int64_t>(1, 100);
@@ -159,14 +169,14 @@ TEST(SettleEpochs, StepsTakeEachSampleThatOften) {
   EXPECT_EQ(loaded.origins.at("train.steps"), "command line");
 }
 
-TEST(SettleEpochs, StepsMustBeANumberOfThem) {
+TEST(SettleEpochs, StepsMustFitAnInteger) {
   LoadedConfig loaded;
   loaded.config.train.epochs = 2147483647;
   loaded.config.train.global_batch = 1;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { settle_epochs(loaded, 1000); }), "train.epochs = 2147483647"));
 }
 
-TEST(SettleEpochs, AWarmupLongerThanTheEpochsIsRefused) {
+TEST(SettleEpochs, RefusesWarmupLongerThanEpochs) {
   LoadedConfig loaded;
   loaded.config.train.epochs = 1;
   loaded.config.train.global_batch = 10;
@@ -185,7 +195,7 @@ TEST(FitToWorld, OnlyWorkersTakeSamples) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 5); }), "sync.servers = 5"));
 }
 
-TEST(FitToWorld, ServersAndWorkersAreAsManyAsASetOfRanksHolds) {
+TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   LoadedConfig loaded;
   loaded.config.sync.servers = 8;
   EXPECT_NO_THROW(fit_to_world(loaded, 64));
@@ -194,7 +204,9 @@ TEST(FitToWorld, ServersAndWorkersAreAsManyAsASetOfRanksHolds) {
   EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
 }
 
-TEST(FitToWorld, NamedWeightsAreOneForEachRankThatHoldsTheModelOnce) {
+// One for each rank that holds the model once.
+
+TEST(FitToWorld, NamedWeightsMatchModelRanks) {
   const auto fitted = [](std::vector<std::int64_t> weights, std::int64_t group, std::int64_t world) {
     LoadedConfig loaded;
     loaded.config.zero.shards = "weighted";

@@ -30,7 +30,9 @@ TEST(Load, WithoutAnythingGivesTheDefaults) {
   EXPECT_EQ(load_config({.file = {}, .overrides = {}, .environment = {}, .check_files = false}).config, Config{});
 }
 
-TEST(Load, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
+// The file beats the default.
+
+TEST(Load, CommandLineBeatsEnvironmentBeatsFile) {
   const std::string file = "[train]\nsteps = 1001\nbatch = 2\nseed = 3\n";
   const auto loaded = load_text(file, {"--train.steps", "1003"}, {"ZERO_TRAIN_STEPS=1002", "ZERO_TRAIN_BATCH=20"});
   EXPECT_EQ(loaded.config.train.steps, 1003);
@@ -44,21 +46,21 @@ TEST(Load, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
 }
 
 // A checkpoint of a time when it meant "last" at stages 0 and 1 says "auto": to go on from it is then told as a change.
-TEST(Load, AutoReduceIsWrittenOutAsEach) {
+TEST(Load, AutoReduceBecomesEach) {
   EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.train.reduce, "each");
   EXPECT_EQ(load_text("").config.train.reduce, "each");
   EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.train.reduce, "last");
 }
 
 // So that config.toml of a run names the files, and ranks that found others do not start.
-TEST(Load, APatternIsReplacedByItsFiles) {
+TEST(Load, ExpandsAPatternToFiles) {
   const TemporaryFolder folder;
   const std::string second = folder.write("b.bin", "x").string(), first = folder.write("a.bin", "x").string();
   const auto loaded = load_text("[data]\npath = \"" + (folder / "*.bin").string() + "\"\n");
   EXPECT_EQ(loaded.config.data.path, DataFiles({first, second}));
 }
 
-TEST(Load, AnEmptySectionIsFineAnUnknownOneIsNot) {
+TEST(Load, EmptySectionPassesUnknownFails) {
   EXPECT_EQ(load_text("[model]\n").config, Config{});
   EXPECT_NE(message_of<ConfigError>([] { load_text("[modle]\n"); }).find("did you mean 'model'?"), std::string::npos);
 }
@@ -70,7 +72,7 @@ TEST(Load, AnUnknownKeyNamesItsLine) {
       << message;
 }
 
-TEST(Load, AVariableOneSlipFromAKeyIsRefused) {
+TEST(Load, RefusesAMisspeltVariable) {
   EXPECT_NE(
       message_of<ConfigError>([] { load_text("", {}, {"ZERO_TRAIN_STEP=5"}); }).find("did you mean ZERO_TRAIN_STEPS?"),
       std::string::npos);
@@ -89,7 +91,7 @@ TEST(Load, DefaultsYieldToWhatWasGiven) {
   EXPECT_EQ(loaded.config.schedule.min_lr, 1e-6);
 }
 
-TEST(Load, FewerStepsShortenAWarmUpAloud) {
+TEST(Load, FewerStepsShortenTheWarmup) {
   const auto usual = load_text("", {"--train.steps", "5"});
   EXPECT_EQ(usual.config.schedule.warmup, 5);
   EXPECT_EQ(usual.notes,
@@ -107,7 +109,7 @@ TEST(Load, FewerStepsShortenAWarmUpAloud) {
   EXPECT_TRUE(load_text("", {"--train.steps", "500"}).notes.empty());
 }
 
-TEST(Load, AWarmUpOfTheSameSourceIsRefused) {
+TEST(Load, RefusesLongWarmupOfOneSource) {
   EXPECT_CONTAINS(message_of<ConfigError>([] { load_text("[train]\nsteps = 2\n[schedule]\nwarmup = 5\n"); }),
                   "more than train.steps = 2");
   EXPECT_CONTAINS(message_of<ConfigError>([] {
@@ -116,7 +118,7 @@ TEST(Load, AWarmUpOfTheSameSourceIsRefused) {
                   "more than train.steps = 2");
 }
 
-TEST(Load, TheLowestRateIsATenthOfTheHighestUnlessTold) {
+TEST(Load, LowestRateDefaultsToATenth) {
   EXPECT_EQ(load_text("").config.schedule.min_lr, ScheduleConfig{}.min_lr) << "what the help says of the default rate";
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
@@ -125,7 +127,9 @@ TEST(Load, TheLowestRateIsATenthOfTheHighestUnlessTold) {
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0"}).config.schedule.min_lr, 0);
 }
 
-TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
+// With its usual momentum.
+
+TEST(Load, MuonUsesNesterovByDefault) {
   const auto muon = load_text("[optimizer]\nname = \"muon\"\n").config.optimizer;
   EXPECT_EQ(muon.momentum, 0.95);
   EXPECT_TRUE(muon.nesterov);
@@ -135,12 +139,14 @@ TEST(Load, MuonLooksAheadWithItsUsualMomentumUnlessTold) {
   EXPECT_EQ(load_text("[optimizer]\nname = \"sgd\"\n").config.optimizer.momentum, 0);
 }
 
-TEST(Load, AdafactorHasItsUsualLearningRateUnlessTold) {
+TEST(Load, AdafactorHasItsUsualRate) {
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.optimizer.lr, 0.01);
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\nlr = 0.1\n").config.optimizer.lr, 0.1);
 }
 
-TEST(Load, RulesThatDecayNothingByDefaultInTorchDecayNothingUnlessTold) {
+// Rules that decay nothing in PyTorch decay nothing by default.
+
+TEST(Load, TorchDefaultsDecideOnDecay) {
   const auto decay = [](const std::string& rule, const std::string& more = "") {
     return load_text("[optimizer]\nname = \"" + rule + "\"\n" + more).config.optimizer.weight_decay;
   };
@@ -152,14 +158,18 @@ TEST(Load, RulesThatDecayNothingByDefaultInTorchDecayNothingUnlessTold) {
     EXPECT_EQ(decay(rule), OptimizerConfig{}.weight_decay) << rule;
 }
 
-TEST(Load, TheFileOfARunKeepsTheDecayAndTheLowestRateThatItHad) {
+// The rate is the lowest one.
+
+TEST(Load, RunFileKeepsDecayAndRate) {
   Config run = load_text("[optimizer]\nname = \"sgd\"\nlr = 0.5\n").config;
   run.optimizer.weight_decay = 0.1;  // as earlier versions had them
   run.schedule.min_lr = 1e-4;
   EXPECT_EQ(load_text(resolved_toml(run)).config, run);
 }
 
-TEST(Load, StepsAndEpochsAreOneLengthAndTheStrongerSourceSaysIt) {
+// Steps and epochs are the same length.
+
+TEST(Load, StrongerSourceSetsTheLength) {
   const std::string steps = "[train]\nsteps = 500\n", epochs = "[train]\nepochs = 7\n";
   EXPECT_EQ(load_text(steps, {"--train.epochs", "3"}).config.train.epochs, 3);
   EXPECT_EQ(load_text(epochs, {"--train.steps", "9"}).config.train.epochs, 0);

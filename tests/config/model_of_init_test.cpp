@@ -31,7 +31,7 @@ class ModelOfInit : public testing::Test {
 constexpr const char* kGpt2 =
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 4, "n_positions": 16, "vocab_size": 300})";
 
-TEST_F(ModelOfInit, KeysThatAreNotGivenFollowTheFile) {
+TEST_F(ModelOfInit, MissingKeysFollowTheFile) {
   const ModelConfig gpt2 = loaded(kGpt2).config.model;
   EXPECT_EQ(gpt2.name, "gpt2");
   EXPECT_EQ(gpt2.layers, 2);
@@ -93,7 +93,7 @@ TEST_F(ModelOfInit, NamedClassesAreTheLabels) {
             Names{});
 }
 
-TEST_F(ModelOfInit, AFileOfNoModelIsPassedOver) {
+TEST_F(ModelOfInit, IgnoresAFileOfNoModel) {
   EXPECT_EQ(loaded(R"({"port": 80})").config.model.layers, ModelConfig{}.layers);
   EXPECT_EQ(loaded(R"({"model_type": "mistral", "num_hidden_layers": 9})").config.model.layers, ModelConfig{}.layers);
 }

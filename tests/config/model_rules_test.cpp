@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-TEST(ModelRules, EveryModelOfTheTableHasOneAndOnlyKeysOfTheTable) {
+TEST(ModelRules, EveryModelHasKnownKeys) {
   const auto names = find_option("model.name")->choices, kinds = find_option("data.kind")->choices;
   ASSERT_EQ(names.size(), kModelTable.size());
   for (const std::string_view name : names) {
@@ -23,7 +23,7 @@ TEST(ModelRules, EveryModelOfTheTableHasOneAndOnlyKeysOfTheTable) {
   }
 }
 
-TEST(ModelRules, EveryKeyOfAModelIsSomeModels) {
+TEST(ModelRules, EveryModelKeyBelongsToModels) {
   for (const Option& option : options()) EXPECT_NE(models_that_take(option.name), "") << option.name;
 }
 

@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-TEST(OptionHelp, OverviewHasEveryKeyAndFitsOnAScreen) {
+TEST(OptionHelp, OverviewListsAllOnOneScreen) {
   const std::string overview = options_overview();
   for (const auto& option : options()) {
     EXPECT_NE(overview.find(" " + std::string(option.key()) + " = "), std::string::npos) << option.name;
@@ -31,7 +31,7 @@ TEST(OptionHelp, ReferenceExplainsEveryKey) {
   }
 }
 
-TEST(OptionHelp, AKeyOfTheOptimizerEndsWithTheRulesThatReadIt) {
+TEST(OptionHelp, OptimizerKeyNamesItsRules) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
   EXPECT_EQ(help("optimizer.trust_ratio"),
             "least and most trust ratio: a parameter's norm over the norm of its direction. Of lamb");
@@ -48,14 +48,14 @@ TEST(OptionHelp, AKeyOfTheOptimizerEndsWithTheRulesThatReadIt) {
   EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
 }
 
-TEST(OptionHelp, AKeyOfTheModelEndsWithTheModelsThatTakeIt) {
+TEST(OptionHelp, ModelKeyNamesItsModels) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
   EXPECT_EQ(help("model.width"), "features of a token. Of gpt2, llama and bert");
   EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. Of mlp");
   EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "every model's";
 }
 
-TEST(OptionHelp, EveryKeyOfTheOptimizerIsReadByARuleAndEveryKeyOfARuleIsOne) {
+TEST(OptionHelp, OptimizerKeysMatchTheRules) {
   for (const Option& option : options())
     EXPECT_TRUE(std::ranges::any_of(kRuleTable, [&](const RuleRow& row) { return row.reads(option.name); }))
         << option.name;
@@ -63,7 +63,7 @@ TEST(OptionHelp, EveryKeyOfTheOptimizerIsReadByARuleAndEveryKeyOfARuleIsOne) {
     for (const RuleKey& key : row.keys) EXPECT_NE(find_option(key.name), nullptr) << row.name << " reads " << key.name;
 }
 
-TEST(OptionHelp, ReferenceIsAConfigurationWithTheDefaults) {
+TEST(OptionHelp, ReferenceIsTheDefaultConfiguration) {
   Config config;
   for (const auto& setting : parse_toml(options_reference(""), "reference")) {
     ASSERT_NE(find_option(setting.name), nullptr) << setting.name;
@@ -72,19 +72,19 @@ TEST(OptionHelp, ReferenceIsAConfigurationWithTheDefaults) {
   EXPECT_EQ(config, Config{});
 }
 
-TEST(OptionHelp, ReferenceOfASectionHasThatSectionOnly) {
+TEST(OptionHelp, SectionReferenceHasOnlyThatSection) {
   const std::string reference = options_reference("zero");
   EXPECT_NE(reference.find("[zero]"), std::string::npos);
   EXPECT_EQ(reference.find("[train]"), std::string::npos);
 }
 
-TEST(OptionHelp, ReferenceOfAKeyHasThatKeyOnly) {
+TEST(OptionHelp, KeyReferenceHasOnlyThatKey) {
   const std::string reference = options_reference("zero.stage");
   EXPECT_TRUE(reference.starts_with("[zero]\n# "));
   EXPECT_TRUE(reference.ends_with("\nstage = 3\n"));
 }
 
-TEST(OptionHelp, AnUnknownSectionGetsTheNearOne) {
+TEST(OptionHelp, UnknownSectionSuggestsTheNearest) {
   EXPECT_NE(message_of<ConfigError>([] { options_reference("trian"); }).find("did you mean 'train'?"),
             std::string::npos);
 }

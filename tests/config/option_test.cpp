@@ -26,7 +26,7 @@ Config with(std::string_view name, const std::string& text, bool bare = true) {
   return config;
 }
 
-TEST(OptionTable, NamesAreUniqueAndInAKnownSection) {
+TEST(OptionTable, NamesAreUniqueInKnownSections) {
   std::set<std::string_view> names;
   const std::set<std::string_view> known(sections().begin(), sections().end());
   for (const auto& option : options()) {
@@ -47,7 +47,7 @@ TEST(OptionTable, EveryRowStandsForAnotherMember) {
   }
 }
 
-TEST(OptionTable, EveryDefaultIsAllowedAndReadsBack) {
+TEST(OptionTable, DefaultsAreAllowedAndReadBack) {
   for (const auto& option : options()) {
     if (option.name == "data.path" || option.name == "model.init") continue;  // empty: not given
     Config config;
@@ -57,7 +57,7 @@ TEST(OptionTable, EveryDefaultIsAllowedAndReadsBack) {
   }
 }
 
-TEST(OptionTable, HasEverySectionKeyOfTheContract) {
+TEST(OptionTable, CoversEveryKeyOfTheContract) {
   for (const char* name : {"model.name",
                            "model.layers",
                            "model.width",
@@ -122,7 +122,7 @@ TEST(OptionTable, HasEverySectionKeyOfTheContract) {
   }
 }
 
-TEST(Option, EnvironmentNameIsTheKeyInCapitals) {
+TEST(Option, EnvironmentNameIsUpperCase) {
   EXPECT_EQ(environment_name(*find_option("train.eval_every")), "ZERO_TRAIN_EVAL_EVERY");
 }
 
@@ -134,7 +134,7 @@ struct Bad {
 
 class BadValue : public testing::TestWithParam<Bad> {};
 
-TEST_P(BadValue, IsRefusedWithPlaceValueAndWhatIsAllowed) {
+TEST_P(BadValue, NamesPlaceValueAndAllowed) {
   const auto& [name, text, says] = GetParam();
   const std::string message = refusal(name, text);
   EXPECT_TRUE(message.starts_with(std::string("c.toml:7: ") + name + " = ")) << message;
@@ -183,17 +183,19 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"train.offload_activations", "true", "true or false does not fit"}, Bad{"train.seed", "-1", "out of range"},
         Bad{"train.seed", "9007199254740993", "out of range"}));
 
-TEST(Option, WholeNumbersAreFineWhereNumbersAreWanted) {
+TEST(Option, WholeNumbersAreNumbers) {
   EXPECT_EQ(with("optimizer.lr", "1").optimizer.lr, 1.0);
 }
 
-TEST(Option, BareWordsThatLookLikeNumbersStayStringsWhereStringsAreWanted) {
+// If a string is expected.
+
+TEST(Option, NumberLikeWordsStayStrings) {
   EXPECT_EQ(with("run.dir", "2024").run.dir, "2024");
   EXPECT_EQ(with("run.dir", "007").run.dir, "007");
   EXPECT_NE(message_of<ConfigError>([] { with("run.dir", "2024", /*bare=*/false); }), "");
 }
 
-TEST(Option, AFlagOfMoreDigitsThanAnIntegerHasIsOutOfRange) {
+TEST(Option, OverlongIntegerIsOutOfRange) {
   for (const char* text : {"1000000000000000000000000", "-1000000000000000000000000"})
     EXPECT_TRUE(says(message_of<ConfigError>([&] { with("train.steps", text); }), "out of range")) << text;
 }
@@ -223,18 +225,18 @@ TEST(Option, DataMayLieInSeveralFiles) {
   EXPECT_TRUE(says(refusal("data.validation", "[]"), "an empty path"));
 }
 
-TEST(Option, ValidationIsAFractionOrAPath) {
+TEST(Option, ValidationIsFractionOrPath) {
   EXPECT_EQ(with("data.validation", "0").data.validation, (Validation{0, ""}));
   EXPECT_EQ(with("data.validation", "val.bin").data.validation, (Validation{0, "val.bin"}));
 }
 
-TEST(Option, ALossScaleIsDynamicOrANumber) {
+TEST(Option, LossScaleIsDynamicOrNumber) {
   EXPECT_EQ(with("train.loss_scale", "dynamic").train.loss_scale, LossScaleChoice{});
   EXPECT_EQ(with("train.loss_scale", "1024").train.loss_scale, LossScaleChoice{1024});
   EXPECT_EQ(with("train.loss_scale", "0.5").train.loss_scale, LossScaleChoice{0.5});
 }
 
-TEST(Option, AnIntervalIsStepsOrATime) {
+TEST(Option, IntervalIsStepsOrTime) {
   EXPECT_EQ(with("checkpoint.every", "500").checkpoint.every, (Interval{.steps = 500}));
   EXPECT_EQ(with("checkpoint.every", "0").checkpoint.every, Interval{});
   EXPECT_EQ(with("checkpoint.every", "10min").checkpoint.every, (Interval{.time = std::chrono::minutes(10)}));
@@ -268,7 +270,7 @@ TEST(Unknown, SuggestsTheNearKey) {
             std::string::npos);
 }
 
-TEST(Unknown, FarFromEverythingListsWhatThereIs) {
+TEST(Unknown, DistantNamesListAllChoices) {
   const std::string section = message_of<ConfigError>([] { throw_unknown("c.toml:1", "train", "5"); });
   EXPECT_TRUE(
       section.starts_with("c.toml:1: train = 5: a section, and no key\n  write [train], and its keys below: steps"))
@@ -280,7 +282,7 @@ TEST(Unknown, FarFromEverythingListsWhatThereIs) {
       << message;
 }
 
-TEST(Option, TiersTakeFractionsThatSumToOneAtMost) {
+TEST(Option, TierFractionSumsNeverExceedOne) {
   const Config mixed = with("zero.optimizer", "{host = 0.6, disk = 0.4}");
   EXPECT_EQ(mixed.zero.optimizer, (TierFractions{.host = 0.6, .disk = 0.4}));
   EXPECT_EQ(with("zero.parameter", "{device = 0.25, disk = 0.75}").zero.parameter, (TierFractions{.disk = 0.75}));

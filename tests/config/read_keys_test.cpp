@@ -55,7 +55,7 @@ LoadedConfig of_file_and_command_line(const std::string& toml, const std::string
   return load_config({.text = toml, .text_name = "c.toml", .overrides = settings, .check_files = false});
 }
 
-TEST(ReadKeys, AnUpdateRuleHasItsOwnKeys) {
+TEST(ReadKeys, UpdateRulesHaveTheirOwnKeys) {
   EXPECT_EQ(message_of<ConfigError>([] { of_file_and_command_line("[optimizer]\nmomentum = 0.9\n"); }),
             "c.toml:2: optimizer.momentum = 0.9: optimizer.name = \"adamw\" has no such key\n"
             "  leave it out, or use optimizer.name sgd or muon; \"adamw\" has lr, betas, eps, weight_decay and group");
@@ -77,7 +77,9 @@ TEST(ReadKeys, AnUpdateRuleHasItsOwnKeys) {
   }
 }
 
-TEST(ReadKeys, AFilesKeysMayBeOfWhatTheCommandLineOverrules) {
+// A file may set keys of a model or rule that the command line replaces.
+
+TEST(ReadKeys, FileMayHaveOverruledKeys) {
   const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
   EXPECT_EQ(lstm.config.model.name, "lstm");
   EXPECT_EQ(lstm.config.model.width, ModelConfig{}.width) << "64 is the other model's";
@@ -88,13 +90,13 @@ TEST(ReadKeys, AFilesKeysMayBeOfWhatTheCommandLineOverrules) {
   EXPECT_EQ(muon.config.optimizer.momentum, 0.5);
 }
 
-TEST(ReadKeys, TheFileOfARunWhoseRuleWasOverruledIsReadLikeAnyOther) {
+TEST(ReadKeys, OverruledRunFileLoadsAgain) {
   const std::string toml = "[optimizer]\nname = \"muon\"\nmomentum = 0.5\n";
   const Config run = of_file_and_command_line(toml, "optimizer.name", "lion").config;
   EXPECT_EQ(load_config({.text = resolved_toml(run), .text_name = "config.toml", .check_files = false}).config, run);
 }
 
-TEST(ReadKeys, AScheduleAndATypeHaveTheirOwnKeys) {
+TEST(ReadKeys, SchedulesAndTypesHaveTheirKeys) {
   const auto refusal = [](const std::string& toml) {
     return message_of<ConfigError>([&] { of_file_and_command_line(toml); });
   };
@@ -116,7 +118,7 @@ TEST(ReadKeys, AScheduleAndATypeHaveTheirOwnKeys) {
   EXPECT_EQ(bf16.config.train.loss_scale, LossScaleChoice{}) << "the file's scale is the overruled type's";
 }
 
-TEST(ReadKeys, OnlyTheFileOfARunNamesDefaultsThatNothingReads) {
+TEST(ReadKeys, OnlyRunFilesNameUnreadDefaults) {
   const std::string run = resolved_toml(of_file_and_command_line("[model]\nname = \"lstm\"\n").config);
   EXPECT_NO_THROW(of_file_and_command_line(run)) << "it has every key";
   EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.name", "sgd"));
@@ -127,7 +129,9 @@ TEST(ReadKeys, OnlyTheFileOfARunNamesDefaultsThatNothingReads) {
                   refused);
 }
 
-TEST(ReadKeys, TheFileOfARunWithAConstantScheduleHasALowestRateAndIsRead) {
+// In the file of a run.
+
+TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   const auto refused = [](const std::string& toml, const std::string& key = "", const std::string& value = "") {
     return message_of<ConfigError>([&] { of_file_and_command_line(toml, key, value); });
   };
@@ -143,7 +147,7 @@ TEST(ReadKeys, TheFileOfARunWithAConstantScheduleHasALowestRateAndIsRead) {
   EXPECT_EQ(linear.config.schedule.min_lr, ScheduleConfig{}.min_lr) << "1e-5 is the overruled schedule's";
 }
 
-TEST(ReadKeys, WhatARunRecordedIsReadWithKeysThatNothingReads) {
+TEST(ReadKeys, RunFileMayHaveUnreadKeys) {
   const ConfigRequest request{
       .text = "[optimizer]\nmomentum = 0.9\n", .text_name = "manifest.json", .check_files = false, .recorded = true};
   EXPECT_EQ(load_config(request).config.optimizer.name, "adamw");

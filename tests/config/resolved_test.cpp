@@ -58,7 +58,9 @@ TEST(Resolved, TheDefaultsReadBack) {
   EXPECT_EQ(resolved_toml(read_back(Config{})), resolved_toml(Config{}));
 }
 
-TEST(Resolved, EveryKeyReadsBackAndChangesTheHash) {
+// Each changes the hash.
+
+TEST(Resolved, EveryKeyReadsBackAndRehashes) {
   for (const auto& option : options()) {
     Config config;
     change(config, option);
@@ -68,7 +70,7 @@ TEST(Resolved, EveryKeyReadsBackAndChangesTheHash) {
   }
 }
 
-TEST(Resolved, LearningRatesReadBackToTheBit) {
+TEST(Resolved, LearningRatesReadBackExactly) {
   rc::check([] {
     Config config;
     config.optimizer.lr = *rc::gen::suchThat(rc::gen::arbitrary<double>(), [](double lr) { return lr >= 0; });
@@ -76,7 +78,7 @@ TEST(Resolved, LearningRatesReadBackToTheBit) {
   });
 }
 
-TEST(Resolved, FileOfARunLoadsAsTheSameConfiguration) {
+TEST(Resolved, RunFileLoadsTheSameConfiguration) {
   const TemporaryFolder scratch;
   LoadedConfig loaded = load_config({.file = {},
                                      .overrides = {{"train.steps", Value(std::int64_t{5}), "5", "command line", true}},

@@ -98,7 +98,7 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
-TEST(Rules, MeansAreOneOrOfEachChannel) {
+TEST(Rules, MeansAreOneOrPerChannel) {
   const auto images = [](std::int64_t channels, const std::vector<double>& mean, const std::vector<double>& deviation) {
     return [=](Config& config) {
       config.model.name = "cnn";
@@ -117,7 +117,7 @@ TEST(Rules, MeansAreOneOrOfEachChannel) {
       says(rule_broken(images(0, {}, {1, 2, 3})), "data.std = [1.0, 2.0, 3.0]: 3 numbers for images of 1 channel"));
 }
 
-TEST(Rules, AnMlpEndsWithAnOutputForEachClassThatIsNamed) {
+TEST(Rules, MlpHasOneOutputPerClass) {
   const auto digits = [](const std::string& model, std::int64_t classes) {
     return [=](Config& config) {
       config.model.name = model;
@@ -136,7 +136,7 @@ TEST(Rules, AnMlpEndsWithAnOutputForEachClassThatIsNamed) {
   EXPECT_TRUE(says(rule_broken(digits("cnn", 1)), "data.classes = 1: nothing to choose from"));
 }
 
-TEST(Rules, LettersAreMadeSmallForAVocabulary) {
+TEST(Rules, VocabularyDecidesOnLowerCase) {
   const auto texts = [](std::optional<bool> lower_case, const std::string& vocab) {
     return [=](Config& config) {
       config.model.name = "bert";
@@ -231,7 +231,7 @@ TEST(Rules, SchedulesGoDown) {
   }));
 }
 
-TEST(Rules, ARuleOfAGroupIsMuonsAlone) {
+TEST(Rules, OnlyMuonHasGroupRules) {
   const auto with_rule = [](const std::string& name) {
     return [name](Config& config) {
       config.optimizer.name = name;
@@ -251,7 +251,7 @@ TEST(Rules, ThreadRanksRefuseDropout) {
             std::string::npos);
 }
 
-TEST(Rules, OnlyModelsOfBlocksComputeThemAgain) {
+TEST(Rules, OnlyBlockModelsRecompute) {
   EXPECT_NE(rule_broken([](Config& config) {
               config.model.name = "mlp";
               config.data.kind = "mnist";
@@ -261,7 +261,9 @@ TEST(Rules, OnlyModelsOfBlocksComputeThemAgain) {
   EXPECT_TRUE(rules_hold([](Config& config) { config.train.checkpoint_activations = true; }));
 }
 
-TEST(Rules, ATimelineIsAJsonFileInTheRunFolderAndNotTheReport) {
+// It is not the report.
+
+TEST(Rules, TimelineIsJsonInRunFolder) {
   for (const char* name : {"", "timeline.json", "step 2.json"})
     EXPECT_TRUE(rules_hold([&](Config& config) { config.run.timeline = name; })) << name;
   for (const char* name : {"timeline", "config.toml", "/tmp/timeline.json", "../timeline.json", "a/b.json", ".json"}) {
@@ -298,7 +300,9 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
       << message;
 }
 
-TEST(Rules, SumsOfMicroBatchesInFp32AreReducedEach) {
+// With several micro-batches.
+
+TEST(Rules, Fp32SumsNeedReduceEach) {
   LoadedConfig loaded;
   loaded.config.train = {.accumulate = 2, .reduce = "last", .dtype = "fp16", .reduce_dtype = "fp32"};
   const std::string error = message_of<ConfigError>([&] { check_rules(loaded); });
@@ -331,7 +335,7 @@ TEST(Rules, SharesFitWhatElseIsAsked) {
   EXPECT_NO_THROW(check_rules(bounded));
 }
 
-TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
+TEST(Rules, CodecNeedsTrafficAndExactShards) {
   const auto gathers = [](Config& config) { config.comm.gather_wire = "int8"; };
   const auto reduces = [](Config& config) { config.comm.reduce_wire = "int4"; };
   const auto with = [](const std::function<void(Config&)>& codec, const std::function<void(Config&)>& change) {
@@ -368,7 +372,7 @@ TEST(Rules, ACodecIsForWhatCrossesAndIsKeptExactElsewhere) {
   }));
 }
 
-TEST(Rules, AShareOfElementsIsForTopK) {
+TEST(Rules, ShareOfElementsNeedsTopK) {
   LoadedConfig loaded;
   loaded.config.sync.mode = "local";
   loaded.config.comm.outer_wire = "int8";
@@ -383,7 +387,7 @@ TEST(Rules, AShareOfElementsIsForTopK) {
                    "comm.outer_wire = \"topk\": the model is held once, and nothing crosses"));
 }
 
-TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
+TEST(Rules, RefusesKeysThatExcludeLocalSteps) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.sync.mode = "local";
@@ -401,7 +405,7 @@ TEST(Rules, WhatDoesNotGoWithCopiesThatTrainApartIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.train.share.samples = {7, 5}; }).starts_with("train.share"));
 }
 
-TEST(Rules, AnAverageOfWeightsIsNotAStepLate) {
+TEST(Rules, AverageExcludesDelayedUpdate) {
   const std::string broken = rule_broken([](Config& config) {
     config.train.ema = 0.9;
     config.zero.delayed_update = true;
@@ -409,7 +413,7 @@ TEST(Rules, AnAverageOfWeightsIsNotAStepLate) {
   EXPECT_TRUE(broken.starts_with("zero.delayed_update = true: an average of weights (train.ema = 0.9)")) << broken;
 }
 
-TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
+TEST(Rules, OuterKeysNeedLocalSteps) {
   LoadedConfig loaded;
   loaded.config.sync.local_steps = 20;
   EXPECT_NO_THROW(check_rules(loaded)) << "nobody gave it";
@@ -422,7 +426,9 @@ TEST(Rules, KeysOfAnOuterStepAreLocalsAlone) {
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
-TEST(Rules, SecondaryGroupsNeedStage3AndShardsOfOneSize) {
+// And shards of equal size.
+
+TEST(Rules, SecondaryGroupsNeedStageThree) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.zero.secondary_group = 2;
@@ -437,7 +443,7 @@ TEST(Rules, SecondaryGroupsNeedStage3AndShardsOfOneSize) {
   EXPECT_TRUE(says(broken([](Config& config) { config.zero.shards = "weighted"; }), "zero.shards range"));
 }
 
-TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
+TEST(Rules, RefusesKeysThatExcludeServers) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.sync.servers = 1;
@@ -453,7 +459,7 @@ TEST(Rules, WhatDoesNotGoWithServersIsRefused) {
   EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
 }
 
-TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
+TEST(Rules, RefusesCutsWithConflictingKeys) {
   const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.zero.shards = shards;
@@ -472,7 +478,9 @@ TEST(Rules, CutsThatDoNotGoWithOtherKeysAreRefused) {
             std::string::npos);
 }
 
-TEST(Rules, WeightsAreOfWeightedShardsAndOfOneNumberOfRanks) {
+// And a fixed number of ranks.
+
+TEST(Rules, WeightsNeedWeightedShards) {
   const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.zero.shards = shards;
@@ -485,7 +493,9 @@ TEST(Rules, WeightsAreOfWeightedShardsAndOfOneNumberOfRanks) {
             std::string::npos);
 }
 
-TEST(Rules, WeightedShardsSendBlocksAsTheyAreAndLieOnOneTier) {
+// A state of theirs is on one tier.
+
+TEST(Rules, WeightedShardsRefuseCodecsAndSplits) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       config.zero.shards = "weighted";
@@ -504,7 +514,7 @@ TEST(Rules, WeightedShardsSendBlocksAsTheyAreAndLieOnOneTier) {
   }));
 }
 
-TEST(Rules, KeysOfServersAreOfTheirModesAlone) {
+TEST(Rules, ServerKeysNeedTheirModes) {
   LoadedConfig loaded;
   loaded.config.sync.staleness = 2;
   loaded.origins["sync.staleness"] = "config.toml:3";

@@ -19,7 +19,7 @@ TEST(EditDistance, CountsSlipsOfEachKind) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
 }
 
-TEST(EditDistance, IsSymmetricAndZeroOnlyForEqualWords) {
+TEST(EditDistance, IsSymmetricAndZeroIfEqual) {
   rc::check([](const std::string& a, const std::string& b) {
     RC_ASSERT(edit_distance(a, b) == edit_distance(b, a));
     RC_ASSERT((edit_distance(a, b) == 0) == (a == b));
@@ -37,7 +37,7 @@ TEST(Nearest, IsSilentWhenNothingIsNear) {
   EXPECT_EQ(did_you_mean("xyzzy", kWords), "");
 }
 
-TEST(Nearest, DoesNotSpendTimeOnAbsurdWords) {
+TEST(Nearest, SkipsAbsurdlyLongWords) {
   EXPECT_EQ(nearest(std::string(1'000'000, 'a'), kWords), std::nullopt);
 }
 

@@ -22,12 +22,14 @@ std::string refusal_of(std::int64_t threads, std::int64_t cores) {
   return message_of<ConfigError>([&] { require_threads(with_threads(threads), cores); });
 }
 
-TEST(ThreadRules, SomeMoreThreadsThanCoresAreAllowed) {
+TEST(ThreadRules, AllowsSomeMoreThreadsThanCores) {
   for (const auto& [threads, cores] : {std::pair{0, 1}, std::pair{64, 1}, std::pair{64, 2}, std::pair{512, 128}})
     EXPECT_NO_THROW(require_threads(with_threads(threads), cores)) << threads;
 }
 
-TEST(ThreadRules, ThreadsThatNoCoreIsThereForAreRefusedWithWhatWorks) {
+// If there are no cores for the threads.
+
+TEST(ThreadRules, SuggestsAThreadCountThatWorks) {
   const std::string refusal = refusal_of(4000, 2);
   EXPECT_TRUE(says(refusal, "c.toml:7: run.threads = 4000: this machine has 2 cores"));
   EXPECT_TRUE(says(refusal, "use 64 or less, or 0"));

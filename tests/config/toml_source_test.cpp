@@ -25,11 +25,11 @@ TEST(TomlSource, FlattensSectionsAndKeepsLines) {
   EXPECT_EQ(find(settings, "model.sizes").text, "[1, 2]");
 }
 
-TEST(TomlSource, DottedKeysAreTheSameAsSections) {
+TEST(TomlSource, DottedKeysEqualSections) {
   EXPECT_EQ(find(parse_toml("zero.stage = 2", "c.toml"), "zero.stage").value, Value(std::int64_t{2}));
 }
 
-TEST(TomlSource, TablesOfTheSameNameAreOneArray) {
+TEST(TomlSource, EqualTablesFormOneArray) {
   const auto settings =
       parse_toml("[optimizer]\nlr = 1\n[[optimizer.group]]\nlr_scale = 2\n[[optimizer.group]]\n", "c.toml");
   ASSERT_EQ(settings.size(), 2u);
@@ -44,12 +44,14 @@ TEST(TomlSource, AnEmptySectionIsNotLost) {
   EXPECT_EQ(settings[0].name, "modle");
 }
 
-TEST(TomlSource, ASyntaxErrorNamesFileLineAndColumn) {
+// Also the file.
+
+TEST(TomlSource, SyntaxErrorNamesLineAndColumn) {
   const std::string message = message_of<ConfigError>([] { parse_toml("[train]\nsteps = = 5\n", "c.toml"); });
   EXPECT_TRUE(message.starts_with("c.toml:2:9: not TOML:")) << message;
 }
 
-TEST(TomlSource, ACharacterThatBeginsNoKeyIsASyntaxErrorWithItsLine) {
+TEST(TomlSource, InvalidKeyCharacterNamesItsLine) {
   // The library has only an assertion here.
   for (const char* header : {"[\x18x]", "[^x]", "[[=x]]"}) {
     const std::string text = std::string("[train]\nsteps = 5\n") + header + "\nbatch = 2\n";
@@ -64,7 +66,9 @@ TEST(TomlSource, AKeyTwiceIsRefused) {
   EXPECT_NE(message_of<ConfigError>([] { parse_toml("[train]\nsteps = 1\nsteps = 2\n", "c.toml"); }), "");
 }
 
-TEST(TomlSource, DeepNestingEndsInAnErrorNotInTheStack) {
+// The stack does not overflow.
+
+TEST(TomlSource, DeepNestingIsAnError) {
   const std::string deep = "a = " + std::string(100'000, '[');
   EXPECT_NE(message_of<ConfigError>([&] { parse_toml(deep, "c.toml"); }), "");
 }
@@ -79,7 +83,7 @@ TEST(TomlSource, AFolderIsNoConfiguration) {
   EXPECT_NE(message_of<ConfigError>([&] { read_toml(scratch.path()); }).find("a folder"), std::string::npos);
 }
 
-TEST(TomlSource, ADataFileIsNotReadWhole) {
+TEST(TomlSource, RefusesOversizedFiles) {
   const TemporaryFolder scratch;
   const auto file = scratch.write("input.txt", std::string(kMaxConfigBytes + 1, '#'));
   EXPECT_NE(message_of<ConfigError>([&] { read_toml(file); }).find("not a configuration"), std::string::npos);
@@ -87,7 +91,7 @@ TEST(TomlSource, ADataFileIsNotReadWhole) {
   EXPECT_TRUE(read_toml(fits).empty());
 }
 
-TEST(TomlSource, BytesThatAreNotUtf8AreRefused) {
+TEST(TomlSource, RefusesInvalidUtf8) {
   EXPECT_NE(message_of<ConfigError>([] { parse_toml("[run]\ndir = \"\xff\"\n", "c.toml"); }), "");
 }
 

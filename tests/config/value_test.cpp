@@ -30,16 +30,16 @@ TEST(Value, BareWordsNeedNoQuotes) {
   EXPECT_EQ(parse_value(""), Value(""));
 }
 
-TEST(Value, TextWithNewlinesIsOneStringAndNoSecondKey) {
+TEST(Value, TextWithNewlinesStaysOneString) {
   EXPECT_EQ(parse_value("1\nstage = 0"), Value("1\nstage = 0"));
   EXPECT_EQ(parse_value("1\r\n[zero]"), Value("1\r\n[zero]"));
 }
 
-TEST(Value, TextThatIsNotUtf8IsRefused) {
+TEST(Value, RefusesInvalidUtf8) {
   EXPECT_NE(message_of<ConfigError>([] { (void)parse_value("\xff\xfe"); }), "");
 }
 
-TEST(Value, FloatsAreWrittenAsFloatsWithShortestDigits) {
+TEST(Value, WritesFloatsWithShortestDigits) {
   EXPECT_EQ(to_toml(Value(1.0)), "1.0");
   EXPECT_EQ(to_toml(Value(1e-8)), "1e-08");
   EXPECT_EQ(to_toml(Value(0.1)), "0.1");

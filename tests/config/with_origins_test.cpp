@@ -14,12 +14,12 @@ std::string refusal_of(const char* key) {
       [&] { with_origins(kOrigins, [&]() -> int { throw ConfigError(key, "x", "is wrong", "use y"); }); });
 }
 
-TEST(WithOrigins, ARefusalNamesThePlaceOfItsKey) {
+TEST(WithOrigins, RefusalNamesItsKeysOrigin) {
   EXPECT_EQ(refusal_of("train.dtype"), "config.toml:7: train.dtype = x: is wrong\n  use y");
   EXPECT_EQ(refusal_of("run.dir"), "ZERO_RUN_DIR: run.dir = x: is wrong\n  use y");
 }
 
-TEST(WithOrigins, WithoutAPlaceItStaysAsItIs) {
+TEST(WithOrigins, UnknownOriginChangesNothing) {
   for (const char* key : {"zero.stage", "train.steps", "RUN"})
     EXPECT_EQ(refusal_of(key), std::string(key) + " = x: is wrong\n  use y");
 }

@@ -64,37 +64,43 @@ TEST_F(CudaDevice, IsOpenedByItsName) {
 }
 
 // A launcher whose driver's thread took SIGCHLD never heard that its ranks had ended; a rank's SIGTERM ended it before it saved.
-TEST_F(CudaDevice, IsAskedForWhileSignalsAreBlocked) {
+TEST_F(CudaDevice, BlocksSignalsDuringDriverCalls) {
   open_device("cuda");
   find_gpus(/*memory=*/true);
   EXPECT_FALSE(fake().asked_with_signals);
 }
 
-TEST_F(CudaDevice, WithoutADriverIsRefusedAndAutomaticallyTheHost) {
+// With run.device auto. A named GPU is refused.
+
+TEST_F(CudaDevice, MissingDriverFallsBackToHost) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
   expect_says(refusal("cuda"), {"run.device = cuda: there is no driver of NVIDIA", "580"});
   EXPECT_EQ(open_device("auto")->name(), "host");
 }
 
-TEST_F(CudaDevice, WithoutAGpuIsRefusedAndAutomaticallyTheHost) {
+// With run.device auto. A named GPU is refused.
+
+TEST_F(CudaDevice, MissingGpuFallsBackToHost) {
   const EnvironmentVariable devices("FAKE_CUDA_DEVICES", "0");
   expect_says(refusal("cuda:1"), {"there is no GPU", "CUDA_VISIBLE_DEVICES"});
   EXPECT_EQ(open_device("auto")->name(), "host");
 }
 
-TEST_F(CudaDevice, WithAnOldDriverIsRefusedEvenAutomatically) {
+TEST_F(CudaDevice, RefusesAnOldDriverEvenAutomatically) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "12080");
   expect_says(refusal("cuda"), {"the driver is too old: it is one for CUDA 12.8", "built with 13.", "580 or later"});
   expect_says(refusal("auto"), {"the driver is too old"});
 }
 
-TEST_F(CudaDevice, OfANumberThatIsNotThereIsRefusedWithThoseThatAre) {
+TEST_F(CudaDevice, UnknownNumberListsTheKnown) {
   expect_says(refusal("cuda:2"), {"there are 2 GPUs", "use cuda:0 to cuda:1"});
   const EnvironmentVariable devices("FAKE_CUDA_DEVICES", "1");
   expect_says(refusal("cuda:1"), {"there is 1 GPU\n", "use cuda:0"});
 }
 
-TEST_F(CudaDevice, IsFoundWithItsNameAndItsFreeMemoryWhereThatIsAskedFor) {
+// The free memory only if it is asked for.
+
+TEST_F(CudaDevice, FindsNameAndFreeMemory) {
   const EnvironmentVariable free("FAKE_CUDA_FREE", "1048576");
   const GpusHere here = find_gpus(/*memory=*/true), names = find_gpus(/*memory=*/false);
   ASSERT_EQ(here.gpus.size(), 2U);
@@ -110,7 +116,7 @@ TEST_F(CudaDevice, IsFoundWithItsNameAndItsFreeMemoryWhereThatIsAskedFor) {
   EXPECT_EQ(gpu_name("host"), "");
 }
 
-TEST_F(CudaDevice, IsNotFoundWithoutADriverNorWithAnOldOne) {
+TEST_F(CudaDevice, NeedsARecentDriver) {
   {
     const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
     const GpusHere here = find_gpus(/*memory=*/true);
@@ -138,14 +144,16 @@ TEST_F(CudaDevice, ThatSomebodyElseUsesIsRefused) {
   expect_says(refusal("cuda:1"), {"cuda:1 is in use by another program", "nvidia-smi"});
 }
 
-TEST_F(CudaDevice, WhoseStreamsCannotBeMadeLeavesNothingBehind) {
+TEST_F(CudaDevice, FailedStreamsLeaveNothingBehind) {
   const int before = fake().num_streams;
   const EnvironmentVariable failing("FAKE_CUDA_FAIL", "cudaStreamCreateWithFlags=999");
   expect_says(refusal("cuda"), {"cuda:0 cannot be used", "999"});
   EXPECT_EQ(fake().num_streams, before);
 }
 
-TEST_F(CudaDevice, GivesZeroedMemoryOnItsBoundariesAndGetsItBack) {
+// It is returned.
+
+TEST_F(CudaDevice, MemoryIsZeroedAndAligned) {
   const auto device = open_device("cuda");
   const int memories = fake().num_memories, pinned = fake().num_pinned;
   {
@@ -164,7 +172,7 @@ TEST_F(CudaDevice, GivesZeroedMemoryOnItsBoundariesAndGetsItBack) {
   EXPECT_FALSE(device->allocate_pinned(0));
 }
 
-TEST_F(CudaDevice, ThatIsFullSaysWhatWasAskedAndWhatIsFree) {
+TEST_F(CudaDevice, FullOneNamesRequestAndFree) {
   const auto device = open_device("cuda:1");
   const EnvironmentVariable full("FAKE_CUDA_FAIL", "cudaMalloc=2,cudaHostAlloc=2");
   const std::string message = message_of<ConfigError>([&] { static_cast<void>(device->allocate(3 << 20)); });
@@ -173,7 +181,7 @@ TEST_F(CudaDevice, ThatIsFullSaysWhatWasAskedAndWhatIsFree) {
   expect_says(pinned, {"zero.host_memory = 3.00 MiB: the system does not pin that much"});
 }
 
-TEST_F(CudaDevice, ThatIsFullLetsOthersMakeRoomAndTriesOnceMore) {
+TEST_F(CudaDevice, FullOneRetriesOnceAfterRelease) {
   const auto device = open_device("cuda:1");
   std::optional<EnvironmentVariable> full(std::in_place, "FAKE_CUDA_FAIL", "cudaMalloc=2");
   int num_calls = 0;
@@ -218,7 +226,7 @@ TEST_F(CudaDevice, LendsTheEventsOfMarksAgain) {
   EXPECT_EQ(fake().num_events, events);
 }
 
-TEST_F(CudaDevice, TellsTheTimeBetweenTimedMarksByTheDriversClock) {
+TEST_F(CudaDevice, MeasuresTimeByDriversClock) {
   const auto device = open_device("cuda:1");
   const Mark begin = device->timed_mark(Lane::kUp), between = device->mark(Lane::kUp);
   const Mark end = device->timed_mark(Lane::kCompute);
@@ -231,7 +239,7 @@ TEST_F(CudaDevice, TellsTheTimeBetweenTimedMarksByTheDriversClock) {
               {"cuda:1: read times of marks"});
 }
 
-TEST_F(CudaDevice, LendsTimedEventsToTimedMarksAlone) {
+TEST_F(CudaDevice, OnlyTimedMarksUseTimedEvents) {
   const int events = fake().num_events;
   const auto device = open_device("cuda");
   for (int i = 0; i < 10; ++i) {
@@ -240,7 +248,7 @@ TEST_F(CudaDevice, LendsTimedEventsToTimedMarksAlone) {
   EXPECT_EQ(fake().num_events, events + 2);
 }
 
-TEST_F(CudaDevice, SaysWhichGpuItIsAndLendsItsStreams) {
+TEST_F(CudaDevice, NamesItsGpuAndLendsStreams) {
   const auto first = open_device("cuda:0"), again = open_device("cuda:0"), second = open_device("cuda:1");
   EXPECT_TRUE(first->identity().starts_with("0000:01:00.0 of machine "));
   EXPECT_GT(first->identity().size(), std::string_view("0000:01:00.0 of machine ").size());
@@ -253,7 +261,7 @@ TEST_F(CudaDevice, SaysWhichGpuItIsAndLendsItsStreams) {
   EXPECT_EQ(first->native_queue(Lane::kCompute), &stream_of_torch);
 }
 
-TEST_F(CudaDevice, IsDoneWithAMarkWhenTheDriverSaysSo) {
+TEST_F(CudaDevice, DriverDecidesWhenAMarkEnds) {
   const auto device = open_device("cuda");
   const Mark mark = device->mark(Lane::kUp);
   fake().num_ready_after = 2;
@@ -264,7 +272,7 @@ TEST_F(CudaDevice, IsDoneWithAMarkWhenTheDriverSaysSo) {
   fake().num_ready_after = 0;
 }
 
-TEST_F(CudaDevice, ThatFailsNamesItselfAndTheOperation) {
+TEST_F(CudaDevice, FailureNamesDeviceAndOperation) {
   const auto device = open_device("cuda:1");
   const Allocation host = device->allocate_pinned(8), memory = device->allocate(8);
   const Mark mark = device->mark(Lane::kUp);
@@ -339,7 +347,9 @@ TEST_F(CudaDevice, HasCodeForEveryKernel) {
   launch(kMatrixProduct, MatrixProduct{.rows = 1 << 16, .columns = 1 << 16, .inner = 3}, "matrix_product_kernelILi2E");
 }
 
-TEST_F(CudaDevice, QueuesOneLaunchForAListOfSpansAndNoneForNoElements) {
+// None for no elements.
+
+TEST_F(CudaDevice, LaunchesOneKernelPerSpanList) {
   const auto device = open_device("cuda");
   const int before = fake().num_launches;
   run(*device, Lane::kUpdate, kAdam, two_slices<AdamConstants>(), {});
@@ -350,7 +360,7 @@ TEST_F(CudaDevice, QueuesOneLaunchForAListOfSpansAndNoneForNoElements) {
   EXPECT_EQ(fake().num_launches, before + 1);
 }
 
-TEST_F(CudaDevice, LaunchesAsFewKernelsAsTakeTheSpansOfAnUpdate) {
+TEST_F(CudaDevice, UpdatesWithTheFewestKernels) {
   const auto device = open_device("cuda");
   constexpr int kSpans = 2 * static_cast<int>(AdamArguments::kMost) + 3;
   std::vector<float> some(64);
@@ -372,7 +382,7 @@ TEST_F(CudaDevice, LaunchesAsFewKernelsAsTakeTheSpansOfAnUpdate) {
   EXPECT_EQ(launches(*averaged, 12), 1 + 12) << "an average is a kernel of its own for each span";
 }
 
-TEST_F(CudaDevice, RefusesAKernelThatItHasNoCodeFor) {
+TEST_F(CudaDevice, RefusesKernelsWithoutCode) {
   const auto device = open_device("cuda");
   const Kernel unknown{"turn_around", nullptr};
   const std::string message =
@@ -380,7 +390,7 @@ TEST_F(CudaDevice, RefusesAKernelThatItHasNoCodeFor) {
   expect_says(message, {"cuda:0 has no code for the kernel 'turn_around'"});
 }
 
-TEST_F(CudaDevice, NamesTheKernelThatCouldNotBeLaunched) {
+TEST_F(CudaDevice, NamesTheKernelThatFailed) {
   const auto device = open_device("cuda");
   const FactorSquaresArguments too_wide{.span = {.numel = 9}, .matrix = {1, std::int64_t{1} << 31}};
   expect_says(message_of<DeviceError>([&] { run(*device, Lane::kReduce, kFactorSquares, too_wide, {}); }),

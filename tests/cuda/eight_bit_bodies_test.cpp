@@ -80,7 +80,7 @@ void update_by_bodies(const UpdateSpan& span, const AdamConstants& constants) {
   });
 }
 
-TEST(EightBitBodies, AdamWHasTheBitsOfTheHostsKernel) {
+TEST(EightBitBodies, AdamWMatchesHostBits) {
   Random random(11);
   const int trials = num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
   for (int trial = 0; trial < trials; ++trial) {
@@ -95,7 +95,7 @@ TEST(EightBitBodies, AdamWHasTheBitsOfTheHostsKernel) {
   }
 }
 
-TEST(EightBitBodies, EveryCodeBecomesItsValueAndIsItsOwnAgain) {
+TEST(EightBitBodies, EveryCodeRoundTrips) {
   using namespace bodies;
   const float scale = 0.731F;
   const BlockScale block = block_scale(magnitude_bits(scale));

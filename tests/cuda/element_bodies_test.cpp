@@ -15,7 +15,7 @@ int num_spans() {
   return num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
 }
 
-TEST(ElementBodies, ACastAndASumOfElementsHaveTheBitsOfTheHostsKernels) {
+TEST(ElementBodies, CastAndSumMatchHostBits) {
   Random random(31);
   for (int trial = 0; trial < num_spans(); ++trial) {
     const std::size_t numel = random() % 300;
@@ -40,7 +40,7 @@ TEST(ElementBodies, ACastAndASumOfElementsHaveTheBitsOfTheHostsKernels) {
   }
 }
 
-TEST(ElementBodies, ValuesRoundedInTheirPlaceHaveTheBitsOfTheHosts) {
+TEST(ElementBodies, InPlaceRoundingMatchesHostBits) {
   Random random(32);
   for (int trial = 0; trial < num_spans(); ++trial) {
     const std::size_t numel = random() % 100;
@@ -77,7 +77,9 @@ void sum_by_bodies(const RankSumArguments& a) {
   });
 }
 
-TEST(ElementBodies, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
+// And its statistics.
+
+TEST(ElementBodies, RankSumMatchesHostBits) {
   Random random(32);
   for (int trial = 0; trial < num_spans(); ++trial) {
     const std::size_t numel = random() % 400;
@@ -112,7 +114,7 @@ TEST(ElementBodies, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
   }
 }
 
-TEST(ElementBodies, StatisticsOfLimbsAreThoseOfASum) {
+TEST(ElementBodies, LimbStatisticsMatchTheSum) {
   Random random(33);
   TypedElements values(random, 1000, 0);
   ReduceStats expected = stats_of(values.data(), values.dtype(), 1000);

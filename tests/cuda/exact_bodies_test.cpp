@@ -17,7 +17,9 @@ double random_term(Random& random) {
   return std::ldexp(fraction, exponent);
 }
 
-TEST(ExactBodies, ASumHasTheBitsOfExactSumWhateverItsTerms) {
+// Whatever its terms.
+
+TEST(ExactBodies, SumMatchesExactSumBits) {
   Random random(21);
   const int trials = num_trials("ZERO_BODY_SPANS", 2000, 50000);
   for (int trial = 0; trial < trials; ++trial) {
@@ -35,7 +37,7 @@ TEST(ExactBodies, ASumHasTheBitsOfExactSumWhateverItsTerms) {
   }
 }
 
-TEST(ExactBodies, TermsThatAreNoNumbersMakeTheSumTheirs) {
+TEST(ExactBodies, NonFiniteTermsDecideTheSum) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double term : {kInfinity, -kInfinity, kNan, -kNan, 0x1p300, -1.0, 0x1.fp299, -0.0}) {
@@ -49,7 +51,9 @@ TEST(ExactBodies, TermsThatAreNoNumbersMakeTheSumTheirs) {
   }
 }
 
-TEST(ExactBodies, AWideSumTakesAllTermsOfItsWindowAndNoOther) {
+// All terms of its window, and no other.
+
+TEST(ExactBodies, WideSumTakesItsWindow) {
   bodies::WideSum sum;
   EXPECT_TRUE(sum.add(0x1p-54));
   EXPECT_FALSE(sum.add(0x1.fffffffffffffp-55));
@@ -62,7 +66,7 @@ TEST(ExactBodies, AWideSumTakesAllTermsOfItsWindowAndNoOther) {
   EXPECT_EQ(value_of(limbs), 0x1p-54 + 0x1.fffffffffffffp47);
 }
 
-TEST(ExactBodies, SumsOfThreadsAddUpWithTheirCarries) {
+TEST(ExactBodies, ThreadSumsCarryOver) {
   Random random(22);
   bodies::WideSum total;
   ExactSum expected;
@@ -78,7 +82,7 @@ TEST(ExactBodies, SumsOfThreadsAddUpWithTheirCarries) {
   EXPECT_EQ(value_of(limbs), expected.value());
 }
 
-TEST(ExactBodies, ABlocksTermIsThatOfTheHost) {
+TEST(ExactBodies, BlockTermMatchesTheHost) {
   Random random(23);
   for (int trial = 0; trial < 1000; ++trial) {
     std::array<float, 16> block;

@@ -31,7 +31,9 @@ bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return same_value(x, y); });
 }
 
-TEST_F(OnTheGpu, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
+// And its statistics.
+
+TEST_F(OnTheGpu, RankSumMatchesHostBits) {
   Random random(81);
   for (int trial = 0; trial < num_draws(); ++trial) {
     const std::size_t numel = 1 + random() % (drawn(random, 8) == 0 ? 300'000 : 3000);
@@ -60,7 +62,7 @@ TEST_F(OnTheGpu, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpu, LambsSumsHaveTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, LambSumsMatchHostBits) {
   Random random(82);
   for (int trial = 0; trial < num_draws(); ++trial) {
     std::vector<RandomSpan> spans;
@@ -85,7 +87,7 @@ TEST_F(OnTheGpu, LambsSumsHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpu, AdafactorHasTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, AdafactorMatchesHostBits) {
   Random random(83);
   for (int trial = 0; trial < num_draws(); ++trial) {
     RandomSpan expected(random, 0, 10'000);
@@ -144,7 +146,7 @@ TEST_F(OnTheGpu, AdafactorHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpu, CastsSumsAndAveragesHaveTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, CastsSumsAveragesMatchHostBits) {
   Random random(84);
   for (int trial = 0; trial < num_draws(); ++trial) {
     const std::size_t numel = 1 + random() % (drawn(random, 8) == 0 ? 300'000 : 3000);

@@ -19,7 +19,7 @@ int num_matrices() {
   return num_trials("ZERO_GPU_SPANS", 40, 2000) / 4;
 }
 
-TEST_F(OnTheGpu, AProductOfMatricesHasTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, MatrixProductMatchesHostBits) {
   Random random(85);
   for (int trial = 0; trial < num_matrices(); ++trial) {
     // Of a few so many rows and columns that a GPU takes large squares.
@@ -39,7 +39,7 @@ TEST_F(OnTheGpu, AProductOfMatricesHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpu, NewtonSchulzIterationsHaveTheBitsOfTheHosts) {
+TEST_F(OnTheGpu, NewtonSchulzMatchesHostBits) {
   Random random(86);
   ThreadTeam team(4);
   for (int trial = 0; trial < num_matrices(); ++trial) {
@@ -58,7 +58,9 @@ TEST_F(OnTheGpu, NewtonSchulzIterationsHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(OnTheGpu, MuonsDirectionsAndStepsHaveTheBitsOfTheHost) {
+// To the bit.
+
+TEST_F(OnTheGpu, MuonDirectionsAndStepsMatchHost) {
   Random random(87);
   const auto rule = make_update_rule(MuonOptions{});
   for (int trial = 0; trial < num_trials("ZERO_GPU_SPANS", 100, 5000); ++trial) {

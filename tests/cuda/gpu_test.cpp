@@ -45,12 +45,14 @@ class RulesOnTheGpu : public OnTheGpu {
   }
 };
 
-TEST_F(RulesOnTheGpu, AdamAndAdamWHaveTheBitsOfTheHost) {
+TEST_F(RulesOnTheGpu, AdamVariantsMatchHostBits) {
   expect_bits_of_the_host(AdamWOptions{});
   expect_bits_of_the_host(AdamOptions{});
 }
 
-TEST_F(RulesOnTheGpu, SgdHasThemWithMomentumAndWithout) {
+// With momentum and without.
+
+TEST_F(RulesOnTheGpu, SgdMatchesHostBits) {
   expect_bits_of_the_host(SgdOptions{});
   expect_bits_of_the_host(SgdOptions{.momentum = 0.9});
   expect_bits_of_the_host(SgdOptions{.momentum = 0.9, .nesterov = true});

@@ -34,7 +34,7 @@ class TimesOnTheGpu : public OnTheGpu {
   Allocation from_, to_;
 };
 
-TEST_F(TimesOnTheGpu, LieWithinThoseOfTheHostAndGrowWithTheWork) {
+TEST_F(TimesOnTheGpu, GrowWithWorkWithinHostTimes) {
   take_memory();
   const double begin = monotonic_seconds();
   const Mark first = device().timed_mark(Lane::kUpdate);
@@ -51,7 +51,7 @@ TEST_F(TimesOnTheGpu, LieWithinThoseOfTheHostAndGrowWithTheWork) {
   EXPECT_LE(*few + *many, all + kClocks);
 }
 
-TEST_F(TimesOnTheGpu, AreSpansOfATimelineOnTheClockOfTheHost) {
+TEST_F(TimesOnTheGpu, AreSpansOnTheHostsClock) {
   take_memory();
   Timeline timeline;
   LaneTimes times(device(), &timeline);

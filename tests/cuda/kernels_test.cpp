@@ -45,7 +45,7 @@ bool same_sums(const SumLimbs& a, const SumLimbs& b) {
   return same_value(value_of(a), value_of(b));
 }
 
-TEST_F(Kernels, AnUpdateOfSlicesHasTheBitsOfTheHosts) {
+TEST_F(Kernels, SliceUpdatesMatchHostBits) {
   Random random(61);
   for (int trial = 0; trial < num_grids(); ++trial) {
     std::vector<RandomSpan> expected = random_spans(random, 2, AdamArguments::kMost), actual = expected;
@@ -62,7 +62,9 @@ TEST_F(Kernels, AnUpdateOfSlicesHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(Kernels, SgdUpdatesSlicesWithAndWithoutAState) {
+// With and without a state.
+
+TEST_F(Kernels, SgdUpdatesSlices) {
   Random random(62);
   std::vector<RandomSpan> expected;
   for (const int states : {1, 0, 1, 0}) expected.emplace_back(random, states, 3000);
@@ -79,7 +81,7 @@ TEST_F(Kernels, SgdUpdatesSlicesWithAndWithoutAState) {
   EXPECT_TRUE(actual == expected);
 }
 
-TEST_F(Kernels, AdamWInEightBitsHasTheBitsOfTheHosts) {
+TEST_F(Kernels, EightBitUpdateMatchesHostBits) {
   Random random(63);
   for (int trial = 0; trial < num_grids(); ++trial) {
     std::vector<RandomSpan> expected = random_spans(random, 0, 4), actual = expected;
@@ -115,7 +117,9 @@ TEST_F(Kernels, AdamWInEightBitsHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(Kernels, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
+// And its statistics.
+
+TEST_F(Kernels, RankSumMatchesHostBits) {
   Random random(64);
   for (int trial = 0; trial < 3 * num_grids(); ++trial) {
     const std::size_t numel = 1 + random() % 3000;
@@ -139,7 +143,7 @@ TEST_F(Kernels, ASumOverRanksHasTheBitsAndStatisticsOfTheHosts) {
   }
 }
 
-TEST_F(Kernels, LambsSumsHaveTheBitsOfTheHosts) {
+TEST_F(Kernels, LambSumsMatchHostBits) {
   Random random(65);
   for (int trial = 0; trial < num_grids(); ++trial) {
     std::vector<RandomSpan> spans = random_spans(random, 2, 5);
@@ -160,7 +164,7 @@ TEST_F(Kernels, LambsSumsHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(Kernels, AdafactorHasTheBitsOfTheHosts) {
+TEST_F(Kernels, AdafactorMatchesHostBits) {
   Random random(66);
   for (int trial = 0; trial < 3 * num_grids(); ++trial) {
     const RandomSpan start(random, 0, 3000);
@@ -229,7 +233,7 @@ TEST_F(Kernels, AdafactorHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(Kernels, ACastAndAnAverageReachEachElementOnce) {
+TEST_F(Kernels, CastAndAverageReachElementsOnce) {
   Random random(67);
   const std::size_t numel = 1000;
   Elements<float> from = random_floats(random, numel), average = random_floats(random, numel);
@@ -249,7 +253,7 @@ TEST_F(Kernels, ACastAndAnAverageReachEachElementOnce) {
   EXPECT_TRUE(same_values(average, expected));
 }
 
-TEST_F(Kernels, AThreadThatGoesAnotherWayIsFound) {
+TEST_F(Kernels, DivergentThreadIsFound) {
   EXPECT_THROW(run_grid({.threads = 64, .seed = 1},
                         [] {
                           if (threadIdx.x != 40) __syncthreads();

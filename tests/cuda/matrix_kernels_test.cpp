@@ -69,7 +69,7 @@ constexpr std::array kProductShapes{ProductShape{1, 1, 1},   ProductShape{5, 3, 
                                     ProductShape{65, 1, 17}, ProductShape{1, 130, 40}, ProductShape{128, 128, 24},
                                     ProductShape{70, 129, 9}};
 
-TEST_F(MatrixKernels, AProductHasTheBitsOfTheHosts) {
+TEST_F(MatrixKernels, ProductMatchesHostBits) {
   Random random(91);
   for (const ProductShape& shape : kProductShapes) {
     for (const int special_in : {0, 60}) {
@@ -85,7 +85,9 @@ TEST_F(MatrixKernels, AProductHasTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(MatrixKernels, ASymmetricProductIsHalfComputedWithTheBitsOfTheHosts) {
+// With the host's bits.
+
+TEST_F(MatrixKernels, SymmetricProductComputesHalf) {
   Random random(92);
   for (const std::int64_t rows : {1, 5, 64, 66, 129, 200}) {
     for (const std::int64_t inner : {3, 33}) {
@@ -126,7 +128,7 @@ TEST_F(MatrixKernels, ASymmetricProductIsHalfComputedWithTheBitsOfTheHosts) {
 }
 
 // A term that is no more than a zero of the other sign is one all the same.
-TEST_F(MatrixKernels, ASumThatIsAZeroKeepsItsSign) {
+TEST_F(MatrixKernels, ZeroSumKeepsItsSign) {
   const std::array<float, 3> left{-1e-30F, -1e-30F, -1e-30F}, right{1e-30F, 1e-30F, 1e-30F};
   float out = 1;
   multiply_by_fibers(
@@ -136,7 +138,7 @@ TEST_F(MatrixKernels, ASumThatIsAZeroKeepsItsSign) {
   EXPECT_TRUE(std::signbit(out));
 }
 
-TEST_F(MatrixKernels, TheNormAndTheDivisionByItHaveTheBitsOfTheHosts) {
+TEST_F(MatrixKernels, NormAndDivisionMatchHostBits) {
   Random random(93);
   for (const std::int64_t numel : {1, 15, 16, 17, 2048, 5000}) {
     for (const int special_in : {0, 8, 500}) {
@@ -156,7 +158,7 @@ TEST_F(MatrixKernels, TheNormAndTheDivisionByItHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST_F(MatrixKernels, NewtonSchulzIterationsHaveTheBitsOfTheHosts) {
+TEST_F(MatrixKernels, NewtonSchulzMatchesHostBits) {
   Random random(94);
   FiberDevice device;
   constexpr std::array<std::pair<int, int>, 8> kMatrixShapes{

@@ -55,7 +55,7 @@ void expect_the_same_bits(int seed, int states, Make make, void (*highway)(const
   }
 }
 
-TEST(RuleBodies, SgdHasTheBitsOfTheHostsKernel) {
+TEST(RuleBodies, SgdMatchesHostBits) {
   const auto make = [](Random& random, const UpdateScalars& scalars) {
     return sgd_constants({.momentum = 0.9, .nesterov = drawn(random, 2) == 0}, scalars);
   };
@@ -63,7 +63,7 @@ TEST(RuleBodies, SgdHasTheBitsOfTheHostsKernel) {
   expect_the_same_bits(2, 1, make, &sgd_update);
 }
 
-TEST(RuleBodies, AdamHasTheBitsOfTheHostsKernel) {
+TEST(RuleBodies, AdamMatchesHostBits) {
   const auto make = [](Random& random, const UpdateScalars& scalars) {
     const double beta1 = random_beta(random), beta2 = random_beta(random);
     return drawn(random, 2) == 0 ? adam_constants(AdamOptions{.beta1 = beta1, .beta2 = beta2}, scalars)
@@ -72,14 +72,14 @@ TEST(RuleBodies, AdamHasTheBitsOfTheHostsKernel) {
   expect_the_same_bits(3, 2, make, &adam_update);
 }
 
-TEST(RuleBodies, LionHasTheBitsOfTheHostsKernel) {
+TEST(RuleBodies, LionMatchesHostBits) {
   const auto make = [](Random& random, const UpdateScalars& scalars) {
     return lion_constants({.beta1 = random_beta(random), .beta2 = random_beta(random)}, scalars);
   };
   expect_the_same_bits(4, 1, make, &lion_update);
 }
 
-TEST(RuleBodies, LambHasTheBitsOfTheHostsKernel) {
+TEST(RuleBodies, LambMatchesHostBits) {
   const auto make = [](Random& random, UpdateScalars scalars) {
     const std::array<double, 2> sums{random_value(random, 0) * 10.0 + 11, 3.0};
     scalars.sums = sums;
@@ -88,7 +88,7 @@ TEST(RuleBodies, LambHasTheBitsOfTheHostsKernel) {
   expect_the_same_bits(5, 2, make, &lamb_update);
 }
 
-TEST(RuleBodies, MuonsElementwisePartsHaveTheBitsOfTheHostsKernels) {
+TEST(RuleBodies, MuonElementwisePartsMatchHostBits) {
   expect_the_same_bits(
       6, 1,
       [](Random& random, const UpdateScalars& scalars) {
@@ -99,7 +99,7 @@ TEST(RuleBodies, MuonsElementwisePartsHaveTheBitsOfTheHostsKernels) {
       7, 0, [](Random&, const UpdateScalars& scalars) { return muon_step_constants({}, scalars); }, &muon_step);
 }
 
-TEST(RuleBodies, AnUpdateOfSlicesUpdatesEachWithItsConstants) {
+TEST(RuleBodies, SliceUpdatesUseTheirConstants) {
   Random random(8);
   AdamArguments arguments;
   std::vector<RandomSpan> spans;

@@ -18,7 +18,7 @@ void expect_same_sum(const SumLimbs& actual, const SumLimbs& expected) {
   EXPECT_TRUE(same_value(value_of(actual), value_of(expected))) << value_of(actual) << ' ' << value_of(expected);
 }
 
-TEST(RuleSums, LambsHaveTheBitsOfTheHosts) {
+TEST(RuleSums, LambSumsMatchHostBits) {
   Random random(41);
   for (int trial = 0; trial < num_spans() && !testing::Test::HasFailure(); ++trial) {
     RandomSpan memory(random, 2);
@@ -104,7 +104,7 @@ void for_each_direction(const UpdateSpan& span, const FactoredConstants& c, Use 
   });
 }
 
-TEST(Adafactor, UpdatesHaveTheBitsOfTheHosts) {
+TEST(Adafactor, UpdatesMatchHostBits) {
   Random random(42);
   for (int trial = 0; trial < num_spans(); ++trial) {
     const bool factored = drawn(random, 3) != 0;
@@ -125,7 +125,7 @@ TEST(Adafactor, UpdatesHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST(Adafactor, SumsHaveTheBitsOfTheHosts) {
+TEST(Adafactor, SumsMatchHostBits) {
   Random random(43);
   for (int trial = 0; trial < num_spans() && !testing::Test::HasFailure(); ++trial) {
     FactoredSpan memory(random, drawn(random, 3) != 0);
@@ -169,7 +169,7 @@ void add_squares_by_bodies(const FactorSquaresArguments& a) {
   }
 }
 
-TEST(Adafactor, SquaresOfRowsAndColumnsHaveTheBitsOfTheHosts) {
+TEST(Adafactor, RowColumnSquaresMatchHostBits) {
   Random random(44);
   for (int trial = 0; trial < num_spans() / 4 && !testing::Test::HasFailure(); ++trial) {
     FactoredSpan memory(random, true);
@@ -187,7 +187,7 @@ TEST(Adafactor, SquaresOfRowsAndColumnsHaveTheBitsOfTheHosts) {
   }
 }
 
-TEST(Adafactor, StatesOfRowsAndColumnsHaveTheBitsOfTheHosts) {
+TEST(Adafactor, RowColumnStatesMatchHostBits) {
   Random random(45);
   for (int trial = 0; trial < 200; ++trial) {
     FactoredSpan memory(random, true);

@@ -44,7 +44,7 @@ void expect_the_same_bits(int seed, const Kernel& kernel, ArgumentsOf arguments_
   }
 }
 
-TEST(WeightBodies, TheAverageHasTheBitsOfTheHosts) {
+TEST(WeightBodies, AverageMatchesHostBits) {
   expect_the_same_bits(
       51, kAverage,
       [](Weights& w) {
@@ -54,7 +54,7 @@ TEST(WeightBodies, TheAverageHasTheBitsOfTheHosts) {
       [](const auto& a, auto, std::int64_t i) { bodies::average_element(a, i); });
 }
 
-TEST(WeightBodies, AnExchangeHasTheBitsOfTheHosts) {
+TEST(WeightBodies, ExchangeMatchesHostBits) {
   expect_the_same_bits(
       52, kExchange,
       [](Weights& w) {
@@ -81,7 +81,7 @@ OuterArguments outer(Weights& w, bool residual, bool moves_parameter) {
           .copies = 3};
 }
 
-TEST(WeightBodies, TheOuterStepHasTheBitsOfTheHosts) {
+TEST(WeightBodies, OuterStepMatchesHostBits) {
   for (const bool flag : {false, true}) {
     expect_the_same_bits(
         53, kOuterSubtract, [flag](Weights& w) { return outer(w, flag, true); },
@@ -92,7 +92,7 @@ TEST(WeightBodies, TheOuterStepHasTheBitsOfTheHosts) {
   }
 }
 
-TEST(WeightBodies, AMixHasTheBitsOfTheHosts) {
+TEST(WeightBodies, MixMatchesHostBits) {
   for (const float own : {0.0F, 0.3F}) {
     expect_the_same_bits(
         55, kMix,

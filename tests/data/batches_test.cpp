@@ -41,7 +41,7 @@ TEST(TrainingBatches, FollowTheGlobalIndex) {
 }
 
 // What a step reads, taken over all ranks and micro-batches, is the same however it is dealt.
-RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyWorld, (std::uint64_t seed)) {
+RC_GTEST_PROP(TrainingBatches, StepIsEqualInAnyWorld, (std::uint64_t seed)) {
   const auto data = numbered(100);
   const auto step_of = [&](std::int64_t batch_size, std::int64_t accumulate, int world, std::int64_t step) {
     std::vector<int> rows;
@@ -63,7 +63,7 @@ RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyWorld, (std::uint64_t seed)) 
 }
 
 // Unequal ranks take unequal parts of it.
-RC_GTEST_PROP(TrainingBatches, AStepIsTheSameForAnyShares, (std::uint64_t seed)) {
+RC_GTEST_PROP(TrainingBatches, StepIsEqualForAnyShares, (std::uint64_t seed)) {
   const auto data = numbered(100);
   const auto shares = *rc::gen::container<std::vector<std::int64_t>>(4, rc::gen::inRange<std::int64_t>(1, 9));
   const std::int64_t together = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
@@ -92,7 +92,9 @@ TEST(TrainingBatches, DependOnNothingButTheirNumbers) {
   EXPECT_EQ(rows_of(first), rows_of(again));
 }
 
-RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnceOverAllRanks, ()) {
+// Over all ranks.
+
+RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnce, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 60);
   const auto batch_size = *rc::gen::inRange<std::int64_t>(1, 9);
   const auto world = *rc::gen::inRange(1, 6);
@@ -114,7 +116,9 @@ RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnceOverAllRanks, ()) {
   RC_ASSERT(seen == std::vector<int>(static_cast<std::size_t>(rows), 1));
 }
 
-TEST(EvaluationBatches, CountsOfAllRanksAddUpToTheTargetsOfTheText) {
+// Over all ranks, for text.
+
+TEST(EvaluationBatches, CountsSumToTheTargets) {
   const TemporaryFolder folder;
   const auto path = folder.write("input.txt", std::string(1001, 'a'));
   const TokenDataset data(TokenStream(path, TokenKind::kText), 0, 1001, 64);
@@ -128,7 +132,7 @@ TEST(EvaluationBatches, CountsOfAllRanksAddUpToTheTargetsOfTheText) {
   EXPECT_EQ(counted, 1000);
 }
 
-TEST(BatchGrid, ARankOutsideTheWorldIsOurBug) {
+TEST(BatchGrid, RejectsRanksOutsideTheWorld) {
   const auto data = numbered(3);
   EXPECT_THROW(even_grid(1, 2, 2), InternalError);
   EXPECT_THROW(shared_grid(std::vector<std::int64_t>{3, 1}, 2), InternalError);

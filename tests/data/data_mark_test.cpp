@@ -29,7 +29,7 @@ TEST_F(DataMarkTest, OtherSizesAreToldWithBoth) {
             "89 tokens, 0 held out then, 44 tokens, 45 held out now");
 }
 
-TEST_F(DataMarkTest, OtherContentsOfTheSameSizeAreTold) {
+TEST_F(DataMarkTest, FindsOtherContentsOfEqualSize) {
   const std::string before = mark_of_text("a", text_);
   for (const std::size_t at : {std::size_t{0}, std::size_t{21}, text_.size() - 1}) {
     std::string other = text_;
@@ -45,11 +45,11 @@ TEST_F(DataMarkTest, OtherContentsOfTheSameSizeAreTold) {
             "as much as then, 2 rows, 0 held out, with other contents");
 }
 
-TEST_F(DataMarkTest, TheSameDataInAnotherContextAreTheSame) {
+TEST_F(DataMarkTest, AnotherContextIsNoChange) {
   EXPECT_EQ(changed_data(mark_of_text("a", text_, 4), mark_of_text("a", text_, 7)), "");
 }
 
-TEST_F(DataMarkTest, NothingIsToldOfACheckpointWithoutAMark) {
+TEST_F(DataMarkTest, CheckpointWithoutMarkReportsNothing) {
   EXPECT_EQ(changed_data("", mark_of_text("a", text_)), "");
 }
 

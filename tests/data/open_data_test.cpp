@@ -23,7 +23,9 @@ std::string refusal(const DataOptions& options) {
   return message_of<ConfigError>([&] { open_data(options); });
 }
 
-TEST(OpenData, HoldsOutAFractionFromTheEnd) {
+// From the end.
+
+TEST(OpenData, HoldsOutAFraction) {
   const TemporaryFolder folder;
   const auto path = folder.write("input.txt", std::string(80, 'a') + std::string(20, 'b'));
   const Corpus corpus = open_data({.path = path, .validation = 0.2, .context = 4});
@@ -35,7 +37,7 @@ TEST(OpenData, HoldsOutAFractionFromTheEnd) {
   EXPECT_EQ(std::get<std::vector<std::int64_t>>(batch.input.values), (std::vector<std::int64_t>(4, 'b')));
 }
 
-TEST(OpenData, TheVocabularyIsAllOfTheTokenizers) {
+TEST(OpenData, TokenizerDecidesTheVocabulary) {
   const TemporaryFolder folder;
   BytePairTokenizer::learn("to be or not to be", 256).write(folder.path() / "tokenizer");
   DataOptions options{.kind = DataKind::kTokens,
@@ -51,7 +53,7 @@ TEST(OpenData, TheVocabularyIsAllOfTheTokenizers) {
   EXPECT_TRUE(says(refusal(options), "zero tokenize"));
 }
 
-TEST(OpenData, AFractionOfZeroHoldsNothingOut) {
+TEST(OpenData, FractionZeroHoldsNothingOut) {
   const TemporaryFolder folder;
   const Corpus corpus = open_data({.path = folder.write("i", std::string(50, 'a')), .validation = 0.0, .context = 4});
   EXPECT_EQ(corpus.train->size(), 50);
@@ -82,7 +84,9 @@ TEST(OpenData, AnotherFileMayBeTheValidation) {
   EXPECT_EQ(corpus.shape().classes, 501);  // the vocabulary must hold both
 }
 
-TEST(OpenData, SeveralFilesAreOneOfWhichTheEndIsHeldOut) {
+// Several files are read as one.
+
+TEST(OpenData, HoldsOutTheLastFilesEnd) {
   const TemporaryFolder folder;
   const DataFiles files{{folder.write("a", "aaaaaaaa").string(), folder.write("b", "bbbbbbbb").string()}};
   const Corpus corpus = open_data({.path = files, .validation = 0.25, .context = 2});
@@ -90,14 +94,14 @@ TEST(OpenData, SeveralFilesAreOneOfWhichTheEndIsHeldOut) {
   EXPECT_EQ(corpus.validation->size(), 4);
 }
 
-TEST(OpenData, OnlyTextAndTokensLieInSeveralFiles) {
+TEST(OpenData, OnlyTextAndTokensSpanFiles) {
   const TemporaryFolder folder;
   const DataFiles files{{folder.write("a", "1,2\n").string(), folder.write("b", "3,4\n").string()}};
   EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = files}),
                    "a and 1 more: only text and tokens may lie in several files"));
 }
 
-TEST(OpenData, TheVocabularyIsCheckedInBothSplits) {
+TEST(OpenData, ChecksVocabularyInBothSplits) {
   const TemporaryFolder folder;
   const auto train = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2, 3, 4}));
   const auto held = folder.write("val.bin", raw_tokens<std::uint16_t>({1, 2, 3, 500}));
@@ -110,7 +114,7 @@ TEST(OpenData, TheVocabularyIsCheckedInBothSplits) {
 }
 
 // A class without a sample here and there is no slip; one label far above the others is.
-TEST(OpenData, LabelsOutOfRangeAreNamedByTheirLine) {
+TEST(OpenData, BadLabelsNameTheirLine) {
   const TemporaryFolder folder;
   const auto table = [&](const std::string& name, const std::vector<int>& labels) {
     std::string text = "sentence\tlabel\n";
@@ -130,7 +134,7 @@ TEST(OpenData, LabelsOutOfRangeAreNamedByTheirLine) {
   EXPECT_NO_THROW(open_data(opened(table("end", {0, 1, 1, 2}), 0.25))) << "a single sample is trained on";
 }
 
-TEST(OpenData, TheNumberOfClassesIsGivenOrTheLabels) {
+TEST(OpenData, OptionOrLabelsSetClasses) {
   const TemporaryFolder folder;
   DataOptions options{.kind = DataKind::kTsv,
                       .path = folder.write("t", "sentence\tlabel\na b\t0\nb\t1\nc\t7\n"),
@@ -153,7 +157,7 @@ TEST(OpenData, TheNumberOfClassesIsGivenOrTheLabels) {
                    "data.classes = 3: only labels of mnist, tsv and csv"));
 }
 
-TEST(OpenData, WordsOfATableAreItsClasses) {
+TEST(OpenData, TableWordsAreClasses) {
   const TemporaryFolder folder;
   DataOptions options{.kind = DataKind::kTsv,
                       .path = folder.write("t", "sentence\tlabel\na\tpositive\nb\tnegative\nc\tpositive\n"),
@@ -177,7 +181,7 @@ TEST(OpenData, WordsOfATableAreItsClasses) {
   EXPECT_EQ(open_data(options).shape().classes, 3);
 }
 
-TEST(OpenData, ACsvHasNumbersClassesOrTexts) {
+TEST(OpenData, CsvHasNumbersClassesOrTexts) {
   const TemporaryFolder folder;
   DataOptions options{
       .kind = DataKind::kCsv, .path = folder.write("n.csv", "w,h,p\n1,2,3\n4,5,6\n"), .validation = 0.0};
@@ -206,7 +210,7 @@ std::vector<std::int64_t> targets_of(const Dataset& data) {
 }
 
 // Sorted by class, the end would be of one.
-TEST(OpenData, SortedLabelsAreHeldOutByClass) {
+TEST(OpenData, SortedLabelsHoldOutByClass) {
   const TemporaryFolder folder;
   std::string text = "sentence\tlabel\n";
   for (int i = 0; i < 16; ++i) text += "some words\t" + std::to_string(i / 8) + "\n";
@@ -226,7 +230,7 @@ TEST(OpenData, SortedLabelsAreHeldOutByClass) {
 }
 
 // A label beyond the model is named by its place in the file, however samples are held out.
-TEST(OpenData, LabelsKeepTheirPlaceInTheFile) {
+TEST(OpenData, LabelsKeepTheirFilePosition) {
   const TemporaryFolder folder;
   folder.write("train-images-idx3-ubyte", idx_images(6, 1, 1, "abcdef"));
   folder.write("train-labels-idx1-ubyte", idx_labels(std::string("\0\0\0\1\1\1", 6)));
@@ -236,7 +240,7 @@ TEST(OpenData, LabelsKeepTheirPlaceInTheFile) {
       says(message_of<ConfigError>([&] { corpus.validation->require_classes(1, "model.sizes"); }), "label 5 of "));
 }
 
-TEST(OpenData, AClassWithoutASampleIsSaid) {
+TEST(OpenData, ReportsAClassWithoutSamples) {
   const TemporaryFolder folder;
   DataOptions options{.kind = DataKind::kTsv,
                       .path = folder.write("t", "sentence\tlabel\na b\t0\nb\t2\n"),
@@ -250,7 +254,7 @@ TEST(OpenData, AClassWithoutASampleIsSaid) {
   EXPECT_TRUE(open_data(options).notes.empty());
 }
 
-TEST(OpenData, DataOfOneClassIsRefusedWhereItStands) {
+TEST(OpenData, RefusesOneClassByLine) {
   const TemporaryFolder folder;
   const auto sorted = folder.write("sorted", "sentence\tlabel\na\t0\nb\t0\nc\t1\n");
   DataOptions options{.kind = DataKind::kTsv, .path = sorted, .validation = 0.0, .context = 4};
@@ -266,7 +270,7 @@ TEST(OpenData, DataOfOneClassIsRefusedWhereItStands) {
 }
 
 // What is held out must be other files, however they are spelt.
-TEST(OpenData, WhatIsTrainedOnIsNotHeldOut) {
+TEST(OpenData, RefusesTrainingDataAsValidation) {
   const TemporaryFolder folder;
   const auto text = folder.write("a.txt", std::string(100, 'a')), other = folder.write("b.txt", std::string(100, 'b'));
   std::filesystem::create_symlink(text, folder / "link.txt");
@@ -284,7 +288,7 @@ TEST(OpenData, WhatIsTrainedOnIsNotHeldOut) {
   EXPECT_TRUE(says(refusal({.kind = DataKind::kImages, .path = folder.path(), .validation = folder.path()}), reason));
 }
 
-TEST(OpenData, ErrorsNameTheKeyOfTheFileTheyAreAbout) {
+TEST(OpenData, ErrorsNameTheFilesKey) {
   const TemporaryFolder folder;
   const auto good = folder.write("input.txt", std::string(100, 'a'));
   const auto empty = folder.write("empty.txt", "");
@@ -308,7 +312,7 @@ TEST(OpenData, OptionsOutOfRangeAreRefused) {
   EXPECT_TRUE(says(refusal({.path = path, .context = 0}), "data.context = 0: a sample needs one token or more"));
 }
 
-TEST(OpenData, BothSplitsMustHaveTheSameColumns) {
+TEST(OpenData, SplitsNeedEqualColumns) {
   const TemporaryFolder folder;
   const auto three = folder.write("a.csv", "1,2,3\n"), two = folder.write("b.csv", "1,2\n");
   EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = three, .validation = two}),
@@ -333,7 +337,7 @@ TEST(OpenData, OnlyImagesAreAugmented) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { open_data(options); }), "data.augment = shift or flip: only images"));
 }
 
-TEST(OpenData, CutsTheRealTextAsNanogptDoes) {
+TEST(OpenData, CutsRealTextLikeNanogpt) {
   const std::string path = std::string(built::kSourceFolder) + "/examples/shakespeare/input.txt";
   const Corpus corpus = open_data({.path = path, .validation = 0.1, .context = 64});
   EXPECT_EQ(corpus.train->size(), 1'003'854);

@@ -52,7 +52,7 @@ TEST(Prefetcher, GivesEveryBatchInOrder) {
   for (std::int64_t i = 5; i < 200; ++i) ASSERT_EQ(number_of(batches.next()), i);
 }
 
-TEST(Prefetcher, FillsOnAThreadOfItsOwn) {
+TEST(Prefetcher, FillsOnItsOwnThread) {
   std::thread::id filler;
   {
     Prefetcher batches(0, 1, [&](std::int64_t, Batch&) { filler = std::this_thread::get_id(); });
@@ -61,7 +61,7 @@ TEST(Prefetcher, FillsOnAThreadOfItsOwn) {
   EXPECT_NE(filler, std::this_thread::get_id());
 }
 
-TEST(Prefetcher, IsTwoBatchesAheadAndNoMore) {
+TEST(Prefetcher, StaysTwoBatchesAhead) {
   Counter fills;
   {
     Prefetcher batches(0, 100, [&](std::int64_t, Batch&) { fills.add(); });
@@ -74,7 +74,7 @@ TEST(Prefetcher, IsTwoBatchesAheadAndNoMore) {
   EXPECT_EQ(fills.count(), 3);
 }
 
-TEST(Prefetcher, ABatchStaysUntouchedUntilTheNextCall) {
+TEST(Prefetcher, BatchStaysUntilTheNextCall) {
   Counter fills;
   Prefetcher batches(0, 100, [&](std::int64_t i, Batch& batch) {
     write_number(i, batch);
@@ -93,7 +93,7 @@ TEST(Prefetcher, UsesThreeBuffersInTurn) {
   EXPECT_EQ(buffers.size(), 3u);
 }
 
-TEST(Prefetcher, AnErrorArrivesInItsTurnAndStays) {
+TEST(Prefetcher, ErrorArrivesInTurnAndStays) {
   Prefetcher batches(0, 100, [](std::int64_t i, Batch& batch) {
     if (i == 3) throw IoError("train.bin", "read", 5);
     write_number(i, batch);
@@ -103,7 +103,7 @@ TEST(Prefetcher, AnErrorArrivesInItsTurnAndStays) {
   EXPECT_THROW(batches.next(), IoError);
 }
 
-TEST(Prefetcher, AskingBeyondTheEndIsOurBug) {
+TEST(Prefetcher, RejectsReadsBeyondTheEnd) {
   Prefetcher batches(0, 1, write_number);
   batches.next();
   EXPECT_THROW(batches.next(), InternalError);

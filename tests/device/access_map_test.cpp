@@ -25,7 +25,7 @@ struct Bytes {
   }
 };
 
-TEST(AccessMap, TellsTheFirstBytesThatBothTouch) {
+TEST(AccessMap, FindsTheFirstSharedBytes) {
   const Bytes b;
   AccessMap map;
   map.record(operation(1, Lane::kUp), writes(b.part(4, 8)));
@@ -37,7 +37,7 @@ TEST(AccessMap, TellsTheFirstBytesThatBothTouch) {
   EXPECT_EQ(conflicts[0].bytes.size(), 2U);
 }
 
-TEST(AccessMap, BytesThatTouchEndToEndAreNotShared) {
+TEST(AccessMap, AdjacentBytesAreNotShared) {
   const Bytes b;
   AccessMap map;
   map.record(operation(1, Lane::kUp), writes(b.part(4, 8)));
@@ -46,7 +46,9 @@ TEST(AccessMap, BytesThatTouchEndToEndAreNotShared) {
   EXPECT_TRUE(map.conflicts(*next, writes(b.part(8, 16))).empty());
 }
 
-TEST(AccessMap, AReadOfAPartLeavesTheLastWriteOfTheRest) {
+// The last write of the rest.
+
+TEST(AccessMap, PartialReadKeepsOtherWrites) {
   const Bytes b;
   AccessMap map;
   map.record(operation(1, Lane::kUp), writes(b.part(0, 16)));
@@ -58,7 +60,7 @@ TEST(AccessMap, AReadOfAPartLeavesTheLastWriteOfTheRest) {
   EXPECT_EQ(map.conflicts(*next, writes(b.part(0, 16))).size(), 2U);  // an operation once
 }
 
-TEST(AccessMap, AWriteStandsForAllThatItComesAfter) {
+TEST(AccessMap, WriteCoversEverythingItFollows) {
   const Bytes b;
   AccessMap map;
   const auto first = operation(1, Lane::kUp), second = operation(2, Lane::kUpdate, first->clock);

@@ -95,13 +95,13 @@ std::vector<float> update_on_host(Device& device) {
 
 class Pipelines : public testing::TestWithParam<std::vector<float> (*)(Device&)> {};
 
-TEST_P(Pipelines, HaveARaceWithoutAnyOneOfTheirWaits) {
+TEST_P(Pipelines, DroppingAnyWaitMakesARace) {
   const std::vector<DroppedWait> waits = drop_each_wait([](RecordedDevice& device) { GetParam()(device); });
   EXPECT_GE(waits.size(), 2 * kNumTiles);
   for (const DroppedWait& wait : waits) EXPECT_EQ(wait.verdict, WaitVerdict::kCaught) << wait.text;
 }
 
-TEST_P(Pipelines, HaveTheSameBitsInEveryOrder) {
+TEST_P(Pipelines, KeepBitsInEveryOrder) {
   RecordedDevice at_once;
   const std::vector<float> expected = GetParam()(at_once);
   EXPECT_EQ(expected[4], 3.0F * 5.0F + 1.0F);
@@ -112,7 +112,9 @@ TEST_P(Pipelines, HaveTheSameBitsInEveryOrder) {
   }
 }
 
-TEST_P(Pipelines, HaveOtherBitsInSomeOrderWithoutAnyOneOfTheirWaits) {
+// In some order.
+
+TEST_P(Pipelines, DroppingAnyWaitChangesBits) {
   RecordedDevice at_once;
   const std::vector<float> expected = GetParam()(at_once);
   for (std::size_t dropped = 0; dropped < at_once.waits().size(); ++dropped) {
@@ -147,7 +149,7 @@ TEST(DroppedWaits, ThoseThatOthersSayAreImplied) {
       "wait 1: lane update waits for lane up behind operation 1\nis implied by others, or nothing comes after it");
 }
 
-TEST(DroppedWaits, ThoseBetweenOperationsThatShareNoBytesAreIdle) {
+TEST(DroppedWaits, WaitWithoutSharedBytesIsIdle) {
   const std::vector<DroppedWait> waits = drop_each_wait([](RecordedDevice& device) {
     const Allocation blocks = device.allocate(2 * kTileBytes);
     device.fill(Lane::kUp, tile_of(blocks, 0), std::byte{1});
@@ -162,7 +164,7 @@ TEST(DroppedWaits, ThoseBetweenOperationsThatShareNoBytesAreIdle) {
   EXPECT_EQ(waits[2].verdict, WaitVerdict::kCaught) << waits[2].text;
 }
 
-TEST(DroppedWaits, AProgramWithARaceIsRefused) {
+TEST(DroppedWaits, RefusesProgramsWithARace) {
   const auto program = [](RecordedDevice& device) {
     const Allocation block = device.allocate(kTileBytes);
     device.fill(Lane::kUp, block.bytes(), std::byte{1});

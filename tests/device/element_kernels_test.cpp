@@ -31,7 +31,7 @@ TEST(ElementKernels, ACastRoundsToTheNearest) {
   EXPECT_EQ(to_float(to[2]), -3.5F);
 }
 
-TEST(ElementKernels, ACastBetweenEqualTypesKeepsTheBits) {
+TEST(ElementKernels, CastToSameTypeKeepsBits) {
   const std::vector<float> from{0.1F, -0.0F};
   std::vector<float> to(2);
   cast(HostDevice::instance(), Lane::kCompute, {.from = bytes_of(from), .to = bytes_of(to), .numel = 2});
@@ -39,7 +39,7 @@ TEST(ElementKernels, ACastBetweenEqualTypesKeepsTheBits) {
 }
 
 // Vectors and the elements that fill none: as rounded_to() and to_float() have it, element by element, for all pairs of types.
-TEST(ElementKernels, SumsAndRoundingsAreThoseOfSingleElements) {
+TEST(ElementKernels, SumsAndRoundingsMatchSingleElements) {
   const auto value = [](std::int64_t i) {
     constexpr float kSpecial[] = {INFINITY, -INFINITY, NAN, -0.0F, 1e-40F, -3e-42F, 6e-8F, 65504.0F, 65520.0F, 3e38F};
     return i % 3 == 0 ? kSpecial[i / 3 % std::ssize(kSpecial)]
@@ -82,7 +82,7 @@ TEST(ElementKernels, SumsAndRoundingsAreThoseOfSingleElements) {
   }
 }
 
-TEST(ElementKernels, ASumInBf16IsMadeInFp32AndRoundedOnce) {
+TEST(ElementKernels, Bf16SumRoundsOnceFromFp32) {
   const std::vector<float> from{1.00390625F};
   std::vector<BFloat16Bits> to{to_bfloat16(1.0F)};
   add(HostDevice::instance(), Lane::kReduce,

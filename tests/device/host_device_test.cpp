@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-TEST(HostDevice, HasDoneItsWorkWhenAFunctionReturns) {
+TEST(HostDevice, FunctionsReturnFinishedWork) {
   HostDevice& device = HostDevice::instance();
   std::vector<std::byte> from(100, std::byte{7}), to(100);
   device.copy(Lane::kUp, to, from);

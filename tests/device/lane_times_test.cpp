@@ -20,7 +20,7 @@ void work(Device& device, Lane lane, std::span<std::byte> bytes, int operations)
   for (int i = 0; i < operations; ++i) device.fill(lane, bytes, std::byte{1});
 }
 
-TEST(LaneTimes, CountsTheSecondsOfItsSpansByActivity) {
+TEST(LaneTimes, CountsSecondsByActivity) {
   RecordedDevice device;
   const Allocation memory = device.allocate(kBytes), other = device.allocate(kBytes);
   LaneTimes times(device);
@@ -40,7 +40,7 @@ TEST(LaneTimes, CountsTheSecondsOfItsSpansByActivity) {
   join_all(device);
 }
 
-TEST(LaneTimes, ReadsWhatIsNotDoneAnotherTime) {
+TEST(LaneTimes, ReadsUnfinishedSpansLater) {
   RecordedDevice device({.late = 3});
   const Allocation memory = device.allocate(kBytes);
   LaneTimes times(device);
@@ -72,7 +72,7 @@ class ShownLaneTimes : public testing::Test {
   LaneTimes times_{device_, &timeline_};
 };
 
-TEST_F(ShownLaneTimes, AreSpansOnTheClockOfTheHost) {
+TEST_F(ShownLaneTimes, AreSpansOnTheHostsClock) {
   timeline_.start();
   update(2);
   update(1);
@@ -88,7 +88,7 @@ TEST_F(ShownLaneTimes, AreSpansOnTheClockOfTheHost) {
   EXPECT_EQ(shown().front().activity, Activity::kUpdate);
 }
 
-TEST_F(ShownLaneTimes, AreNotThoseOfWorkBeforeTheStartNorAfterTheStop) {
+TEST_F(ShownLaneTimes, ExcludeWorkOutsideTheRecording) {
   update(1);
   join_all(device_);
   timeline_.start();
@@ -105,7 +105,7 @@ TEST_F(ShownLaneTimes, AreNotThoseOfWorkBeforeTheStartNorAfterTheStop) {
   EXPECT_EQ(shown().size(), 1U) << "a second start forgets the first";
 }
 
-TEST_F(ShownLaneTimes, OfPartsOfOtherSpansCountForNothing) {
+TEST_F(ShownLaneTimes, NestedSpansAddNoSeconds) {
   timeline_.start();
   const Mark begin = times_.mark(Lane::kCompute);
   device_.wait(Lane::kCompute, device_.mark(Lane::kUpdate));
@@ -119,7 +119,7 @@ TEST_F(ShownLaneTimes, OfPartsOfOtherSpansCountForNothing) {
   EXPECT_TRUE(shown().empty()) << "it was not recorded";
 }
 
-TEST_F(ShownLaneTimes, StandInPlaceOfTheHostsPassesAndWaits) {
+TEST_F(ShownLaneTimes, ReplaceHostPassesAndWaits) {
   timeline_.start();
   for (const Activity activity : {Activity::kForward, Activity::kBackward, Activity::kStep, Activity::kWaitGather,
                                   Activity::kWaitReduce, Activity::kWaitDisk, Activity::kWaitLink})
@@ -147,7 +147,9 @@ TEST(LaneTimes, MayEndBeforeTheTimelineStops) {
   EXPECT_TRUE(timeline.spans().empty());
 }
 
-TEST(LaneTimes, OfMainMemoryAreNoneAndTheHostsPassesStay) {
+// Its lanes have no times.
+
+TEST(LaneTimes, MainMemoryKeepsHostPasses) {
   Timeline timeline;
   LaneTimes times(HostDevice::instance(), &timeline);
   timeline.start();

@@ -13,30 +13,32 @@ TEST(OpenDevice, TheCpuIsMainMemory) {
   EXPECT_EQ(open_device("cpu", "")->name(), "host");
 }
 
-TEST(OpenDevice, AutomaticallyItIsMainMemoryWhereThereIsNoPlugIn) {
+TEST(OpenDevice, AutoIsMainMemoryWithoutPlugin) {
   EXPECT_EQ(open_device("auto", "")->name(), "host");
 }
 
-TEST(OpenDevice, AGpuWithoutAPlugInIsRefusedWithHowToBuildIt) {
+TEST(OpenDevice, MissingGpuPluginExplainsBuilding) {
   const std::string message = message_of<ConfigError>([] { open_device("cuda:1", ""); });
   expect_says(message, {"run.device = cuda:1", "libzero_device_cuda.so is not there", "-DZERO_CUDA=ON"});
 }
 
-TEST(OpenDevice, ANameThatIsNoDeviceIsRefusedWithThoseThatAre) {
+TEST(OpenDevice, UnknownNameListsTheKnown) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:99999999999", "CPU"}) {
     const std::string message = message_of<ConfigError>([name] { open_device(name, ""); });
     expect_says(message, {"there is no such device", "auto, cpu, cuda or cuda:1"});
   }
 }
 
-TEST(OpenDevice, AFileThatIsNoPlugInIsRefused) {
+TEST(OpenDevice, RefusesFilesThatAreNoPlugin) {
   const std::string absent = message_of<ConfigError>([] { open_device("cuda", "/nowhere/libzero_device_cuda.so"); });
   expect_says(absent, {"/nowhere/libzero_device_cuda.so", "libcudart"});
   const std::string other = message_of<ConfigError>([] { open_device("auto", "libc.so.6"); });
   expect_says(other, {"libc.so.6 is no plug-in of zero.cpp"});
 }
 
-TEST(DeviceOfRank, EachRankTakesAGpuInTurnUnlessOneIsNamed) {
+// Unless one is named.
+
+TEST(DeviceOfRank, RanksTakeGpusInTurn) {
   const GpusHere two{.gpus = {{.name = "first"}, {.name = "second"}}};
   EXPECT_EQ(device_of_rank("cuda", 0, two), "cuda:0");
   EXPECT_EQ(device_of_rank("cuda", 1, two), "cuda:1");
@@ -48,7 +50,9 @@ TEST(DeviceOfRank, EachRankTakesAGpuInTurnUnlessOneIsNamed) {
               {"there are 2 GPUs", "use cuda:0 to cuda:1"});
 }
 
-TEST(DeviceOfRank, WithoutGpusAutomaticallyItIsTheCpuAndElseARefusal) {
+// A named GPU is refused.
+
+TEST(DeviceOfRank, AutoWithoutGpusIsTheCpu) {
   const GpusHere none = find_gpus(/*memory=*/false, "");
   EXPECT_TRUE(none.none_here);
   EXPECT_EQ(device_of_rank("auto", 0, none), "cpu");

@@ -46,7 +46,7 @@ std::string error_of(Function function) {
   return "no error";
 }
 
-TEST(RecordedDevice, DoesWorkAtOnceWhereItIsOrdered) {
+TEST(RecordedDevice, OrderedWorkRunsAtOnce) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   device.copy(Lane::kUp, block.bytes(), tile.bytes());
@@ -59,7 +59,7 @@ TEST(RecordedDevice, DoesWorkAtOnceWhereItIsOrdered) {
   EXPECT_TRUE(device.races().empty());
 }
 
-TEST(RecordedDevice, NamesBothOperationsOfARaceTheirLanesAndTheBytes) {
+TEST(RecordedDevice, RaceNamesOperationsLanesAndBytes) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   device.copy(Lane::kUp, block.bytes(), tile.bytes());
@@ -72,7 +72,9 @@ TEST(RecordedDevice, NamesBothOperationsOfARaceTheirLanesAndTheBytes) {
   device.join(device.mark(Lane::kUp));
 }
 
-TEST(RecordedDevice, SaysHowFarALaneHasWaited) {
+// How far a lane has waited for the other.
+
+TEST(RecordedDevice, RaceNamesTheLastWait) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
   device.fill(Lane::kUp, block.bytes().first(8), std::byte{1});
@@ -83,7 +85,7 @@ TEST(RecordedDevice, SaysHowFarALaneHasWaited) {
   device.join(device.mark(Lane::kUp));
 }
 
-TEST(RecordedDevice, LetsLanesReadTheSameBytesAtOnce) {
+TEST(RecordedDevice, LanesMayReadSameBytes) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tiles = device.allocate_pinned(2 * kBytes);
   device.copy(Lane::kDown, tiles.bytes().first(kBytes), block.bytes());
@@ -92,7 +94,7 @@ TEST(RecordedDevice, LetsLanesReadTheSameBytesAtOnce) {
   device.join(device.mark(Lane::kGather));
 }
 
-TEST(RecordedDevice, FindsAWriteBesideAReadThatIsNotOver) {
+TEST(RecordedDevice, FindsWritesDuringReads) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   device.copy(Lane::kDown, tile.bytes(), block.bytes());
@@ -101,7 +103,7 @@ TEST(RecordedDevice, FindsAWriteBesideAReadThatIsNotOver) {
   device.join(device.mark(Lane::kDown));
 }
 
-TEST(RecordedDevice, AMarkOrdersWhatIsBeforeItAlone) {
+TEST(RecordedDevice, MarkOrdersOnlyEarlierWork) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
   const Mark early = device.mark(Lane::kUp);
@@ -111,7 +113,7 @@ TEST(RecordedDevice, AMarkOrdersWhatIsBeforeItAlone) {
   device.join(device.mark(Lane::kUp));
 }
 
-TEST(RecordedDevice, OrderIsPassedOnFromLaneToLaneAndByTheHost) {
+TEST(RecordedDevice, LanesAndHostPassOnOrder) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
   device.fill(Lane::kUp, block.bytes(), std::byte{1});
@@ -124,7 +126,7 @@ TEST(RecordedDevice, OrderIsPassedOnFromLaneToLaneAndByTheHost) {
   EXPECT_TRUE(device.races().empty());
 }
 
-TEST(RecordedDevice, FindsPinnedMemoryThatTheHostTouchesTooEarly) {
+TEST(RecordedDevice, FindsEarlyHostPinnedAccess) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   const std::array written{writes(tile.bytes())}, read{reads(tile.bytes())};
@@ -137,7 +139,7 @@ TEST(RecordedDevice, FindsPinnedMemoryThatTheHostTouchesTooEarly) {
   device.host_touches(written, "next tile");
 }
 
-TEST(RecordedDevice, TouchesOfOthersAreOperationsOfTheirLane) {
+TEST(RecordedDevice, ForeignTouchesBelongToTheirLane) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
   const std::array read{reads(block.bytes())};
@@ -148,7 +150,7 @@ TEST(RecordedDevice, TouchesOfOthersAreOperationsOfTheirLane) {
   device.join(device.mark(Lane::kCompute));
 }
 
-TEST(RecordedDevice, ThrowsWhatADestructorFoundAtTheNextCall) {
+TEST(RecordedDevice, NextCallThrowsDestructorErrors) {
   RecordedDevice device;
   {
     const Allocation block = device.allocate(kBytes);
@@ -181,7 +183,7 @@ TEST(RecordedDevice, ListsAllRacesWhenAsked) {
   EXPECT_EQ(pairs, (std::set<std::pair<std::uint64_t, std::uint64_t>>{{1, 3}, {2, 3}, {1, 4}, {2, 4}, {3, 4}}));
 }
 
-TEST(RecordedDevice, RefusesMemoryOfOthersAndMarksOfOthers) {
+TEST(RecordedDevice, RefusesForeignMemoryAndMarks) {
   RecordedDevice device, other;
   const Allocation block = device.allocate(kBytes);
   std::vector<std::byte> pageable(kBytes);
@@ -192,7 +194,7 @@ TEST(RecordedDevice, RefusesMemoryOfOthersAndMarksOfOthers) {
   EXPECT_CONTAINS(error_of([&] { device.host_touches(access, "first values"); }), "(first values)");
 }
 
-TEST(RecordedDevice, MarksThatAreEmptyHaveBeenPassed) {
+TEST(RecordedDevice, EmptyMarksAreAlwaysDone) {
   RecordedDevice device;
   device.wait(Lane::kUp, Mark());
   device.join(Mark());
@@ -200,7 +202,7 @@ TEST(RecordedDevice, MarksThatAreEmptyHaveBeenPassed) {
   EXPECT_TRUE(device.waits().empty());
 }
 
-TEST(RecordedDevice, DoesLateWorkAtLastForAHostThatAsksWhetherItIsDone) {
+TEST(RecordedDevice, PollingHostEventuallyFinishesLateWork) {
   RecordedDevice device({.late = 1});
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   device.fill(Lane::kDown, block.bytes(), std::byte{7});
@@ -212,7 +214,9 @@ TEST(RecordedDevice, DoesLateWorkAtLastForAHostThatAsksWhetherItIsDone) {
   EXPECT_EQ(tile.bytes()[0], std::byte{7});
 }
 
-TEST(RecordedDevice, LateWorkOnMemoryThatIsGivenBackTooEarlyIsDoneBefore) {
+// Work on memory that is released too early is done before the release.
+
+TEST(RecordedDevice, LateWorkPrecedesEarlyRelease) {
   RecordedDevice device({.on_race = OnRace::kList, .late = 1});
   const Allocation tile = device.allocate_pinned(kBytes);
   {
@@ -239,7 +243,7 @@ void write_unnamed(const Pair& a) {
 constexpr Kernel kReadUnnamed = kernel_of<Pair, &read_unnamed>("read_unnamed");
 constexpr Kernel kWriteUnnamed = kernel_of<Pair, &write_unnamed>("write_unnamed");
 
-TEST(RecordedDevice, WhatIsFarBehindIsNotDoneBeforeTheHostWaits) {
+TEST(RecordedDevice, FarBehindWorkAwaitsTheHost) {
   for (const bool late : {false, true}) {
     RecordedDevice device({.late = late ? std::optional<std::uint64_t>(1) : std::nullopt, .far_behind = true});
     const Allocation block = device.allocate(64);
@@ -256,7 +260,9 @@ TEST(RecordedDevice, WhatIsFarBehindIsNotDoneBeforeTheHostWaits) {
   }
 }
 
-TEST(RecordedDevice, CountsAMillisecondForEachOperationBetweenTimedMarks) {
+// One for each operation.
+
+TEST(RecordedDevice, CountsMillisecondsBetweenTimedMarks) {
   RecordedDevice device;
   const Allocation memory = device.allocate(kBytes), other = device.allocate(kBytes);
   const Mark begin = device.timed_mark(Lane::kUp);
@@ -269,7 +275,7 @@ TEST(RecordedDevice, CountsAMillisecondForEachOperationBetweenTimedMarks) {
   join_all(device);
 }
 
-TEST(RecordedDevice, TimesLateWorkWhenItIsDone) {
+TEST(RecordedDevice, TimesLateWorkWhenDone) {
   RecordedDevice device({.late = 5});
   const Allocation memory = device.allocate(kBytes);
   const Mark begin = device.timed_mark(Lane::kUp);
@@ -294,7 +300,9 @@ TEST(RecordedDevice, TimesOrderNothing) {
   join_all(device);
 }
 
-TEST(RecordedDevice, FindsAWriteBesideTheNamedBytesAndUndoesIt) {
+// And reports them.
+
+TEST(RecordedDevice, UndoesWritesBesideNamedBytes) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   const Pair pair{block.data(), block.data() + 9};
@@ -306,7 +314,7 @@ TEST(RecordedDevice, FindsAWriteBesideTheNamedBytesAndUndoesIt) {
   EXPECT_EQ(tile.bytes()[9], std::byte{0});
 }
 
-TEST(RecordedDevice, BytesBesideTheNamedOnesReadAsNaN) {
+TEST(RecordedDevice, UnnamedBytesReadAsNaN) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   run(device, Lane::kUpdate, kReadUnnamed, Pair{block.data(), block.data() + 9}, {changes(block.bytes().first(8))});
@@ -326,7 +334,7 @@ void expect_fault(Function function) {
   EXPECT_EXIT(unhandled(), testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST(RecordedDeviceDeathTest, TheHostFaultsWhereItTouchesDeviceMemory) {
+TEST(RecordedDeviceDeathTest, HostFaultsOnDeviceMemory) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
   volatile std::byte* const data = block.data();
@@ -341,7 +349,7 @@ TEST(RecordedDeviceDeathTest, TheHostFaultsWhereItTouchesDeviceMemory) {
   expect_fault(read);
 }
 
-TEST(RecordedDeviceDeathTest, AKernelFaultsWhereItTouchesAPageThatItDoesNotName) {
+TEST(RecordedDeviceDeathTest, KernelFaultsOnUnnamedPages) {
   RecordedDevice device;
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const Allocation block = device.allocate(3 * page), other = device.allocate(kBytes);
@@ -355,7 +363,7 @@ TEST(RecordedDeviceDeathTest, AKernelFaultsWhereItTouchesAPageThatItDoesNotName)
   device.join(device.mark(Lane::kUpdate));
 }
 
-TEST(RecordedDeviceDeathTest, EndsTheProcessWhereARaceWouldBeMissed) {
+TEST(RecordedDeviceDeathTest, UnseenRaceEndsTheProcess) {
   const auto unseen = [] {
     RecordedDevice device({.on_race = OnRace::kList});
     const Allocation block = device.allocate(kBytes);

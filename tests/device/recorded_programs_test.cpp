@@ -190,7 +190,7 @@ std::set<std::uint64_t> later_of(const std::vector<Race>& races) {
   return later;
 }
 
-RC_GTEST_PROP(RecordedPrograms, RaceWhereNoPathInTheGraphOrdersThem, (const std::vector<Step>& steps)) {
+RC_GTEST_PROP(RecordedPrograms, RaceUnlessTheGraphOrdersThem, (const std::vector<Step>& steps)) {
   RecordedDevice device({.on_race = OnRace::kList});
   Program program(device, /*repaired=*/false);
   program.run(steps);
@@ -218,8 +218,8 @@ RC_GTEST_PROP(RecordedPrograms, ThrowAtTheFirstRace, (const std::vector<Step>& s
 }
 
 // With and without races the verdict is the same when work is late; without one, so are the bits.
-RC_GTEST_PROP(RecordedPrograms, WithoutARaceHaveTheSameBitsInEveryOrder,
-              (const std::vector<Step>& steps, std::uint64_t seed)) {
+// In every order.
+RC_GTEST_PROP(RecordedPrograms, RaceFreeOnesKeepBits, (const std::vector<Step>& steps, std::uint64_t seed)) {
   RecordedDevice at_once;
   Program in_order(at_once, /*repaired=*/true);
   const std::vector<std::byte> expected = in_order.run(steps);
@@ -235,7 +235,7 @@ RC_GTEST_PROP(RecordedPrograms, WithoutARaceHaveTheSameBitsInEveryOrder,
   RC_ASSERT(later_of(racy.races()) == unrepaired.racing());
 }
 
-TEST(RecordedPrograms, ARaceChangesBitsInSomeOrder) {
+TEST(RecordedPrograms, RaceChangesBitsInSomeOrder) {
   const std::vector<Step> steps{{2, 0, 0, 11, 7}, {3, 1, 0, 11}};  // a fill in one lane, a kernel in another
   std::set<std::vector<std::byte>> ends;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -81,7 +81,7 @@ std::vector<float> by_hand(const ParamSpec& spec, int param, int num_steps) {
   return p;
 }
 
-TEST(Adafactor, TakesTheKernelsStepsOnOneRank) {
+TEST(Adafactor, OneRankTakesTheKernelsSteps) {
   const std::vector<ParamSpec> specs = shapes(DType::kFloat32);
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, specs, {.stage = 3, .optimizer = kAdafactor, .threads = 2});
@@ -97,7 +97,7 @@ TEST(Adafactor, TakesTheKernelsStepsOnOneRank) {
   });
 }
 
-TEST(Adafactor, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(Adafactor, StagesAndTiersKeepBits) {
   const TemporaryFolder disk;
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -130,7 +130,7 @@ TEST(Adafactor, HasTheSameBitsAtEveryStageAndOnEveryTier) {
 }
 
 // With the same gradients on each of 2 or 4 ranks their mean is a rank's own, to the last bit.
-TEST(Adafactor, HasTheSameBitsOnAnyNumberOfRanks) {
+TEST(Adafactor, AnyNumberOfRanksKeepsBits) {
   const EngineOptions options{.optimizer = kAdafactor};
   const ScriptedRun alone = train(1, options, DType::kFloat32);
   for (const int world : {2, 4}) {
@@ -143,14 +143,16 @@ TEST(Adafactor, HasTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-TEST(Adafactor, WithAnAverageOfTheWeightsTakesTheSameSteps) {
+TEST(Adafactor, WeightAverageKeepsItsSteps) {
   EngineOptions options{.stage = 3, .optimizer = kAdafactor};
   const ScriptedRun plain = train(2, options, DType::kBFloat16);
   options.ema = 0.9;
   EXPECT_EQ(train(2, options, DType::kBFloat16), plain);
 }
 
-TEST(Adafactor, HoldsAFloatOfEachRowAndColumnAtEveryStageWithinTheSmallestBudget) {
+// A float for each row and column, at every stage, within the smallest budget.
+
+TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
   std::vector<ParamSpec> specs = shapes(DType::kFloat32);
   std::erase_if(specs, [](const ParamSpec& spec) { return !spec.trainable; });
   const auto expect_about = [](double seen, double formula) { EXPECT_NEAR(seen, formula, 0.01 * formula); };  // padding
@@ -175,7 +177,9 @@ TEST(Adafactor, HoldsAFloatOfEachRowAndColumnAtEveryStageWithinTheSmallestBudget
   }
 }
 
-TEST(Adafactor, RefusesWhatUpdatesBeforeTheSumsAndCopiesThatTrainApart) {
+// Updates before the sums are known, and copies that train apart.
+
+TEST(Adafactor, RefusesEarlyUpdatesAndLocalSteps) {
   const auto refusal = [](EngineOptions options) {
     options.optimizer = kAdafactor;
     return message_of<Error>(
@@ -185,7 +189,7 @@ TEST(Adafactor, RefusesWhatUpdatesBeforeTheSumsAndCopiesThatTrainApart) {
   EXPECT_TRUE(says(refusal({.local = LocalSteps{}}), "states of rows and columns"));
 }
 
-TEST(Adafactor, AStateThatDiffersBetweenRanksIsSeen) {
+TEST(Adafactor, FindsStatesThatDifferBetweenRanks) {
   on_ranks(3, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .optimizer = kAdafactor});
     model.train(0);

@@ -28,7 +28,7 @@ std::string name_of(const EngineOptions& options, DType dtype) {
                      options.accumulate, options.reduce == Reduce::kLast ? ", last" : "");
 }
 
-TEST(Copies, HaveTheBitsOfAWorldWithoutThemAtEveryStage) {
+TEST(CopiesSlowOnAnyDevice, MatchBitsOfNoCopies) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int accumulate : {1, 2}) {
@@ -47,7 +47,7 @@ TEST(Copies, HaveTheBitsOfAWorldWithoutThemAtEveryStage) {
   }
 }
 
-TEST(Copies, OfMoreThanTwoHaveThemToo) {
+TEST(Copies, MoreThanTwoKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const ScriptedRun expected = train(6, small_specs(dtype), {.clip = 0.5, .accumulate = 2});
     for (const int group : {1, 2, 3}) {
@@ -57,7 +57,7 @@ TEST(Copies, OfMoreThanTwoHaveThemToo) {
   }
 }
 
-TEST(Copies, HaveThemWithEveryOptimizer) {
+TEST(CopiesSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   std::vector<OptimizerOptions> optimizers = default_options();
   optimizers.insert(optimizers.end(), {SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1}});
   int stage = 0;
@@ -72,7 +72,7 @@ TEST(Copies, HaveThemWithEveryOptimizer) {
   }
 }
 
-TEST(Copies, WithAnAverageOfTheWeightsAndSumsInFp32HaveThemToo) {
+TEST(Copies, AverageAndFp32SumsKeepBits) {
   EngineOptions options{.clip = 0.5, .accumulate = 2, .ema = 0.9, .reduce_dtype = DType::kFloat32};
   const ScriptedRun expected = train(4, small_specs(DType::kBFloat16), options);
   options.group = 2;
@@ -89,8 +89,9 @@ class CopiesOnTiers : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+using CopiesOnTiersOnAnyDevice = CopiesOnTiers;
 
-TEST_F(CopiesOnTiers, HaveTheSameBits) {
+TEST_F(CopiesOnTiersOnAnyDevice, HaveTheSameBits) {
   const std::vector<StateFractions> places{
       {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
       {.parameter = {.host = 0.5}, .gradient = {.host = 0.4, .disk = 0.3}, .optimizer = {.host = 0.5, .disk = 0.5}}};
@@ -116,7 +117,7 @@ TEST_F(CopiesOnTiers, MayHaveDelayedUpdates) {
       << "stage 3, on disk";
 }
 
-TEST(Copies, HoldWhatARankOfOneCopyHolds) {
+TEST(Copies, HoldStatesOfOneCopysRank) {
   for (const EngineOptions& two : at_all_stages({.accumulate = 2})) {
     EngineOptions grouped = two;
     grouped.group = 2;
@@ -130,7 +131,7 @@ TEST(Copies, HoldWhatARankOfOneCopyHolds) {
 }
 
 // Beside that, partial sums on their way between copies: of the largest unit, in fp32.
-TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
+TEST(Copies, StageOneBlockPerActiveSum) {
   const auto units = make_units(small_specs(DType::kBFloat16), {});
   std::int64_t largest = 0;
   for (const Unit& unit : units)
@@ -144,7 +145,7 @@ TEST(Copies, TakeABlockForEachSumThatIsUnderWay) {
   EXPECT_EQ(staging(4, 2, "min"), largest);
 }
 
-TEST(Copies, KeepABudgetInBytes) {
+TEST(CopiesSlow, KeepABudgetInBytes) {
   for (const WireCodec codec : {WireCodec::kNone, WireCodec::kInt8}) {
     EngineOptions options{.stage = 3, .group = 2, .wire = {.outer = codec}};
     const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
@@ -160,7 +161,8 @@ TEST(Copies, KeepABudgetInBytes) {
 }
 
 // Gathers and sums stay in a copy; between copies a shard crosses once from the first and from the last, else twice.
-TEST(Copies, SendWhatThePlanAndTheFormulaSay) {
+// The plan and the formula agree.
+TEST(Copies, SendPlannedBytes) {
   for (const int copies : {2, 3}) {
     for (const int accumulate : {1, 2}) {
       for (const EngineOptions& of_one : at_all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
@@ -195,7 +197,9 @@ TEST(Copies, SendWhatThePlanAndTheFormulaSay) {
   }
 }
 
-TEST(Copies, AllSkipAStepOfWhichOneSawAnInfinity) {
+// One copy saw the infinity.
+
+TEST(Copies, InfinityMakesAllCopiesSkip) {
   for (const int stage : {0, 3}) {
     on_ranks(4, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .group = 2});
@@ -214,7 +218,7 @@ TEST(Copies, AllSkipAStepOfWhichOneSawAnInfinity) {
   }
 }
 
-TEST(Copies, ClipByTheNormOfAllGradients) {
+TEST(Copies, ClipByTheGlobalNorm) {
   const EngineOptions clipped{.stage = 3, .clip = 0.5};
   EngineOptions grouped = clipped;
   grouped.group = 2;
@@ -255,7 +259,7 @@ TEST(Copies, TellGradientsAsTheyAre) {
 }
 
 // Only ranks 1, 3 and 5 hold this shard.
-TEST(Copies, ADifferenceInAShardIsFoundAndNamed) {
+TEST(Copies, DifferingShardIsFoundAndNamed) {
   for (const int stage : {0, 1, 3}) {
     on_ranks(6, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = stage, .group = 2});
@@ -274,7 +278,7 @@ TEST(Copies, ADifferenceInAShardIsFoundAndNamed) {
   }
 }
 
-TEST(Copies, AGroupThatDoesNotDivideTheWorldIsRefusedOnEveryRank) {
+TEST(Copies, EveryRankRefusesUnevenGroups) {
   const auto ends =
       ends_of_ranks(4, [](Communicator& comm) { ScriptedModel model(comm, small_specs(), {.group = 3}); });
   for (const std::string& end : ends) {

@@ -25,7 +25,9 @@ EngineOptions cut(EngineOptions options, Cut shards) {
   return options;
 }
 
-TEST(Cuts, OfWholeParametersHaveTheBitsOfRangesAtEveryStage) {
+// At every stage.
+
+TEST(CutsOnAnyDevice, WholeParametersMatchRangeBits) {
   Sweep sweep(5);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int world : {2, 3}) {
@@ -45,7 +47,9 @@ TEST(Cuts, OfWholeParametersHaveTheBitsOfRangesAtEveryStage) {
   }
 }
 
-TEST(Cuts, OfHashedBlocksHaveTheBitsOfRangesAtAnyBudget) {
+// With any budget.
+
+TEST(CutsSlow, HashedBlocksMatchRangeBits) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int world : {1, 2, 3, 4}) {
@@ -64,7 +68,7 @@ TEST(Cuts, OfHashedBlocksHaveTheBitsOfRangesAtAnyBudget) {
   }
 }
 
-TEST(Cuts, HaveThemWithStatesOnHostAndDisk) {
+TEST(CutsOnAnyDevice, HostAndDiskKeepBits) {
   const TemporaryFolder disk;
   const OffloadOptions offload{
       .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}},
@@ -80,7 +84,7 @@ TEST(Cuts, HaveThemWithStatesOnHostAndDisk) {
   }
 }
 
-TEST(Cuts, HaveThemWithEveryOptimizer) {
+TEST(CutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1},
                                                  AdamW8bitOptions{}, MuonOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
@@ -94,7 +98,7 @@ TEST(Cuts, HaveThemWithEveryOptimizer) {
   }
 }
 
-TEST(Cuts, HaveThemWithinCopiesOfTheModel) {
+TEST(CutsOnAnyDevice, CopiesOfTheModelKeepBits) {
   EngineOptions options{.clip = 0.5, .accumulate = 2};
   const ScriptedRun expected = cut_run(4, block_specs(DType::kBFloat16), options);
   for (const double norm : expected.norms) EXPECT_GT(norm, 0.5) << "the test must clip";
@@ -112,7 +116,7 @@ TEST(Cuts, HaveThemWhereCopiesTrainApart) {
         << std::string(name_of(shards));
 }
 
-TEST(Cuts, SendWhatIsPlannedAndHoldNoMoreThanTheBudget) {
+TEST(Cuts, SendPlannedBytesWithinTheBudget) {
   for (const auto& [shards, optimizer] : {std::pair<Cut, OptimizerOptions>{Cut::kWhole, AdamWOptions{}},
                                           {Cut::kHash, AdamWOptions{}},
                                           {Cut::kWhole, MuonOptions{}}}) {
@@ -134,7 +138,7 @@ TEST(Cuts, SendWhatIsPlannedAndHoldNoMoreThanTheBudget) {
   }
 }
 
-TEST(Cuts, TellTheSameGradientsByName) {
+TEST(CutsOnAnyDevice, TellTheSameGradientsByName) {
   const auto gradients = [](Cut shards) {
     std::vector<float> values;
     std::vector<double> norms;
@@ -165,7 +169,7 @@ TEST(Cuts, TellTheSameGradientsByName) {
   }
 }
 
-TEST(Cuts, KeepWhatSomebodyWroteIntoGatheredParameters) {
+TEST(Cuts, KeepWritesToGatheredParameters) {
   for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
     on_ranks(3, [&](Communicator& comm) {
       ScriptedModel model(comm, block_specs(DType::kBFloat16), {.shards = shards});
@@ -193,7 +197,7 @@ std::string refusal(const EngineOptions& options) {
   return message_of<ConfigError>([&] { units_of(block_specs(DType::kFloat32), 2, options); });
 }
 
-TEST(Cuts, AreRefusedWhereTheyCannotBe) {
+TEST(CutsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal({.stage = 2, .shards = Cut::kHash}), "use zero.stage 3"));
   EXPECT_TRUE(says(refusal({.shards = Cut::kHash, .optimizer = MuonOptions{}}), "use whole"));
 }
@@ -206,7 +210,9 @@ std::vector<ParamSpec> three_matrices() {
           {.name = "h.0.c", .shape = {60, 32}}};
 }
 
-TEST(Cuts, OfWholeMatricesSendWithMuonWhatAdamWSendsAndHaveTheBitsOfRanges) {
+// Whole matrices. The bits are those of ranges.
+
+TEST(Cuts, WholeMuonSendsAdamWBytes) {
   const EngineOptions muon{.optimizer = MuonOptions{}, .clip = 0.5};
   const auto run = [](EngineOptions options, int stage, const OptimizerOptions& optimizer, Cut shards) {
     options.stage = stage;
@@ -234,7 +240,7 @@ TEST(Cuts, OfWholeMatricesSendWithMuonWhatAdamWSendsAndHaveTheBitsOfRanges) {
   }
 }
 
-TEST(Cuts, OfWholeMatricesLeaveOtherUnitsInRanges) {
+TEST(CutsOnAnyDevice, WholeMatricesLeaveOthersInRanges) {
   const auto units = units_of(three_matrices(), 2, {.shards = Cut::kWhole, .optimizer = MuonOptions{}});
   ASSERT_EQ(units.size(), 2U);
   EXPECT_TRUE(units[0].owned.empty());
@@ -243,7 +249,7 @@ TEST(Cuts, OfWholeMatricesLeaveOtherUnitsInRanges) {
   EXPECT_FALSE(units_of(three_matrices(), 2, {.shards = Cut::kWhole})[0].owned.empty()) << "AdamW has no matrices";
 }
 
-TEST(Cuts, HoldTheDirectionsOfAShardWhereItsMatricesAreWhole) {
+TEST(Cuts, WholeMatricesHoldTheirShardsDirections) {
   constexpr std::int64_t kMatrix = 60 * 32;
   const Placement sharded = place(1, Reduce::kAuto, 1), replicated = place(0, Reduce::kAuto, 1);
   EngineOptions options{.optimizer = MuonOptions{}};
@@ -256,7 +262,7 @@ TEST(Cuts, HoldTheDirectionsOfAShardWhereItsMatricesAreWhole) {
   EXPECT_EQ(matrix_bytes(whole, 2, replicated), 4 * 4 * kMatrix + workspace) << "each rank directs all of them";
 }
 
-TEST(Cuts, GiveOneRankEachMatrixOfMuon) {
+TEST(CutsOnAnyDevice, EachMuonMatrixHasOneRank) {
   const std::vector<ParamSpec> specs{{.name = "h.0.a", .shape = {160, 150}}, {.name = "h.0.b", .shape = {160, 150}}};
   EngineOptions options{.optimizer = MuonOptions{}};
   const Placement placement = place(3, Reduce::kAuto, 1);

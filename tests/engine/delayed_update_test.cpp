@@ -61,8 +61,11 @@ void constant_gradients(ScriptedModel& model, int step) {
                  static_cast<std::uint64_t>(element));
   };
 }
+using DelayedSlow = Delayed;
 
-TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
+// The last one at the end.
+
+TEST_F(DelayedSlow, AppliesGradientsOneStepLate) {
   for (const int stage : {2, 3}) {
     const Case c{.stage = stage};
     std::vector<std::vector<float>> exact, late;  // the model's own parameter before each step
@@ -85,7 +88,7 @@ TEST_F(Delayed, AppliesEveryGradientOneStepLateAndTheLastAtTheEnd) {
   }
 }
 
-TEST_F(Delayed, BeginsAfterItsExactSteps) {
+TEST_F(DelayedSlow, BeginsAfterItsExactSteps) {
   const ScriptedRun exact = train({}, {}, 3);
   const ScriptedRun late = train({}, delayed(/*exact_steps=*/2), 3);
   // The third gradient waits for a fourth step, which never comes: applied at the end.
@@ -95,8 +98,9 @@ TEST_F(Delayed, BeginsAfterItsExactSteps) {
   const ScriptedRun longer = train({}, delayed(/*exact_steps=*/2), 5);
   EXPECT_NE(longer.weights, train({}, {}, 5).weights);
 }
+using DelayedSlowOnAnyDevice = Delayed;
 
-TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
+TEST_F(DelayedSlowOnAnyDevice, NoBitKnowsWhereStatesLie) {
   const std::vector<StateFractions> placements{
       {.optimizer = {.host = 1}},
       {.optimizer = {.disk = 1}},
@@ -124,7 +128,7 @@ TEST_F(Delayed, NoBitKnowsWhereStatesLie) {
   }
 }
 
-TEST_F(Delayed, AGradientThatIsNotFiniteIsNotApplied) {
+TEST_F(DelayedSlow, SkipsNonFiniteGradients) {
   const auto run = [&](bool bad) {
     return train({}, placed(delayed(), {.optimizer = {.disk = 1}}), 4, [bad](ScriptedModel& model, int step) {
       model.edit = [=](int param, std::int64_t element, float value) {
@@ -138,7 +142,9 @@ TEST_F(Delayed, AGradientThatIsNotFiniteIsNotApplied) {
   EXPECT_EQ(run(true).reports[0].delayed_steps, 3);
 }
 
-TEST_F(Delayed, StatesThatMoveAndUnitsUsedBetweenStepsChangeNothing) {
+// States move, and units are used between steps.
+
+TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
   const auto still = train({}, delayed(), 6);
   EngineOptions options = delayed();
   options.offload.disk = {folder_.path().string()};
@@ -167,7 +173,7 @@ std::vector<std::vector<std::uint32_t>> weights_after(const EngineOptions& optio
   return weights;
 }
 
-TEST_F(Delayed, AStepWithoutABackwardPassLosesNoGradient) {
+TEST_F(DelayedSlow, StepWithoutBackwardLosesNoGradient) {
   const auto steps = [](ScriptedModel& model) {
     for (int step = 0; step < 3; ++step) model.train(step);
     model.engine().step(0.01);
@@ -177,7 +183,9 @@ TEST_F(Delayed, AStepWithoutABackwardPassLosesNoGradient) {
   EXPECT_EQ(weights_after(late, steps), weights_after(exact, steps));
 }
 
-TEST_F(Delayed, WhatIsReadBeforeTheStepIsWholeOnEveryRank) {
+// On every rank.
+
+TEST_F(DelayedSlow, ReadsBeforeTheStepAreWhole) {
   const auto steps = [](bool reads) {
     return [reads](ScriptedModel& model) {
       for (int step = 0; step < 3; ++step) model.train(step);
@@ -195,7 +203,7 @@ TEST_F(Delayed, WhatIsReadBeforeTheStepIsWholeOnEveryRank) {
   }
 }
 
-TEST_F(Delayed, ParametersAreNotUsedBetweenABackwardPassAndTheStep) {
+TEST_F(DelayedSlow, RejectsUseBetweenBackwardAndStep) {
   weights_after(delayed(), [](ScriptedModel& model) {
     for (int step = 0; step < 3; ++step) model.train(step);
     model.forward(model.all_units());
@@ -206,7 +214,9 @@ TEST_F(Delayed, ParametersAreNotUsedBetweenABackwardPassAndTheStep) {
   });
 }
 
-TEST_F(Delayed, WhatWaitsIsNotAppliedInTheMiddleOfAStepNorUnderAScope) {
+// They are not applied in the middle of a step nor inside a scope.
+
+TEST_F(DelayedSlow, PendingGradientsWaitForTheStep) {
   weights_after(delayed(), [](ScriptedModel& model) {
     for (int step = 0; step < 3; ++step) model.train(step);
     model.forward(model.all_units());
@@ -221,7 +231,7 @@ TEST_F(Delayed, WhatWaitsIsNotAppliedInTheMiddleOfAStepNorUnderAScope) {
   });
 }
 
-TEST_F(Delayed, EveryPassOfAStepComputesWithTheSameParameters) {
+TEST_F(DelayedSlow, PassesOfAStepShareParameters) {
   const auto run = [&](const EngineOptions& options) {
     std::vector<double> checksums(2);
     on_ranks(2, [&](Communicator& comm) {
@@ -246,7 +256,7 @@ TEST_F(Delayed, EveryPassOfAStepComputesWithTheSameParameters) {
   EXPECT_EQ(run(placed(least, {.parameter = {.disk = 1}, .optimizer = {.disk = 1}})), run(whole));
 }
 
-TEST_F(Delayed, HoldsASecondGradientAndSaysSo) {
+TEST_F(DelayedSlow, ReportsItsSecondGradient) {
   const auto gradient_bytes = [](const EngineOptions& options) {
     std::int64_t bytes = 0;
     on_ranks(1, [&](Communicator& comm) {
@@ -259,7 +269,7 @@ TEST_F(Delayed, HoldsASecondGradientAndSaysSo) {
   EXPECT_EQ(gradient_bytes(delayed()), 2 * gradient_bytes({}));
 }
 
-TEST_F(Delayed, IsRefusedWhereGradientsAreWhole) {
+TEST_F(DelayedSlow, IsRefusedWhereGradientsAreWhole) {
   for (const auto& [stage, accumulate, reduce] :
        {std::tuple{0, 1, Reduce::kEach}, {1, 1, Reduce::kEach}, {3, 2, Reduce::kLast}}) {
     on_ranks(1, [&, stage = stage, accumulate = accumulate, reduce = reduce](Communicator& comm) {

@@ -37,7 +37,7 @@ std::vector<std::uint64_t> operators_of(ScriptedModel& model, RecordedDevice& de
   return operators;
 }
 
-TEST(DeviceOverlap, AUnitGoesUpWithoutWaitingForTheOperatorsOfTheOneBefore) {
+TEST(DeviceOverlap, UnitUploadOverlapsEarlierOperators) {
   EngineOptions on_device{.stage = 3}, on_host{.stage = 3};
   on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
   for (const EngineOptions& options : {on_device, on_host}) {
@@ -56,7 +56,7 @@ TEST(DeviceOverlap, AUnitGoesUpWithoutWaitingForTheOperatorsOfTheOneBefore) {
   }
 }
 
-TEST(DeviceOverlap, ABackwardPassGoesOnWhileAGradientIsOnItsWayToItsSum) {
+TEST(DeviceOverlap, BackwardOverlapsGradientTransfer) {
   for (const int stage : {0, 2, 3}) {
     in_third_step({.stage = stage}, [stage](ScriptedModel& model, RecordedDevice& device) {
       model.forward(model.all_units());
@@ -74,7 +74,7 @@ TEST(DeviceOverlap, ABackwardPassGoesOnWhileAGradientIsOnItsWayToItsSum) {
 }
 
 // Updates of states on the host, of units with several tiles, on devices that do their work late, in an order that is drawn.
-TEST(DeviceOverlap, TheHostUpdatesWhileItWaitsForTheDevice) {
+TEST(DeviceOverlap, HostUpdatesWhileDeviceWorks) {
   for (const bool delayed : {false, true}) {
     EngineOptions options{.stage = 3, .delayed_update = delayed};
     if (delayed) options.exact_steps = 0;

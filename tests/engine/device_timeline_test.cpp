@@ -69,7 +69,9 @@ bool inside(const TimelineSpan& inner, const TimelineSpan& outer) {
   return outer.begin <= inner.begin + kRounding && inner.end <= outer.end + kRounding;
 }
 
-TEST(TimelineOfADevice, HasEachPassAndStepOnceOneAfterTheOther) {
+// Each is there once.
+
+TEST(TimelineOfADeviceOnAnyDevice, PassesAndStepsFollowInOrder) {
   for (const int stage : {0, 1, 2, 3}) {
     const Recorded run = recorded(2, {.stage = stage});
     const auto forward = run.of(Activity::kForward), backward = run.of(Activity::kBackward),
@@ -86,7 +88,7 @@ TEST(TimelineOfADevice, HasEachPassAndStepOnceOneAfterTheOther) {
   }
 }
 
-TEST(TimelineOfADevice, HasItsWaitsWithinPasses) {
+TEST(TimelineOfADeviceOnAnyDevice, HasItsWaitsWithinPasses) {
   const Recorded run = recorded(2, {.stage = 3});
   std::vector<TimelineSpan> passes = run.of(Activity::kForward);
   std::ranges::copy(run.of(Activity::kBackward), std::back_inserter(passes));
@@ -99,14 +101,16 @@ TEST(TimelineOfADevice, HasItsWaitsWithinPasses) {
   EXPECT_LT(run.last.profile.forward_seconds, run.last.device_passes->forward_seconds) << "what waits does not compute";
 }
 
-TEST(TimelineOfADevice, HasAnUpdateOfEachUnitWhoseStatesLieThere) {
+// Of each unit with states on the device.
+
+TEST(TimelineOfADeviceOnAnyDevice, ShowsUpdatesOfUnitsThere) {
   const Recorded run = recorded(2, {.stage = 2});
   const auto updates = run.of(Activity::kUpdate);
   EXPECT_EQ(updates.size(), kSteps * 5U) << "four units and the rest";
   for (const TimelineSpan& update : updates) EXPECT_GT(update.end, update.begin);
 }
 
-TEST(TimelineOfADevice, HasTransfersThatAddUpToTheTimeTheLinkWasBusy) {
+TEST(TimelineOfADeviceOnAnyDevice, TransfersSumToLinkTime) {
   EngineOptions options{.stage = 3};
   options.offload.fractions.optimizer.host = 1;
   const Recorded run = recorded(2, options);
@@ -118,7 +122,7 @@ TEST(TimelineOfADevice, HasTransfersThatAddUpToTheTimeTheLinkWasBusy) {
 }
 
 // What a step moves is what the plan counts, which a link of the host moves, too.
-TEST(LinkOfADevice, MovesAsManyBytesAsOneOfTheHost) {
+TEST(LinkOfADevice, MovesAsManyBytesAsHost) {
   const std::vector<ParamSpec> specs{{.name = "wte", .shape = {40, 30}, .own_unit = true},
                                      {.name = "h.0.w", .shape = {50, 60}},
                                      {.name = "h.1.w", .shape = {50, 60}}};
@@ -153,7 +157,7 @@ TEST(LinkOfADevice, MovesAsManyBytesAsOneOfTheHost) {
   }
 }
 
-TEST(TimelineOfADevice, ChangesNoBit) {
+TEST(TimelineOfADeviceOnAnyDevice, ChangesNoBit) {
   EngineOptions options{.stage = 3};
   options.offload.fractions.optimizer.host = 0.5;
   const Recorded watched = recorded(2, options);
@@ -161,7 +165,9 @@ TEST(TimelineOfADevice, ChangesNoBit) {
   EXPECT_EQ(recorded(2, options, /*with_timeline=*/false).weights, watched.weights);
 }
 
-TEST(TimelineOfADevice, ExchangesCountForThePredictionWhereRanksShareAModel) {
+// If ranks share a model, the prediction counts their exchanges.
+
+TEST(TimelineOfADevice, SharedModelsPredictExchanges) {
   const Recorded alone = recorded(1, {.stage = 3}), both = recorded(2, {.stage = 3});
   const auto exchanged = [](const EngineReport& report) {
     return report.predicted.total() - report.profile.forward_seconds - report.profile.backward_seconds;

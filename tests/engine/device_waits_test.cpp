@@ -283,7 +283,8 @@ const std::map<std::string, std::string> kNeverNeeded{
 };
 
 // The others are implied: the order of all operations is the same without them.
-TEST(DeviceWaits, WithoutOneOfThemThereIsARaceOrOtherBitsUnlessOthersImplyIt) {
+// Or other bits, unless other waits imply it.
+TEST(DeviceWaits, DroppingAnyCausesARace) {
   const TemporaryFolder folder;
   Sweep sweep(/*one_in=*/31);
   std::map<std::string, int> num_caught;

@@ -51,8 +51,9 @@ Crossed predicted(Engine& engine) {
   }
   return crossed;
 }
+using DiskBehindALinkSlow = DiskBehindALink;
 
-TEST_F(DiskBehindALink, CrossesTheLinkAsTheStepModelSays) {
+TEST_F(DiskBehindALinkSlow, MovesTheStepModelsBytes) {
   const std::vector<StateFractions> placements{
       {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
       {.parameter = {.host = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
@@ -80,8 +81,9 @@ TEST_F(DiskBehindALink, CrossesTheLinkAsTheStepModelSays) {
     }
   }
 }
+using DiskBehindALinkSlowOnAnyDevice = DiskBehindALink;
 
-TEST_F(DiskBehindALink, ChangesNoBitAndTakesNoMoreStaging) {
+TEST_F(DiskBehindALinkSlowOnAnyDevice, KeepsBitsAndStaging) {
   const StateFractions all{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
   for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     std::vector<std::vector<std::uint32_t>> weights;

@@ -29,8 +29,11 @@ class DiskBudgets : public testing::Test {
 
   TemporaryFolder folder_;
 };
+using DiskBudgetsSlow = DiskBudgets;
 
-TEST_F(DiskBudgets, OfExactlyWhatIsNeededWorkAndAByteLessIsRefusedWithTheNeed) {
+// The refusal names what is needed.
+
+TEST_F(DiskBudgetsSlow, ExactBudgetWorksLessIsRefused) {
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const auto units = make_units(small_specs(dtype), {});
@@ -51,7 +54,7 @@ TEST_F(DiskBudgets, OfExactlyWhatIsNeededWorkAndAByteLessIsRefusedWithTheNeed) {
 
 // What may leave the device leaves it as far as there is room, to the byte; what cannot fit is refused, and nothing
 // else happens.
-TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
+TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
   int num_runs = 0;
   for (const int world : {1, 2}) {
@@ -87,7 +90,7 @@ TEST_F(DiskBudgets, OfAnySizeAreKeptOrRefused) {
 }
 
 // Memory comes and goes as it likes while little of the disk may be used.
-TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
+TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
   constexpr int kSteps = 40;
   std::int64_t num_replans = 0, num_within_host = 0;
@@ -130,7 +133,8 @@ TEST_F(DiskBudgets, AreKeptWhileStatesMove) {
 }
 
 // Each alone would find room, and the second one's file would fail when the first one's is made.
-TEST_F(DiskBudgets, OfAllRanksOfAMachineAreComparedWithItsRoomBeforeAnyFileIsMade) {
+// The check comes before any file is made.
+TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
   constexpr std::int64_t kMiB = 1 << 20;  // of a rank's file
   FailingCalls calls;
   calls.free_bytes = 2 * kMiB - 1;
@@ -146,7 +150,9 @@ TEST_F(DiskBudgets, OfAllRanksOfAMachineAreComparedWithItsRoomBeforeAnyFileIsMad
   EXPECT_EQ(run(), expected);
 }
 
-TEST_F(DiskBudgets, OfTwoEnginesInOneFolderAreTheirOwn) {
+// Each keeps to its own budget.
+
+TEST_F(DiskBudgetsSlow, TwoEnginesShareAFolder) {
   const ScriptedRun expected = scripted_run(1, small_specs(), {.stage = 3}, {});
   std::array<ScriptedRun, 4> runs;
   {
@@ -157,7 +163,7 @@ TEST_F(DiskBudgets, OfTwoEnginesInOneFolderAreTheirOwn) {
   EXPECT_TRUE(std::filesystem::is_empty(folder()));
 }
 
-TEST_F(DiskBudgets, OutliveAFolderThatGoesAway) {
+TEST_F(DiskBudgetsSlow, OutliveAFolderThatGoesAway) {
   const std::string gone = (folder_.path() / "gone").string();
   std::filesystem::create_directory(gone);
   EngineOptions options = on_disk();

@@ -183,8 +183,11 @@ class DiskFaults : public testing::Test {
   std::size_t next_kind_ = 0;
   int num_runs_ = 0;
 };
+using DiskFaultsSlow = DiskFaults;
 
-TEST_F(DiskFaults, EndARunAtEachOfItsRequestsWithoutAWrongResult) {
+// Whichever request fails, the run ends.
+
+TEST_F(DiskFaultsSlow, NeverGiveAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const MemoryBudget& host : {kLeast, MemoryBudget{}}) {
@@ -195,7 +198,7 @@ TEST_F(DiskFaults, EndARunAtEachOfItsRequestsWithoutAWrongResult) {
   }
 }
 
-TEST_F(DiskFaults, EndARunOfAnyStageAlike) {
+TEST_F(DiskFaultsSlow, EndRunsOfAnyStage) {
   const StateFractions gradients{.gradient = {.disk = 1}, .optimizer = {.host = 0.5, .disk = 0.5}};
   const StateFractions moments{.optimizer = {.disk = 1}};
   fail_everywhere({2, small_specs(), {.stage = 2, .accumulate = 2, .offload = {.fractions = gradients}}}, 1);
@@ -203,19 +206,19 @@ TEST_F(DiskFaults, EndARunOfAnyStageAlike) {
   fail_everywhere({2, small_specs(), {.stage = 0, .offload = {.fractions = moments}}}, 1);
 }
 
-TEST_F(DiskFaults, EndARunThatUpdatesAStepLateAlike) {
+TEST_F(DiskFaultsSlow, EndDelayedRuns) {
   EngineOptions options{.stage = 3, .delayed_update = true, .exact_steps = 1, .offload = {.fractions = kAllOnDisk}};
   fail_everywhere({2, small_specs(), options}, 1);
 }
 
 // Several tiles of a unit are on their way when one of them fails.
-TEST_F(DiskFaults, EndARunWhoseUnitsHaveManyTilesAlike) {
+TEST_F(DiskFaultsSlow, EndRunsWithManyTiles) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {700, 900}}, {.name = "h.1.w", .shape = {9}}};
   fail_everywhere({1, large, {.stage = 3, .offload = {.fractions = kAllOnDisk}}}, 1, 3);
 }
 
 // Short of memory after the first step, and free again: states go to the disk, are used there, and come back.
-TEST_F(DiskFaults, EndARunWhileItsStatesMoveAlike) {
+TEST_F(DiskFaultsSlow, EndRunsWhileStatesMove) {
   const auto free_bytes = [](int step) { return step == 1 ? 0 : 20 * kReserve; };
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -226,7 +229,7 @@ TEST_F(DiskFaults, EndARunWhileItsStatesMoveAlike) {
   }
 }
 
-TEST_F(DiskFaults, ThatCanBeMadeGoodHaveNoEffect) {
+TEST_F(DiskFaultsSlow, RecoverableOnesHaveNoEffect) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const Case c{world, small_specs(dtype), {.stage = 3, .offload = {.fractions = kAllOnDisk}}};
@@ -246,7 +249,7 @@ TEST_F(DiskFaults, ThatCanBeMadeGoodHaveNoEffect) {
 }
 
 // The same requests as pread() and pwrite() of real files.
-TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
+TEST_F(DiskFaultsSlow, KernelCallFailuresEndRuns) {
   struct FailingAt : FileCalls {
     int call, result;
     mutable std::atomic<int> num_calls = 0;
@@ -285,7 +288,9 @@ TEST_F(DiskFaults, OfTheKernelsCallsEndARunAlike) {
   }
 }
 
-TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
+// The engine could not throw when the error happened.
+
+TEST_F(DiskFaultsSlow, LaterCallsThrowHeldErrors) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
     const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
@@ -304,7 +309,7 @@ TEST_F(DiskFaults, WhereAnEngineCannotThrowAreThrownByEveryLaterCall) {
   });
 }
 
-TEST_F(DiskFaults, WhileParametersAreLoadedLeaveNoEngineToUse) {
+TEST_F(DiskFaultsSlow, FailedLoadLeavesNoUsableEngine) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
     const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};

@@ -24,7 +24,7 @@ constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
-TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
+TEST(EngineOnAnyDevice, RejectsUnannouncedBackwardPasses) {
   for (const int passes : {1, 2, 4}) {
     on_ranks(1, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 2, .accumulate = 3});
@@ -35,7 +35,9 @@ TEST(Engine, TheNumberOfBackwardPassesMustBeTheOneAnnounced) {
   }
 }
 
-TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
+// The next stage.
+
+TEST(Engine, SmallBudgetNamesMinimumAndStage) {
   on_ranks(2, [](Communicator& comm) {
     const MemoryBudget tiny{.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
     const std::string error =
@@ -51,7 +53,7 @@ TEST(Engine, ABudgetTooSmallNamesTheSmallestAndTheNextStage) {
   });
 }
 
-TEST(Engine, OptionsOutOfRangeAreRefused) {
+TEST(EngineOnAnyDevice, OptionsOutOfRangeAreRefused) {
   on_ranks(1, [](Communicator& comm) {
     const auto error = [&](const EngineOptions& options) {
       return message_of<ConfigError>([&] { ScriptedModel(comm, small_specs(), options); });
@@ -65,7 +67,7 @@ TEST(Engine, OptionsOutOfRangeAreRefused) {
   });
 }
 
-TEST(Engine, AStepInsideAScopeThatHoldsParametersIsRefused) {
+TEST(Engine, RefusesAStepInsideAScope) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     const GatheredUnit held = model.engine().use(0, Use::kUntraced);
@@ -75,7 +77,7 @@ TEST(Engine, AStepInsideAScopeThatHoldsParametersIsRefused) {
 
 // ---- reports --------------------------------------------------------------------------------------------------------
 
-TEST(Engine, MemoryAtTheUpdateIsTheFormulaToTheByte) {
+TEST(EngineOnAnyDevice, UpdateMemoryMatchesTheFormula) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const int accumulate : {1, 3}) {
@@ -98,7 +100,7 @@ TEST(Engine, MemoryAtTheUpdateIsTheFormulaToTheByte) {
   }
 }
 
-TEST(Engine, TheReportSaysWhatWasAskedFor) {
+TEST(Engine, ReportRepeatsTheOptions) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2, .device_memory = kMin});
     EXPECT_EQ(model.engine().report().planned_sent_bytes, 0) << "no plan before the first step";
@@ -124,7 +126,7 @@ TEST(Engine, TheReportSaysWhatWasAskedFor) {
   });
 }
 
-TEST(Engine, WhatTheCommunicatorSentBeforeIsNotTheFirstSteps) {
+TEST(Engine, IgnoresEarlierCommunicatorTraffic) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<std::byte> all(2000);
     comm.all_gather(std::span(all).subspan(static_cast<std::size_t>(comm.rank()) * 1000, 1000), all, {}).wait();
@@ -135,7 +137,7 @@ TEST(Engine, WhatTheCommunicatorSentBeforeIsNotTheFirstSteps) {
   });
 }
 
-TEST(Engine, WorkSecondsStartAgainWhenTaken) {
+TEST(EngineOnAnyDevice, WorkSecondsStartAgainWhenTaken) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     model.train(0);
@@ -144,7 +146,7 @@ TEST(Engine, WorkSecondsStartAgainWhenTaken) {
   });
 }
 
-TEST(Engine, AModelWithoutParametersTrains) {
+TEST(EngineOnAnyDevice, AModelWithoutParametersTrains) {
   on_ranks(2, [](Communicator& comm) {
     for (int stage = 0; stage <= 3; ++stage) {
       ScriptedModel model(comm, {}, {.stage = stage});
@@ -154,7 +156,7 @@ TEST(Engine, AModelWithoutParametersTrains) {
   });
 }
 
-TEST(Engine, ParametersWithoutElementsAreUsedLikeOthers) {
+TEST(EngineOnAnyDevice, EmptyParametersWorkLikeOthers) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       const std::vector<ParamSpec> specs{{.name = "h.0.empty", .shape = {0, 4}},

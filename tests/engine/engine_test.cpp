@@ -28,7 +28,9 @@ constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // ---- the arithmetic -------------------------------------------------------------------------------------------------
 
-TEST(Engine, AloneItIsAHandWrittenLoopOfAdamWWithClipping) {
+// Of AdamW with clipping.
+
+TEST(Engine, OneRankMatchesHandWrittenLoop) {
   on_ranks(1, [](Communicator& comm) {
     const AdamWOptions adamw{.weight_decay = 0.1};
     const double clip = 0.5;
@@ -67,7 +69,7 @@ TEST(Engine, AloneItIsAHandWrittenLoopOfAdamWWithClipping) {
   });
 }
 
-TEST(Engine, AStepTakesTheAverageOverRanks) {
+TEST(EngineOnAnyDevice, StepAveragesOverRanks) {
   const SgdOptions sgd{.lr = 1};
   on_ranks(4, [&](Communicator& comm) {
     ScriptedModel model(comm, {{.name = "w", .shape = {1}}}, {.stage = 2, .optimizer = sgd});
@@ -79,7 +81,7 @@ TEST(Engine, AStepTakesTheAverageOverRanks) {
   });
 }
 
-TEST(Engine, ASecondBackwardInAStepAddsItsGradients) {
+TEST(EngineOnAnyDevice, SecondBackwardAddsItsGradients) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
@@ -99,7 +101,7 @@ TEST(Engine, ASecondBackwardInAStepAddsItsGradients) {
   }
 }
 
-TEST(Engine, ASecondBackwardOfBf16NeedsToBeAnnounced) {
+TEST(EngineOnAnyDevice, Bf16AccumulationMustBeAnnounced) {
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = 2});
     model.forward(model.all_units());
@@ -111,7 +113,9 @@ TEST(Engine, ASecondBackwardOfBf16NeedsToBeAnnounced) {
   });
 }
 
-TEST(Engine, NotesForOthersHowManyStepsAreDone) {
+// In the ring of the flight recorder.
+
+TEST(EngineOnAnyDevice, RecordsTheNumberOfSteps) {
   RecordedCommunicator comm(std::move(make_in_process(1, std::chrono::seconds(60)).front()), flight_memory(8), {});
   const auto noted = [&] { return read_ring(comm.memory()).value().step; };
   ScriptedModel model(comm, {{.name = "w", .shape = {4}}}, {});
@@ -129,7 +133,7 @@ TEST(Engine, NotesForOthersHowManyStepsAreDone) {
 
 // ---- gradients that are missing ------------------------------------------------------------------------------------
 
-TEST(Engine, AParameterWithoutAGradientOnAnyRankIsLeftAlone) {
+TEST(EngineOnAnyDevice, SkipsParametersWithoutAnyGradient) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = AdamWOptions{.weight_decay = 0.1}});
@@ -154,7 +158,9 @@ TEST(Engine, AParameterWithoutAGradientOnAnyRankIsLeftAlone) {
   }
 }
 
-TEST(Engine, AGradientOnOneRankCountsTheOthersAsZeros) {
+// If one rank has a gradient.
+
+TEST(EngineOnAnyDevice, MissingGradientsCountAsZero) {
   for (int stage = 0; stage <= 2; ++stage) {
     on_ranks(3, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
@@ -173,7 +179,8 @@ TEST(Engine, AGradientOnOneRankCountsTheOthersAsZeros) {
 }
 
 // There a unit that is complete early on one rank alone is reduced between other gathers.
-TEST(Engine, WithShardedParametersAGradientOnOneRankAloneIsAnErrorThatNamesARank) {
+// The error names a rank.
+TEST(EngineOnAnyDevice, ShardedGradientOnOneRankFails) {
   const auto ends = ends_of_ranks(3, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     const int partial = model.param_named("h.1.bias");
@@ -183,7 +190,7 @@ TEST(Engine, WithShardedParametersAGradientOnOneRankAloneIsAnErrorThatNamesARank
   for (const std::string& end : ends) EXPECT_TRUE(says(end, "rank "));
 }
 
-TEST(Engine, AStepWithoutAnyBackwardChangesNothing) {
+TEST(EngineOnAnyDevice, StepWithoutBackwardChangesNothing) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage});
@@ -199,7 +206,7 @@ TEST(Engine, AStepWithoutAnyBackwardChangesNothing) {
   }
 }
 
-TEST(Engine, AGradientForAFrozenParameterIsOurBug) {
+TEST(EngineOnAnyDevice, RejectsGradientsForFrozenParameters) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2});
     const std::vector<float> gradient(40, 1.0F);
@@ -209,7 +216,7 @@ TEST(Engine, AGradientForAFrozenParameterIsOurBug) {
   });
 }
 
-TEST(Engine, FrozenUnitsKeepTheirBits) {
+TEST(EngineOnAnyDevice, FrozenUnitsKeepTheirBits) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(DType::kBFloat16), {.stage = stage});
@@ -222,7 +229,9 @@ TEST(Engine, FrozenUnitsKeepTheirBits) {
 
 // ---- gradients that are not finite ----------------------------------------------------------------------------------
 
-TEST(Engine, ANonFiniteGradientSkipsTheStepAndNamesTheParameter) {
+// The parameter is named.
+
+TEST(EngineOnAnyDevice, NonFiniteGradientSkipsTheStep) {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
       on_ranks(2, [&](Communicator& comm) {
@@ -249,7 +258,7 @@ TEST(Engine, ANonFiniteGradientSkipsTheStepAndNamesTheParameter) {
   }
 }
 
-TEST(Engine, ASumThatOverflowsIsNotFiniteEither) {
+TEST(EngineOnAnyDevice, OverflowingSumIsNotFinite) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2});
     model.edit = [](int param, std::int64_t element, float value) {
@@ -261,7 +270,7 @@ TEST(Engine, ASumThatOverflowsIsNotFiniteEither) {
   });
 }
 
-TEST(Engine, SkippedStepsInARowEndTheRun) {
+TEST(EngineOnAnyDevice, RepeatedSkipsEndTheRun) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 1, .max_skipped_steps = 3});
     model.edit = [](int, std::int64_t, float) { return kInfinity; };
@@ -279,7 +288,9 @@ TEST(Engine, SkippedStepsInARowEndTheRun) {
 
 // ---- trace mismatches ----------------------------------------------------------------------------------------------
 
-TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
+// The step after a departure replays that departure's trace.
+
+TEST(EngineOnAnyDevice, CountsDeparturesThenReplays) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -299,7 +310,7 @@ TEST(Engine, AStepThatDepartsIsCountedAndTheNextReplaysItsTrace) {
   }
 }
 
-TEST(Engine, AStepThatEndsEarlyOrGoesOnDepartsToo) {
+TEST(EngineOnAnyDevice, ShortAndLongStepsDepart) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     const auto all = model.all_units();
@@ -312,7 +323,9 @@ TEST(Engine, AStepThatEndsEarlyOrGoesOnDepartsToo) {
   });
 }
 
-TEST(Engine, WithShardedParametersARankThatDepartsAloneIsAnErrorThatNamesARank) {
+// The error names a rank.
+
+TEST(EngineOnAnyDevice, OneDepartingRankFailsIfSharded) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = kMin});
     std::vector<int> order = model.all_units();
@@ -324,7 +337,8 @@ TEST(Engine, WithShardedParametersARankThatDepartsAloneIsAnErrorThatNamesARank) 
 }
 
 // Everything stays gathered, so no collective differs: the exchange of the step tells.
-TEST(Engine, ATraceMismatchThatNoCollectiveShowsIsFoundAtTheStep) {
+// One that no collective shows.
+TEST(EngineOnAnyDevice, StepFindsHiddenTraceMismatch) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     std::vector<int> order = model.all_units();
@@ -340,7 +354,9 @@ TEST(Engine, ATraceMismatchThatNoCollectiveShowsIsFoundAtTheStep) {
   }
 }
 
-TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
+// On each rank.
+
+TEST(EngineOnAnyDevice, WholeParametersAllowDifferentUnits) {
   for (int stage = 0; stage <= 2; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = SgdOptions{}});
@@ -366,7 +382,7 @@ TEST(Engine, WithWholeParametersRanksMayUseDifferentUnits) {
 
 // ---- min budgets: what is given up must be known to be gone ------------------------------------------------------
 
-TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
+TEST(Engine, GradientMayBeginABackwardPass) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -384,7 +400,9 @@ TEST(Engine, AGradientMayBeTheFirstSignOfABackwardPass) {
   }
 }
 
-TEST(Engine, TheUnitThatEndsABackwardPassMayBeginTheNextForward) {
+// The unit that ends a backward pass.
+
+TEST(EngineOnAnyDevice, LastUnitMayBeginTheForward) {
   on_ranks(2, [](Communicator& comm) {
     EngineOptions options{.stage = 3, .accumulate = 3, .device_memory = kMin};
     ScriptedModel model(comm, {{.name = "w", .shape = {33}}}, options);
@@ -394,7 +412,7 @@ TEST(Engine, TheUnitThatEndsABackwardPassMayBeginTheNextForward) {
   });
 }
 
-TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
+TEST(EngineOnAnyDevice, EvaluationWithinAStepLosesNothing) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -412,7 +430,7 @@ TEST(Engine, EvaluationInTheMiddleOfAStepTakesNothingFromIt) {
   }
 }
 
-TEST(Engine, EvaluationBetweenStepsIsNoPartOfWhatAStepSends) {
+TEST(Engine, EvaluationBytesAreNotTheSteps) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .device_memory = kMin});
@@ -428,7 +446,7 @@ TEST(Engine, EvaluationBetweenStepsIsNoPartOfWhatAStepSends) {
 }
 
 // More units than a transport has room for works in flight, in every way that a gather may stay open.
-TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
+TEST(EngineOnAnyDevice, HundredsOfUnitsFitTheTransport) {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 160; ++i) {
     specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {20}, .trainable = i % 64 < 32 || i >= 128});
@@ -450,7 +468,7 @@ TEST(Engine, HundredsOfUnitsDoNotOverflowTheTransport) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-TEST(Engine, WhatIsWrittenIntoAUnitIsWhatTrainingGoesOnWith) {
+TEST(Engine, TrainingContinuesFromWrittenUnits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage <= 3; ++stage) {
       on_ranks(2, [&](Communicator& comm) {

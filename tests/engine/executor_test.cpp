@@ -65,7 +65,9 @@ struct Fixture {
 
 constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 
-TEST(Executor, ARunOfOperatorsOnAUnitIsOneAccess) {
+// A run of operators on one unit is one access.
+
+TEST(Executor, OperatorsOnAUnitShareAccess) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     for (const int unit : {0, 0, 1, 1, 0}) f.executor.access(unit);
@@ -106,7 +108,7 @@ TEST(Executor, TheSecondStepReplaysTheFirst) {
   });
 }
 
-TEST(Executor, DemandHoldsOneUnitInTheMinBudget) {
+TEST(Executor, MinDemandHoldsOneUnit) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.step({0, 1, 2, 3});
@@ -114,7 +116,9 @@ TEST(Executor, DemandHoldsOneUnitInTheMinBudget) {
   });
 }
 
-TEST(Executor, DemandGivesUpTheLeastRecentlyUsedBeyondTheBudget) {
+// Beyond the budget.
+
+TEST(Executor, DemandEvictsLeastRecentlyUsed) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {2 * 32 * 4});
     ASSERT_EQ(f.one(), 32 * 4);
@@ -125,7 +129,7 @@ TEST(Executor, DemandGivesUpTheLeastRecentlyUsedBeyondTheBudget) {
   });
 }
 
-TEST(Executor, MinimumDemandGivesUpWhatIsNoLongerPinned) {
+TEST(Executor, MinDemandEvictsUnpinnedUnits) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.executor.access(0);
@@ -138,7 +142,7 @@ TEST(Executor, MinimumDemandGivesUpWhatIsNoLongerPinned) {
   });
 }
 
-TEST(Executor, AnUpdateMakesEveryGatheredCopyStale) {
+TEST(Executor, UpdateInvalidatesGatheredCopies) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     for (int step = 0; step < 2; ++step) {
@@ -148,7 +152,7 @@ TEST(Executor, AnUpdateMakesEveryGatheredCopyStale) {
   });
 }
 
-TEST(Executor, ATraceMismatchFallsBackForTheRestOfTheStep) {
+TEST(Executor, MismatchFallsBackForTheStep) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.step({0, 1, 2, 3});
@@ -165,7 +169,9 @@ TEST(Executor, ATraceMismatchFallsBackForTheRestOfTheStep) {
   });
 }
 
-TEST(Executor, WithoutACommonTraceTheNextStepRunsOnDemand) {
+// In the next step.
+
+TEST(Executor, MissingCommonTraceMeansDemand) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.step({0, 1, 2, 3});
@@ -178,7 +184,8 @@ TEST(Executor, WithoutACommonTraceTheNextStepRunsOnDemand) {
 }
 
 // Ranks whose gradients come in different orders must begin the same collectives in the same order.
-TEST(Executor, OnDemandGradientsAreReducedInOneOrderOnEveryRank) {
+// On every rank.
+TEST(Executor, DemandReducesInOneOrder) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     const std::vector<int> order = comm.rank() == 0 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{2, 0};
@@ -195,7 +202,7 @@ TEST(Executor, OnDemandGradientsAreReducedInOneOrderOnEveryRank) {
   });
 }
 
-TEST(Executor, ReduceLastHoldsBackUntilTheLastMicroBatch) {
+TEST(Executor, ReduceLastAwaitsLastMicroBatch) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kLast, 2), {});
     for (int step = 0; step < 2; ++step) {  // on demand and replayed
@@ -214,7 +221,7 @@ TEST(Executor, ReduceLastHoldsBackUntilTheLastMicroBatch) {
   });
 }
 
-TEST(Executor, AGradientThatComesAgainAfterItsReductionIsReducedAgain) {
+TEST(Executor, LaterGradientIsReducedAgain) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.gradient(3);
@@ -239,7 +246,7 @@ TEST(Executor, EvaluationLeavesNoTrace) {
   });
 }
 
-TEST(Executor, EndingABackwardPassOutsideOneIsNothing) {
+TEST(Executor, EndOutsideABackwardDoesNothing) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.executor.end_backward();

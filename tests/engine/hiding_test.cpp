@@ -72,7 +72,9 @@ std::vector<Case> cases() {
   };
 }
 
-TEST(Hiding, WhereComputingTakesFourTimesAsLongTransfersAreHidden) {
+// Computation takes four times as long.
+
+TEST(Hiding, LongComputationHidesTransfers) {
   for (const Case& c : cases()) {
     const Hidden hidden = hidden_in(c.fractions, c.rate(0.25));
     EXPECT_GE(hidden.both, 0.9) << c.name << ": " << hidden.up << " up, " << hidden.down << " down";
@@ -80,7 +82,8 @@ TEST(Hiding, WhereComputingTakesFourTimesAsLongTransfersAreHidden) {
 }
 
 // What is hidden all the same passes while the rank waits for the other direction.
-TEST(Hiding, WhereTransfersTakeTwentyTimesAsLongTheyAreNot) {
+// Transfers take twenty times as long.
+TEST(Hiding, LongTransfersStayVisible) {
   for (const Case& c : cases()) {
     const Hidden hidden = hidden_in(c.fractions, c.rate(20));
     EXPECT_LT(hidden.both, 0.4) << c.name << ": " << hidden.up << " up, " << hidden.down << " down";

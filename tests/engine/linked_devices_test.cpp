@@ -46,12 +46,12 @@ void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const
   }
 }
 
-TEST(LinkedDevices, EachStageHasTheBitsOfTheHostAndItsBytes) {
+TEST(LinkedDevices, StagesMatchHostBitsAndBytes) {
   for (const int world : {1, 2, 3})
     for (const EngineOptions& options : at_all_stages({})) expect_bits_and_bytes(world, small_specs(), options);
 }
 
-TEST(LinkedDevices, LowPrecisionAndMicroBatchesHaveThem) {
+TEST(LinkedDevices, LowPrecisionAndMicroBatchesMatch) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
     for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
       expect_bits_and_bytes(2, small_specs(dtype), options);
@@ -78,14 +78,16 @@ TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
                         {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}, .optimizer = MuonOptions{}});
 }
 
-TEST(LinkedDevices, WorkThatRunsAsLateAsItMayHasThem) {
+// Work that runs as late as it may.
+
+TEST(LinkedDevices, LatestWorkMatches) {
   for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)
       expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
 }
 
 // That link adds in rank order, too, and rounds once.
-TEST(LinkedDevices, SumsOfTheLinkGoWhereOrderedOnesGo) {
+TEST(LinkedDevices, LinkedSumsWorkLikeOrderedSums) {
   for (const int world : {1, 2, 3})
     for (const EngineOptions& options : at_all_stages({.accumulate = 2, .sums = RankSums::kLinked}))
       expect_bits_and_bytes(world, small_specs(), options);
@@ -98,7 +100,7 @@ TEST(LinkedDevices, SumsOfTheLinkGoWhereOrderedOnesGo) {
 }
 
 // One GPU is one rank of NCCL. More need more GPUs.
-TEST(LinkedDevices, OneRankOverNcclOnAGpuHasThem) {
+TEST(LinkedDevices, NcclOnOneGpuMatches) {
   const char* const name = std::getenv("ZERO_TEST_DEVICE");
   if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries NCCL on a GPU";
   const std::unique_ptr<Device> gpu = open_device(name);
@@ -111,7 +113,7 @@ TEST(LinkedDevices, OneRankOverNcclOnAGpuHasThem) {
         << options.stage;
 }
 
-TEST(LinkedDevices, UnitsInMainMemoryAndCodedOnesAreRefused) {
+TEST(LinkedDevices, RefusesMainMemoryAndCodedUnits) {
   ScriptedSteps steps;
   steps.seams.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> { throw Error("it was opened"); };
   const auto refused = [](const auto& action) {

@@ -22,7 +22,7 @@ namespace {
 constexpr LocalSteps kNever{.steps = 1000};
 
 // Steps of each copy, and the second outer step with the momentum of the first.
-TEST(LocalSteps, MergeTheCopiesAsDiLoCoDoes) {
+TEST(LocalSteps, MergeLikeDiLoCo) {
   for (const int group : {1, 2}) {
     const int world = 3 * group;
     const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
@@ -58,7 +58,7 @@ TEST(LocalSteps, MergeTheCopiesAsDiLoCoDoes) {
 }
 
 // Adam, clipping by its own norm, micro-batches: the first copy's ranks have the numbers of a smaller world's.
-TEST(LocalSteps, ACopyTrainsAsItsRanksAloneWould) {
+TEST(LocalSteps, CopiesTrainLikeSeparateRanks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     EngineOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
     const Apart alone = train_apart(2, small_specs(dtype), options, 3);
@@ -73,7 +73,8 @@ TEST(LocalSteps, ACopyTrainsAsItsRanksAloneWould) {
 }
 
 // w_c = w - lr * g_c, and so the mean of w_c is w - lr * mean(g_c).
-TEST(LocalSteps, AveragedAfterEachStepOfSgdAreGradientsThatAreSummed) {
+// Averaged after each step.
+TEST(LocalSteps, AveragedSgdStepsSumGradients) {
   for (const int world : {2, 3, 4}) {
     EngineOptions options{.stage = 1, .optimizer = SgdOptions{}};
     const Apart sync = train_apart(world, small_specs(), options, 4);
@@ -85,7 +86,7 @@ TEST(LocalSteps, AveragedAfterEachStepOfSgdAreGradientsThatAreSummed) {
 
 // Copies that are alike part from their anchor by the same, and so by the mean: without a momentum an outer step of 1 takes
 // each to where it is, and the run is that of one copy, which synchronizes at each step.
-TEST(LocalSteps, OfCopiesThatAreAlikeAreThoseOfOneCopy) {
+TEST(LocalSteps, EqualCopiesMatchOneCopy) {
   constexpr int kSteps = 6;
   for (const int stage : {0, 3}) {
     for (const auto& [copies, group] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
@@ -102,7 +103,7 @@ TEST(LocalSteps, OfCopiesThatAreAlikeAreThoseOfOneCopy) {
   }
 }
 
-TEST(LocalSteps, HaveTheSameBitsAtEveryStage) {
+TEST(LocalSteps, KeepBitsAtEveryStage) {
   Sweep sweep(2);
   for (const auto& [world, group] : {std::pair{2, 0}, {3, 1}, {4, 2}, {6, 2}}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -119,7 +120,7 @@ TEST(LocalSteps, HaveTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(LocalSteps, HaveThemWithEveryOptimizer) {
+TEST(LocalStepsSlow, HaveThemWithEveryOptimizer) {
   const auto specs = block_specs(DType::kFloat32, {.embedding = {30, 11}, .second_block = {16, 15}, .frozen = 200});
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1},
                                                  AdamW8bitOptions{}, MuonOptions{}};
@@ -135,7 +136,7 @@ TEST(LocalSteps, HaveThemWithEveryOptimizer) {
   }
 }
 
-TEST(LocalSteps, HaveThemWhereverStatesLie) {
+TEST(LocalStepsSlow, HaveThemWhereverStatesLie) {
   const TemporaryFolder disk;
   const std::vector<StateFractions> places{
       {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
@@ -156,7 +157,8 @@ TEST(LocalSteps, HaveThemWhereverStatesLie) {
 }
 
 // Between copies: 8 (P/S)(R-1)/R in an outer step and the padding, and nothing in a step.
-TEST(LocalSteps, SendWhatThePlanAndTheFormulaSay) {
+// The plan and the formula agree.
+TEST(LocalSteps, SendPlannedBytes) {
   const auto units = make_units(small_specs(DType::kBFloat16), {});
   for (const auto& [world, group] : {std::pair{2, 1}, {3, 1}, {4, 2}, {6, 2}}) {
     for (const EngineOptions& of_one : at_all_stages({.local = LocalSteps{.steps = 2}})) {
@@ -194,7 +196,9 @@ TEST(LocalSteps, SendWhatThePlanAndTheFormulaSay) {
   }
 }
 
-TEST(LocalSteps, HoldAnAnchorAndAMomentumAndOneUnitsSumsWhileTheyMerge) {
+// The sums are those of one unit.
+
+TEST(LocalSteps, MergingHoldsAnchorMomentumAndSums) {
   for (const int stage : {0, 2}) {
     EngineOptions options{.stage = stage, .group = 2};
     const EngineReport sync = train_apart(2, small_specs(), options, 2).reports[0];
@@ -234,7 +238,9 @@ TEST(LocalSteps, KeepABudgetInBytes) {
                    "too small by 1 B"));
 }
 
-TEST(LocalSteps, AllCopiesSkipAStepOfWhichOneSawAnInfinityAndItCounts) {
+// One copy saw the infinity. The step counts.
+
+TEST(LocalSteps, InfinityMakesAllCopiesSkip) {
   on_ranks(4, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2, .group = 2, .local = LocalSteps{.steps = 2}});
     EXPECT_FALSE(model.train(0).skipped);
@@ -249,7 +255,7 @@ TEST(LocalSteps, AllCopiesSkipAStepOfWhichOneSawAnInfinityAndItCounts) {
   });
 }
 
-TEST(LocalSteps, ReportTheMeanOfTheCopiesNorms) {
+TEST(LocalSteps, ReportTheMeanCopyNorm) {
   on_ranks(3, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 1, .local = LocalSteps{}});
     model.forward(model.all_units());
@@ -266,7 +272,9 @@ TEST(LocalSteps, ReportTheMeanOfTheCopiesNorms) {
   });
 }
 
-TEST(LocalSteps, OfCopiesOnlyWhatIsAlikeIsCompared) {
+// Of copies only what is alike is compared.
+
+TEST(LocalSteps, CompareOnlyCommonState) {
   for (const int stage : {0, 1, 3}) {
     on_ranks(4, [stage](Communicator& comm) {
       ScriptedModel model(comm, small_specs(DType::kBFloat16),
@@ -293,7 +301,7 @@ TEST(LocalSteps, OfCopiesOnlyWhatIsAlikeIsCompared) {
   }
 }
 
-TEST(LocalSteps, WhatDoesNotGoWithThemIsRefusedByName) {
+TEST(LocalSteps, RefuseConflictsByName) {
   const auto end = [](int world, const EngineOptions& options) {
     return ends_of_ranks(world, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[0];
   };

@@ -39,7 +39,7 @@ std::vector<std::uint32_t> bits_after(const EngineOptions& options, DType dtype,
   return bits;
 }
 
-TEST(MicroBatches, HaveTheSameBitsInTheOrderOfAnyPipeline) {
+TEST(MicroBatchesOnAnyDevice, PipelineOrderKeepsBits) {
   for (const int stage : {0, 2, 3}) {
     for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -53,7 +53,9 @@ TEST(MicroBatches, HaveTheSameBitsInTheOrderOfAnyPipeline) {
   }
 }
 
-TEST(MicroBatches, AForwardPassIsNotPartOfTheBackwardPassBesideIt) {
+// Though both are under way at a time.
+
+TEST(MicroBatchesOnAnyDevice, ForwardIsSeparateFromBackward) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .accumulate = 2});
     Engine& engine = model.engine();
@@ -83,7 +85,7 @@ TEST(MicroBatches, AForwardPassIsNotPartOfTheBackwardPassBesideIt) {
   });
 }
 
-TEST(MicroBatches, HaveNumbersBelowAccumulate) {
+TEST(MicroBatchesOnAnyDevice, HaveNumbersBelowAccumulate) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.accumulate = 2});
     EXPECT_THROW(model.engine().begin_micro_batch(2), ConfigError);

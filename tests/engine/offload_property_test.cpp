@@ -95,7 +95,7 @@ std::string text_of(const Case& c, const OffloadOptions& offload, const MemoryBu
       least(device), least(offload.host_memory), offload.link_bytes_per_second, offload.checksums, sizes);
 }
 
-TEST(OffloadProperty, AnyPlacementHasTheBitsOfTheDevicesOwn) {
+TEST(OffloadPropertySlowOnAnyDevice, AnyPlacementMatchesDeviceBits) {
   const TemporaryFolder folder;
   const bool held = rc::check([&] {
     const Case c = random_case();

@@ -65,8 +65,9 @@ class Offload : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+using OffloadSlowOnAnyDevice = Offload;
 
-TEST_F(Offload, EveryPlacementHasTheBitsOfTheDevicesOwn) {
+TEST_F(OffloadSlowOnAnyDevice, EveryPlacementMatchesDeviceBits) {
   const std::vector<StateFractions> placements{
       {.optimizer = {.host = 1}},
       {.optimizer = {.disk = 1}},
@@ -102,8 +103,9 @@ TEST_F(Offload, EveryPlacementHasTheBitsOfTheDevicesOwn) {
     }
   }
 }
+using OffloadSlow = Offload;
 
-TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
+TEST_F(OffloadSlow, TiersHoldTheEstimatedBytes) {
   const StateFractions fractions{
       .parameter = {.host = 0.25, .disk = 0.25}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.25, .disk = 0.5}};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -128,7 +130,7 @@ TEST_F(Offload, EachTierHoldsWhatTheEstimateSays) {
   }
 }
 
-TEST_F(Offload, AStepMovesEachByteOnDiskOnceEachWay) {
+TEST_F(OffloadSlowOnAnyDevice, DiskBytesMoveOnceEachWay) {
   const std::vector<EngineReport> reports = train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}})).reports;
   for (const EngineReport& report : reports) {
     // The last step of train() leaves a unit alone: it is not even read.
@@ -138,7 +140,9 @@ TEST_F(Offload, AStepMovesEachByteOnDiskOnceEachWay) {
   }
 }
 
-TEST_F(Offload, ALinkCarriesGradientsDownAndParametersUp) {
+// Gradients down, parameters up.
+
+TEST_F(OffloadSlowOnAnyDevice, LinkCarriesGradientsAndParameters) {
   OffloadOptions offload = placed({.optimizer = {.host = 1}});
   offload.link_bytes_per_second = 4e9;
   const std::vector<EngineReport> reports = train({.dtype = DType::kBFloat16}, offload).reports;
@@ -152,7 +156,8 @@ TEST_F(Offload, ALinkCarriesGradientsDownAndParametersUp) {
 }
 
 // Parameters and gradients that are whole cross, too, where the host updates them.
-TEST_F(Offload, ALinkCarriesAtEveryStageWhatTheStepModelSays) {
+// At every stage.
+TEST_F(OffloadSlowOnAnyDevice, LinkMatchesTheStepModel) {
   constexpr double kRate = 64e9;
   for (int stage = 0; stage <= 3; ++stage) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -182,7 +187,7 @@ TEST_F(Offload, ALinkCarriesAtEveryStageWhatTheStepModelSays) {
 
 // Ten tiles and a rest: reading ahead, working and writing behind overlap, and stay within what the host is said to
 // need.
-TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
+TEST_F(OffloadSlowOnAnyDevice, LargeUnitStreamsThroughFewTiles) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1500, 1800}}, {.name = "h.1.w", .shape = {700, 900}}};
   const auto run = [&](const OffloadOptions& offload, EngineReport* report) {
     std::vector<std::uint32_t> bits;
@@ -212,7 +217,8 @@ TEST_F(Offload, AUnitOfManyTilesStreamsThroughAFewOfThem) {
 }
 
 // A rank that writes into a gathered unit while a late peer still reads this rank's part of it.
-TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
+// Into a gathered unit.
+TEST_F(OffloadSlow, WritesWaitForReadingPeers) {
   OffloadOptions offload = placed({.parameter = {.host = 1}});
   on_ranks(3, [&](Communicator& comm) {
     ScriptedModel model(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload});
@@ -233,7 +239,7 @@ TEST_F(Offload, WhatIsWrittenIntoAGatheredUnitWaitsForPeersThatStillReadIt) {
   });
 }
 
-TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
+TEST_F(OffloadSlow, BudgetsChooseTheBestPlacement) {
   const Case c{.world = 2};
   const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
@@ -266,7 +272,7 @@ TEST_F(Offload, WithBudgetsAloneTheBestPlacementIsChosen) {
 }
 
 // What the device's budget leaves free of the machine is the host's, without being asked for.
-TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
+TEST_F(OffloadSlowOnAnyDevice, HostFillsBeforeTheDisk) {
   const Case c{.world = 2};
   const auto units = make_units(block_specs(c.dtype), {});
   const Placement resident = place(c.stage, c.reduce, c.accumulate);
@@ -289,7 +295,7 @@ TEST_F(Offload, TheHostTakesWhatTheDeviceCannotBeforeADiskDoes) {
   }
 }
 
-TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
+TEST_F(OffloadSlowOnAnyDevice, MinimumDeviceHoldsOnlyFixedStates) {
   const ScriptedRun expected = train({}, {}, {}, /*departs=*/false);
   OffloadOptions offload;
   offload.disk = {folder_.path().string()};
@@ -312,7 +318,7 @@ TEST_F(Offload, WithTheLeastOfTheDeviceAllThatCanLeaveItDoes) {
 // As if so many ranks shared this machine that next to nothing is free for each.
 constexpr int kCrowd = 1 << 26;
 
-TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) {
+TEST_F(OffloadSlow, RefusalNamesBudgetMachineAndDisk) {
   const auto units = make_units(block_specs(DType::kFloat32), {});
   const Placement resident = place(3, Reduce::kAuto, 1);
   const MemoryBudget half{MemoryBudget::Kind::kBytes, state_bytes(units, 1, resident, fp32_states(2)).total() / 2 +
@@ -326,7 +332,7 @@ TEST_F(Offload, WhereNeitherBudgetNorMachineHasRoomTheRefusalNamesBothAndADisk) 
   });
 }
 
-TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
+TEST_F(OffloadSlow, RefusesBudgetsBeyondFreeMemory) {
   on_ranks(1, [&](Communicator& comm) {
     const auto units = make_units(block_specs(DType::kFloat32), {});
     const auto placed = [&](MemoryBudget memory, int local_world) {
@@ -346,7 +352,7 @@ TEST_F(Offload, ABudgetOfWhichMoreWillBeHeldThanTheMachineHasFreeIsRefused) {
 
 // 2 MiB, as on a small tmpfs, for 32 MiB of states, of which the device has room for 4; rates are known, so that
 // nothing is probed there.
-TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
+TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
   FailingCalls calls;
   calls.free_bytes = 2 << 20;
   const DiskSeam seam{.files = &calls};
@@ -372,7 +378,7 @@ TEST_F(Offload, AFolderThatIsTooSmallIsNamedWithWhatIsFreeThere) {
 }
 
 // The rates of such a disk are not probed with more than it has: what fits there is placed there.
-TEST_F(Offload, ASmallFolderTakesWhatFits) {
+TEST_F(OffloadSlowOnAnyDevice, ASmallFolderTakesWhatFits) {
   FailingCalls calls;
   calls.free_bytes = 2 << 20;
   const DiskSeam seam{.files = &calls};
@@ -383,12 +389,12 @@ TEST_F(Offload, ASmallFolderTakesWhatFits) {
   });
 }
 
-TEST_F(Offload, LeavesNothingInTheFolder) {
+TEST_F(OffloadSlowOnAnyDevice, LeavesNothingInTheFolder) {
   train({}, placed({.optimizer = {.disk = 1}}));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(Offload, WhatCannotBePlacedSoIsRefusedUnderItsKey) {
+TEST_F(OffloadSlowOnAnyDevice, RefusesImpossiblePlacementByKey) {
   const auto refusal = [](const Case& c, const OffloadOptions& offload) {
     std::string key;
     on_ranks(1, [&](Communicator& comm) {

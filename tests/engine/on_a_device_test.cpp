@@ -55,12 +55,14 @@ void expect_host_bits(int world, const std::vector<ParamSpec>& specs, const Engi
   EXPECT_EQ(run_on(&devices, world, specs, options), run_on(nullptr, world, specs, options)) << options.stage;
 }
 
-TEST(OnADevice, EachStageHasTheBitsOfTheHost) {
+TEST(OnADevice, StagesMatchHostBits) {
   for (const int world : {1, 2})
     for (const EngineOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
 }
 
-TEST(OnADevice, OneRankHoldsUnitsWholeAtAnyStage) {
+// At any stage, without gathered copies.
+
+TEST(OnADevice, OneRankHoldsUnitsWhole) {
   for (const EngineOptions& options : {EngineOptions{.stage = 3}, EngineOptions{.stage = 1, .accumulate = 2}}) {
     Devices devices(1);
     const ScriptedRun run = run_on(&devices, 1, small_specs(DType::kBFloat16), options);
@@ -69,7 +71,7 @@ TEST(OnADevice, OneRankHoldsUnitsWholeAtAnyStage) {
   }
 }
 
-TEST(OnADevice, LowPrecisionAndMicroBatchesHaveThem) {
+TEST(OnADevice, LowPrecisionAndMicroBatchesMatch) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
     for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
       expect_host_bits(2, small_specs(dtype), options);
@@ -106,7 +108,9 @@ TEST(OnADevice, StatesOnTheHostHaveThem) {
   expect_host_bits(2, small_specs(DType::kBFloat16), options);
 }
 
-TEST(OnADevice, WorkThatRunsAsLateAsItMayHasThem) {
+// Work that runs as late as it may.
+
+TEST(OnADevice, LatestWorkMatches) {
   EngineOptions on_host{.stage = 3, .accumulate = 2};
   on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
   std::vector<EngineOptions> all = at_all_stages({.accumulate = 2});
@@ -174,7 +178,7 @@ TEST(OnADevice, CopiesOfTheModelHaveThem) {
   }
 }
 
-TEST(OnADevice, CopiesOnLowerTiersCodedOrLateHaveThem) {
+TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
   EngineOptions away{.stage = 3, .group = 2, .accumulate = 2};
   away.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
   expect_host_bits(4, small_specs(DType::kBFloat16), away);
@@ -192,7 +196,7 @@ TEST(OnADevice, CopiesOnLowerTiersCodedOrLateHaveThem) {
 }
 
 // Partial sums on their way between copies lie where they are made: not on the device.
-TEST(OnADevice, CopiesTakeTheirBlocksOfTheHost) {
+TEST(OnADevice, CopiesUseHostBlocks) {
   const auto staged = [](Devices* devices, int world, int group) {
     const EngineOptions options{.stage = 0, .group = group};
     return run_on(devices, world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
@@ -202,7 +206,7 @@ TEST(OnADevice, CopiesTakeTheirBlocksOfTheHost) {
   EXPECT_GT(staged(nullptr, 4, 2), staged(&two, 2, 0));
 }
 
-TEST(OnADevice, OtherRulesAverageAndDelayHaveThem) {
+TEST(OnADevice, OtherRulesAverageAndDelayMatch) {
   expect_host_bits(2, small_specs(), {.stage = 3, .optimizer = SgdOptions{.momentum = 0.9}, .ema = 0.9});
   expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = AdamW8bitOptions{}});
   expect_host_bits(2, small_specs(), {.stage = 3, .delayed_update = true});
@@ -229,7 +233,7 @@ class CountedKernels final : public ForwardedDevice {
   std::string_view name_;
 };
 
-TEST(OnADevice, OneKernelUpdatesAllParametersOfAUnit) {
+TEST(OnADevice, OneKernelUpdatesAUnit) {
   std::vector<ParamSpec> specs;
   for (int block = 0; block < 3; ++block)
     for (int param = 0; param < 7; ++param)
@@ -282,11 +286,13 @@ TEST(OnADevice, LambMakesItsSumsThere) {
   expect_host_bits_of_sums(LambOptions{.weight_decay = 0.1});
 }
 
-TEST(OnADevice, AdafactorKeepsItsStatesOfRowsAndColumnsThere) {
+// States of rows and columns.
+
+TEST(OnADevice, AdafactorKeepsItsStatesThere) {
   expect_host_bits_of_sums(AdafactorOptions{.weight_decay = 0.1});
 }
 
-TEST(OnADevice, SumsThatAreLateAndAnAverageHaveThem) {
+TEST(OnADevice, LateSumsAndAverageMatch) {
   for (const OptimizerOptions& rule : {OptimizerOptions(LambOptions{}), OptimizerOptions(AdafactorOptions{})}) {
     std::vector<EngineOptions> all = on_the_host_at_stage_three({.optimizer = rule});
     all.push_back({.stage = 0, .optimizer = rule, .ema = 0.9});
@@ -302,7 +308,8 @@ TEST(OnADevice, SumsThatAreLateAndAnAverageHaveThem) {
 }
 
 // What the host reads and writes of them between steps: a checkpoint, and a comparison of ranks.
-TEST(OnADevice, StatesOfRowsAndColumnsAreReadAndWrittenThere) {
+// And written.
+TEST(OnADevice, RowColumnStatesAreReadThere) {
   const auto run = [](Devices* devices, std::vector<float>& seen) {
     ScriptedSteps steps{.steps = 4};
     if (devices != nullptr)
@@ -368,13 +375,13 @@ void expect_host_bits_of_host_updates(const EngineOptions& options) {
   }
 }
 
-TEST(OnADevice, ARuleOfOnesOwnUpdatesOnTheHost) {
+TEST(OnADevice, UserRuleUpdatesOnTheHost) {
   const OwnRule own{.rule = std::make_shared<SumRule>(), .lr = 0.01};
   expect_host_bits_of_host_updates({.optimizer = own});
   expect_host_bits(2, small_specs(DType::kBFloat16), {.stage = 1, .optimizer = own, .ema = 0.9});
 }
 
-TEST(OnADevice, ARuleOfMatricesOfOnesOwnUpdatesOnTheHost) {
+TEST(OnADevice, UserMatrixRuleUpdatesOnHost) {
   expect_host_bits_of_host_updates({.optimizer = OwnRule{.rule = make_update_rule(MuonOptions{}), .lr = 1e-3}});
 }
 
@@ -397,7 +404,7 @@ TEST(OnADevice, MuonUpdatesItsMatricesThere) {
   }
 }
 
-TEST(OnADevice, MuonsMatricesWithAStateElsewhereAreUpdatedOnTheHost) {
+TEST(OnADevice, MuonWithOffloadedStatesUsesHost) {
   Sweep sweep(/*one_in=*/2);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage < 4; ++stage) {
@@ -412,7 +419,9 @@ TEST(OnADevice, MuonsMatricesWithAStateElsewhereAreUpdatedOnTheHost) {
   }
 }
 
-TEST(OnADevice, MuonOfUnequalShardsOfAnAverageAndOfCodedUnitsHasThem) {
+// Unequal shards, an average, coded units.
+
+TEST(OnADevice, MuonVariantsMatch) {
   const EngineOptions muon{.stage = 3, .optimizer = MuonOptions{}};
   EngineOptions weighted = muon, averaged = muon, coded = muon, copies = muon;
   weighted.shards = Cut::kWeighted;
@@ -437,7 +446,7 @@ TEST(OnADevice, MuonThatIsLateHasThem) {
 }
 
 // Of each of three matrices in five iterations; and the host brings no tile down, and waits for none.
-TEST(OnADevice, MuonsProductsAreMadeThereAndTheHostWaitsForNone) {
+TEST(OnADevice, MuonProductsNeverBlockTheHost) {
   for (const int stage : {0, 3}) {
     on_ranks(1, [&](Communicator& comm) {
       CountedKernels device("matrix_product");
@@ -455,7 +464,8 @@ TEST(OnADevice, MuonsProductsAreMadeThereAndTheHostWaitsForNone) {
 }
 
 // On the device for as long as the engine lives, since what is queued uses it.
-TEST(OnADevice, MuonsDirectionsAndWorkspaceAreWhatPlansCount) {
+// Directions and workspace.
+TEST(OnADevice, MuonMemoryMatchesThePlan) {
   const EngineOptions options{.stage = 0, .optimizer = MuonOptions{}};
   const auto staged = [](const EngineOptions& muon, int world, const std::vector<ParamSpec>& specs) {
     Devices devices(world);
@@ -479,7 +489,9 @@ TEST(OnADevice, MuonsDirectionsAndWorkspaceAreWhatPlansCount) {
   }
 }
 
-TEST(OnADevice, OptimizerStateOnTheHostBelowStageThreeHasThem) {
+// Below stage 3.
+
+TEST(OnADevice, HostOptimizerStatesMatch) {
   Sweep sweep(/*one_in=*/5);
   for (const OptimizerOptions& rule :
        {OptimizerOptions(AdamWOptions{}), OptimizerOptions(LambOptions{}), OptimizerOptions(AdafactorOptions{})}) {
@@ -499,7 +511,7 @@ TEST(OnADevice, OptimizerStateOnTheHostBelowStageThreeHasThem) {
   }
 }
 
-TEST(OnADevice, HostUpdatesThatAreLateHaveThem) {
+TEST(OnADevice, LateHostUpdatesMatch) {
   EngineOptions half{.stage = 2}, whole{.stage = 0, .accumulate = 2};
   half.offload.fractions = {.optimizer = {.host = 0.5}};
   whole.offload.fractions = {.optimizer = {.host = 1}};
@@ -531,7 +543,8 @@ class CountsPinned final : public ForwardedDevice {
 };
 
 // The host updates masters and moments where they lie, so no copy reads them; pinned memory is no other program's any more.
-TEST(OnADevice, MastersAndMomentsOnTheHostAreNotPinned) {
+// Nor are moments.
+TEST(OnADevice, HostMastersAreNotPinned) {
   const std::int64_t numel = std::int64_t{1} << 22;  // more than all tiles on their way
   const std::vector<ParamSpec> specs{{.name = "w", .shape = {1 << 12, 1 << 10}, .dtype = DType::kBFloat16}};
   const auto pinned_with = [&](const TierFractions& optimizer) {
@@ -546,7 +559,9 @@ TEST(OnADevice, MastersAndMomentsOnTheHostAreNotPinned) {
   EXPECT_LT(pinned_with({.host = 1}), pinned_with({}) + 8 * numel);
 }
 
-TEST(OnADevice, CopiesApartAndOnesOwnRulesOfRowsAndColumnsAreRefusedByName) {
+// User rules with states of rows and columns. The refusal names the option.
+
+TEST(OnADevice, RefusesLocalStepsAndUserRules) {
   const auto refused = [](const EngineOptions& options) {
     Devices devices(2);
     std::string text;

@@ -76,7 +76,7 @@ std::vector<bool> sent_by_sorting(const std::vector<float>& block, double share)
 }
 
 // Three rounds by hand, of copies of a rank each, whose units are a block each: e and D as the paper has them.
-TEST(OuterTopK, WhatIsNotSentIsAddedToTheNextDifference) {
+TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
   constexpr double kShare = 0.1;
   const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
   const auto units = make_units(small_specs(), {});
@@ -121,7 +121,7 @@ TEST(OuterTopK, WhatIsNotSentIsAddedToTheNextDifference) {
   }
 }
 
-TEST(OuterTopK, OfAllElementsIsAnExactOuterStep) {
+TEST(OuterTopK, AllElementsMakeAnExactStep) {
   for (const int group : {1, 2}) {
     EngineOptions options = with_topk(1);
     options.group = group;
@@ -133,7 +133,7 @@ TEST(OuterTopK, OfAllElementsIsAnExactOuterStep) {
   }
 }
 
-TEST(OuterTopK, HasTheSameBitsAtEveryStageAndSendsWhatThePlanSays) {
+TEST(OuterTopK, StagesKeepBitsAndPlannedBytes) {
   Sweep sweep(2);
   for (const auto& [world, group] : {std::pair{2, 0}, {4, 2}, {6, 2}}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -175,7 +175,9 @@ TEST(OuterTopK, HasThemWhereverStatesLie) {
   }
 }
 
-TEST(OuterTopK, HoldsAResidualAndItsMessagesWhileItMergesWithinTheBudget) {
+// It holds a residual and its messages.
+
+TEST(OuterTopK, MergesWithinTheBudget) {
   const auto units = make_units(small_specs(), {});
   for (const int stage : {0, 2}) {
     EngineOptions options = with_topk(0.1);
@@ -204,7 +206,7 @@ TEST(OuterTopK, HoldsAResidualAndItsMessagesWhileItMergesWithinTheBudget) {
 }
 
 // Below stage 3 the ranks of a copy hold its residual alike; copies do not.
-TEST(OuterTopK, ResidualsAreComparedWithinACopyAlone) {
+TEST(OuterTopK, ComparesResidualsWithinACopy) {
   on_ranks(4, [](Communicator& comm) {
     EngineOptions options = with_topk(0.1);
     options.stage = 0;
@@ -221,7 +223,9 @@ TEST(OuterTopK, ResidualsAreComparedWithinACopyAlone) {
   });
 }
 
-TEST(OuterTopK, WithoutOuterStepsOrWithNoShareIsRefusedByName) {
+// The refusal names the key.
+
+TEST(OuterTopK, NeedsOuterStepsAndAShare) {
   const auto refused = [](const EngineOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;

@@ -59,8 +59,11 @@ class Learning : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+using LearningSlow = Learning;
 
-TEST_F(Learning, WhatBackwardPassesHideGoesToDiskInsteadOfWhatTheyDoNot) {
+// Hidden: a backward pass covers their transfer.
+
+TEST_F(LearningSlow, HiddenStatesReplaceVisibleOnDisk) {
   const ScriptedRun expected = run(5, /*resident=*/true);
   for (const bool monitor : {true, false}) {
     const ScriptedRun before = run(2, false, monitor), after = run(5, false, monitor);
@@ -81,7 +84,7 @@ TEST_F(Learning, WhatBackwardPassesHideGoesToDiskInsteadOfWhatTheyDoNot) {
   }
 }
 
-TEST_F(Learning, AReportSaysWhatWasLearned) {
+TEST_F(LearningSlow, AReportSaysWhatWasLearned) {
   const ScriptedRun trained = run(3);
   const StepProfile& profile = trained.reports[0].profile;
   EXPECT_GE(profile.backward_seconds, 2 * 4 * 0.040) << "two passes over four units";
@@ -94,7 +97,7 @@ TEST_F(Learning, AReportSaysWhatWasLearned) {
   EXPECT_EQ(profile.forward_gathers.size(), 4U);
 }
 
-TEST_F(Learning, APredictionHasTheComputationAndWhatRanksExchange) {
+TEST_F(LearningSlow, PredictionIncludesComputationAndExchange) {
   const EngineReport untrained = run(0).reports[0];
   const auto compute = [](const EngineReport& report, StepPhase phase) {
     return report.predicted.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kCompute)];

@@ -46,8 +46,9 @@ class ScheduleTraffic : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+using ScheduleTrafficSlow = ScheduleTraffic;
 
-TEST_F(ScheduleTraffic, GradientsAndMomentsOnDisk) {
+TEST_F(ScheduleTrafficSlow, GradientsAndMomentsOnDisk) {
   for (const int stage : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const int accumulate : {1, 3}) {
@@ -59,7 +60,7 @@ TEST_F(ScheduleTraffic, GradientsAndMomentsOnDisk) {
   }
 }
 
-TEST_F(ScheduleTraffic, ARuleWithSumsReadsThemTwice) {
+TEST_F(ScheduleTrafficSlow, RuleWithSumsReadsTwice) {
   for (const int stage : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
@@ -70,7 +71,7 @@ TEST_F(ScheduleTraffic, ARuleWithSumsReadsThemTwice) {
 }
 
 // And gradients once more, for the sums of rows and columns.
-TEST_F(ScheduleTraffic, ARuleWithStatesOfRowsAndColumnsReadsGradientsThreeTimes) {
+TEST_F(ScheduleTrafficSlow, RowColumnRuleReadsGradientsThrice) {
   for (const int stage : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
@@ -81,7 +82,7 @@ TEST_F(ScheduleTraffic, ARuleWithStatesOfRowsAndColumnsReadsGradientsThreeTimes)
 }
 
 // Two passes, each over states of its own; nothing is read ahead in vain.
-TEST_F(ScheduleTraffic, ARuleForMatricesReadsEachStateOnce) {
+TEST_F(ScheduleTrafficSlow, MatrixRuleReadsStatesOnce) {
   for (const int stage : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       SCOPED_TRACE(fmt::format("stage {}, {}", stage, name_of(dtype)));
@@ -92,19 +93,19 @@ TEST_F(ScheduleTraffic, ARuleForMatricesReadsEachStateOnce) {
   }
 }
 
-TEST_F(ScheduleTraffic, PartsOfThem) {
+TEST_F(ScheduleTrafficSlow, PartsOfThem) {
   expect_agreement({.stage = 3}, {.gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.host = 0.1, .disk = 0.55}},
                    DType::kFloat32);
 }
 
-TEST_F(ScheduleTraffic, UnderTheMinBudget) {
+TEST_F(ScheduleTrafficSlow, UnderTheMinBudget) {
   EngineOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
   options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
 }
 
 // Behind a link the update hands nothing to the gather: all that is gathered is fetched.
-TEST_F(ScheduleTraffic, ParametersOnDiskBehindALink) {
+TEST_F(ScheduleTrafficSlow, ParametersOnDiskBehindALink) {
   for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     EngineOptions options{.stage = 3, .device_memory = {kind}};
     options.offload.link_bytes_per_second = 1e12;
@@ -115,7 +116,7 @@ TEST_F(ScheduleTraffic, ParametersOnDiskBehindALink) {
 
 // Without one it does, and what was updated right before it was gathered is not read again.
 // The disk answers late, so that every update is done when its unit is wanted, and none before.
-TEST_F(ScheduleTraffic, AnUpdateHandsParametersToTheGatherAfterIt) {
+TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
   std::vector<ParamSpec> trained = specs(DType::kFloat32);
   std::erase_if(trained, [](const ParamSpec& spec) { return !spec.trainable; });
   on_ranks(2, [&](Communicator& comm) {

@@ -77,7 +77,7 @@ ScriptedRun train(const Case& c, int stage, const MemoryBudget& memory, bool abs
 
 class Stages : public testing::TestWithParam<Case> {};
 
-TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
+TEST_P(Stages, KeepBitsInAnyBudget) {
   std::optional<ScriptedRun> first;
   for (int stage = 0; stage <= 3; ++stage) {
     for (const MemoryBudget& memory : budgets(GetParam(), stage)) {
@@ -91,7 +91,9 @@ TEST_P(Stages, GiveTheSameBitsAtAnyBudget) {
   EXPECT_GT(first->norms[0], 0);
 }
 
-TEST_P(Stages, SendWhatIsPlannedAndTheMinimumFormula) {
+// And those of the minimum's formula.
+
+TEST_P(Stages, SendPlannedBytes) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
     bool minimum = true;
@@ -136,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(, Stages, testing::ValuesIn(all_cases()), [](const auto
 });
 
 // Two dtypes, and shapes that divide nothing, over more ranks than some units have elements.
-TEST(StagesOfAMixedModel, GiveTheSameBits) {
+TEST(StagesOfAMixedModelOnAnyDevice, GiveTheSameBits) {
   std::vector<ParamSpec> specs = small_specs(DType::kBFloat16);
   specs.push_back({.name = "h.0.norm", .shape = {3}});
   specs.push_back({.name = "h.2.norm", .shape = {5}});
@@ -157,7 +159,7 @@ TEST(StagesOfAMixedModel, GiveTheSameBits) {
 }
 
 // Shards above 4 KiB are read where they lie: a rank that is late must still find them unchanged.
-TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
+TEST(StagesOfLargeUnitsOnAnyDevice, KeepBitsWithALateRank) {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 4; ++i) specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {64, 60 + i}});
   std::vector<std::vector<std::uint32_t>> weights;
@@ -189,7 +191,8 @@ TEST(StagesOfLargeUnits, GiveTheSameBitsHoweverLateARankIs) {
 }
 
 // A model whose units are declared in another order than they are used, as GPT-2's embeddings are.
-TEST(StagesOfAShuffledModel, UpdateInTheOrderOfTheForwardWithTheSameBits) {
+// With the same bits.
+TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
   const std::vector<int> order{3, 1, 4, 0, 2};
   constexpr int kShuffledSteps = 3;
   std::vector<std::vector<std::uint32_t>> weights;
@@ -232,7 +235,7 @@ TEST(StagesOfAShuffledModel, UpdateInTheOrderOfTheForwardWithTheSameBits) {
   for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
 }
 
-TEST(StagesOfOneRank, TheNumberOfThreadsChangesNoBit) {
+TEST(StagesOfOneRankOnAnyDevice, AnyThreadCountKeepsBits) {
   std::vector<std::vector<std::uint32_t>> weights;
   for (const int threads : {1, 3}) {
     on_ranks(2, [&](Communicator& comm) {

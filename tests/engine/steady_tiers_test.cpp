@@ -52,7 +52,9 @@ class SteadyTiers : public testing::Test {
 };
 
 // Ten thousand in the full tier.
-TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
+using SteadyTiersSlow = SteadyTiers;
+
+TEST_F(SteadyTiersSlow, ThousandsOfStepsKeepTheirMemory) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     const StateFractions fractions{
@@ -76,7 +78,7 @@ TEST_F(SteadyTiers, HoldAfterThousandsOfStepsWhatTheyHeldAfterAHundred) {
 }
 
 // Memory is short, and free again, again and again (250 times in the full tier): states go to the disk and come back.
-TEST_F(SteadyTiers, HoldAfterManyMovesWhatTheyHeldAfterTen) {
+TEST_F(SteadyTiersSlow, ManyMovesKeepTheirMemory) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {
     constexpr int kPeriod = 20;

@@ -46,7 +46,7 @@ Outcome run(EngineOptions options, int refused, const StepLimits& limits = {}) {
   return outcome;
 }
 
-TEST(StepLimits, BeyondThemNothingIsUpdatedAndTheReasonIsSaid) {
+TEST(StepLimits, ExceededLimitSkipsWithAReason) {
   const double bad = kNan;
   const std::vector<std::pair<StepLimits, SkipReason>> cases{
       {{.loss = 3, .max_loss = 2.5}, SkipReason::kLossSpike},
@@ -98,7 +98,7 @@ TEST(StepLimits, RankZerosLimitsCount) {
   });
 }
 
-TEST(StepLimits, ThatAreKeptChangeNoBit) {
+TEST(StepLimitsOnAnyDevice, ThatAreKeptChangeNoBit) {
   for (int stage = 0; stage <= 3; ++stage) {
     std::vector<std::uint32_t> without, with;
     for (auto* weights : {&without, &with}) {
@@ -116,7 +116,8 @@ TEST(StepLimits, ThatAreKeptChangeNoBit) {
 }
 
 // Whether a gradient is applied at once or a step late, one that is refused is as if it had not been computed.
-TEST(StepLimits, ARefusedGradientIsNeverAppliedALateOneNeither) {
+// Also a late one.
+TEST(StepLimits, RefusedGradientIsNeverApplied) {
   for (const int stage : {2, 3}) {
     for (const int refused : {2, 3, 4}) {
       const StepLimits norm{.max_grad_norm = 1e-3};
@@ -138,7 +139,7 @@ TEST(StepLimits, ARefusedGradientIsNeverAppliedALateOneNeither) {
   }
 }
 
-TEST(StepLimits, StepsThatAreRefusedForEverEndTheRun) {
+TEST(StepLimits, EndlessRefusalsEndTheRun) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 1, .max_skipped_steps = 3});
     for (int step = 0; step < 3; ++step) train(model, step, {.loss = 4, .max_loss = 2.5});

@@ -127,7 +127,7 @@ EngineOptions on_host_behind_a_link(double bytes_per_second) {
   return options;
 }
 
-TEST_F(TimelineOfEngine, ItsLinkSpansAddUpToTheTimeTheLinkWasBusy) {
+TEST_F(TimelineOfEngine, LinkSpansSumToBusyTime) {
   const Counted counted = run(on_host_behind_a_link(1e9));
   const auto up = spans_of(timeline_, Activity::kLinkUp);
   const auto down = spans_of(timeline_, Activity::kLinkDown);
@@ -141,7 +141,7 @@ TEST_F(TimelineOfEngine, ItsLinkSpansAddUpToTheTimeTheLinkWasBusy) {
   }
 }
 
-TEST_F(TimelineOfEngine, ItsTransfersGoOnBesideWhatComputes) {
+TEST_F(TimelineOfEngine, TransfersOverlapComputation) {
   run(on_host_behind_a_link(1e9));
   const auto computing = phases();
   ASSERT_EQ(computing.size(), 3u * kSteps);
@@ -151,14 +151,14 @@ TEST_F(TimelineOfEngine, ItsTransfersGoOnBesideWhatComputes) {
   EXPECT_GT(beside, 0);
 }
 
-TEST_F(TimelineOfEngine, WhatOfTheLinkNothingHidIsAWait) {
+TEST_F(TimelineOfEngine, UnhiddenLinkTimeIsAWait) {
   const Counted counted = run(on_host_behind_a_link(5e6));
   const auto waits = spans_of(timeline_, Activity::kWaitLink);
   ASSERT_GT(counted.link.waited_seconds, 0) << "of about a megabyte a step, at 5 MB/s";
   EXPECT_GE(seconds_of(waits) + 1e-3, counted.link.waited_seconds);
 }
 
-TEST_F(TimelineOfEngine, ItsDiskSpansHoldTheBytesThatTheDiskMoved) {
+TEST_F(TimelineOfEngine, DiskSpansHoldTheBytes) {
   EngineOptions options{.stage = 3};
   options.offload.fractions.optimizer.disk = 1;
   options.offload.disk = {folder_.path().string()};
@@ -171,7 +171,7 @@ TEST_F(TimelineOfEngine, ItsDiskSpansHoldTheBytesThatTheDiskMoved) {
   for (const TimelineSpan& span : reads) EXPECT_GE(span.unit, 0);
 }
 
-TEST_F(TimelineOfEngine, AWaitForAGatherIsOverWhenTheGatherIs) {
+TEST_F(TimelineOfEngine, GatherWaitEndsWithTheGather) {
   const Counted counted = run({.stage = 3});
   const auto gathers = spans_of(timeline_, Activity::kGather);
   const auto waits = spans_of(timeline_, Activity::kWaitGather);
@@ -202,7 +202,9 @@ TEST_F(TimelineOfEngine, WaitsLieWithinAPhase) {
   EXPECT_GT(waits, 0);
 }
 
-TEST_F(TimelineOfEngine, EveryUnitIsReducedAndUpdatedOnceAStep) {
+// Every unit, in a step.
+
+TEST_F(TimelineOfEngine, ReducesAndUpdatesUnitsOnce) {
   for (const int stage : {0, 1, 2, 3}) {
     const Counted counted = run({.stage = stage});
     std::vector<int> reduces(counted.unit_names.size()), updates(counted.unit_names.size());
@@ -215,8 +217,9 @@ TEST_F(TimelineOfEngine, EveryUnitIsReducedAndUpdatedOnceAStep) {
     EXPECT_EQ(spans_of(timeline_, Activity::kGatherGradient).size(), stage == 0 ? 4u * kSteps : 0u);
   }
 }
+using TimelineOfEngineOnAnyDevice = TimelineOfEngine;
 
-TEST_F(TimelineOfEngine, IsWatchedWithoutChangingABit) {
+TEST_F(TimelineOfEngineOnAnyDevice, IsWatchedWithoutChangingABit) {
   const EngineOptions options = on_host_behind_a_link(1e9);
   const auto watched = run(options).weights;
   ASSERT_FALSE(watched.empty());

@@ -29,7 +29,9 @@ std::vector<double> falling(int ranks) {
   return weights;
 }
 
-TEST(WeightedCuts, OfCopiesThatCodeTheirGradientsHaveTheSameBitsAtEveryStageAndSendWhatIsPlanned) {
+// The same bits at every stage; the bytes sent are the planned ones.
+
+TEST(WeightedCuts, CodedCopiesKeepBitsAndBytes) {
   EngineOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
   const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options);
   for (const EngineOptions& placed : at_all_stages(options)) {
@@ -40,7 +42,9 @@ TEST(WeightedCuts, OfCopiesThatCodeTheirGradientsHaveTheSameBitsAtEveryStageAndS
   }
 }
 
-TEST(WeightedCuts, HaveTheBitsOfRangesAtEveryStageAndInTheLeastBudget) {
+// At every stage and in the smallest budget.
+
+TEST(WeightedCuts, MatchRangeBits) {
   Sweep sweep(7);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool small : {true, false}) {
@@ -61,14 +65,16 @@ TEST(WeightedCuts, HaveTheBitsOfRangesAtEveryStageAndInTheLeastBudget) {
   }
 }
 
-TEST(WeightedCuts, OfEqualWeightsAndOfOneRankAreRangesToo) {
+// So are those of one rank.
+
+TEST(WeightedCutsOnAnyDevice, EqualWeightsAreRanges) {
   const EngineOptions options{.clip = 0.5};
   const auto specs = block_specs(DType::kFloat32);
   EXPECT_EQ(cut_run(2, specs, weighted(options, {1, 1})), cut_run(2, specs, options));
   EXPECT_EQ(cut_run(1, specs, weighted(options, {3})), cut_run(1, specs, options));
 }
 
-TEST(WeightedCuts, HaveThemWithStatesOnHostAndDisk) {
+TEST(WeightedCutsOnAnyDevice, HostAndDiskKeepBits) {
   const TemporaryFolder disk;
   const OffloadOptions offload{
       .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 1}, .optimizer = {.disk = 1}},
@@ -85,7 +91,7 @@ TEST(WeightedCuts, HaveThemWithStatesOnHostAndDisk) {
   }
 }
 
-TEST(WeightedCuts, HaveThemWithEveryOptimizer) {
+TEST(WeightedCutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   const std::vector<OptimizerOptions> optimizers{
       SgdOptions{.momentum = 0.9}, LionOptions{}, LambOptions{.weight_decay = 0.1},
       AdamW8bitOptions{},          MuonOptions{}, AdafactorOptions{}};
@@ -99,7 +105,7 @@ TEST(WeightedCuts, HaveThemWithEveryOptimizer) {
   }
 }
 
-TEST(WeightedCuts, HaveThemWithinCopiesOfTheModel) {
+TEST(WeightedCutsOnAnyDevice, CopiesOfTheModelKeepBits) {
   EngineOptions options{.clip = 0.5, .accumulate = 2};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const ScriptedRun expected = cut_run(4, block_specs(dtype), options);
@@ -119,7 +125,9 @@ TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
   }
 }
 
-TEST(WeightedCuts, SendWhatIsPlannedForEachRank) {
+// For each rank.
+
+TEST(WeightedCuts, SendPlannedBytes) {
   for (const int stage : {0, 1, 2, 3}) {
     EngineOptions options = weighted({.stage = stage}, {4, 1, 3});
     const ScriptedRun run = cut_run(3, block_specs(DType::kBFloat16), options);
@@ -153,7 +161,7 @@ TEST(WeightedCuts, ALightRankHoldsLess) {
   EXPECT_NEAR(static_cast<double>(peak(unequal, 0) - peak(equal, 0)), static_cast<double>(heavy - even), kRounding);
 }
 
-TEST(WeightedCuts, HoldNoMoreThanTheBudgetOnAnyRank) {
+TEST(WeightedCuts, KeepTheBudgetOnEachRank) {
   EngineOptions options = weighted({}, {3, 1, 1});
   const auto units = units_of(block_specs(DType::kBFloat16), 3, options);
   std::int64_t gathered = 0, largest = 0;
@@ -170,7 +178,7 @@ TEST(WeightedCuts, HoldNoMoreThanTheBudgetOnAnyRank) {
 }
 
 // The light ranks would have room: without an agreement they would wait for the one that has left.
-TEST(WeightedCuts, ABudgetThatOneRankCannotKeepIsRefusedByAll) {
+TEST(WeightedCuts, AllRefuseOneRanksBadBudget) {
   EngineOptions options = weighted({}, {20, 1, 1});
   const auto units = units_of(block_specs(DType::kFloat32), 3, options);
   const auto needed = [&](int rank) {
@@ -201,7 +209,7 @@ TEST(WeightedCuts, ABudgetThatOneRankCannotKeepIsRefusedByAll) {
   expect_refused(options, "zero.disk_memory");
 }
 
-TEST(WeightedCuts, TellGradientsAndKeepWhatSomebodyWrote) {
+TEST(WeightedCuts, ReportGradientsAndKeepWrites) {
   on_ranks(3, [&](Communicator& comm) {
     ScriptedModel ranges(comm, block_specs(DType::kFloat32), {});
     ScriptedModel model(comm, block_specs(DType::kFloat32), weighted({}, {1, 5, 2}));
@@ -231,7 +239,7 @@ TEST(WeightedCuts, TellGradientsAndKeepWhatSomebodyWrote) {
   });
 }
 
-TEST(WeightedCuts, AreRefusedWhereTheyCannotBe) {
+TEST(WeightedCutsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   const auto refusal = [](const EngineOptions& options) {
     return message_of<ConfigError>([&] { units_of(block_specs(DType::kFloat32), 2, options); });
   };
@@ -244,7 +252,9 @@ TEST(WeightedCuts, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal(weighted({.offload = {.disk = {"/tmp"}}}, {1, 1})), "set zero.placement device"));
 }
 
-TEST(WeightedCuts, AreMadeByTheLeastMemoryOfAPlaceInAnyCopy) {
+// A place's weight is the least memory of that place in any copy.
+
+TEST(WeightedCutsOnAnyDevice, CopiesShareTheirLeastMemory) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   const std::vector<std::int64_t> memory{8 * kGiB, 2 * kGiB, 4 * kGiB, 3 * kGiB};
   on_ranks(4, [&](Communicator& comm) {

@@ -37,14 +37,18 @@ CommandEnd crash_points(const std::string& before, const std::string& how, int r
   return end;
 }
 
-TEST_P(CrashPoints, ASaveKilledAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+// Whichever call the kill strikes.
+
+TEST_P(CrashPoints, KilledSaveLeavesOldOrNew) {
   const CommandEnd end = crash_points("", "kill", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;
   EXPECT_NE(end.text.find(" points, "), std::string::npos) << end.text;
 }
 
-TEST_P(CrashPoints, ASaveWhosePowerIsCutAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+// Whichever call the cut strikes.
+
+TEST_P(CrashPoints, PowerCutLeavesOldOrNew) {
   if (geteuid() != 0) GTEST_SKIP() << "a power cut needs root, to mount a file system of its own";
   if (std::system("unshare --mount --propagation private true 2>/dev/null") != 0)
     GTEST_SKIP() << "a power cut needs mounts of its own, which cannot be had here (unshare --mount)";

@@ -137,7 +137,8 @@ void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
 }
 
 // The room of the weights was taken when it began.
-TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
+// Of a run without checkpoints.
+TEST_F(DiskFaults, FullDiskKeepsFinalWeights) {
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
   const std::vector<std::string> words = train("disk/run", {"-n", "2"},
@@ -166,7 +167,9 @@ TEST_F(DiskFaults, ADiskThatFillsUpTakesNoWeightsFromARunWithoutCheckpoints) {
   }
 }
 
-TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
+// Training continues, and saves when there is room.
+
+TEST_F(DiskFaults, FullDiskDelaysSaves) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
@@ -192,7 +195,9 @@ TEST_F(DiskFaults, OnAFullDiskTrainingGoesOnAndSavesWhenThereIsRoom) {
   EXPECT_EQ(weights_of("disk/run"), expected);
 }
 
-TEST_F(DiskFaults, OnAFullDiskItEndsWhereThatIsAskedForAndTheSameCommandContinues) {
+// The same command continues the run.
+
+TEST_F(DiskFaults, FullDiskEndsIfAsked) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
@@ -216,7 +221,9 @@ TEST_F(DiskFaults, OnAFullDiskItEndsWhereThatIsAskedForAndTheSameCommandContinue
   EXPECT_EQ(weights_of("disk/run"), expected);
 }
 
-TEST_F(DiskFaults, OnADiskThatFailsTrainingGoesOnAndSavesWhenItIsWell) {
+// Training continues, and saves when the disk works again.
+
+TEST_F(DiskFaults, FailingDiskDelaysSaves) {
   const std::string expected = undisturbed_weights();
   for (const auto& [calls, rank] : {std::pair("fsync,fdatasync", 1), std::pair("fallocate", 0)}) {
     const std::string run = fmt::format("run-{}", rank);
@@ -243,7 +250,9 @@ TEST_F(DiskFaults, OnADiskThatFailsTrainingGoesOnAndSavesWhenItIsWell) {
   }
 }
 
-TEST_F(DiskFaults, OnADiskThatFailsItEndsWhereThatIsAskedForAndTheSameCommandContinues) {
+// The same command continues the run.
+
+TEST_F(DiskFaults, FailingDiskEndsIfAsked) {
   const std::string expected = undisturbed_weights();
   std::unique_ptr<WatchedCommand> strace;
   const auto failing = struck("run", two_ranks("run", "stop"), [&](WatchedCommand& started) {

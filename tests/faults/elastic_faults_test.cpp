@@ -29,7 +29,9 @@ class ElasticFaults : public TrainFaultTest {
   }
 };
 
-TEST_F(ElasticFaults, ARankThatDiesAgainAndAgainIsGivenUpAndTheSamplesOfAStepStay) {
+// The samples of a step stay the same.
+
+TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   // Both before there is another checkpoint.
@@ -56,7 +58,7 @@ TEST_F(ElasticFaults, ARankThatDiesAgainAndAgainIsGivenUpAndTheSamplesOfAStepSta
   EXPECT_LT(expected.back(), expected.front() - 0.1) << "there was something to differ in";
 }
 
-TEST_F(ElasticFaults, MoreThanThereAreIsABadConfiguration) {
+TEST_F(ElasticFaults, RefusesMinRanksAboveTheWorld) {
   WatchedCommand command(four_ranks("run", {"--run.min_ranks", "5"}));
   EXPECT_EQ(command.finish(), 2);
   EXPECT_SAYS(command, "run.min_ranks = 5: more than the 4 ranks of this run");

@@ -60,7 +60,7 @@ class ForeignFaults : public FaultTest, public testing::WithParamInterface<Forei
 INSTANTIATE_TEST_SUITE_P(By, ForeignFaults, testing::Values(kMpirun, kTorchrun),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(ForeignFaults, AKilledRankIsNamedByTheOthers) {
+TEST_P(ForeignFaults, OthersNameAKilledRank) {
   for (int round = 0; round < kKills; ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
@@ -75,7 +75,7 @@ TEST_P(ForeignFaults, AKilledRankIsNamedByTheOthers) {
   }
 }
 
-TEST_P(ForeignFaults, AStoppedRankIsNamedAtTheTimeout) {
+TEST_P(ForeignFaults, TimeoutNamesAStoppedRank) {
   WatchedCommand command = start({"--timeout", "3000"});  // ranks of a slow machine meet in it, too
   ASSERT_TRUE(all_work(command)) << command.text();
   const pid_t stopped = command.wait_for_rank(1);

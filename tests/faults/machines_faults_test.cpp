@@ -65,7 +65,9 @@ class MachinesFaults : public HostsFaultTest {
 constexpr const char* kStartsAlone = "starting it again alone";
 constexpr const char* kStartsAll = "starting all ranks again";
 
-TEST_F(MachinesFaults, AWorkerOfTheSecondComesBackWhileTheOthersGoOnAndTheLogIsReplayedToTheBit) {
+// A worker of the second machine; the others continue meanwhile.
+
+TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
   constexpr int kSteps = 400;
   WatchedCommand first(launcher(0, "run", 2, kSteps)), second(launcher(1, "run", 2, kSteps));
   ASSERT_TRUE(first.wait_for("step 10/")) << first.text() << second.text();
@@ -92,7 +94,8 @@ TEST_F(MachinesFaults, AWorkerOfTheSecondComesBackWhileTheOthersGoOnAndTheLogIsR
 }
 
 // Rank 1 is the only worker, so that an undisturbed run has always the same bits.
-TEST_F(MachinesFaults, AServerThatDiesBesideAWorkerStartsAllAgain) {
+// Also beside a worker that died.
+TEST_F(MachinesFaults, DeadServerRestartsAll) {
   run_whole(training("whole", {"-n", "2"}));
   const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
@@ -115,7 +118,8 @@ TEST_F(MachinesFaults, AServerThatDiesBesideAWorkerStartsAllAgain) {
 }
 
 // Before it has met the others, while it trains, and within 40 ms of its return.
-TEST_F(MachinesFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
+// At any moment of any of its lives.
+TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
   run_whole(training("whole", {"-n", "2"}));
   const int rounds = num_trials("ZERO_MACHINES_KILLS", 1, 36);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
@@ -139,7 +143,9 @@ TEST_F(MachinesFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
   }
 }
 
-TEST_F(MachinesFaults, WhenTheSecondLauncherIsKilledItsWorkersAreLostAndTheOthersGoOn) {
+// The second launcher; the others continue.
+
+TEST_F(MachinesFaults, KilledLauncherLosesOnlyItsWorkers) {
   WatchedCommand first(launcher(0, "run", 2)), second(launcher(1, "run", 2));
   ASSERT_TRUE(first.wait_for("step 10/")) << first.text() << second.text();
   second.send(SIGKILL);
@@ -150,7 +156,8 @@ TEST_F(MachinesFaults, WhenTheSecondLauncherIsKilledItsWorkersAreLostAndTheOther
 }
 
 // Ranks 0, 1 and 2 are servers; 3 is a worker beside one of them, 4 and 5 are workers of a machine without.
-TEST_F(MachinesFaults, WithServersOnTwoMachinesWorkersOfTwoComeBackAndTheLogIsReplayedToTheBit) {
+// Workers of both machines come back.
+TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   constexpr int kSteps = 400;
   make_hosts(3);
   if (IsSkipped()) return;
@@ -187,7 +194,8 @@ TEST_F(MachinesFaults, WithServersOnTwoMachinesWorkersOfTwoComeBackAndTheLogIsRe
 }
 
 // Rank 3 is the only worker, so that an undisturbed run has always the same bits.
-TEST_F(MachinesFaults, AServerOfEitherMachineThatDiesStartsAllAgainFromTheCheckpoint) {
+// A server of either machine.
+TEST_F(MachinesFaults, DeadServerRestartsFromTheCheckpoint) {
   servers_ = 3;
   run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
   const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
@@ -211,7 +219,9 @@ TEST_F(MachinesFaults, AServerOfEitherMachineThatDiesStartsAllAgainFromTheCheckp
   }
 }
 
-TEST_F(MachinesFaults, ALauncherWithAServerThatIsKilledIsNamedAndGivenAgainAllStartAgain) {
+// When it is started again, all start again.
+
+TEST_F(MachinesFaults, KilledServerLauncherIsNamed) {
   servers_ = 3;
   run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
   WatchedCommand first(launcher(0, "run", 2)), second(launcher(1, "run", 2));

@@ -46,7 +46,9 @@ class MemoryHostsFaults : public HostsFaultTest {
 
 constexpr const char* kFromMemory = "an in-memory checkpoint that the launchers kept";
 
-TEST_F(MemoryHostsFaults, ADeadRankCostsTheStepsSinceTheNewestAndADeadLauncherThoseSinceTheDisks) {
+// A dead rank costs only the steps since the newest checkpoint in memory.
+
+TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}, {}), "undisturbed");
   for (const std::string& stage : in_full_tier() ? Flags{"0", "1", "2", "3"} : Flags{"1"}) {
     SCOPED_TRACE(stage);
@@ -74,7 +76,8 @@ TEST_F(MemoryHostsFaults, ADeadRankCostsTheStepsSinceTheNewestAndADeadLauncherTh
 }
 
 // Rank 3 is the only worker, so that an undisturbed run has always the same bits. The third server is on the second machine.
-TEST_F(MemoryHostsFaults, AServerOfEitherMachineThatDiesCostsTheStepsSinceTheNewest) {
+// A server of either machine.
+TEST_F(MemoryHostsFaults, DeadServerCostsStepsSinceNewest) {
   for (const std::string& mode : in_full_tier() ? Flags{"async", "stale"} : Flags{"async"}) {
     const Flags servers{"--sync.mode", mode, "--sync.servers", "3", "--sync.staleness", "2", "--train.steps", "100"};
     const std::string whole = "whole-" + mode;
@@ -97,7 +100,8 @@ TEST_F(MemoryHostsFaults, AServerOfEitherMachineThatDiesCostsTheStepsSinceTheNew
 }
 
 // A checkpoint after each step, so that many deaths are in the middle of one; none on the disk.
-TEST_F(MemoryHostsFaults, AtAnyMomentARankThatDiesCostsOneStep) {
+// At any moment.
+TEST_F(MemoryHostsFaults, DeadRankCostsOneStep) {
   const Flags group{"--zero.group", "2", "--zero.stage", "3", "--train.steps", in_full_tier() ? "200" : "80"};
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "4"}, group), "undisturbed");
   const int rounds = num_trials("ZERO_MEMORY_KILLS", 1, 6), kills = in_full_tier() ? 3 : 1;

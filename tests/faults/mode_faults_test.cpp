@@ -145,7 +145,9 @@ class ModeFaults : public StruckRunTest, public testing::WithParamInterface<Mode
 INSTANTIATE_TEST_SUITE_P(Each, ModeFaults, testing::ValuesIn(modes()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST_P(ModeFaults, StruckAtAnyMomentARunEndsAsItSays) {
+// Whatever the moment, a run ends as its mode promises.
+
+TEST_P(ModeFaults, StruckRunsKeepTheirPromise) {
   const Promise promise = GetParam().promise;
   const bool has_replay = promise == Promise::kGradients || promise == Promise::kQuorum;
   const Undisturbed undisturbed = leave_alone(command_of("undisturbed"), "undisturbed");

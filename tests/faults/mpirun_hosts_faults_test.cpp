@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(In, MpirunHostsFaults,
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // With servers rank 0 is one, and all others are workers.
-TEST_P(MpirunHostsFaults, AKilledRankEndsTheRunByNameAndNothingIsLeft) {
+// The rank is named, and nothing is left.
+TEST_P(MpirunHostsFaults, KilledRankEndsTheRunCleanly) {
   constexpr int kVictims[] = {3, 0, 2, 1};
   constexpr int kFirstEarly = 4;  // rounds before this one kill a rank that has trained
   const int kills = num_trials("ZERO_MPIRUN_KILLS", 2, 12);

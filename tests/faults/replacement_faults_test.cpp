@@ -67,7 +67,9 @@ std::vector<std::string> transports() {
 INSTANTIATE_TEST_SUITE_P(Transports, ReplacementFaults, ::testing::ValuesIn(transports()),
                          [](const auto& transport) { return transport.param; });
 
-TEST_P(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturbedOne) {
+// The bits of an undisturbed run.
+
+TEST_P(ReplacementFaults, KilledWorkerReturnsWithSameBits) {
   const nlohmann::json whole = undisturbed("whole", 2);  // with one worker the order is always the same
   const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "3"}), kill_alone(1));
   WatchedCommand& command = *killed;
@@ -78,7 +80,9 @@ TEST_P(ReplacementFaults, AKilledWorkerComesBackAndTheRunHasTheBitsOfAnUndisturb
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_P(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasured) {
+// The servers measured them.
+
+TEST_P(ReplacementFaults, ReturningWorkerGetsMeasuredWeights) {
   const nlohmann::json ranges = undisturbed("ranges", 2);
   // By memory.
   const std::vector<std::string> keys{"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"};
@@ -88,7 +92,7 @@ TEST_P(ReplacementFaults, AWorkerThatComesBackHearsTheWeightsThatTheServersMeasu
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_P(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
+TEST_P(ReplacementFaults, LaunchFlagNamesTheWorkers) {
   std::vector<std::string> launch{built::kCommand, "launch", "-n", "2", "--max-restarts", "1",
                                   "--spared-from", "1",      "--"};
   const std::vector<std::string> program = TrainFaultTest::train("run", {}, settings());
@@ -99,7 +103,7 @@ TEST_P(ReplacementFaults, UnderZeroLaunchAFlagSaysWhichRanksAreWorkers) {
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-TEST_P(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
+TEST_P(ReplacementFaults, AllWorkersKilledReplaysExactly) {
   const auto killed = struck("run", train("run", 4, {"--run.max_restarts", "3"}), [](WatchedCommand& started) {
     if (!started.wait_for(kTrains)) return false;
     for (const int rank : {2, 1, 3})
@@ -117,7 +121,7 @@ TEST_P(ReplacementFaults, ARunOfWhichAllWorkersWereKilledIsReplayedToTheBit) {
   expect_same_bits("again", report);
 }
 
-TEST_P(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWorker) {
+TEST_P(ReplacementFaults, WithoutRestartsRunEndsWithoutWorker) {
   const auto killed = struck("run", train("run", 2), [](WatchedCommand& started) {
     return kill_at(started, kTrains, 1, "rank 1 (worker 0) is lost");
   });
@@ -126,7 +130,9 @@ TEST_P(ReplacementFaults, WithoutRestartsNobodyComesBackAndTheRunEndsWithoutAWor
   EXPECT_EQ(occurrences(kAlone, command.text()), 0) << command.text();
 }
 
-TEST_P(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
+// All end although a replacement is under way.
+
+TEST_P(ReplacementFaults, DeadServerOverridesAReplacement) {
   const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "1"}), [](WatchedCommand& started) {
     return kill_alone(1)(started) && kill_at(started, kAlone, 0, "rank 0 of 2 failed with signal 9 (SIGKILL)");
   });
@@ -136,7 +142,8 @@ TEST_P(ReplacementFaults, AServersDeathEndsAllAlthoughAReplacementIsOnItsWay) {
 }
 
 // Before it has met the others, in its first collectives, while it trains, and while it comes back.
-TEST_P(ReplacementFaults, AWorkerKilledAtAnyMomentOfItsLivesChangesNoBit) {
+// At any moment of any of its lives.
+TEST_P(ReplacementFaults, WorkerKillsChangeNoBit) {
   const nlohmann::json whole = undisturbed("whole", 2);
   const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {

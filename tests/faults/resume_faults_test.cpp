@@ -64,7 +64,7 @@ std::string spread_of(std::vector<double> values, const char* unit, int digits) 
   return fmt::format("median {}, p99 {}, at most {:.{}f} {}", at(50), at(99), values.back(), digits, unit);
 }
 
-TEST_F(ResumeFaults, ASocketThatOutlivesARunIsSeen) {
+TEST_F(ResumeFaults, FindsSocketsThatOutliveARun) {
   // Its descriptor is passed on to a process that nobody would find by the command's mark. Both end when they are told,
   // or else after a minute.
   const auto until = [](const std::filesystem::path& file) {
@@ -91,7 +91,9 @@ TEST_F(ResumeFaults, ASocketThatOutlivesARunIsSeen) {
   EXPECT_TRUE(command.sockets_gone_before(Clock::now() + kAllGone));
 }
 
-TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
+// Anywhere and at any moment.
+
+TEST_P(ResumeFaultsInParts, AnyKillKeepsFinalWeights) {
   const Undisturbed usual = leave_alone(many_steps("undisturbed"), "undisturbed");
   // Its ranks listen on TCP ports; a step of it takes several times as long.
   const std::vector<std::string> over_gloo{"--comm.transport", "gloo"};
@@ -141,7 +143,9 @@ TEST_P(ResumeFaultsInParts, KilledAnywhereAtAnyMomentItEndsWithTheSameWeights) {
       places);
 }
 
-TEST_F(ResumeFaults, WithoutADiskItGoesOnFromTheCopyThatTheLauncherKept) {
+// Without a disk.
+
+TEST_F(ResumeFaults, ContinuesFromTheLaunchersCopy) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   // Twice: new ranks keep copies, too.
@@ -186,7 +190,7 @@ class KilledServer : public ResumeFaults {
   }
 };
 
-TEST_F(KilledServer, CostsTheStepsSinceTheCopyThatTheLauncherKept) {
+TEST_F(KilledServer, CostsStepsSinceTheLaunchersCopy) {
   const std::vector<std::string> stale{"--sync.mode", "stale"};
   WatchedCommand undisturbed(served("undisturbed", stale, false));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
@@ -194,7 +198,7 @@ TEST_F(KilledServer, CostsTheStepsSinceTheCopyThatTheLauncherKept) {
   EXPECT_EQ(weights_of("killed"), weights_of("undisturbed"));
 }
 
-TEST_F(KilledServer, OfAnAsynchronousRunCostsNoMore) {
+TEST_F(KilledServer, CostsAsynchronousRunsNoMore) {
   expect_few_steps_lost({"--sync.mode", "async"});
   const nlohmann::json report = report_of("killed");
   ASSERT_TRUE(report.is_object());
@@ -202,7 +206,7 @@ TEST_F(KilledServer, OfAnAsynchronousRunCostsNoMore) {
   ServedLog(folder_ / "killed/pushes.log", 2).expect_each_gradient_counted(report, 45);
 }
 
-TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {
+TEST_F(ResumeFaults, StopSavesAndTheCommandContinues) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   for (const int signal : {SIGTERM, SIGUSR1}) {
@@ -220,7 +224,7 @@ TEST_F(ResumeFaults, AskedToStopItSavesAndTheSameCommandContinues) {
   }
 }
 
-TEST_F(ResumeFaults, AStepThatFailsThreeTimesEndsTheRun) {
+TEST_F(ResumeFaults, StepFailingThriceEndsTheRun) {
   // A file where checkpoints should be: every attempt fails at the first save.
   fs::create_directory(folder_ / "run");
   std::ofstream(folder_ / "run/checkpoints") << "in the way";

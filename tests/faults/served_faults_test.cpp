@@ -19,7 +19,7 @@ class ServedFaults : public TrainFaultTest {
   static constexpr const char* kFirstLine = "step 10/";
 };
 
-TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
+TEST_F(ServedFaults, AsynchronousRunOutlivesAWorker) {
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
   const auto command =
       struck("run", train("run", "60", {"--sync.mode", "async", "--sync.staleness", "2"}), [](WatchedCommand& started) {
@@ -32,7 +32,7 @@ TEST_F(ServedFaults, AnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
 }
 
 // Without restarts its rank stays lost (with some: ReplacementFaults).
-TEST_F(ServedFaults, OverGlooAnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) {
+TEST_F(ServedFaults, AsynchronousGlooRunOutlivesAWorker) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
   const auto command = struck(
@@ -49,7 +49,7 @@ TEST_F(ServedFaults, OverGlooAnAsynchronousRunGoesOnWithoutAWorkerThatIsKilled) 
   EXPECT_EQ(report.at("losses").size(), 60U);
 }
 
-TEST_F(ServedFaults, OverGlooAKilledServerEndsTheRun) {
+TEST_F(ServedFaults, KilledServerEndsAGlooRun) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   WatchedCommand command(
       train("run", "100000", {"--sync.mode", "async", "--sync.servers", "2", "--comm.transport", "gloo"}));
@@ -61,7 +61,7 @@ TEST_F(ServedFaults, OverGlooAKilledServerEndsTheRun) {
 }
 
 // Its log has no end; and when the same command has gone on, a line says that events are missing.
-TEST_F(ServedFaults, ARunThatWasStoppedIsNotReplayed) {
+TEST_F(ServedFaults, StoppedRunIsNotReplayed) {
   const std::vector<std::string> async{"--sync.mode", "async", "--sync.staleness", "2", "--checkpoint.every", "100"};
   const auto words = [&](const std::string& run, const std::string& replayed = "") {
     std::vector<std::string> more = async;
@@ -87,7 +87,7 @@ TEST_F(ServedFaults, ARunThatWasStoppedIsNotReplayed) {
   expect_no_replay("the run was resumed, and its events before are not all in it");
 }
 
-TEST_F(ServedFaults, AStaleRunEndsWithTheNameOfAKilledWorker) {
+TEST_F(ServedFaults, StaleRunNamesTheKilledWorker) {
   WatchedCommand command(train("run", "100000", {"--sync.mode", "stale", "--sync.staleness", "1"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
   const auto killed = strike(command.wait_for_rank(3), SIGKILL);
@@ -96,7 +96,7 @@ TEST_F(ServedFaults, AStaleRunEndsWithTheNameOfAKilledWorker) {
   EXPECT_SAYS(command, "rank 3 of 4 failed with signal 9 (SIGKILL)");
 }
 
-TEST_F(ServedFaults, AServerThatIsKilledEndsTheRun) {
+TEST_F(ServedFaults, KilledServerEndsTheRun) {
   WatchedCommand command(train("run", "100000", {"--sync.mode", "async", "--sync.servers", "2"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
   const auto killed = strike(command.wait_for_rank(1), SIGKILL);

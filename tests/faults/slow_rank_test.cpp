@@ -11,7 +11,7 @@ namespace {
 using SlowRank = TrainFaultTest;
 
 // Synchronous ranks wait for the slow one; measured shares give it less to do, and a line says so.
-TEST_F(SlowRank, GetsFewerSamplesAndALineSaysSo) {
+TEST_F(SlowRank, GetsFewerSamplesWithANote) {
   WatchedCommand command(train("run", {"-n", "2"},
                                {{"train.steps", "1000000"},
                                 {"train.batch", "8"},

@@ -57,7 +57,9 @@ class StateFaults : public TrainFaultTest {
   }
 };
 
-TEST_F(StateFaults, WhereIoUringFailsTheRunEndsAndSaysWhatFailed) {
+// The run reports what failed.
+
+TEST_F(StateFaults, FailingIoUringEndsTheRun) {
   for (const int ranks : {1, 2}) {
     WatchedCommand command(train_on_disk(fmt::format("run-{}", ranks), ranks), variables());
     ASSERT_TRUE(command.wait_for("step 50/")) << command.text();
@@ -68,7 +70,9 @@ TEST_F(StateFaults, WhereIoUringFailsTheRunEndsAndSaysWhatFailed) {
   }
 }
 
-TEST_F(StateFaults, WhereIoUringIsForbiddenThreadsMoveStatesAndSayWhatFailed) {
+// The run reports what failed.
+
+TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
   for (const int ranks : {1, 2}) {
     {
       WatchedCommand probes(train_on_disk(fmt::format("probes-{}", ranks), ranks), variables());

@@ -38,7 +38,9 @@ class TrainingFaults : public TrainFaultTest {
   int num_runs_ = 0;
 };
 
-TEST_F(TrainingFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
+// At any moment.
+
+TEST_F(TrainingFaults, KilledRankIsNamedEndsAll) {
   for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
@@ -50,7 +52,9 @@ TEST_F(TrainingFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
   }
 }
 
-TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
+// The rank is named.
+
+TEST_F(TrainingFaults, TimeoutRemovesAStoppedRank) {
   for (int victim = 0; victim < kWorld; ++victim) {
     WatchedCommand command(train({"-n", "2", "--comm.timeout", "6s"}));  // ranks of a slow machine meet in it, too
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
@@ -63,7 +67,8 @@ TEST_F(TrainingFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
 }
 
 // Workers may be ahead of it by a staleness, and wait then.
-TEST_F(TrainingFaults, AWorkerThatHangsLongerThanTheStalenessAllowsIsNamedAtTheTimeout) {
+// It hangs longer than the staleness allows.
+TEST_F(TrainingFaults, TimeoutNamesAHangingWorker) {
   WatchedCommand command(train(
       {"-n", "3", "--sync.mode", "async", "--sync.staleness", "2", "--comm.timeout", "6s", "--run.threads", "1"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
@@ -75,7 +80,8 @@ TEST_F(TrainingFaults, AWorkerThatHangsLongerThanTheStalenessAllowsIsNamedAtTheT
 }
 
 // The stopped rank itself may have no record; the others' name it.
-TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
+// The records of the other ranks.
+TEST_F(TrainingFaults, FlightRecordsNameAStoppedRank) {
   constexpr int kThree = 3;
   Sweep sweep(kThree);
   for (int victim = 0; victim < kThree; ++victim) {
@@ -96,7 +102,7 @@ TEST_F(TrainingFaults, TheFlightRecordsOfTheOthersNameAStoppedRank) {
   }
 }
 
-TEST_F(TrainingFaults, AnotherFolderForFlightRecordsIsTakenFromTheEnvironment) {
+TEST_F(TrainingFaults, EnvironmentSetsTheFlightFolder) {
   const TemporaryFolder other;
   WatchedCommand command(train({"-n", "2"}), {{"ZERO_FLIGHT_DIR", other / "here"}});
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
@@ -106,7 +112,7 @@ TEST_F(TrainingFaults, AnotherFolderForFlightRecordsIsTakenFromTheEnvironment) {
   EXPECT_FALSE(std::filesystem::exists(flight()));
 }
 
-TEST_F(TrainingFaults, ATerminatedRunEndsAfterItsStep) {
+TEST_F(TrainingFaults, TerminatedRunFinishesItsStep) {
   WatchedCommand command(train({"-n", "2"}));
   ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
   const auto asked = Clock::now();
@@ -119,7 +125,8 @@ TEST_F(TrainingFaults, ATerminatedRunEndsAfterItsStep) {
 
 // The signal ends a rank that still loads libtorch, and is kept for the end of a step by one that has: which must not
 // wait for the other until comm.timeout.
-TEST_F(TrainingFaults, ATerminatedStartEndsLongBeforeTheTimeout) {
+// Long before the timeout.
+TEST_F(TrainingFaults, TerminatedStartEndsEarly) {
   for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     WatchedCommand command(train({"-n", "2"}));
     const pid_t last = command.wait_for_rank(kWorld - 1);
@@ -132,7 +139,9 @@ TEST_F(TrainingFaults, ATerminatedStartEndsLongBeforeTheTimeout) {
   }
 }
 
-TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
+// The other rank does.
+
+TEST_F(TrainingFaults, MpirunNamesAKilledRank) {
   if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   for (int victim = 0; victim < kWorld; ++victim) {
     std::vector<std::string> program{ZERO_MPIRUN, "-n", "2"};
@@ -150,7 +159,7 @@ TEST_F(TrainingFaults, AKilledRankIsNamedByTheOtherUnderMpirun) {
 }
 
 // Also a worker beside a server. What the rank does meanwhile nobody sees over messages.
-TEST_F(TrainingFaults, OverMpiAStoppedRankIsNamedAtTheTimeout) {
+TEST_F(TrainingFaults, MpiTimeoutNamesAStoppedRank) {
   if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   Sweep sweep(2);
   for (const char* servers : {"0", "1"}) {

@@ -39,7 +39,9 @@ class TwoHostsFaults : public HostsFaultTest, public testing::WithParamInterface
   }
 };
 
-TEST_P(TwoHostsFaults, ADeadRankAndALauncherStartedAnewChangeNoBit) {
+// A rank dies, and a launcher is started anew.
+
+TEST_P(TwoHostsFaults, RestartsChangeNoBit) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}), "undisturbed");
   WatchedCommand first(launcher(0)), second(launcher(1));
   ASSERT_TRUE(first.wait_for("\nstep 8/")) << first.text() << second.text();

@@ -29,7 +29,9 @@ bool all_work(WatchedCommand& command) {
 
 class WorkerFaults : public FaultTest {};
 
-TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
+// At any moment.
+
+TEST_F(WorkerFaults, KilledRankIsNamedEndsAll) {
   const int num_kills = num_trials("ZERO_WORKER_KILLS", 5, built::kSanitized ? 20 : 100);
   for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
@@ -46,7 +48,9 @@ TEST_F(WorkerFaults, ARankKilledAtAnyMomentIsNamedAndEndsAll) {
   }
 }
 
-TEST_F(WorkerFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
+// The rank is named.
+
+TEST_F(WorkerFaults, TimeoutRemovesAStoppedRank) {
   for (int victim = 0; victim < kWorld; ++victim) {
     WatchedCommand command(worker({"--timeout", kWorkerTimeout}));
     ASSERT_TRUE(all_work(command)) << command.text();
@@ -59,7 +63,7 @@ TEST_F(WorkerFaults, AStoppedRankIsNamedAtTheTimeoutAndIsRemoved) {
   }
 }
 
-TEST_F(WorkerFaults, ARankThatIssuesAnotherCollectiveIsNamedWithItsPeer) {
+TEST_F(WorkerFaults, MismatchedCollectiveNamesBothRanks) {
   for (int rank = 0; rank < kWorld; ++rank) {
     WatchedCommand command(worker({"--mismatch", std::to_string(rank)}));
     EXPECT_EQ(command.finish(), 3);
@@ -70,7 +74,7 @@ TEST_F(WorkerFaults, ARankThatIssuesAnotherCollectiveIsNamedWithItsPeer) {
   }
 }
 
-TEST_F(WorkerFaults, AfterARestartADeathIsFoundAsWell) {
+TEST_F(WorkerFaults, DeathAfterRestartIsFound) {
   std::vector<std::string> program = worker();
   program.insert(program.begin() + 2, {"--max-restarts", "1"});
   WatchedCommand command(program);
@@ -84,7 +88,9 @@ TEST_F(WorkerFaults, AfterARestartADeathIsFoundAsWell) {
   EXPECT_SAYS(command, "rank 2 of 3 failed with signal 9");
 }
 
-TEST_F(WorkerFaults, ARankThatHangsAgainIsGivenUpAlthoughOnlyTheOthersSaySo) {
+// Although only the other ranks report it.
+
+TEST_F(WorkerFaults, RepeatedlyHangingRankIsGivenUp) {
   std::vector<std::string> program = worker({"--timeout", kWorkerTimeout});
   program.insert(program.begin() + 2, {"--max-restarts", "3", "--min-ranks", "2"});
   WatchedCommand command(program);

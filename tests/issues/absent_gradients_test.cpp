@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-TEST(AbsentGradients, AreNotFilledWithZerosUnderALatePeer) {
+TEST(AbsentGradients, LatePeerKeepsThemUnfilled) {
   const auto before = [](ScriptedModel& model, int step) { model.has_gradient = [step](int) { return step != 2; }; };
   for (int round = 0; round < 40; ++round) {
     const ScriptedRun run = scripted_run(2, {{.name = "p", .shape = {2049}, .own_unit = true}},

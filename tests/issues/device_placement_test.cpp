@@ -22,7 +22,7 @@ ScriptedRun trained(bool on_devices, const EngineOptions& options, ScriptedSteps
   return scripted_run(2, block_specs(DType::kFloat32), options, steps);
 }
 
-TEST(DevicePlacement, AShardOnSeveralTiersIsGatheredAsItsUpdateLeftIt) {
+TEST(DevicePlacement, GathersSplitShardsAfterUpdates) {
   const TemporaryFolder folder;
   EngineOptions options{.stage = 3};
   options.offload.disk = {folder.path().string()};
@@ -31,7 +31,7 @@ TEST(DevicePlacement, AShardOnSeveralTiersIsGatheredAsItsUpdateLeftIt) {
   EXPECT_EQ(trained(true, options), trained(false, options));
 }
 
-TEST(DevicePlacement, ASecondBackwardPassInAStepAddsToTheSumOfTheFirst) {
+TEST(DevicePlacement, SecondBackwardAddsToTheFirst) {
   for (int stage = 0; stage <= 3; ++stage) {
     ScriptedSteps steps;
     steps.before = [](ScriptedModel& model, int step) {

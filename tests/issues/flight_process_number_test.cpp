@@ -27,7 +27,7 @@ void expect_refused_or_whole(const Allocation& memory, const std::string& about)
   }
 }
 
-TEST(FlightProcessNumber, NoExtremeWordOfARingMakesAFileThatCannotBeRead) {
+TEST(FlightProcessNumber, ExtremeWordsKeepFilesReadable) {
   const std::size_t kBytes = FlightRing::bytes(2);
   const Allocation memory = map_private(kBytes);
   FlightRing ring(memory.bytes(), {.rank = 1, .world = 4, .run = "run", .host = "host", .process = 7});

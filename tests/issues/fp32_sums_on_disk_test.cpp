@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-TEST(Fp32SumsOnDisk, HaveTheirRoomWhereStatesMayMove) {
+TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
   const TemporaryFolder folder;
   std::vector<ParamSpec> specs;
   for (const char* name : {"h.0.w", "h.1.w", "h.2.w"})

@@ -10,7 +10,9 @@
 namespace zero {
 namespace {
 
-TEST(RuleWithoutStates, TrainsBesideADiskAtEachStage) {
+// At each stage.
+
+TEST(RuleWithoutStates, TrainsBesideADisk) {
   const TemporaryFolder folder;
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {300}}};
   const ScriptedRun resident = scripted_run(2, specs, {.optimizer = Sgd{.lr = 1e-2}}, {});

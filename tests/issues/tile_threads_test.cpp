@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-TEST(TileThreads, AllOfThemUpdateATileOfARuleThatGoesElementByElement) {
+TEST(TileThreads, AllUpdateElementwiseTiles) {
   for (const int threads : {2, 4, 16})
     EXPECT_EQ(update_grain(TileStream::kTileNumel, threads, /*by_element=*/true), TileStream::kTileNumel / threads);
 }

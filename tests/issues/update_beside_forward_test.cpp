@@ -24,7 +24,9 @@ DiskSeam over(ScriptedDisk& script) {
 
 constexpr std::int64_t kNumel = 8 * TileStream::kTileNumel;
 
-TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor) {
+// On tiles that were read.
+
+TEST(UpdateBesideForward, WorksUntilAWriteMustWait) {
   const TemporaryFolder folder;
   ScriptedDisk script;
   DiskTier disk({.paths = {folder.path()}, .bytes = kNumel * 4, .timeout = std::chrono::milliseconds(20)},
@@ -56,7 +58,7 @@ TEST(UpdateBesideForward, WorksOnTilesThatCameUntilAWriteWouldHaveToBeWaitedFor)
   EXPECT_EQ(num_worked_on, 8);
 }
 
-TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
+TEST(UpdateBesideForward, DiskQueueHoldsAllTiles) {
   constexpr std::int64_t kDepth = OffloadTiers::kDefaultDepth;
   constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);  // read and written
   constexpr std::int64_t kOthers =
@@ -64,7 +66,9 @@ TEST(UpdateBesideForward, TheDisksQueueHasAPlaceForEveryTileOnItsWay) {
   EXPECT_GE(DiskOptions().queue_depth, kUpdate + kOthers);
 }
 
-TEST(UpdateBesideForward, WhatLiesAcrossStripesOfOneFileIsOneRequest) {
+// Across its stripes.
+
+TEST(UpdateBesideForward, OneFileNeedsOneRequest) {
   const TemporaryFolder folder;
   ScriptedDisk script;
   DiskTier disk({.paths = {folder.path()}, .bytes = 4 * DiskTier::kStripeBytes}, over(script));

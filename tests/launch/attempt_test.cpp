@@ -55,7 +55,7 @@ TEST_F(AttemptTest, EveryRankHasAnEnd) {
     EXPECT_EQ(end_of(rank).last_lines, std::vector<std::string>{std::to_string(rank)});
 }
 
-TEST_F(AttemptTest, AFailureEndsTheOthersAndTheyAreNotToBlame) {
+TEST_F(AttemptTest, FailureEndsOthersWithoutBlame) {
   const TemporaryFolder folder;
   const Attempt& attempt =
       run(script(3, fmt::format("cd {}; echo this is $RANK; : > $RANK; [ $RANK = 1 ] || sleep 100; "
@@ -76,7 +76,8 @@ TEST_F(AttemptTest, AFailureEndsTheOthersAndTheyAreNotToBlame) {
 
 // On a busy machine a rank that fails is slower to say why than its peers are to miss it. It sleeps far longer than
 // `witness` and `grace`: what would end it has the time to, and a busy machine only gives it more.
-TEST_F(AttemptTest, ARankThatLeftIsHeardBeforeAnybodyIsEnded) {
+// Before any rank is ended.
+TEST_F(AttemptTest, HearsALeavingRankFirst) {
   const TemporaryFolder folder;
   LaunchOptions options = script(
       2, fmt::format("cd {}; if [ $RANK = 0 ]; then echo $$ > pid.new; mv pid.new pid; "
@@ -93,7 +94,7 @@ TEST_F(AttemptTest, ARankThatLeftIsHeardBeforeAnybodyIsEnded) {
   EXPECT_EQ(exit_status(*find_culprit(attempt.ends())), 4);
 }
 
-TEST_F(AttemptTest, ASignalIsPassedOnAndRemembered) {
+TEST_F(AttemptTest, ForwardsAndRemembersASignal) {
   raise(SIGTERM);  // the inbox has it
   const Attempt& attempt = run(script(2, "sleep 100"));
   EXPECT_EQ(attempt.stop_signal(), SIGTERM);
@@ -105,7 +106,7 @@ TEST_F(AttemptTest, ASignalIsPassedOnAndRemembered) {
   EXPECT_EQ(find_culprit(attempt.ends()), nullptr);
 }
 
-TEST_F(AttemptTest, OnAnotherMachineRanksCountOnFromItsPlace) {
+TEST_F(AttemptTest, RanksCountFromTheMachinesPlace) {
   LaunchOptions options = script(2, "echo $RANK of $WORLD_SIZE");
   options.nodes = 2;
   options.node_rank = 1;
@@ -116,7 +117,7 @@ TEST_F(AttemptTest, OnAnotherMachineRanksCountOnFromItsPlace) {
   EXPECT_NE(printed_.find("[rank 3] 3 of 4\n"), std::string::npos) << printed_;
 }
 
-TEST_F(AttemptTest, ARankThatIsNotShownIsRememberedAllTheSame) {
+TEST_F(AttemptTest, RemembersHiddenRanks) {
   LaunchOptions options = script(2, "echo from $RANK");
   options.shown_ranks = {1};
   run(options);
@@ -124,7 +125,7 @@ TEST_F(AttemptTest, ARankThatIsNotShownIsRememberedAllTheSame) {
   EXPECT_EQ(end_of(0).last_lines, std::vector<std::string>{"from 0"});
 }
 
-TEST_F(AttemptTest, WhenOneCannotBeStartedThoseBeforeItAreEnded) {
+TEST_F(AttemptTest, FailedStartEndsEarlierRanks) {
   if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an exception";
   const std::filesystem::directory_iterator fds("/proc/self/fd");
   const auto open = static_cast<rlim_t>(std::distance(begin(fds), end(fds)));
@@ -142,7 +143,7 @@ TEST_F(AttemptTest, WhenOneCannotBeStartedThoseBeforeItAreEnded) {
   EXPECT_EQ(find_culprit(attempt.ends()), nullptr);
 }
 
-TEST_F(AttemptTest, AProgramThatCannotBeRunIsTheUsersToPutRight) {
+TEST_F(AttemptTest, UnrunnableProgramIsAConfigError) {
   LaunchOptions options = script(2, "");
   options.program = {"/no/such/program"};
   options_ = options;

@@ -28,7 +28,7 @@ TEST(Culprit, NobodyFailed) {
   EXPECT_EQ(find_culprit(std::vector{exited(0, 0), killed(1, SIGTERM, /*by_us=*/true)}), nullptr);
 }
 
-TEST(Culprit, AWitnessThatWasFasterIsNotToBlame) {
+TEST(Culprit, FastWitnessIsNotBlamed) {
   const std::vector ends{exited(0, 3), killed(1, SIGKILL)};
   EXPECT_EQ(find_culprit(ends)->rank, 1);
 }
@@ -38,13 +38,17 @@ TEST(Culprit, AmongWitnessesTheFirstIsNamed) {
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
-TEST(Culprit, AmongWitnessesTheOneThatAccusesNobodyIsNamed) {
+// Of several witnesses, the one that accuses nobody.
+
+TEST(Culprit, SilentWitnessIsNamed) {
   const std::vector ends{spoken(0, 3, {"zero train: rank 2: all_gather: it left"}),
                          spoken(2, 3, {"zero train: rank 2: index out of range"}), exited(1, 3, {"rank 2: it left"})};
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
-TEST(Culprit, TheOneThatWitnessesMissIsNamedWhereItSaidWhyAndWasEndedBeforeItHadEnded) {
+// Witnesses miss it; it was ended before it had ended itself.
+
+TEST(Culprit, EndedRankWithReasonIsNamed) {
   std::vector ends{spoken(0, 3, {"zero train: rank 1: all_gather: it left"}),
                    spoken(1, 4, {"zero train: rank 1: unit h.0: /disk: write of 4096 bytes at 0: Input/output error"})};
   ends[1].ended_by_us = true;
@@ -60,7 +64,7 @@ TEST(Culprit, AmongFailuresTheFirstIsNamed) {
 }
 
 // A program of the user's own ends with the same status in both.
-TEST(Culprit, RankThatLostAnotherIsNeverFirst) {
+TEST(Culprit, LosingAnotherIsNeverFirst) {
   std::vector ends{exited(0, 1), exited(1, 1), exited(2, 1)};
   ends[0].lost = {.rank = 1, .left = true};
   ends[2].lost = {.rank = 0};
@@ -79,7 +83,7 @@ TEST(Culprit, UncaughtErrorNamesItsPeer) {
       find_culprit(std::vector{exited(0, 1, {"  what():  rank 1: barrier: it left the run"}), exited(1, 1)})->rank, 1);
 }
 
-TEST(ExitStatus, ConfigurationAndFileErrorsArePassedOn) {
+TEST(ExitStatus, PassesOnConfigurationAndFileErrors) {
   EXPECT_EQ(exit_status(exited(0, 2)), 2);
   EXPECT_EQ(exit_status(exited(0, 4)), 4);
   EXPECT_EQ(exit_status(exited(0, 3)), 3);
@@ -87,7 +91,9 @@ TEST(ExitStatus, ConfigurationAndFileErrorsArePassedOn) {
   EXPECT_EQ(exit_status(killed(0, SIGSEGV)), 3);
 }
 
-TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
+// Also the last line.
+
+TEST(FailureReport, NamesRankSignalAndWitnesses) {
   std::vector ends{exited(0, 3, {"step 1", "rank 1: all_gather: the connection closed"}), killed(1, SIGKILL)};
   ends[1].last_lines = {"allocating", "still allocating"};
   ends[0].shown = ends[1].shown = false;
@@ -102,7 +108,7 @@ TEST(FailureReport, NamesRankSignalLastLinesAndWitnesses) {
   EXPECT_NE(report.find("dmesg"), std::string::npos) << report;
 }
 
-TEST(FailureReport, OfARefusalItsWordsAloneAreTold) {
+TEST(FailureReport, RefusalPrintsOnlyItsWords) {
   const std::vector<std::string> words{"zero train: data.path = x: no such file", "  name a file that exists"};
   EXPECT_EQ(failure_report(std::vector{spoken(0, 2, words), spoken(1, 2, words)}, 2),
             "zero train: data.path = x: no such file\n  name a file that exists\n");
@@ -110,7 +116,9 @@ TEST(FailureReport, OfARefusalItsWordsAloneAreTold) {
             "zero train: data.path = x: no such file\n  name a file that exists\n  rank 1 of 2 says so\n");
 }
 
-TEST(FailureReport, WhereARankSaysWhyItFailedThoseThatMissedItAreNotHeard) {
+// A rank reports why it failed, and others missed it.
+
+TEST(FailureReport, OwnReasonOverridesItsWitnesses) {
   const std::string report =
       failure_report(std::vector{spoken(1, 4, {"zero train: /d: write: No space left on device"}),
                                  spoken(0, 3, {"zero train: rank 1: all_gather: it left"})},
@@ -128,7 +136,9 @@ TEST(FailureReport, TellsNoLineThatWasShown) {
             "  rank 0 then failed with exit status 3\n");
 }
 
-TEST(FailureReport, FitsOneScreenWithAnyNumberOfRanks) {
+// With any number of ranks.
+
+TEST(FailureReport, FitsOneScreen) {
   std::vector<RankEnd> ends;
   for (int rank = 0; rank < 1000; ++rank) {
     ends.push_back(exited(rank, 1, std::vector<std::string>(20, "line")));
@@ -143,7 +153,9 @@ TEST(FailureReport, IsEmptyWhenNobodyFailed) {
   EXPECT_EQ(failure_report(std::vector{exited(0, 0)}, 1), "");
 }
 
-TEST(FailureReport, TheSuspectIsTheCulpritOrTheOneThatHadToBeKilled) {
+// The rank that had to be killed.
+
+TEST(FailureReport, SuspectIsTheCulpritOrKilled) {
   const RankEnd witness{.rank = 0, .end = {.exit_code = 3}};
   const RankEnd broken{.rank = 1, .end = {.exit_code = 1}};
   const RankEnd told{.rank = 2, .end = {.signal = SIGTERM}, .ended_by_us = true};

@@ -43,7 +43,7 @@ class FlightRecords : public testing::Test {
   MemoryFiles kept_;
 };
 
-TEST_F(FlightRecords, OfARankThatWasKilledIsWrittenAndBlamesIt) {
+TEST_F(FlightRecords, KilledRanksRecordBlamesIt) {
   HeldRing killed(kept_, 1), ended(kept_, 2);
   const std::vector<RankEnd> ends{{.rank = 1, .end = {.signal = SIGKILL}},
                                   {.rank = 2, .end = {.signal = SIGTERM}, .ended_by_us = true}};
@@ -58,14 +58,14 @@ TEST_F(FlightRecords, OfARankThatWasKilledIsWrittenAndBlamesIt) {
   EXPECT_EQ(records[0].entries[1].ended_ns, 0) << "it was in this one";
 }
 
-TEST_F(FlightRecords, ARanksOwnFileIsLeftAlone) {
+TEST_F(FlightRecords, KeepsARanksOwnFile) {
   HeldRing rank(kept_, 0);
   rank.ring().mark_written();
   write_flights(folder_ / "flight", kept_, std::vector<RankEnd>{{.rank = 0, .end = {.exit_code = 3}}});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "flight"));
 }
 
-TEST_F(FlightRecords, ADamagedRingDoesNotKeepTheOthersFromBeingWritten) {
+TEST_F(FlightRecords, DamagedRingDoesNotStopOthers) {
   FileDescriptor nonsense = make_memory_file("ring", 100);
   ASSERT_EQ(pwrite(nonsense.get(), "not a ring at all", 17, 0), 17);
   ASSERT_EQ(kept_.put("flight/rank-00000", std::move(nonsense)), "");
@@ -75,7 +75,7 @@ TEST_F(FlightRecords, ADamagedRingDoesNotKeepTheOthersFromBeingWritten) {
   EXPECT_EQ(written()[0].identity.rank, 1);
 }
 
-TEST_F(FlightRecords, TheFurthestStepIsTheGreatestThatARankNoted) {
+TEST_F(FlightRecords, FurthestStepIsTheGreatestNoted) {
   EXPECT_FALSE(furthest_step(kept_));
   FileDescriptor nonsense = make_memory_file("ring", 100);
   ASSERT_EQ(pwrite(nonsense.get(), "not a ring at all", 17, 0), 17);

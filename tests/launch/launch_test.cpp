@@ -50,14 +50,16 @@ std::string until_gone(int rank) {
 }
 constexpr std::chrono::minutes kHoweverBusy{5};  // the machine may be: ends only a run that is broken
 
-TEST(Launch, GivesEachRankItsPlaceAndItsPrefix) {
+TEST(Launch, RanksGetPlaceAndPrefix) {
   const Outcome outcome = run_launch(script(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"));
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
   EXPECT_EQ(outcome.errors, "");
 }
 
-TEST(Launch, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
+// Other runs have others.
+
+TEST(Launch, RanksShareRunIdAndPort) {
   const auto ids = [] { return lines(run_launch(script(2, "echo x $ZERO_RUN_ID $MASTER_PORT")).output); };
   const auto first = ids();
   ASSERT_EQ(first.size(), 2u);
@@ -67,7 +69,7 @@ TEST(Launch, RanksOfARunShareItsIdAndPortAndOtherRunsDoNot) {
   EXPECT_NE(first, ids());
 }
 
-TEST(Launch, RanksOfAStartShareATokenThatNobodyElseCanRead) {
+TEST(Launch, RanksShareAPrivateToken) {
   unsetenv("ZERO_TOKEN");
   unsetenv("ZERO_TOKEN_FILE");
   const TemporaryFolder folder;
@@ -100,7 +102,7 @@ TEST(Launch, TheUsersTokenIsNotReplaced) {
   EXPECT_EQ(run_launch(script(1, "echo ${ZERO_TOKEN-none} $ZERO_TOKEN_FILE")).output, "none /home/me/token\n");
 }
 
-TEST(Launch, EqualLinesOnStandardErrorAreSaidOnce) {
+TEST(Launch, PrintsEqualErrorLinesOnce) {
   // The launcher stands still while the ranks speak, so that it hears them within the window in which equal lines are joined.
   const TemporaryFolder folder;
   LaunchOptions options = script(3, there(folder) + until_there({0, 1, 2}) + R"sh(
@@ -132,11 +134,11 @@ TEST(Launch, ASingleRankIsNotPrefixed) {
   EXPECT_EQ(outcome.errors, "err\n");
 }
 
-TEST(Launch, TheLastLineCountsWithoutItsNewline) {
+TEST(Launch, LastLineNeedsNoNewline) {
   EXPECT_EQ(run_launch(script(1, "printf 'no newline'")).output, "no newline\n");
 }
 
-TEST(Launch, OneFailureEndsAllAndNamesTheRank) {
+TEST(Launch, OneFailureEndsAllNamesRank) {
   const TemporaryFolder folder;
   const Outcome outcome = run_launch(script(3, "echo pid $$; " + there(folder) + "[ $RANK = 1 ] || sleep 100; " +
                                                    until_there({0, 2}) + "echo broken >&2; exit 7"));
@@ -147,7 +149,7 @@ TEST(Launch, OneFailureEndsAllAndNamesTheRank) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Launch, ARankThatMayFailEndsNobody) {
+TEST(Launch, ExpendableRankEndsNobody) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(3, there(folder) + "if [ $RANK = 2 ]; then kill -9 $$; fi; " + until_gone(2) + "echo done");
@@ -159,13 +161,15 @@ TEST(Launch, ARankThatMayFailEndsNobody) {
   EXPECT_EQ(run_launch(options).status, 2) << "a refusal is everybody's";
 }
 
-TEST(Launch, ARankThatWasKilledIsNamedWithTheSignal) {
+TEST(Launch, KilledRankIsNamedWithSignal) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then kill -9 $$; fi; sleep 100"));
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9 (SIGKILL)"), std::string::npos) << outcome.errors;
 }
 
-TEST(Launch, RanksThatIgnoreSigtermAreKilledWithinASecond) {
+// Within a second.
+
+TEST(Launch, KillsRanksThatIgnoreSigterm) {
   // What the launcher itself waits is asserted; what a busy machine adds to it is not.
   EXPECT_LE(LaunchOptions{}.witness + LaunchOptions{}.grace, std::chrono::seconds(1));
   const TemporaryFolder folder;
@@ -177,7 +181,7 @@ TEST(Launch, RanksThatIgnoreSigtermAreKilledWithinASecond) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Launch, TheRankThatLostItsPeerIsAWitness) {
+TEST(Launch, RankThatLostPeersIsWitness) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(2, there(folder) + "if [ $RANK = 0 ]; then echo 'rank 1: all_gather: closed' >&2; exit 3; fi; " +
@@ -190,7 +194,7 @@ TEST(Launch, TheRankThatLostItsPeerIsAWitness) {
   EXPECT_EQ(occurrences("rank 1: all_gather: closed", outcome.errors), 1) << outcome.errors;
 }
 
-TEST(Launch, ConfigurationAndFileErrorsKeepTheirStatus) {
+TEST(Launch, ConfigurationAndFileErrorsKeepStatus) {
   EXPECT_EQ(run_launch(script(2, "exit 2")).status, 2);
   EXPECT_EQ(run_launch(script(2, "exit 4")).status, 4);
 }
@@ -205,7 +209,9 @@ TEST(Launch, LastLinesAreTheLastTwenty) {
   EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
 }
 
-TEST(Launch, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
+// And nothing else.
+
+TEST(Launch, PrintsACommonRefusalOnce) {
   // Each rank speaks after the one before it.
   const TemporaryFolder folder;
   LaunchOptions options = script(4, "cd " + folder.path().string() +
@@ -219,7 +225,9 @@ TEST(Launch, ARefusalOfAllRanksIsPrintedOnceAndNothingElse) {
   EXPECT_EQ(occurrences("zero.stage", outcome.errors), 1) << outcome.errors;
 }
 
-TEST(Launch, OfAnErrorOfLibtorchItsFirstLineIsPrintedOnceByTheRankThatFailedFirst) {
+// Once, for the rank that failed first.
+
+TEST(Launch, PrintsFirstLineOfLibtorchErrors) {
   const TemporaryFolder folder;
   const std::string of_four = R"sh(
 if [ $RANK != 2 ]; then echo 'zero train: rank 2: all_gather: it left' >&2; exit 3; fi
@@ -242,13 +250,15 @@ exit 3)sh";
   EXPECT_LE(count_lines(outcome.errors), 4) << outcome.errors;
 }
 
-TEST(Launch, WhatSoundsLikeAFailureIsShownWhereTheRankEndsWell) {
+// If the rank ends well.
+
+TEST(Launch, ShowsHarmlessFailureLines) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then echo 'zero bench: slow' >&2; fi"));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.errors, "[rank 1] zero bench: slow\n");
 }
 
-TEST(Launch, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
+TEST(Launch, ForwardsStopsAndSavedRanksSucceed) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Launched launched(script(2, "trap 'echo saved; exit 0' INT TERM; echo ready $RANK; while :; do sleep 0.02; done"));
     ASSERT_TRUE(launched.wait_for("ready 0\n") && launched.wait_for("ready 1\n"));
@@ -260,7 +270,7 @@ TEST(Launch, AStopSignalIsPassedOnAndRanksThatSaveEndWell) {
   }
 }
 
-TEST(Launch, AStopThatNobodySavedIsTheSignalsStatus) {
+TEST(Launch, UnsavedStopHasTheSignalsStatus) {
   Launched launched(script(1, "echo ready; sleep 100"));
   ASSERT_TRUE(launched.wait_for("ready"));
   launched.send(SIGTERM);
@@ -278,7 +288,7 @@ TEST(Launch, ASecondSignalKills) {
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Launch, UserSignalsReachTheRanksAndEndNothing) {
+TEST(Launch, UserSignalsOnlyReachTheRanks) {
   Launched launched(script(1, "trap 'echo noted; exit 0' USR1; echo ready; while :; do sleep 0.02; done"));
   ASSERT_TRUE(launched.wait_for("ready"));
   launched.send(SIGUSR1);
@@ -287,7 +297,7 @@ TEST(Launch, UserSignalsReachTheRanksAndEndNothing) {
   EXPECT_NE(outcome.output.find("noted"), std::string::npos);
 }
 
-TEST(Launch, KilledItselfItLeavesNoRankAndNoGrandchild) {
+TEST(Launch, KilledLauncherLeavesNoDescendant) {
   Launched launched(script(2, "sleep 100 & echo pid $! pid $$; echo ready $RANK; wait"));
   ASSERT_TRUE(launched.wait_for("ready 0\n") && launched.wait_for("ready 1\n"));
   launched.send(SIGKILL);
@@ -318,7 +328,7 @@ TEST(Launch, RestartsAllSoOftenAsAsked) {
   EXPECT_EQ(run_launch(options).status, 3);
 }
 
-TEST(Launch, ABadConfigurationIsNotTriedAgain) {
+TEST(Launch, DoesNotRetryABadConfiguration) {
   LaunchOptions options = script(1, "echo try; exit 2");
   options.max_restarts = 3;
   const Outcome outcome = run_launch(options);
@@ -337,7 +347,7 @@ LaunchOptions elastic(const std::string& text, int max_restarts, int min_ranks) 
 const std::string kThirdOfFourFails =
     "if [ $WORLD_SIZE = 4 ]; then [ $LOCAL_RANK != 2 ] || exit 9; sleep 100; fi; echo $RANK/$WORLD_SIZE";
 
-TEST(Launch, ARankThatKeepsFailingIsGivenUp) {
+TEST(Launch, GivesUpAFailingRank) {
   LaunchOptions options = elastic(kThirdOfFourFails + " $LOCAL_RANK/$LOCAL_WORLD_SIZE", 3, 2);
   options.progress = [](const MemoryFiles&) { return 40; };
   const Outcome outcome = run_launch(options);
@@ -359,7 +369,9 @@ TEST(Launch, NeverFewerThanMinRanks) {
   }
 }
 
-TEST(Launch, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
+// It cannot hold the run.
+
+TEST(Launch, SkipsASmallerWorldThatFails) {
   LaunchOptions options = elastic(kThirdOfFourFails, 3, 1);
   options.program_for = [](int world) -> WorldProgram {
     if (world == 3) throw ConfigError("batch", "8", "no multiple of 3", "");
@@ -374,7 +386,7 @@ TEST(Launch, ASmallerWorldThatCannotHoldTheRunIsPassedOver) {
       << outcome.errors;
 }
 
-TEST(Launch, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
+TEST(Launch, NoSmallerWorldEndsWithReasons) {
   LaunchOptions options = elastic(kThirdOfFourFails, 3, 2);
   options.program_for = [](int world) -> WorldProgram { throw ConfigError("world", std::to_string(world), "no", ""); };
   const Outcome outcome = run_launch(options);
@@ -385,7 +397,9 @@ TEST(Launch, WhenNoSmallerWorldHoldsTheRunItEndsWithTheReasons) {
   }
 }
 
-TEST(Launch, WhenTheSystemHasNoMoreProcessesItGoesOnWithThoseThatStart) {
+// With the ranks that start.
+
+TEST(Launch, ContinuesIfProcessesRunOut) {
   // Five descriptors a rank stand for processes here: a limit that this test may set.
   LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 100");
   options.max_restarts = 3;
@@ -414,7 +428,7 @@ TEST(Launch, EachAttemptIsAnotherGeneration) {
       << outcome.output;
 }
 
-TEST(Launch, OnlyShownRanksAreShownAndFailuresAlways) {
+TEST(Launch, HidesRanksButNotFailures) {
   const TemporaryFolder folder;
   LaunchOptions options =
       script(2, "echo from $RANK; echo err $RANK >&2; " + there(folder) + until_there({0, 1}) + "[ $RANK = 0 ]");
@@ -452,23 +466,25 @@ std::string on_a_terminal(const LaunchOptions& options) {
   return shown;
 }
 
-TEST(Launch, OnATerminalRankZeroHasItAndTheOthersHavePipes) {
+// The others have pipes.
+
+TEST(Launch, TerminalBelongsToRankZero) {
   const std::string shown = on_a_terminal(script(2, "if [ -t 1 ]; then echo $RANK terminal; else echo $RANK pipe; fi"));
   EXPECT_NE(shown.find("0 terminal"), std::string::npos) << shown;
   EXPECT_NE(shown.find("[rank 1] 1 pipe"), std::string::npos) << shown;
 }
 
-TEST(Launch, OnATerminalNobodyReadsFromIt) {
+TEST(Launch, OnATerminalNobodyReadsIt) {
   // A rank that reads the terminal from the background would be stopped for ever.
   EXPECT_NE(on_a_terminal(script(1, "cat; echo end")).find("end"), std::string::npos);
 }
 
-TEST(Launch, AStoreOfAnOuterTorchrunIsNotUsed) {
+TEST(Launch, IgnoresAnOuterTorchrunStore) {
   const EnvironmentVariable store("TORCHELASTIC_USE_AGENT_STORE", "True");
   EXPECT_EQ(run_launch(script(1, "echo $TORCHELASTIC_USE_AGENT_STORE")).output, "False\n");
 }
 
-TEST(Launch, RanksAreBoundToSharesUnlessTold) {
+TEST(Launch, BindsRanksToCoreShares) {
   LaunchOptions options = script(1, "grep Cpus_allowed_list /proc/self/status");
   const auto cores = allowed_cores();
   options.ranks = static_cast<int>(cores.size());
@@ -479,13 +495,13 @@ TEST(Launch, RanksAreBoundToSharesUnlessTold) {
   EXPECT_FALSE(lines(run_launch(options).output).contains("Cpus_allowed_list:\t" + std::to_string(cores.front())));
 }
 
-TEST(Launch, AFailedRankEndsWhatItStarted) {
+TEST(Launch, FailedRankEndsItsChildren) {
   const Outcome outcome = run_launch(script(1, "sleep 100 & echo pid $!; exit 1"));
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(all_gone(pids(outcome.output)));
 }
 
-TEST(Launch, AfterARestartTheRunHasAnotherId) {
+TEST(Launch, RestartChangesTheRunId) {
   LaunchOptions options =
       script(1, "echo id $ZERO_RUN_ID name $TORCHELASTIC_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
   options.max_restarts = 1;
@@ -496,7 +512,9 @@ TEST(Launch, AfterARestartTheRunHasAnotherId) {
   for (const auto& line : tries) EXPECT_TRUE(line.ends_with("name job")) << line;
 }
 
-TEST(Launch, OnSeveralMachinesRanksCountOnFromTheNode) {
+// On several machines.
+
+TEST(Launch, NodeOffsetsTheRanks) {
   LaunchOptions options = script(2, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK $ZERO_RUN_ID");
   options.nodes = 2;
   options.node_rank = 1;
@@ -506,7 +524,7 @@ TEST(Launch, OnSeveralMachinesRanksCountOnFromTheNode) {
             (std::multiset<std::string>{"[rank 2] 2/4 0 1 job", "[rank 3] 3/4 1 1 job"}));
 }
 
-TEST(Launch, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
+TEST(Launch, MachinesShareAnUnnamedRunsId) {
   LaunchOptions options = script(1, "echo $ZERO_RUN_ID");
   options.nodes = 2;
   options.master_address = "host0";
@@ -516,7 +534,9 @@ TEST(Launch, OnSeveralMachinesARunWithoutANameHasTheSameIdOnAll) {
   EXPECT_EQ(run_launch(options).output, first);
 }
 
-TEST(Launch, OnSeveralMachinesTheIdStaysAfterARestartForOtherLaunchersCountOtherAttempts) {
+// Other launchers count other attempts.
+
+TEST(Launch, MachinesKeepTheIdOnRestart) {
   LaunchOptions options = script(1, "echo $ZERO_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
   options.nodes = 2;
   options.master_port = 1234;
@@ -533,7 +553,7 @@ TEST(Launch, RanksKeepTheirLimitOfDescriptors) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST(Launch, AProgramThatDoesNotExistIsSaidOnce) {
+TEST(Launch, MissingProgramIsReportedOnce) {
   LaunchOptions options = script(2, "");
   options.program = {"/no/such/program"};
   const Outcome outcome = run_launch(options);

@@ -86,7 +86,7 @@ class Machines : public ::testing::Test {
   const int port_ = free_pair();
 };
 
-TEST_F(Machines, AWorkerOfTheSecondIsStartedAgainAlone) {
+TEST_F(Machines, RestartsSecondMachinesWorkerOnly) {
   Launched first(machine(0, 2, await("back") + "echo server"));
   Launched second(machine(1, 2,
                           "if [ -z \"$ZERO_REPLACEMENT\" ]; then printf 'last words'; kill -9 $$; fi; "
@@ -100,7 +100,7 @@ TEST_F(Machines, AWorkerOfTheSecondIsStartedAgainAlone) {
   EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
 }
 
-TEST_F(Machines, AReplacementThatCannotBeStartedIsNamedByItsRankInTheRun) {
+TEST_F(Machines, FailedReplacementNamesItsRunRank) {
   Launched first(machine(0, 1, await("seen") + "echo done"));
   Launched second(machine(1, 1, kTellLauncher + await("go") + "kill -9 $$"));
   exhaust_launcher();
@@ -112,7 +112,7 @@ TEST_F(Machines, AReplacementThatCannotBeStartedIsNamedByItsRankInTheRun) {
   EXPECT_EQ(worker.status, 0) << worker.errors;
 }
 
-TEST_F(Machines, ARankThatCannotBeStartedIsNamedByItsRankInTheRun) {
+TEST_F(Machines, FailedStartNamesItsRunRank) {
   Launched first(machine(0, 1, "if [ $ZERO_GENERATION = 0 ]; then " + await("go") + "exit 5; fi; sleep 100"));
   Launched second(machine(1, 1, kTellLauncher + std::string("sleep 100")));
   exhaust_launcher();
@@ -124,7 +124,7 @@ TEST_F(Machines, ARankThatCannotBeStartedIsNamedByItsRankInTheRun) {
   EXPECT_CONTAINS(server.errors, "rank 1 of 2");
 }
 
-TEST_F(Machines, AllRanksStartAgainWhenTheServerDies) {
+TEST_F(Machines, DeadServerRestartsAllRanks) {
   Launched first(machine(0, 2, "if [ $ZERO_GENERATION = 0 ]; then " + await("here") + "kill -9 $$; fi; echo again"));
   Launched second(machine(1, 2, "if [ $ZERO_GENERATION = 0 ]; then : > here; sleep 100; fi; echo again"));
   const Outcome worker = second.finish(), server = first.finish();
@@ -138,7 +138,9 @@ TEST_F(Machines, AllRanksStartAgainWhenTheServerDies) {
   }
 }
 
-TEST_F(Machines, AWorkerThatEndsWithItsServerIsNotStartedAgainAlone) {
+// A worker that ends together with its server is not replaced.
+
+TEST_F(Machines, NoReplacementAfterServerEnds) {
   LaunchOptions patient =
       machine(0, 2, "if [ $ZERO_GENERATION = 0 ]; then " + await("here") + ": > go; kill -9 $$; fi; echo again");
   patient.witness = milliseconds(20'000);  // however slow this machine is, the server's end is seen before
@@ -169,7 +171,7 @@ TEST_F(Machines, RestartsOfAllMachinesCountTogether) {
   EXPECT_EQ(worker.output, "none left\n");
 }
 
-TEST_F(Machines, WithoutRestartsTheOthersGoOnToTheirEnd) {
+TEST_F(Machines, OthersFinishWithoutRestarts) {
   Launched first(machine(0, 0, await("left") + "echo done"));
   Launched second(machine(1, 0, "kill -9 $$"));
   EXPECT_TRUE(second.wait_for_error("no rank is left on this machine: it waits for the end of the others"));
@@ -180,7 +182,9 @@ TEST_F(Machines, WithoutRestartsTheOthersGoOnToTheirEnd) {
   EXPECT_EQ(occurrences(kAgainAlone, server.errors + worker.errors), 0);
 }
 
-TEST_F(Machines, ARefusedConfigurationOfTheSecondEndsAll) {
+// The configuration of the second machine is refused.
+
+TEST_F(Machines, RefusedConfigurationEndsEveryMachine) {
   Launched first(machine(0, 2, "sleep 100"));
   Launched second(machine(1, 2, "echo 'zero train: a bad key' >&2; exit 2"));
   const Outcome worker = second.finish(), server = first.finish();
@@ -191,7 +195,7 @@ TEST_F(Machines, ARefusedConfigurationOfTheSecondEndsAll) {
   EXPECT_CONTAINS(server.errors, "rank 1 of 2");
 }
 
-TEST_F(Machines, AServerThatEndsFirstBecauseAWorkerRefusesIsNotToBlame) {
+TEST_F(Machines, RefusingWorkerIsBlamedNotServer) {
   LaunchOptions patient = machine(0, 2, "echo $$ > server; : > here; " + await("refused") + "exit 3");
   patient.witness = milliseconds(20'000);  // it waits for the second machine's word no longer than needed
   Launched first(patient);
@@ -203,7 +207,9 @@ TEST_F(Machines, AServerThatEndsFirstBecauseAWorkerRefusesIsNotToBlame) {
   EXPECT_EQ(occurrences(kAgainAll, server.errors), 0) << server.errors;
 }
 
-TEST_F(Machines, WhenTheSecondLauncherIsKilledItIsNamedAndTheServerGoesOn) {
+// The server continues.
+
+TEST_F(Machines, KilledSecondLauncherIsNamed) {
   Launched first(machine(0, 2, await("seen") + "echo done"));
   Launched second(machine(1, 2, "echo here; sleep 100"));
   ASSERT_TRUE(second.wait_for("here"));
@@ -216,7 +222,7 @@ TEST_F(Machines, WhenTheSecondLauncherIsKilledItIsNamedAndTheServerGoesOn) {
   EXPECT_EQ(server.output, "done\n");
 }
 
-TEST_F(Machines, ALauncherThatIsGivenAgainTakesPartInTheNextAttempt) {
+TEST_F(Machines, ReturnedLauncherJoinsNextAttempt) {
   const std::string worker = "if [ $ZERO_GENERATION = 0 ]; then echo here; sleep 100; fi; echo again";
   Launched first(machine(0, 2, "if [ $ZERO_GENERATION = 0 ]; then " + await("seen") + "exit 5; fi; echo again"));
   Launched second(machine(1, 2, worker));
@@ -230,7 +236,9 @@ TEST_F(Machines, ALauncherThatIsGivenAgainTakesPartInTheNextAttempt) {
   EXPECT_EQ(first.finish().output, "again\n");
 }
 
-TEST_F(Machines, WhenTheFirstLauncherIsKilledTheOthersNameItAndEnd) {
+// The other launchers name it.
+
+TEST_F(Machines, KilledFirstLauncherEndsTheOthers) {
   Launched first(machine(0, 0, "sleep 100"));
   Launched second(machine(1, 0, "echo here; sleep 100"));
   ASSERT_TRUE(second.wait_for("here"));
@@ -240,7 +248,7 @@ TEST_F(Machines, WhenTheFirstLauncherIsKilledTheOthersNameItAndEnd) {
   EXPECT_CONTAINS(worker.errors, place_of_first() + " is gone");
 }
 
-TEST_F(Machines, WhenTheFirstLauncherIsGivenAgainAllStartAgain) {
+TEST_F(Machines, ReturnedFirstLauncherRestartsAll) {
   const std::string begin = "if [ ! -e killed ]; then echo here; sleep 100; fi; ";
   const std::string server = begin + await("back") + "echo again";
   Launched first(machine(0, 1, server)), second(machine(1, 1, begin + ": > back; echo again"));
@@ -258,7 +266,9 @@ TEST_F(Machines, WhenTheFirstLauncherIsGivenAgainAllStartAgain) {
 constexpr const char* kDiesOnce =
     "if [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; echo replacement $ZERO_REPLACEMENT; : > back";
 
-TEST_F(Machines, WithServersOnTwoAWorkerOfTheThirdIsStartedAgainAlone) {
+// Two machines have servers.
+
+TEST_F(Machines, RestartsThirdMachinesWorkerOnly) {
   const std::string server = await("back") + "echo server";
   Launched first(of_three(0, 2, server)), second(of_three(1, 2, server)), third(of_three(2, 2, kDiesOnce));
   const Outcome worker = third.finish(), other = second.finish(), leader = first.finish();
@@ -269,7 +279,7 @@ TEST_F(Machines, WithServersOnTwoAWorkerOfTheThirdIsStartedAgainAlone) {
   EXPECT_EQ(occurrences(kAgainAll, leader.errors + other.errors + worker.errors), 0);
 }
 
-TEST_F(Machines, AWorkerBesideAServerOfTheSecondIsStartedAgainAlone) {
+TEST_F(Machines, RestartsWorkerBesideSecondMachinesServer) {
   const auto options = [&](int number) {
     LaunchOptions out =
         machine(number, 2, fmt::format("if [ $RANK -lt 3 ]; then {}exit; fi; {}", await("back"), kDiesOnce));
@@ -285,7 +295,7 @@ TEST_F(Machines, AWorkerBesideAServerOfTheSecondIsStartedAgainAlone) {
   EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
 }
 
-TEST_F(Machines, AllRanksStartAgainWhenAServerOfTheSecondDies) {
+TEST_F(Machines, DeadSecondServerRestartsAllRanks) {
   const std::string again = "if [ $ZERO_GENERATION = 1 ]; then echo again; exit; fi; ";
   Launched first(of_three(0, 2, again + "sleep 100"));
   Launched second(of_three(1, 2, again + await("here") + "kill -9 $$"));
@@ -299,7 +309,9 @@ TEST_F(Machines, AllRanksStartAgainWhenAServerOfTheSecondDies) {
   }
 }
 
-TEST_F(Machines, AWorkerThatEndsWithAServerOfAnotherMachineIsNotStartedAgainAlone) {
+// A worker that ends together with a server of another machine is not replaced by itself.
+
+TEST_F(Machines, NoReplacementIfRemoteServerEnds) {
   const std::string again = "if [ $ZERO_GENERATION = 1 ]; then echo again; exit; fi; ";
   Launched first(of_three(0, 2, again + "sleep 100"));
   LaunchOptions patient = of_three(1, 2, again + await("here") + ": > go; kill -9 $$");
@@ -317,7 +329,9 @@ TEST_F(Machines, AWorkerThatEndsWithAServerOfAnotherMachineIsNotStartedAgainAlon
   EXPECT_EQ(occurrences(kAgainAlone, errors), 0) << errors;
 }
 
-TEST_F(Machines, WhenALauncherWithAServerIsKilledItIsNamedAndAllStartAgain) {
+// The killed launcher is named.
+
+TEST_F(Machines, KilledServerLauncherRestartsAll) {
   const std::string again = "if [ $ZERO_GENERATION = 1 ]; then " + await("back") + "echo again; exit; fi; ";
   const std::string server = "if [ -e killed ]; then : > back; echo again; exit; fi; echo here; sleep 100";
   Launched first(of_three(0, 1, again + "sleep 100")), second(of_three(1, 1, server));
@@ -335,7 +349,7 @@ TEST_F(Machines, WhenALauncherWithAServerIsKilledItIsNamedAndAllStartAgain) {
   EXPECT_CONTAINS(leader.errors, "machine 1: its launcher (at 127.0.0.1) is gone, and its ranks with it");
 }
 
-TEST_F(Machines, ALauncherWithAServerThatDoesNotAnswerIsNamed) {
+TEST_F(Machines, SilentServerLauncherIsNamed) {
   LaunchOptions impatient = of_three(0, 0, "sleep 100");
   impatient.answer = milliseconds(1000);
   Launched first(impatient), second(of_three(1, 0, "echo here; sleep 100"));
@@ -349,7 +363,7 @@ TEST_F(Machines, ALauncherWithAServerThatDoesNotAnswerIsNamed) {
   EXPECT_CONTAINS(leader.errors, "machine 1: its launcher (at 127.0.0.1) did not answer within 0.5 s");
 }
 
-TEST_F(Machines, AFirstLauncherThatDoesNotAnswerIsNamed) {
+TEST_F(Machines, SilentFirstLauncherIsNamed) {
   Launched first(machine(0, 0, "echo here; sleep 100"));
   LaunchOptions impatient = machine(1, 0, "echo here; " + await("stopped") + "exit 7");
   impatient.answer = milliseconds(1000);
@@ -362,7 +376,7 @@ TEST_F(Machines, AFirstLauncherThatDoesNotAnswerIsNamed) {
   EXPECT_CONTAINS(worker.errors, place_of_first() + " did not answer within 1 s");
 }
 
-TEST_F(Machines, ALauncherThatFindsNobodyNamesWhomItLookedFor) {
+TEST_F(Machines, LonelyLauncherNamesMissingPeer) {
   LaunchOptions alone = machine(1, 0, "echo here");
   alone.patience = milliseconds(1);
   const Outcome outcome = run_launch(alone);
@@ -372,7 +386,7 @@ TEST_F(Machines, ALauncherThatFindsNobodyNamesWhomItLookedFor) {
   EXPECT_CONTAINS(outcome.errors, "Connection refused");
 }
 
-TEST_F(Machines, ALauncherWithoutTheTokenIsToldSo) {
+TEST_F(Machines, MissingTokenIsReported) {
   Launched first(machine(0, 0, await("seen")));
   const EnvironmentVariable other("ZERO_TOKEN", "another token of the tests");
   LaunchOptions stranger = machine(1, 0, "echo here");
@@ -385,7 +399,9 @@ TEST_F(Machines, ALauncherWithoutTheTokenIsToldSo) {
   EXPECT_CONTAINS(first.finish().errors, "a launcher at 127.0.0.1 was refused: it does not have this run's token");
 }
 
-TEST_F(Machines, OtherOptionsAndASecondLauncherOfANumberAreRefused) {
+// A second launcher of the same number is refused.
+
+TEST_F(Machines, RefusesOtherOptionsAndTakenNumbers) {
   Launched first(machine(0, 0, await("seen")));
   const Outcome other = run_launch(machine(1, 5, "echo here"));
   EXPECT_EQ(other.output, "");
@@ -400,7 +416,7 @@ TEST_F(Machines, OtherOptionsAndASecondLauncherOfANumberAreRefused) {
   EXPECT_EQ(first.finish().status, 0);
 }
 
-TEST_F(Machines, APortBehindTheMastersThatIsTakenIsRefused) {
+TEST_F(Machines, RefusesTakenPortAfterMasters) {
   Launched first(machine(0, 0, "echo here; " + await("seen")));
   ASSERT_TRUE(first.wait_for("here"));
   const Outcome outcome = run_launch(machine(0, 0, "echo here"));

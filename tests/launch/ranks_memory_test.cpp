@@ -57,7 +57,9 @@ TEST(LauncherMemoryRank, PutsAndIsKilled) {
   }
 }
 
-TEST(RanksKept, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
+// The next ranks find it.
+
+TEST(RanksKept, MemoryOutlivesKilledRank) {
   LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
   options.max_restarts = 1;
   const Outcome outcome = run_launch(options);
@@ -65,7 +67,7 @@ TEST(RanksKept, MemoryOutlivesTheRankThatIsKilledAndTheNextOnesFindIt) {
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9"), std::string::npos) << outcome.errors;
 }
 
-TEST(RanksKept, AfterAFailureSomebodyMayReadWhatTheRanksHadKept) {
+TEST(RanksKept, MemoryIsReadableAfterFailure) {
   LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
   options.after_failure = [](const MemoryFiles& kept, std::span<const RankEnd> ends, int generation) -> std::string {
     for (const std::string& name : kept.names("flight/"))
@@ -108,7 +110,7 @@ TEST(LauncherMemoryRank, DiesWithoutAStep) {
   kill(getpid(), SIGKILL);
 }
 
-TEST(RanksKept, AStepAfterWhichItFailsThreeTimesEndsTheLaunch) {
+TEST(RanksKept, ThirdFailureAfterStepEndsLaunch) {
   LaunchOptions options = ranks_of_this_test(2, "DiesAlwaysAfterStepForty");
   options.max_restarts = 9;
   const Outcome outcome = run_launch(options);
@@ -120,7 +122,9 @@ TEST(RanksKept, AStepAfterWhichItFailsThreeTimesEndsTheLaunch) {
       << outcome.errors;
 }
 
-TEST(RanksKept, AProgramThatGetsOnOrNotesNoStepIsStartedAgain) {
+// Also a program that notes no step.
+
+TEST(RanksKept, RestartsProgressingProgram) {
   for (const char* rank : {"GetsTenStepsFurtherEachTime", "DiesWithoutAStep"}) {
     LaunchOptions options = ranks_of_this_test(2, rank);
     options.max_restarts = 4;

@@ -11,12 +11,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(ReplacementPolicy, ARankThatLivedForLongIsStartedAtOnce) {
+TEST(ReplacementPolicy, LongLivedRankRestartsAtOnce) {
   ReplacementPolicy policy(3);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(policy.after(2, seconds(90)), milliseconds(0));
 }
 
-TEST(ReplacementPolicy, OneThatKeepsFailingAtItsStartWaitsLongerEachTime) {
+TEST(ReplacementPolicy, RepeatedStartFailuresWaitLonger) {
   ReplacementPolicy policy(9);
   std::vector<std::int64_t> pauses;
   for (int i = 0; i < 8; ++i) pauses.push_back(policy.after(2, seconds(1))->count());
@@ -31,7 +31,7 @@ TEST(ReplacementPolicy, EachRankHasItsOwnPauses) {
   EXPECT_EQ(policy.after(1, seconds(1)), milliseconds(1000));
 }
 
-TEST(ReplacementPolicy, AllRanksTogetherHaveSoManyReplacements) {
+TEST(ReplacementPolicy, AllRanksShareReplacementLimit) {
   ReplacementPolicy policy(2);
   EXPECT_TRUE(policy.after(1, seconds(90)));
   EXPECT_EQ(policy.left(), 1);

@@ -32,7 +32,9 @@ class Replacement : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(Replacement, IsOfTheRankThatFailedAloneAndALineSaysSo) {
+// A line reports it.
+
+TEST_F(Replacement, RestartsFailedRankOnly) {
   const Outcome outcome =
       run_launch(options(3, 2,
                          "if [ $RANK = 2 ] && [ -z \"$ZERO_REPLACEMENT\" ]; then printf 'last words'; kill -9 $$; fi; "
@@ -58,7 +60,7 @@ TEST_F(Replacement, CountsAsOneOfTheRestarts) {
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"none left", "[rank 1] none left"}));
 }
 
-TEST_F(Replacement, IsStartedAfterAPauseWhereTheRankKeepsFailing) {
+TEST_F(Replacement, RepeatedFailureRestartsAfterPause) {
   const Outcome outcome =
       run_launch(options(2, 2,
                          "if [ $RANK = 0 ]; then " + await("back") +
@@ -69,7 +71,9 @@ TEST_F(Replacement, IsStartedAfterAPauseWhereTheRankKeepsFailing) {
   EXPECT_CONTAINS(outcome.errors, "starting it again alone in 1 s (2 of 2, 0 left)");
 }
 
-TEST_F(Replacement, EndsWithThoseThatWouldHaveTakenItBack) {
+// The peers that would have met the replacement again.
+
+TEST_F(Replacement, EndsWithItsPeers) {
   LaunchOptions late = options(2, 1,
                                "if [ $RANK = 0 ]; then " + await("back") +
                                    "exit; fi; if [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; echo pid $$; "
@@ -80,7 +84,9 @@ TEST_F(Replacement, EndsWithThoseThatWouldHaveTakenItBack) {
   EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
 }
 
-TEST_F(Replacement, IsNotOfARankThatRefusesItsInputOrThatOthersNeed) {
+// No replacement for a rank that refuses its input or that others need.
+
+TEST_F(Replacement, RefusesBadInputAndNeededRanks) {
   const Outcome refused = run_launch(options(2, 1, "if [ $RANK = 1 ]; then exit 2; fi; sleep 100"));
   EXPECT_EQ(refused.status, 2);
   EXPECT_EQ(occurrences(kAlone, refused.errors), 0) << refused.errors;
@@ -90,7 +96,7 @@ TEST_F(Replacement, IsNotOfARankThatRefusesItsInputOrThatOthersNeed) {
   EXPECT_CONTAINS(server.errors, "starting all ranks again (1 of 1)");
 }
 
-TEST_F(Replacement, ASignalToTheLauncherEndsItAsAnyRank) {
+TEST_F(Replacement, LauncherSignalEndsReplacement) {
   Launched launched(options(2, 1,
                             "if [ $RANK = 1 ] && [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; "
                             "if [ $RANK = 1 ]; then echo here; fi; sleep 100"));

@@ -7,7 +7,7 @@ namespace {
 
 using Kind = NextAttempt::Kind;
 
-TEST(RestartPolicy, WithoutRestartsAFailureIsTheEnd) {
+TEST(RestartPolicy, FirstFailureEndsWithoutRestarts) {
   RestartPolicy policy(0, 0);
   EXPECT_EQ(policy.after({.place = 1}, 2).kind, Kind::kEnd);
 }
@@ -22,12 +22,14 @@ TEST(RestartPolicy, StartsAgainSoOftenAsAllowed) {
   EXPECT_EQ(policy.restarts(), 3);
 }
 
-TEST(RestartPolicy, ABadConfigurationIsTheEndAtOnce) {
+TEST(RestartPolicy, BadConfigurationEndsAtOnce) {
   RestartPolicy policy(3, 1);
   EXPECT_EQ(policy.after({.place = 1, .status = 2}, 2).kind, Kind::kEnd);
 }
 
-TEST(RestartPolicy, APlaceThatFailsTwiceAtOnePointIsGivenUp) {
+// Both failures are at one point.
+
+TEST(RestartPolicy, SecondFailureDropsPlace) {
   RestartPolicy policy(9, 2);
   EXPECT_EQ(policy.after({.place = 2, .step = 40}, 4).kind, Kind::kStartAgain);
   const NextAttempt next = policy.after({.place = 2, .step = 40}, 4);
@@ -37,7 +39,7 @@ TEST(RestartPolicy, APlaceThatFailsTwiceAtOnePointIsGivenUp) {
   EXPECT_EQ(policy.restarts(), 2) << "another attempt is another attempt";
 }
 
-TEST(RestartPolicy, ProgressOrAnotherPlaceInBetweenIsNoSecondTime) {
+TEST(RestartPolicy, ProgressOrOtherPlaceResetsCount) {
   RestartPolicy policy(9, 1);
   EXPECT_EQ(policy.after({.place = 2, .step = 40}, 4).kind, Kind::kStartAgain);
   EXPECT_EQ(policy.after({.place = 2, .step = 50}, 4).kind, Kind::kStartAgain);
@@ -46,7 +48,7 @@ TEST(RestartPolicy, ProgressOrAnotherPlaceInBetweenIsNoSecondTime) {
   EXPECT_EQ(policy.after({.place = 2, .step = 60}, 4).kind, Kind::kStartAgain);
 }
 
-TEST(RestartPolicy, WhereProgressIsNotKnownTheSamePlaceIsTheSamePoint) {
+TEST(RestartPolicy, UnknownProgressCountsAsNone) {
   RestartPolicy policy(9, 1);
   EXPECT_EQ(policy.after({.place = 2}, 4).kind, Kind::kStartAgain);
   EXPECT_EQ(policy.after({.place = 2}, 4).reason, "rank 2 failed twice in a row");
@@ -61,7 +63,7 @@ TEST(RestartPolicy, NobodyKnownIsNoPlace) {
   EXPECT_EQ(policy.after({.step = 7}, 4).kind, Kind::kEnd);
 }
 
-TEST(RestartPolicy, ThreeFailuresAtOnePointWithNothingToGiveUpAreTheEnd) {
+TEST(RestartPolicy, ThirdFailureEndsIfNothingDroppable) {
   for (const int min_ranks : {0, 4}) {  // never fewer, and no fewer than there are
     RestartPolicy policy(9, min_ranks);
     EXPECT_EQ(policy.after({.place = 2, .step = 0}, 4).kind, Kind::kStartAgain);
@@ -72,14 +74,16 @@ TEST(RestartPolicy, ThreeFailuresAtOnePointWithNothingToGiveUpAreTheEnd) {
   }
 }
 
-TEST(RestartPolicy, FailuresOfDifferentPlacesAtOnePointAreTheProgramsOwn) {
+TEST(RestartPolicy, FailuresOfDifferentPlacesBlameProgram) {
   RestartPolicy policy(9, 1);
   EXPECT_EQ(policy.after({.place = 0, .step = 5}, 4).kind, Kind::kStartAgain);
   EXPECT_EQ(policy.after({.place = 1, .step = 5}, 4).kind, Kind::kStartAgain);
   EXPECT_EQ(policy.after({.place = 2, .step = 5}, 4).reason, "3 failures in a row after step 5");
 }
 
-TEST(RestartPolicy, ASmallerWorldCountsAnewDownToItsLeast) {
+// Down to the least world.
+
+TEST(RestartPolicy, SmallerWorldCountsAnew) {
   RestartPolicy policy(99, 2);
   for (int ranks = 4; ranks > 2; --ranks) {
     EXPECT_EQ(policy.after({.place = 1, .step = 5}, ranks).kind, Kind::kStartAgain) << ranks;
@@ -92,7 +96,9 @@ TEST(RestartPolicy, ASmallerWorldCountsAnewDownToItsLeast) {
   EXPECT_EQ(policy.after({.place = 1, .step = 5}, 2).reason, "3 failures in a row after step 5");
 }
 
-TEST(RestartPolicy, ARankThatCannotBeStartedIsGivenUpAtOnceWithThoseAfterIt) {
+// With the ranks after it.
+
+TEST(RestartPolicy, UnstartableRankIsDroppedAtOnce) {
   RestartPolicy policy(9, 2);
   const NextAttempt next = policy.after({.place = 5, .not_started = true, .status = 4}, 8);
   EXPECT_EQ(next.kind, Kind::kFewer);

@@ -46,7 +46,7 @@ class UnreadOutput : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(UnreadOutput, TheDeathOfARankIsNoticedAndItsPeersAreEnded) {
+TEST_F(UnreadOutput, DeadRankEndsItsPeers) {
   Launched launched(
       script(2, in_folder() + "if [ $RANK = 1 ]; then until [ -e full ]; do sleep 0.01; done; exit 7; fi; " + kFlood));
   const std::vector<pid_t> ranks{rank("0"), rank("1")};
@@ -74,7 +74,7 @@ TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
   }
 }
 
-TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
+TEST_F(UnreadOutput, SignalEndsWaitForReader) {
   Launched launched(script(1, in_folder() + kFlood + " | head -n 10000"));
   let_it_end(launched, rank("0"));
   EXPECT_FALSE(launched.is_over());
@@ -83,7 +83,7 @@ TEST_F(UnreadOutput, ASignalEndsTheWaitForTheReader) {
   EXPECT_EQ(launched.finish().status, 0) << "the ranks had ended well";
 }
 
-TEST_F(UnreadOutput, WhoeverEndsTheWaitDoesNotTurnAFailureIntoAnEnd) {
+TEST_F(UnreadOutput, EndedWaitKeepsFailure) {
   // 64 KiB fill the pipe, so that the launcher's own words are what waits.
   for (const std::string& text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
     Launched launched(script(1, in_folder() + text + " >&2; exit 7"));
@@ -105,7 +105,7 @@ TEST_F(UnreadOutput, ALateReaderGetsEverything) {
   EXPECT_EQ(lines(outcome.output).count(kLine), 50'000u);
 }
 
-TEST(LauncherMemoryRank, OnePrintsWithoutEndAndTheOtherIsServed) {
+TEST(LauncherMemoryRank, EndlessPrinterDoesNotBlockOthers) {
   SKIP_UNLESS_RANK();
   const std::filesystem::path folder(std::getenv("ZERO_TEST_FOLDER"));
   if (number("RANK") == 0) {

@@ -122,7 +122,7 @@ int num_host_waits(const RecordedDevice& device) {
       device.waits(), [](const std::string& wait) { return wait.starts_with("the host waits"); }));
 }
 
-TEST(ActivationsOfADevice, AreWaitedForByLanesAndNotByTheHost) {
+TEST(ActivationsOfADevice, LanesWaitAndHostDoesNot) {
   RecordedDevice device({.far_behind = true});
   Offloading f(Tier::kHost, device);
   EXPECT_EQ(two_steps(device, f.offload), expected_values());
@@ -159,7 +159,7 @@ Outcome outcome_of(Tier tier, std::optional<std::size_t> dropped) {
   return outcome;
 }
 
-TEST(ActivationsOfADevice, EachWaitIsNeededOrOthersImplyIt) {
+TEST(ActivationsOfADevice, EachWaitIsNeededOrImplied) {
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     const Outcome whole = outcome_of(tier, {});
     ASSERT_EQ(whole.error, "");
@@ -180,7 +180,7 @@ TEST(ActivationsOfADevice, EachWaitIsNeededOrOthersImplyIt) {
   }
 }
 
-TEST(ActivationsOfADevice, TakeWhatTheyAreSaidToNeed) {
+TEST(ActivationsOfADevice, TakeDeclaredMemory) {
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     RecordedDevice device;
     Offloading f(tier, device);
@@ -193,7 +193,9 @@ TEST(ActivationsOfADevice, TakeWhatTheyAreSaidToNeed) {
   }
 }
 
-TEST(ActivationsOfADevice, TheNewestFourAreStillThereAndAllGoDown) {
+// The newest four are still on the device, and all are written to the tier below.
+
+TEST(ActivationsOfADevice, NewestFourStayAndAllMove) {
   RecordedDevice device;
   Offloading f(Tier::kHost, device);
   two_steps(device, f.offload);
@@ -202,7 +204,7 @@ TEST(ActivationsOfADevice, TheNewestFourAreStillThereAndAllGoDown) {
   EXPECT_EQ(link.up_bytes, 2 * (kChain - 4) * static_cast<std::int64_t>(kActivationBytes));
 }
 
-TEST(ActivationsOfADevice, AreNoMoreThanTheyMayBe) {
+TEST(ActivationsOfADevice, KeepTheirLimit) {
   RecordedDevice device;
   Ledger ledger;
   ActivationOffload offload({.tier = Tier::kHost, .most_bytes = 2 * kActivationBytes}, ledger);
@@ -216,7 +218,9 @@ TEST(ActivationsOfADevice, AreNoMoreThanTheyMayBe) {
   EXPECT_EQ(operators.values(), (std::vector<int>{2, 1}));
 }
 
-TEST(ActivationsOfADevice, MayBeForgottenAndLeftWhileTheyAreUnderWay) {
+// Also the end of the store while transfers are under way.
+
+TEST(ActivationsOfADevice, SurviveForgettingUnderWay) {
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     RecordedDevice device({.late = 3, .far_behind = true});
     Offloading f(tier, device);
@@ -233,7 +237,7 @@ TEST(ActivationsOfADevice, MayBeForgottenAndLeftWhileTheyAreUnderWay) {
   }
 }
 
-TEST(ActivationsOfADevice, CopeWithSizesThatVaryInAnyOrder) {
+TEST(ActivationsOfADevice, TakeVaryingSizesInAnyOrder) {
   rc::check([](std::uint64_t seed) {
     constexpr std::size_t kMost = 30'000;
     for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
@@ -268,7 +272,7 @@ TEST(ActivationsOfADevice, CopeWithSizesThatVaryInAnyOrder) {
   });
 }
 
-TEST(ActivationsOfADevice, WhereItIsMainMemoryNothingChanges) {
+TEST(ActivationsOfADevice, MainMemoryDeviceChangesNothing) {
   Ledger ledger;
   ActivationOffload offload({.tier = Tier::kHost}, ledger);
   offload.come_from(HostDevice::instance());

@@ -79,7 +79,7 @@ TEST_P(ActivationOffloadOn, BringsBackTheLastFirst) {
   EXPECT_EQ(activation_offload.report().peak_bytes, 12 * static_cast<std::int64_t>(kBytes));
 }
 
-TEST_P(ActivationOffloadOn, BringsBackInAnyOrderAsOftenAsWanted) {
+TEST_P(ActivationOffloadOn, FetchesInAnyOrderRepeatedly) {
   ActivationOffload activation_offload(options(), ledger);
   const auto handle = offload(activation_offload, 9);
   for (const std::size_t i : {0, 8, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 5, 4, 3, 3, 8, 2, 7, 1})
@@ -97,7 +97,7 @@ TEST_P(ActivationOffloadOn, ForgetsWhatNobodyBrought) {
   for (std::size_t i = 0; i < 7; ++i) EXPECT_TRUE(brings(activation_offload, handle[i], i));
 }
 
-TEST_P(ActivationOffloadOn, ForgetsFromTheMiddleWhileOthersAreOnTheirWay) {
+TEST_P(ActivationOffloadOn, ForgetsMiddleWhileTransfersRun) {
   ActivationOffload activation_offload(options(), ledger);
   const auto handle = offload(activation_offload, 8);
   EXPECT_TRUE(brings(activation_offload, handle[7], 7));  // 6 and 5 are fetched
@@ -114,7 +114,7 @@ TEST_P(ActivationOffloadOn, MayEndWithThingsUnderWay) {
   EXPECT_TRUE(brings(activation_offload, handle[4], 4));
 }
 
-TEST_P(ActivationOffloadOn, GrowsNoFurtherAfterTheFirstStep) {
+TEST_P(ActivationOffloadOn, KeepsItsSizeAfterFirstStep) {
   ActivationOffload activation_offload(options(), ledger);
   MemoryCount first;
   for (int step = 0; step < 200; ++step) {
@@ -129,7 +129,7 @@ TEST_P(ActivationOffloadOn, GrowsNoFurtherAfterTheFirstStep) {
   EXPECT_EQ(ledger.peak(Tier::kHost), first);
 }
 
-TEST_P(ActivationOffloadOn, TakesWhatItIsSaidToNeedAndNoMoreThanItMay) {
+TEST_P(ActivationOffloadOn, TakesDeclaredMemoryWithinLimit) {
   constexpr int kCount = 7;
   ActivationOffloadOptions limited = options();
   const ActivationOffloadNeed need = activation_offload_need(limited, kCount, static_cast<std::int64_t>(kBytes));
@@ -193,7 +193,7 @@ TEST(ActivationOffloadOnTheHost, IsInTheLedgerThere) {
   EXPECT_EQ(activation_offload.report().disk_kind, "");
 }
 
-TEST(ActivationOffloadOnTheHost, LetsGoOfSizesThatNobodyNeeds) {
+TEST(ActivationOffloadOnTheHost, ReleasesUnneededSizes) {
   Ledger ledger;
   ActivationOffload activation_offload({.tier = Tier::kHost}, ledger);
   for (std::size_t bytes = 1000; bytes <= 9000; bytes += 1000) {
@@ -253,7 +253,7 @@ struct OverMemory {
   }
 };
 
-TEST(ActivationOffloadReadsAhead, TheTwoBeforeTheOneThatIsWanted) {
+TEST(ActivationOffloadReadsAhead, ReadsTwoAheadOfWanted) {
   OverMemory f;
   const auto handle = f.offload(10);
   EXPECT_EQ(f.num_reads(), 0);
@@ -313,7 +313,7 @@ TEST(ActivationOffloadOverALink, CrossesDownAndUp) {
   EXPECT_EQ(ledger.held(Tier::kDevice, kStaging), kPages) << "what comes ahead lies on the device";
 }
 
-TEST(ActivationOffloadOverALink, TakesTheTimeThatTheLinkTakes) {
+TEST(ActivationOffloadOverALink, TakesLinkTime) {
   Ledger ledger;
   constexpr double kSeconds = 0.05;
   const SimulatedTime time;
@@ -327,7 +327,7 @@ TEST(ActivationOffloadOverALink, TakesTheTimeThatTheLinkTakes) {
   EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9) << "up begins when down is done";
 }
 
-TEST(ActivationOffloadOverALink, TakesTurnsWithWhatElseCrossesIt) {
+TEST(ActivationOffloadOverALink, SharesLinkInTurns) {
   Ledger ledger;
   constexpr double kSeconds = 0.05;
   Timeline timeline;
@@ -356,13 +356,13 @@ TEST(ActivationOffloadFails, WhereNoFolderIsNamed) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { ActivationOffload({.tier = Tier::kDisk}, ledger); }), "zero.disk"));
 }
 
-TEST(ActivationOffloadFails, OpenFindsAFolderThatIsMissing) {
+TEST(ActivationOffloadFails, OpenReportsMissingFolder) {
   Ledger ledger;
   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nowhere/at/all"}}, ledger);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { activation_offload.open(); }), "/nowhere/at/all"));
 }
 
-TEST(ActivationOffloadFails, AWriteIsToldByALaterPark) {
+TEST(ActivationOffloadFails, LaterParkReportsFailedWrite) {
   OverMemory f;
   f.disk.answer = [](const IoRequest&) { return -EIO; };
   const std::string message = message_of<IoError>([&] { f.offload(6); });
@@ -372,7 +372,9 @@ TEST(ActivationOffloadFails, AWriteIsToldByALaterPark) {
       << "and by everything after";
 }
 
-TEST(ActivationOffloadFails, AWriteOfWhatIsBroughtFromMemoryIsToldWhenItsBlockIsWanted) {
+// The activation itself is fetched from memory; the error comes when its block is needed.
+
+TEST(ActivationOffloadFails, FetchReportsFailedWrite) {
   OverMemory f;
   f.disk.answer = [](const IoRequest&) { return -ENOSPC; };
   const auto handle = f.offload(2);
@@ -393,7 +395,7 @@ TEST(ActivationOffloadFails, AReadIsToldByBring) {
   EXPECT_EQ(message_of<IoError>([&] { f.bring(handle[5]); }), message) << "also where a copy is near";
 }
 
-TEST(ActivationOffloadFails, AReadAheadIsToldWhenItIsWanted) {
+TEST(ActivationOffloadFails, FetchReportsFailedReadAhead) {
   OverMemory f;
   const auto handle = f.offload(8);
   f.disk.answer = [](const IoRequest& request) {
@@ -406,7 +408,7 @@ TEST(ActivationOffloadFails, AReadAheadIsToldWhenItIsWanted) {
   EXPECT_TRUE(says(message_of<IoError>([&] { f.bring(handle[3]); }), "read of"));
 }
 
-TEST(ActivationOffloadFails, AWriteOfWhatIsForgottenIsToldByTheNext) {
+TEST(ActivationOffloadFails, NextCallReportsForgottenWritesError) {
   OverMemory f;
   f.disk.answer = [](const IoRequest&) { return -EIO; };
   f.activation_offload.forget(f.offload(1).front());
@@ -427,7 +429,7 @@ TEST(ActivationOffloadFails, DamagedBytesAreFoundWithChecksums) {
       says(message_of<IoError>([&] { activation_offload.bring(handle[0], into); }), "is not what was written there"));
 }
 
-TEST(ActivationOffloadFails, ADiskThatIsFullIsToldBeforeAnythingIsWritten) {
+TEST(ActivationOffloadFails, ReportsFullDiskBeforeWriting) {
   const TemporaryFolder folder;
   Ledger ledger;
   FailingCalls calls;

@@ -19,7 +19,7 @@ TEST(MemoryMonitor, WithoutAThreadReadsWhenAsked) {
   EXPECT_EQ(monitor.take_worst().pressure, 3);
 }
 
-TEST(MemoryMonitor, TheThreadSeesWhatHappensBetweenTwoCalls) {
+TEST(MemoryMonitor, ThreadSeesUsageBetweenCalls) {
   std::atomic<int> num_readings{0};
   MemoryMonitor monitor(
       [&] {
@@ -34,7 +34,7 @@ TEST(MemoryMonitor, TheThreadSeesWhatHappensBetweenTwoCalls) {
 }
 
 // As if the machine were so busy that the thread came to run once.
-TEST(MemoryMonitor, WhatIsFreeNowCountsWhereTheThreadCouldNotLook) {
+TEST(MemoryMonitor, FreeNowCountsIfThreadMissed) {
   std::atomic<std::int64_t> free_bytes{100};
   MemoryMonitor monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
   monitor.look_now();
@@ -47,7 +47,7 @@ TEST(MemoryMonitor, WhatIsFreeNowCountsWhereTheThreadCouldNotLook) {
   EXPECT_EQ(monitor.take_worst().free_bytes, 90);
 }
 
-TEST(MemoryMonitor, AReadingThatFailsIsToldOnce) {
+TEST(MemoryMonitor, FailedReadingIsReportedOnce) {
   bool fails = true;
   MemoryMonitor monitor(
       [&]() -> MemoryReading {

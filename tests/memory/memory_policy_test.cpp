@@ -8,25 +8,29 @@ namespace {
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kReserve = 100 * kMiB;
 
-TEST(MemoryPolicy, BelowTheReserveTwiceTheReserveIsRestored) {
+// Once less than the reserve is free.
+
+TEST(MemoryPolicy, RestoresTwiceTheReserve) {
   MemoryPolicy policy(kReserve, 1);
   EXPECT_EQ(policy.judge({.free_bytes = kReserve}, 0), 0);
   EXPECT_EQ(policy.judge({.free_bytes = 40 * kMiB}, 0), 160 * kMiB);
   EXPECT_EQ(policy.judge({.free_bytes = 0}, 0), 2 * kReserve);
 }
 
-TEST(MemoryPolicy, RanksOfOneMachineShareWhatIsGivenBack) {
+TEST(MemoryPolicy, MachinesRanksShareTheRelease) {
   MemoryPolicy policy(kReserve, 4);
   EXPECT_EQ(policy.judge({.free_bytes = 40 * kMiB}, 0), 40 * kMiB);
 }
 
-TEST(MemoryPolicy, WhoeverWaitsForMemoryHasTooLittle) {
+TEST(MemoryPolicy, WaitingMeansShortage) {
   MemoryPolicy policy(kReserve, 1);
   EXPECT_GT(policy.judge({.free_bytes = 50 * kReserve, .pressure = MemoryPolicy::kStalled}, 0), kReserve);
   EXPECT_EQ(policy.judge({.free_bytes = 50 * kReserve, .pressure = MemoryPolicy::kStalled / 2}, 0), 0);
 }
 
-TEST(MemoryPolicy, OneStallIsAnsweredOnceInTheTimeThatItsAverageLasts) {
+// In the time that its average lasts.
+
+TEST(MemoryPolicy, AnswersOneStallOnce) {
   MemoryPolicy policy(kReserve, 1);
   const MemoryReading stalled{.free_bytes = 50 * kReserve, .pressure = 20};
   EXPECT_GT(policy.judge(stalled, 100), 0);
@@ -46,7 +50,7 @@ TEST(MemoryPolicy, TakesAgainOnlyAfterCalmSteps) {
   }
 }
 
-TEST(MemoryPolicy, OneStepThatIsNotCalmBeginsTheCountAnew) {
+TEST(MemoryPolicy, UncalmStepResetsCount) {
   for (const MemoryReading disturbance : {MemoryReading{.free_bytes = 3 * kReserve}, MemoryReading{.free_bytes = 0},
                                           MemoryReading{.free_bytes = 9 * kReserve, .pressure = 5}}) {
     MemoryPolicy policy(kReserve, 1);
@@ -57,7 +61,7 @@ TEST(MemoryPolicy, OneStepThatIsNotCalmBeginsTheCountAnew) {
   }
 }
 
-TEST(MemoryPolicy, GivingBackAndTakingDoNotChaseEachOther) {
+TEST(MemoryPolicy, ReleaseAndTakeDoNotOscillate) {
   // A machine on which the rank's own changes are all that happens, from any beginning.
   for (std::int64_t free_bytes = 0; free_bytes < 30 * kReserve; free_bytes += 37 * kMiB) {
     MemoryPolicy policy(kReserve, 1);
@@ -78,7 +82,7 @@ TEST(MemoryPolicy, GivingBackAndTakingDoNotChaseEachOther) {
   }
 }
 
-TEST(MemoryPolicy, TheReserveIsAPartOfTheMachineWithinBounds) {
+TEST(MemoryPolicy, ReserveIsBoundedPartOfMachine) {
   EXPECT_EQ(default_reserve(kMiB), 64 * kMiB);
   EXPECT_EQ(default_reserve(3200 * kMiB), 200 * kMiB);
   EXPECT_EQ(default_reserve(std::int64_t{1} << 40), 1024 * kMiB);

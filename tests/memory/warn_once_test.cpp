@@ -118,12 +118,14 @@ class SaidOnce : public testing::Test {
   std::optional<std::string> level_;
 };
 
-TEST_F(SaidOnce, EightMebibytesOfLockableMemoryAreUsedAndTheRestWorksUnlocked) {
+// 8 MiB of lockable memory are used; the rest works unlocked.
+
+TEST_F(SaidOnce, SmallLockLimitIsUsed) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
   EXPECT_EXIT(lock_many(8 * kMiB, 2, 4, 8), once(), "io_uring does not lock 1.00 MiB of memory.*ulimit -l");
 }
 
-TEST_F(SaidOnce, NextToNoLockableMemoryServesAlike) {
+TEST_F(SaidOnce, TinyLockLimitServesAlike) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
   EXPECT_EXIT(lock_many(65536, 1, 0, 0), once(), "io_uring does not lock .*Cannot allocate memory.*ulimit -l");
   // Some kernels count the rings, too: threads serve then.
@@ -135,7 +137,9 @@ class ForbiddenUring : public UringCalls {
   int set_up(unsigned, io_uring&) const override { return -EPERM; }
 };
 
-TEST_F(SaidOnce, ThatIoUringIsForbiddenByAnyNumberOfTiers) {
+// For any number of tiers.
+
+TEST_F(SaidOnce, ForbiddenIoUringWarnsOnce) {
   const auto make_many = [&] {
     exit_with_count("io_uring is refused", [&] {
       const ForbiddenUring calls;
@@ -154,7 +158,7 @@ TEST_F(SaidOnce, ThatIoUringIsForbiddenByAnyNumberOfTiers) {
   EXPECT_EXIT(make_many(), once(), "io_uring is refused here .Operation not permitted.");
 }
 
-TEST_F(SaidOnce, ThatAFolderHasNoDiskBelowIt) {
+TEST_F(SaidOnce, DisklessFolderWarnsOnce) {
   if (FileCalls::kernel().try_folder("/dev/shm") != 0) GTEST_SKIP() << "there is no /dev/shm to write to";
   const auto make_many = [this] {
     exit_with_count("no O_DIRECT here", [] {

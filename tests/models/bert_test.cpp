@@ -109,7 +109,9 @@ TEST(Bert, PaddingIsSeenByNobody) {
   EXPECT_TRUE(torch::allclose(with, without, 1e-5, 1e-6));
 }
 
-TEST(Bert, DropoutActsInTrainingOnlyAndCheckpointsChangeNoBit) {
+// Dropout acts in training only; activation checkpoints change no bit.
+
+TEST(Bert, DropoutTrainsOnlyAndCheckpointsAgree) {
   BertOptions options = small();
   options.dropout = 0.5;
   std::vector<torch::Tensor> gradients;
@@ -129,7 +131,7 @@ TEST(Bert, DropoutActsInTrainingOnlyAndCheckpointsChangeNoBit) {
   EXPECT_TRUE(torch::equal(gradients[0], gradients[1]));
 }
 
-TEST(Bert, OptionsThatMakeNoModelAreRefusedByKey) {
+TEST(Bert, RefusesBadOptionsByKey) {
   const auto refused = [](const BertOptions& options) { return message_of<ConfigError>([&] { check(options); }); };
   EXPECT_TRUE(says(refused({.width = 10, .heads = 3}), "model.heads"));
   EXPECT_TRUE(says(refused({.classes = 1}), "data.classes = 1: nothing to choose from"));

@@ -73,13 +73,13 @@ TEST(Cnn, TakesRowsOfPixelsOrImages) {
   EXPECT_TRUE(torch::equal(model->forward(images), model->forward(images.view({2, 784}))));
 }
 
-TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
+TEST(Cnn, RefusesSmallImages) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.height = 11, .width = 11}); }), "11 x 11 pixels"));
   EXPECT_TRUE(says(message_of<ConfigError>([] { Cnn(CnnOptions{.classes = 1}); }), "data.classes = 1"));
   EXPECT_NO_THROW(Cnn(CnnOptions{.height = 12, .width = 12}));
 }
 
-TEST(Cnn, CountsSixFlopsForEachUseOfAWeight) {
+TEST(Cnn, CountsSixFlopsPerWeightUse) {
   EXPECT_EQ(flops_per_row({}), 6 * (150.0 * 28 * 28 + 2400.0 * 10 * 10 + 48000 + 10080 + 840));
 }
 

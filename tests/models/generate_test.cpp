@@ -23,7 +23,7 @@ Gpt2 some_model() {
   return model;
 }
 
-TEST(Generate, TheSameSeedGivesTheSameText) {
+TEST(Generate, SameSeedGivesSameText) {
   auto model = some_model();
   const auto text = [&](std::uint64_t seed) {
     return generate(*model, {1, 2}, {.tokens = 40, .temperature = 1.5, .seed = seed});
@@ -48,7 +48,9 @@ TEST(Generate, TemperatureZeroTakesTheLikeliest) {
   EXPECT_EQ(next, std::vector<std::int64_t>{logits.argmax().item<std::int64_t>()});
 }
 
-TEST(Generate, TopOneIsTheLikeliestAtAnyTemperature) {
+// At any temperature.
+
+TEST(Generate, TopOneTakesLikeliestToken) {
   auto model = some_model();
   EXPECT_EQ(generate(*model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),
             generate(*model, {5}, {.tokens = 20, .temperature = 0}));
@@ -75,7 +77,7 @@ TEST(Generate, GoesOnBeyondTheContext) {
   EXPECT_EQ(seen, text) << "each token is shown as it comes";
 }
 
-TEST(Generate, ReadsTheLastTokensOfALongPrompt) {
+TEST(Generate, ReadsLongPromptsLastTokens) {
   auto model = some_model();
   EXPECT_EQ(generate(*model, {9, 9, 9, 1, 2, 3, 4}, {.tokens = 5}), generate(*model, {1, 2, 3, 4}, {.tokens = 5}));
 }
@@ -101,7 +103,7 @@ TEST(Generate, KeepsTheModelsMode) {
   EXPECT_FALSE(model->is_training());
 }
 
-TEST(Generate, ATokenThatTheModelDoesNotKnowIsRefused) {
+TEST(Generate, RefusesUnknownToken) {
   auto model = some_model();
   EXPECT_TRUE(says(message_of<ConfigError>([&] {
                      generate(*model, {1, 13}, {});

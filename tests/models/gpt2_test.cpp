@@ -68,7 +68,7 @@ torch::Tensor by_hand(Gpt2& model, const torch::Tensor& tokens) {
   return torch::matmul(norm(x, "ln_f"), p("wte.weight").t());
 }
 
-TEST(Gpt2, ParametersHaveThePublishedNamesAndShapes) {
+TEST(Gpt2, ParametersHavePublishedNamesAndShapes) {
   Gpt2 model(small());
   const std::vector<std::pair<std::string, std::vector<std::int64_t>>> block{{"ln_1.weight", {12}},
                                                                              {"ln_1.bias", {12}},
@@ -112,7 +112,7 @@ TEST(Gpt2, ComputesWhatItsDefinitionSays) {
   EXPECT_TRUE(torch::allclose(model->forward(tokens), by_hand(model, tokens), 1e-4, 1e-4));
 }
 
-TEST(Gpt2, ATokenDoesNotSeeItsFuture) {
+TEST(Gpt2, TokenDoesNotSeeItsFuture) {
   torch::manual_seed(2);
   Gpt2 model(small());
   auto tokens = some_tokens(1, 8);
@@ -204,7 +204,7 @@ Pass pass_of(Gpt2Options options, bool checkpoint, bool training = true) {
   return pass;
 }
 
-TEST(Gpt2, CheckpointsKeepLessAndChangeNoBit) {
+TEST(Gpt2, CheckpointsKeepLessAndSameBits) {
   for (const double dropout : {0.0, 0.3}) {
     const Pass without = pass_of(small(dropout), false), with = pass_of(small(dropout), true);
     EXPECT_LT(with.num_nodes, without.num_nodes / 2) << "a block is one node of the graph";
@@ -218,7 +218,7 @@ TEST(Gpt2, CheckpointsAreForTrainingAlone) {
   EXPECT_EQ(pass_of(small(), true, /*training=*/false).num_nodes, pass_of(small(), false, false).num_nodes);
 }
 
-TEST(Gpt2, WithoutDropoutTrainingAndEvaluationAgreeToTheBit) {
+TEST(Gpt2, TrainingMatchesEvaluationWithoutDropout) {
   torch::manual_seed(7);
   Gpt2 model(small());
   const auto tokens = some_tokens(2, 8);
@@ -227,7 +227,7 @@ TEST(Gpt2, WithoutDropoutTrainingAndEvaluationAgreeToTheBit) {
   EXPECT_TRUE(torch::equal(training, model->forward(tokens)));
 }
 
-TEST(Gpt2, NextTokenLogitsAreTheLastOnes) {
+TEST(Gpt2, NextTokenLogitsAreTheLast) {
   torch::manual_seed(8);
   Gpt2 model(small());
   const auto tokens = some_tokens(2, 6);
@@ -244,7 +244,7 @@ TEST(Gpt2, RunsInBfloat16) {
   EXPECT_TRUE(torch::allclose(exact, rounded.to(at::kFloat), 0.1, 0.02));
 }
 
-TEST(Gpt2, ASequenceBeyondTheContextIsRefused) {
+TEST(Gpt2, RefusesSequenceBeyondContext) {
   Gpt2 model(small());
   const auto message = message_of<ConfigError>([&] { model->forward(some_tokens(1, 9)); });
   EXPECT_TRUE(says(message, "model.context is 8"));
@@ -258,7 +258,9 @@ TEST(Gpt2, HeadsMustDivideTheWidth) {
   EXPECT_TRUE(says(message, "model.width is 12"));
 }
 
-TEST(Gpt2, SizesMustBePositiveAndDropoutAFraction) {
+// Sizes must be positive, dropout a fraction.
+
+TEST(Gpt2, ChecksSizesAndDropout) {
   const auto key_of = [](Gpt2Options options) { return message_of<ConfigError>([&] { check(options); }); };
   auto options = small();
   options.layers = 0;
@@ -271,7 +273,7 @@ TEST(Gpt2, SizesMustBePositiveAndDropoutAFraction) {
   EXPECT_NO_THROW(check(small(0.99)));
 }
 
-TEST(Gpt2, FlopsFollowTheWeightsThatATokenMeets) {
+TEST(Gpt2, FlopsFollowUsedWeights) {
   const Gpt2Options options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257};
   // 124.4 M parameters less 0.8 M positions, biases and norms; attention adds 12 x 12 x 768 x 1024.
   EXPECT_NEAR(flops_per_token(options, 1024), 6.0 * 123.5e6 + 113.2e6, 2e6);

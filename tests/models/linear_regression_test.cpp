@@ -14,7 +14,7 @@ TEST(LinearRegression, StartsAtZero) {
   EXPECT_TRUE(torch::equal(model->forward(torch::randn({4, 3})), torch::zeros({4, 1})));
 }
 
-TEST(LinearRegression, IsAWeightedSumAndABias) {
+TEST(LinearRegression, IsWeightedSumPlusBias) {
   LinearRegression model(2);
   auto parameters = model->named_parameters();
   const torch::NoGradGuard no_grad;

@@ -71,7 +71,7 @@ torch::Tensor by_hand(Llama& model, const torch::Tensor& tokens) {
   return linear(norm(x, "model.norm"), head);
 }
 
-TEST(Llama, ParametersHaveThePublishedNamesAndShapes) {
+TEST(Llama, ParametersHavePublishedNamesAndShapes) {
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> found, expected;
   expected.emplace_back("model.embed_tokens.weight", std::vector<std::int64_t>{17, 16});
   for (const std::string layer : {"0", "1"}) {
@@ -94,7 +94,7 @@ TEST(Llama, ParametersHaveThePublishedNamesAndShapes) {
   EXPECT_EQ(found, expected);
 }
 
-TEST(Llama, TheSmallestPublishedModelHasAsManyParameters) {
+TEST(Llama, SmallestModelHasPublishedParameterCount) {
   // TinyLlama 1.1B, counted without memory: an uninitialised weight is never touched.
   std::int64_t count = 0;
   for (const auto& tensor : Llama(LlamaOptions{.layers = 22,
@@ -123,7 +123,7 @@ TEST(Llama, ComputesWhatItsDefinitionSays) {
   }
 }
 
-TEST(Llama, ATokenDoesNotSeeItsFuture) {
+TEST(Llama, TokenDoesNotSeeItsFuture) {
   torch::manual_seed(2);
   Llama model(small());
   auto tokens = some_tokens(1, 8);
@@ -134,7 +134,7 @@ TEST(Llama, ATokenDoesNotSeeItsFuture) {
   EXPECT_FALSE(torch::allclose(before[0][7], after[0][7])) << "the past reaches the last token";
 }
 
-TEST(Llama, NextTokenLogitsAreTheLastOnes) {
+TEST(Llama, NextTokenLogitsAreTheLast) {
   torch::manual_seed(8);
   Llama model(small());
   const auto tokens = some_tokens(2, 6);
@@ -167,7 +167,7 @@ TEST(Llama, RunsInBfloat16) {
   EXPECT_TRUE(torch::allclose(exact, rounded.to(at::kFloat), 0.1, 0.02));
 }
 
-TEST(Llama, OptionsThatMakeNoModelAreRefusedByKey) {
+TEST(Llama, RefusesBadOptionsByKey) {
   const auto refused = [](LlamaOptions options) { return message_of<ConfigError>([&] { check(options); }); };
   EXPECT_TRUE(says(refused({.width = 12, .heads = 4}), "model.heads")) << "heads of 3 elements have no pairs";
   EXPECT_TRUE(says(refused({.heads = 4, .kv_heads = 3}), "model.kv_heads"));
@@ -176,7 +176,7 @@ TEST(Llama, OptionsThatMakeNoModelAreRefusedByKey) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { model->forward(some_tokens(1, 9)); }), "model.context is 8"));
 }
 
-TEST(Llama, CountsSixFlopsForEachWeightThatATokenMeets) {
+TEST(Llama, CountsSixFlopsPerWeight) {
   const LlamaOptions o = small();
   double weights = 0;
   for (const auto& item : Llama(o)->named_parameters()) {

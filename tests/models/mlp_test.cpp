@@ -36,7 +36,7 @@ TEST(Mlp, FlattensImages) {
   EXPECT_TRUE(torch::equal(model->forward(image), model->forward(image.view({3, 6}))));
 }
 
-TEST(Mlp, TakesFloatInputsIntoItsOwnType) {
+TEST(Mlp, ConvertsFloatInputsToItsType) {
   Mlp model(MlpOptions{.sizes = {4, 2}});
   model->to(at::kBFloat16);
   EXPECT_EQ(model->forward(torch::randn({1, 4})).scalar_type(), at::kBFloat16);

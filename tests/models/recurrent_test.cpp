@@ -34,7 +34,7 @@ torch::Tensor last_state(Cell cell, const torch::OrderedDict<std::string, torch:
   return h;
 }
 
-TEST(RowClassifier, ReadsRowAfterRowAsItsCellsEquationsSay) {
+TEST(RowClassifier, ReadsRowsByItsCellsEquations) {
   for (const Cell cell : kCells) {
     torch::manual_seed(1);
     RowClassifier model(RecurrentOptions{.cell = cell, .hidden = 7}, 5, 3);
@@ -47,7 +47,7 @@ TEST(RowClassifier, ReadsRowAfterRowAsItsCellsEquationsSay) {
   }
 }
 
-TEST(RecurrentLm, ATokenDoesNotSeeItsFuture) {
+TEST(RecurrentLm, TokenDoesNotSeeItsFuture) {
   for (const Cell cell : kCells) {
     torch::manual_seed(2);
     RecurrentLm model(RecurrentOptions{.cell = cell, .hidden = 8, .layers = 2}, 11);
@@ -62,7 +62,7 @@ TEST(RecurrentLm, ATokenDoesNotSeeItsFuture) {
   }
 }
 
-TEST(RecurrentOptions, ThatMakeNoModelAreRefusedByKey) {
+TEST(RecurrentOptions, RefuseBadModelsByKey) {
   const auto refused = [](const RecurrentOptions& options) { return message_of<ConfigError>([&] { check(options); }); };
   EXPECT_TRUE(says(refused({.hidden = 0}), "model.hidden"));
   EXPECT_TRUE(says(refused({.layers = 0}), "model.layers"));
@@ -72,7 +72,9 @@ TEST(RecurrentOptions, ThatMakeNoModelAreRefusedByKey) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { RowClassifier(RecurrentOptions{}, 5, 1); }), "data.classes = 1"));
 }
 
-TEST(RecurrentOptions, CountSixFlopsForEachWeightOfAStep) {
+// Of a step.
+
+TEST(RecurrentOptions, CountSixFlopsPerWeight) {
   for (const Cell cell : kCells) {
     const RecurrentOptions options{.cell = cell, .hidden = 7, .layers = 3};
     double weights = 0;

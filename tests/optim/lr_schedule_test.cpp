@@ -15,7 +15,7 @@ LrSchedule with(LrKind kind) {
   return schedule;
 }
 
-TEST(LrSchedule, WarmUpClimbsAndNeverStartsAtZero) {
+TEST(LrSchedule, WarmUpClimbsFromAboveZero) {
   EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 0), 1e-3 / 101);
   EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 49), 1e-3 * 50 / 101);
   EXPECT_DOUBLE_EQ(lr_at(kShakespeare, 99), 1e-3 * 100 / 101);
@@ -27,26 +27,28 @@ TEST(LrSchedule, IsAtItsHighestWhenWarm) {
     EXPECT_DOUBLE_EQ(lr_at(with(kind), 100), 1e-3);
 }
 
-TEST(LrSchedule, CosineIsHalfWayInTheMiddle) {
+TEST(LrSchedule, CosineIsHalfAtMiddle) {
   EXPECT_NEAR(lr_at(kShakespeare, 1050), (1e-3 + 1e-4) / 2, 1e-12);
   // A quarter of the way: cos(45 degrees).
   EXPECT_NEAR(lr_at(kShakespeare, 575), 1e-4 + 0.5 * (1 + std::sqrt(0.5)) * 9e-4, 1e-12);
 }
 
-TEST(LrSchedule, LinearFallsByTheSameEachStep) {
+TEST(LrSchedule, LinearFallsEvenly) {
   const auto schedule = with(LrKind::kLinear);
   EXPECT_NEAR(lr_at(schedule, 575), 1e-3 - 0.25 * 9e-4, 1e-12);
   EXPECT_NEAR(lr_at(schedule, 200) - lr_at(schedule, 201), lr_at(schedule, 1900) - lr_at(schedule, 1901), 1e-15);
 }
 
-TEST(LrSchedule, PolynomialFallsByAPowerOfWhatIsLeft) {
+TEST(LrSchedule, PolynomialFallsByPowerOfRest) {
   auto schedule = with(LrKind::kPolynomial);
   EXPECT_NEAR(lr_at(schedule, 1050), 1e-4 + 0.25 * 9e-4, 1e-12);
   schedule.power = 1;
   EXPECT_NEAR(lr_at(schedule, 1050), lr_at(with(LrKind::kLinear), 1050), 1e-15);
 }
 
-TEST(LrSchedule, InverseSqrtHalvesInFourTimesTheWarmUpAndKnowsNoEnd) {
+// Four times the warm-up. It knows no end.
+
+TEST(LrSchedule, InverseSqrtHalvesPerFourfoldTime) {
   auto schedule = with(LrKind::kInverseSqrt);
   EXPECT_NEAR(lr_at(schedule, 400), 5e-4, 1e-12);
   EXPECT_NEAR(lr_at(schedule, 2500), 2e-4, 1e-12);
@@ -55,7 +57,9 @@ TEST(LrSchedule, InverseSqrtHalvesInFourTimesTheWarmUpAndKnowsNoEnd) {
   EXPECT_NEAR(lr_at(schedule, 3), 5e-4, 1e-12);
 }
 
-TEST(LrSchedule, OneCycleClimbsFromATwentyFifthAlongHalfACosine) {
+// From a twenty-fifth.
+
+TEST(LrSchedule, OneCycleClimbsHalfCosine) {
   auto schedule = with(LrKind::kOneCycle);
   schedule.warmup = 99;
   EXPECT_NEAR(lr_at(schedule, 49), (1e-3 / 25 + 1e-3) / 2, 1e-12);
@@ -64,7 +68,9 @@ TEST(LrSchedule, OneCycleClimbsFromATwentyFifthAlongHalfACosine) {
             lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 99, .steps = 2000}, 700));
 }
 
-TEST(LrSchedule, WsdStaysUntilTheLastStepsAndFallsAlongALine) {
+// In the last steps.
+
+TEST(LrSchedule, WsdStaysThenFallsLinearly) {
   auto schedule = with(LrKind::kWsd);
   EXPECT_EQ(lr_at(schedule, 1620), 1e-3) << "a fifth of 1,900 steps";
   EXPECT_NEAR(lr_at(schedule, 1810), (1e-3 + 1e-4) / 2, 1e-12);
@@ -78,7 +84,7 @@ TEST(LrSchedule, ConstantStays) {
   EXPECT_EQ(lr_at(with(LrKind::kConstant), 5000), 1e-3);
 }
 
-TEST(LrSchedule, EndsAtTheLeastAndStaysThere) {
+TEST(LrSchedule, EndsAtMinimumAndStays) {
   for (const LrKind kind : {LrKind::kLinear, LrKind::kCosine, LrKind::kPolynomial, LrKind::kOneCycle, LrKind::kWsd}) {
     EXPECT_EQ(lr_at(with(kind), 2000), 1e-4);
     EXPECT_EQ(lr_at(with(kind), 99999), 1e-4);
@@ -86,7 +92,7 @@ TEST(LrSchedule, EndsAtTheLeastAndStaysThere) {
   }
 }
 
-TEST(LrSchedule, AWarmUpAsLongAsTheRunIsAllClimb) {
+TEST(LrSchedule, FullLengthWarmUpOnlyClimbs) {
   const LrSchedule schedule{.kind = LrKind::kCosine, .lr = 1, .min_lr = 0.1, .warmup = 5, .steps = 5};
   for (int step = 0; step < 5; ++step) EXPECT_DOUBLE_EQ(lr_at(schedule, step), (step + 1) / 6.0);
   EXPECT_EQ(lr_at(schedule, 5), 0.1);

@@ -35,7 +35,9 @@ std::unique_ptr<UpdateRule> local_adamw(const LocalSteps& local = {}) {
   return with_outer_states(make_update_rule(AdamWOptions{}), local);
 }
 
-TEST(OuterStep, IsNesterovsStepFromTheAnchorAsThePaperHasIt) {
+// From the anchor.
+
+TEST(OuterStep, MatchesPapersNesterovStep) {
   const LocalSteps local{.outer_lr = 0.7, .outer_momentum = 0.9};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/3);
   std::vector<Copy> copies(3);
@@ -69,7 +71,9 @@ TEST(OuterStep, IsNesterovsStepFromTheAnchorAsThePaperHasIt) {
   }
 }
 
-TEST(OuterStep, WithLearningRateOneAndNoMomentumIsTheMeanOfTheCopies) {
+// The mean of the copies.
+
+TEST(OuterStep, RateOneWithoutMomentumGivesMean) {
   const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/2);
   Copy a, b;
@@ -87,7 +91,9 @@ TEST(OuterStep, WithLearningRateOneAndNoMomentumIsTheMeanOfTheCopies) {
   for (std::size_t i = 0; i < kNumel; ++i) ASSERT_NEAR(a.anchor[i], mean[i], 1e-6) << i;
 }
 
-TEST(OuterStep, OfOneCopyWithLearningRateOneAndNoMomentumChangesNothing) {
+// One copy, learning rate 1 and no momentum: the step changes nothing.
+
+TEST(OuterStep, RateOneKeepsSingleCopy) {
   const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/1);
   Copy copy;
@@ -133,7 +139,9 @@ TEST(OuterStep, LowersAConvexLoss) {
   }
 }
 
-TEST(OuterStep, HasTwoStatesBehindTheRulesOwnWhichUpdatesLeaveAlone) {
+// They follow the states of the rule.
+
+TEST(OuterStep, AddsTwoStatesUpdatesIgnore) {
   const auto plain = make_update_rule(AdamWOptions{});
   const auto local = local_adamw();
   ASSERT_EQ(local->states().size(), 4U);
@@ -154,7 +162,7 @@ TEST(OuterStep, HasTwoStatesBehindTheRulesOwnWhichUpdatesLeaveAlone) {
   EXPECT_EQ(copy.anchor, std::vector<float>(kNumel));
 }
 
-TEST(OuterStep, KeepsWhatWasNotSentAndAddsItToTheNextDifference) {
+TEST(OuterStep, AddsUnsentPartToNextDifference) {
   const auto rule = with_outer_states(make_update_rule(AdamWOptions{}), {}, /*keeps_residual=*/true);
   ASSERT_EQ(rule->states().size(), 5U);
   EXPECT_EQ(rule->states()[2].name, "outer_residual");
@@ -190,7 +198,7 @@ TEST(OuterStep, AnchoringMakesTheWeightsTheAnchor) {
   EXPECT_EQ(copy.anchor, before.parameter);
 }
 
-TEST(OuterStep, OptionsOutOfRangeAreRefusedByName) {
+TEST(OuterStep, RefusesBadOptionsByName) {
   const auto refusal = [](const LocalSteps& local) { return message_of<ConfigError>([&] { local_adamw(local); }); };
   EXPECT_TRUE(says(refusal({.steps = 0}), "sync.local_steps = 0"));
   for (const double lr : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")})

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-TEST(RuleRegistry, ARowSaysTheNameOfItsRuleAndWhatItNeeds) {
+TEST(RuleRegistry, RowNamesItsRuleAndNeeds) {
   const std::vector<OptimizerOptions> all = default_options();
   ASSERT_EQ(all.size(), kRuleTable.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -26,7 +26,7 @@ TEST(RuleRegistry, ARowSaysTheNameOfItsRuleAndWhatItNeeds) {
   }
 }
 
-TEST(RuleRegistry, OptionsFollowFromTheKeysOfTheRowAndFromNoOthers) {
+TEST(RuleRegistry, OptionsFollowFromRowsKeysOnly) {
   const std::vector<std::pair<std::string_view, std::function<void(RuleKeys&)>>> changes{
       {"optimizer.lr", [](RuleKeys& keys) { keys.lr = 0.5; }},
       {"optimizer.betas",
@@ -61,14 +61,14 @@ TEST(RuleRegistry, OptionsFollowFromTheKeysOfTheRowAndFromNoOthers) {
   }
 }
 
-TEST(RuleRegistry, AnUnknownNameIsRefusedWithTheNamesThatThereAre) {
+TEST(RuleRegistry, UnknownNameListsKnownNames) {
   EXPECT_EQ(message_of<ConfigError>([] { optimizer_options("adagrad", {}); }),
             "optimizer.name = adagrad: no such optimizer\n  use " + rule_names());
   EXPECT_EQ(rule_names(RuleNeeds::kElements), "adamw, adam, sgd, lion or adamw8bit");
   EXPECT_EQ(rule_names(RuleNeeds::kMatrices), "muon");
 }
 
-TEST(RuleRegistry, ARuleOfTheUsersHasNoRow) {
+TEST(RuleRegistry, UserRuleHasNoRow) {
   EXPECT_EQ(row_of(OwnRuleOptions{}), nullptr);
   EXPECT_EQ(name_of(OwnRuleOptions{}), "");
 }

@@ -61,7 +61,7 @@ double apart(const Values& ours, const std::vector<double>& theirs) {
 // Numbers of up to 1.5, rounded once a step: half a unit in the last place (6e-8) each time, and torch may round others.
 constexpr double kRounding = kSteps * 6e-8;
 
-TEST(TorchNumbers, AdamAndAdamWTakeTorchsSteps) {
+TEST(TorchNumbers, AdamAndAdamWMatchTorch) {
   EXPECT_LE(apart(trained(AdamWOptions{.lr = 0.05, .beta2 = 0.95, .weight_decay = 0.25}, {}), torch_numbers::kAdamW),
             kRounding);
   EXPECT_LE(apart(trained(AdamOptions{.lr = 0.05, .beta2 = 0.95, .weight_decay = 0.25}, {}), torch_numbers::kAdam),
@@ -80,7 +80,8 @@ TEST(TorchNumbers, SgdTakesTorchsSteps) {
 // Torch computes Newton-Schulz iterations in bf16, we in fp32. A bf16 has 8 bits: an element of a direction, which is at
 // most about 1.2, is off by some 2^-8 after five iterations that each raise small singular values 3.4 times; a step
 // is lr times that. With torch's iterations in fp32 nothing but rounding is left.
-TEST(TorchNumbers, MuonTakesTorchsStepsButForItsIterationsInBf16) {
+// But for torch's iterations in bf16.
+TEST(TorchNumbers, MuonMatchesTorch) {
   constexpr double kLr = 0.02;
   const MuonOptions muon{.lr = kLr, .weight_decay = 0.25};
   const Values wide = trained(muon, {.rows = 4, .columns = 6}), tall = trained(muon, {.rows = 6, .columns = 4});

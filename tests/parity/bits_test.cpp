@@ -82,7 +82,9 @@ void expect_same_bits(const RunResult& expected, const RunResult& seen, const st
 
 class Bits : public ::testing::TestWithParam<Cell> {};
 
-TEST_P(Bits, OfEveryStageAndBudgetAreThoseOfStageZero) {
+// At every stage and budget.
+
+TEST_P(Bits, MatchStageZeroEverywhere) {
   const auto run = [](const AttachOptions& options) {
     return tests::train(GetParam().world, kSteps, options, small_gpt2);
   };

@@ -62,7 +62,7 @@ RunResult run(const Cell& cell, const AttachOptions& options, bool checkpoint) {
 
 class CheckpointBits : public ::testing::TestWithParam<Cell> {};
 
-TEST_P(CheckpointBits, AreThoseOfARunThatKeepsEverything) {
+TEST_P(CheckpointBits, MatchRunThatKeepsEverything) {
   const Cell& cell = GetParam();
   std::optional<LossScaleOptions> loss_scale;
   if (cell.dtype == DType::kFloat16) loss_scale = LossScaleOptions{.value = 2048};

@@ -124,7 +124,7 @@ class PlacementBits : public ::testing::Test {
 
 // Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
 // the stage lets go; worlds in turn, so that every stage and every way to keep activations meets each of them.
-TEST_F(PlacementBits, AreThoseOfTheDeviceWithEverythingOnDisk) {
+TEST_F(PlacementBits, EverythingOnDiskMatchesDevice) {
   Sweep sweep(11);
   int turn = 0;  // of types and ways to accumulate
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -155,7 +155,7 @@ std::string text_of(const TierFractions& fractions) {
   return fmt::format("{{host {}, disk {}}}", fractions.host, fractions.disk);
 }
 
-TEST_F(PlacementBits, AreThoseOfTheDeviceWithEveryPlacement) {
+TEST_F(PlacementBits, EveryPlacementMatchesDevice) {
   const bool held = rc::check([this] {
     const Cell cell{*rc::gen::element(1, 2, 3, 4),
                     *rc::gen::element(0, 1, 2, 3, 3),

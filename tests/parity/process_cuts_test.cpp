@@ -18,7 +18,7 @@ class WeightedProcesses : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Over, WeightedProcesses, testing::Values("shared_memory", "mpi", "gloo"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-TEST_P(WeightedProcesses, HaveTheBitsOfEqualRangesAndSendWhatIsPlanned) {
+TEST_P(WeightedProcesses, MatchEqualRangesAndPlannedBytes) {
   const std::string transport = GetParam();
   if (const std::string why = missing(transport); !why.empty()) GTEST_SKIP() << why;
   const Json ranges = report_of("shared_memory", "");

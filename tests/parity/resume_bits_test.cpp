@@ -123,7 +123,7 @@ class ResumeRuns : public ::testing::Test {
 
 class ResumeBits : public ResumeRuns, public ::testing::WithParamInterface<ResumeCell> {};
 
-TEST_P(ResumeBits, AreThoseOfARunThatWasNotInterrupted) {
+TEST_P(ResumeBits, MatchUninterruptedRun) {
   const ResumeCell& cell = GetParam();
   const std::string whole = describe(cell) + "-whole", halves = describe(cell) + "-halves";
   train(cell, whole, 2 * kHalfOfTheSteps, 0);
@@ -152,7 +152,8 @@ TEST_P(ResumeBits, AreThoseOfARunThatWasNotInterrupted) {
 }
 
 // A training that does not depend on what is varied would prove nothing.
-TEST_F(ResumeRuns, DependOnTypeMicroBatchesAndDropout) {
+// And on the type.
+TEST_F(ResumeRuns, DependOnMicroBatchesAndDropout) {
   const ResumeCell base{.stage = 1,
                         .type = resume_cells::kFp32,
                         .accumulate = 1,

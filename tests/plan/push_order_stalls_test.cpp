@@ -64,7 +64,9 @@ double clock_time(const SyncPlan& plan, int workers, const std::vector<Stall>& s
   return now / static_cast<double>(order.version());
 }
 
-TEST(StalledWorkers, AQuorumOfAllButOneHidesNineTenthsOfWhatTheyCostTheOthers) {
+// A quorum of all but one worker; of what stalls cost the others.
+
+TEST(StalledWorkers, QuorumHidesNineTenthsOfStalls) {
   for (const int workers : {2, 3, 4, 8, 32}) {
     const auto stalls = some_stalls(workers, 5e3);
     const SyncPlan all{.servers = 1}, quorum{.servers = 1, .quorum = workers - 1};
@@ -75,7 +77,9 @@ TEST(StalledWorkers, AQuorumOfAllButOneHidesNineTenthsOfWhatTheyCostTheOthers) {
   }
 }
 
-TEST(StalledWorkers, AStalenessOfOneHidesOneClockOfAStallOfFour) {
+// Of a stall of four clocks.
+
+TEST(StalledWorkers, StalenessOneHidesOneClock) {
   const auto stalls = some_stalls(3, 5e3);
   const SyncPlan all{.servers = 1}, stale{.mode = SyncMode::kStale, .servers = 1, .staleness = 1};
   const double cost_all = clock_time(all, 3, stalls) - clock_time(all, 3, {});

@@ -20,7 +20,7 @@ TEST(MeasuredSteps, MediansLeaveTheWarmUpOut) {
   EXPECT_EQ(typical.total, 40);
 }
 
-TEST(MeasuredSteps, TransfersAreMediansOfTheirOwnAfterTheWarmUp) {
+TEST(MeasuredSteps, TransfersAreMediansAfterWarmUp) {
   MeasuredSteps steps;
   for (const std::int64_t bytes : {900, 800, 700, 2, 6, 4}) {
     EXPECT_FALSE(steps.past_warmup() && bytes > 6);
@@ -36,7 +36,7 @@ TEST(MeasuredSteps, TransfersAreMediansOfTheirOwnAfterTheWarmUp) {
   EXPECT_EQ(steps.transfers().link.down_bytes, 6);
 }
 
-TEST(MeasuredSteps, OfALongRunTheLastStepsTransfersCount) {
+TEST(MeasuredSteps, LongRunCountsLastTransfers) {
   MeasuredSteps steps;
   for (std::size_t i = 0; i < 2 * MeasuredSteps::kMostTransfers + 7; ++i) {
     StepMetrics metrics;

@@ -94,7 +94,7 @@ TEST(Report, HasEveryKeyOfTheContract) {
   EXPECT_EQ(report["formula"], (json{{"state_bytes", 8000.0}, {"sent_bytes", 6000.0}}));
 }
 
-TEST(Report, HasThePerplexityOfALanguageModel) {
+TEST(Report, LanguageModelHasPerplexity) {
   RunReport report = some_report();
   EXPECT_FALSE(json::parse(to_json(report)).contains("val_perplexity"));
   report.val_perplexity = 6.5;
@@ -113,7 +113,7 @@ TEST(Report, ListsOneEntryARank) {
   EXPECT_EQ(report["peak_memory_bytes"][0]["total"], 7000) << "the peak of the sum, not the sum of the peaks";
 }
 
-TEST(Report, TellsWhatCrossesBetweenCopiesWhereThereAreSome) {
+TEST(Report, CopiesAddTrafficBetweenThem) {
   EXPECT_FALSE(json::parse(to_json(some_report())).contains("copies"));
   RunReport grouped = some_report();
   grouped.engine.copies = {.number = 2, .planned_sent_bytes = 400, .sent_formula_bytes = 390};
@@ -145,7 +145,7 @@ TEST(Report, SecondaryGroupsHaveTheirBytes) {
   EXPECT_NE(summary(kept).find("secondary groups of 2 ranks"), std::string::npos) << summary(kept);
 }
 
-TEST(Report, TellsWhatAnOuterStepSendsOfCopiesThatTrainApart) {
+TEST(Report, LocalStepsAddOuterStepBytes) {
   RunReport apart = some_report();
   apart.engine.copies.number = 2;
   apart.engine.outer = {.local_steps = 50, .steps = 3, .planned_sent_between_copies = 2048, .formula_bytes = 2000};
@@ -160,7 +160,7 @@ TEST(Report, TellsWhatAnOuterStepSendsOfCopiesThatTrainApart) {
   EXPECT_NE(text.find("trained apart; every 50 steps a rank sent 2.00 KiB between them"), std::string::npos) << text;
 }
 
-TEST(Report, TimesLeaveTheFirstThreeStepsOut) {
+TEST(Report, TimesSkipFirstThreeSteps) {
   const auto report = json::parse(to_json(some_report()));
   EXPECT_DOUBLE_EQ(report["step_s_median"], 0.3);
   EXPECT_DOUBLE_EQ(report["step_s_min"], 0.2);
@@ -179,7 +179,7 @@ TEST(Report, RowsAreNotCalledTokens) {
   EXPECT_NE(one_line(summary(r)).find("2,000 rows/s"), std::string::npos) << summary(r);
 }
 
-TEST(Report, TheConfigurationIsInItByItsKeys) {
+TEST(Report, HasConfigurationByKeys) {
   RunReport r = some_report();
   r.origin.configuration =
       "[train]\nsteps = 6\ndtype = \"fp32\"\n\n[zero]\noptimizer = {disk = 1}\ndisk = [\"/tmp\"]\n";
@@ -190,7 +190,7 @@ TEST(Report, TheConfigurationIsInItByItsKeys) {
   EXPECT_EQ(configuration["zero"]["disk"][0], "/tmp");
 }
 
-TEST(Report, AShortRunTimesAllItsSteps) {
+TEST(Report, ShortRunTimesAllSteps) {
   EXPECT_EQ(median_step_seconds({3, 1, 2}), 2);
   EXPECT_EQ(least_step_seconds({3, 1, 2}), 1);
   EXPECT_EQ(median_step_seconds({9, 9, 9, 1}), 1);
@@ -223,7 +223,7 @@ TEST(Report, OffloadedActivationsAreNoState) {
   EXPECT_EQ(one_line(summary(r)).find("of it on the host"), std::string::npos) << summary(r);
 }
 
-TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
+TEST(Report, ShowsHiddenAndExposedTransfers) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
@@ -254,7 +254,7 @@ TEST(Report, SaysWhatOfTransfersIsHiddenAndWhatExposed) {
   EXPECT_EQ(report["link_hidden"][0], 0.5);
 }
 
-TEST(Report, APredictionStandsBesideWhatWasMeasuredSince) {
+TEST(Report, PredictionAppearsBesideMeasurement) {
   RunReport r = some_report();
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
   r.profile = {.exposed = 0.05, .total = 0.3};
@@ -298,7 +298,9 @@ TEST(Report, WithoutValidationTheLossIsNull) {
   EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
 }
 
-TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
+// It says what matters in a few lines.
+
+TEST(Report, SummaryIsShort) {
   auto report = some_report();
   const auto text = one_line(summary(report));
   EXPECT_NE(text.find("loss 3.5000 val_loss 3.2500 300 ms a step 2,000 tokens/s utilization 50%: what the model's"),
@@ -312,7 +314,7 @@ TEST(Report, TheSummarySaysWhatMattersInAFewLines) {
   EXPECT_NE(one_line(summary(report)).find("1 step was skipped"), std::string::npos);
 }
 
-TEST(Report, TimesOfTheSummaryAreInTheUnitThatFits) {
+TEST(Report, SummaryTimesUseFittingUnit) {
   RunReport r = some_report();
   r.step_seconds = {2340};
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
@@ -321,7 +323,7 @@ TEST(Report, TimesOfTheSummaryAreInTheUnitThatFits) {
   EXPECT_NE(one_line(summary(r)).find("1.50 min, 100% of it hidden"), std::string::npos) << summary(r);
 }
 
-TEST(Report, NoLineOfTheSummaryIsWiderThanATerminal) {
+TEST(Report, SummaryFitsTerminal) {
   RunReport r = some_report();
   for (RankReport& rank : r.ranks) {
     rank.disk_memory[MemoryTag::kMoment] = rank.host_memory[MemoryTag::kGradient] = std::int64_t{1023} << 30;

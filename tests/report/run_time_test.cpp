@@ -17,7 +17,7 @@ TEST(RunTime, IsOfStepsAndEvaluations) {
   EXPECT_EQ(run_time_text(kNeed), "about 54.0 s: 100 steps of 500 ms, and 4 evaluations of 4.00 s together");
 }
 
-TEST(RunTime, AnEvaluationIsNoLongerThanTheSplit) {
+TEST(RunTime, EvaluationIsLimitedByItsSplit) {
   RunTimeNeed need = kNeed;
   for (const std::int64_t batches : {0, 10, 11}) {
     need.eval_batches = batches;
@@ -25,7 +25,7 @@ TEST(RunTime, AnEvaluationIsNoLongerThanTheSplit) {
   }
 }
 
-TEST(RunTime, OneEvaluationIsAtTheEndAndNoneWithoutData) {
+TEST(RunTime, EvaluatesAtEndOnlyWithData) {
   RunTimeNeed need = kNeed;
   need.eval_every = 0;
   EXPECT_EQ(run_time(need).evaluations, 1);

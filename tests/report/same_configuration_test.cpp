@@ -17,7 +17,9 @@ TEST(SameConfiguration, EqualHashesPassInSilence) {
   run_ranks(3, [](World& world) { EXPECT_NO_THROW(require_same_configuration(world.communicator(), 7, kText)); });
 }
 
-TEST(SameConfiguration, EveryRankNamesTheFirstThatDiffersAndItsKeys) {
+// The first rank that differs, and its keys.
+
+TEST(SameConfiguration, EveryRankNamesFirstDifference) {
   std::array<std::string, 3> messages;
   run_ranks(3, [&](World& world) {
     const bool last = world.rank() == 2;
@@ -39,14 +41,14 @@ TEST(SameConfiguration, HashesAloneAreEnoughToRefuse) {
   });
 }
 
-TEST(DifferingKeys, AreNamedWithTheirSectionAndBothValues) {
+TEST(DifferingKeys, NameSectionAndBothValues) {
   EXPECT_EQ(differing_keys(kText, kText), "");
   EXPECT_EQ(differing_keys("[a]\nx = 1\n[b]\nx = \"u = v\"\n", "[a]\nx = 1\n[b]\nx = \"w\"\n"),
             " b.x = \"u = v\", not \"w\"");
   EXPECT_EQ(differing_keys("[a]\nx = 1\ny = 2", "[a]\nx = 0\ny = 3"), " a.x = 1, not 0; a.y = 2, not 3");
 }
 
-TEST(DifferingKeys, AreAllNamedOnLinesOfTheirOwnWhereThereAreMany) {
+TEST(DifferingKeys, ManyGetLinesOfTheirOwn) {
   std::string ours = "[a]\n", theirs = "[a]\n", lines;
   for (int i = 0; i < 9; ++i) {
     ours += "k" + std::to_string(i) + " = 1\n";
@@ -56,17 +58,19 @@ TEST(DifferingKeys, AreAllNamedOnLinesOfTheirOwnWhereThereAreMany) {
   EXPECT_EQ(differing_keys(ours, theirs), lines);
 }
 
-TEST(DifferingKeys, ThatOneDoesNotHaveAreNamedToo) {
+TEST(DifferingKeys, MissingKeysAreNamed) {
   EXPECT_EQ(differing_keys("[a]\nx = 1\n", "[a]\nx = 1\ny = 2\n"), " a.y = (none), not 2");
   EXPECT_EQ(changed_keys("[a]\nx = 1\n", "[a]\nx = 1\n[b]\ny = 2\n"), " b.y = (none) -> 2");
 }
 
-TEST(ChangedKeys, AreNamedWithTheOldAndTheNewValue) {
+TEST(ChangedKeys, NameOldAndNewValue) {
   EXPECT_EQ(changed_keys(kText, kText), "");
   EXPECT_EQ(changed_keys("[a]\nx = 1\ny = 2", "[a]\nx = 0\ny = 3"), " a.x = 1 -> 0; a.y = 2 -> 3");
 }
 
-TEST(SameConfiguration, AnotherModelIsToldFromOtherTraining) {
+// Another model is told from other training.
+
+TEST(SameConfiguration, DistinguishesModelFromTraining) {
   const auto of = [](std::string_view name, int width, int vocab, double dropout, std::string_view sizes) {
     return fmt::format(
         "[model]\nname = \"{}\"\nwidth = {}\nvocab = {}\ndropout = {}\nsizes = [{}]\n[train]\nsteps = {}\n", name,

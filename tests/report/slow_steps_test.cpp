@@ -7,7 +7,9 @@
 namespace zero {
 namespace {
 
-TEST(SlowSteps, FarAboveTheirPredictionAreSaidOnceAndASingleOneIsNot) {
+// Steps far above their prediction; a single one does not count.
+
+TEST(SlowSteps, WarnOnceIfRepeated) {
   SlowSteps slow;
   EXPECT_FALSE(slow.count(100)) << "nothing is predicted yet";
   slow.expect(0.04);

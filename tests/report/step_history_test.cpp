@@ -11,7 +11,7 @@ StepMetrics step(std::int64_t number, double loss, double seconds) {
   return {.step = number, .loss = loss, .grad_norm = 1.0 * static_cast<double>(number), .seconds = seconds};
 }
 
-TEST(StepHistory, LossesAreMeansAndTimesAreTheSlowestRanks) {
+TEST(StepHistory, AveragesLossesAndTakesSlowestTimes) {
   run_ranks(2, [](World& world) {
     StepHistory history(10, 100);
     const double rank = world.rank();
@@ -28,7 +28,7 @@ TEST(StepHistory, LossesAreMeansAndTimesAreTheSlowestRanks) {
   });
 }
 
-TEST(StepHistory, TheNewestStepHasTheFiguresOfEachRank) {
+TEST(StepHistory, NewestStepHasRankFigures) {
   run_ranks(2, [](World& world) {
     StepHistory history(10, 100);
     for (const std::int64_t number : {1, 2}) {
@@ -56,7 +56,7 @@ TEST(StepHistory, WorkersStandBehindTheServers) {
   });
 }
 
-TEST(StepHistory, ARankAloneHasNoFiguresByRank) {
+TEST(StepHistory, SingleRankHasNoRankFigures) {
   run_ranks(1, [](World& world) {
     StepHistory history(10, 100);
     history.add(step(1, 1, 1));
@@ -83,7 +83,7 @@ TEST(StepHistory, OneRanksSignalStopsAll) {
   });
 }
 
-TEST(StepHistory, LogsTheFirstTheLastAndEveryTenth) {
+TEST(StepHistory, LogsFirstLastAndEveryTenth) {
   const StepHistory history(10, 25);
   std::vector<std::int64_t> logged;
   for (std::int64_t s = 1; s <= 25; ++s) {
@@ -112,7 +112,9 @@ TEST(StepHistory, FastStepsMeetSeldom) {
   EXPECT_EQ(meetings(0.005, 100, 101), (std::vector<std::int64_t>{1, 51, 100, 101}));
 }
 
-TEST(StepHistory, SlowStepsMeetEachTimeSoThatAStopIsHeard) {
+// So that a stop signal is received.
+
+TEST(StepHistory, SlowStepsMeetEveryStep) {
   EXPECT_EQ(meetings(2, 100, 4), (std::vector<std::int64_t>{1, 2, 3, 4}));
 }
 

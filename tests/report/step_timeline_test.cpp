@@ -45,7 +45,9 @@ class StepTimelineTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(StepTimelineTest, BeginsWithTheSecondStepAndIsWrittenAfterTheLastOfItsOwn) {
+// It is written after its last step.
+
+TEST_F(StepTimelineTest, CoversSecondStepOn) {
   EXPECT_EQ(run(1, 10, {.file = "t.json", .steps = 3}), std::vector<int>{3});
   EXPECT_EQ(names(0), (std::vector<std::string>{"update 1", "update 2", "update 3"}));
 }
@@ -55,12 +57,14 @@ TEST_F(StepTimelineTest, EndsWithTheRun) {
   EXPECT_EQ(names(0), (std::vector<std::string>{"update 1", "update 2"}));
 }
 
-TEST_F(StepTimelineTest, TakesTheFirstStepWhereThereIsNoOther) {
+TEST_F(StepTimelineTest, TakesOnlyStepIfSingle) {
   EXPECT_EQ(run(1, 1, {.file = "t.json", .steps = 3}), std::vector<int>{0});
   EXPECT_EQ(names(0), std::vector<std::string>{"update 0"});
 }
 
-TEST_F(StepTimelineTest, HasTheSpansOfEveryRankHoweverManyEachHas) {
+// However many each has.
+
+TEST_F(StepTimelineTest, HasEveryRanksSpans) {
   EXPECT_EQ(run(3, 4, {.file = "t.json", .steps = 1}), (std::vector<int>{1, 1, 1}));
   for (int rank = 0; rank < 3; ++rank)
     EXPECT_EQ(names(rank), std::vector<std::string>(static_cast<std::size_t>(rank) + 1, "update 1"));
@@ -72,17 +76,19 @@ TEST_F(StepTimelineTest, WithoutAFileThereIsNone) {
   EXPECT_EQ(folder_.num_files(), 0u);
 }
 
-TEST_F(StepTimelineTest, OneThatNobodyAskedForIsOfTheStepBehindTheWarmUp) {
+TEST_F(StepTimelineTest, DefaultCoversStepAfterWarmUp) {
   EXPECT_EQ(run(2, 10, {.file = "t.json", .steps = 3, .asked = false}), (std::vector<int>{3, 3}));
   EXPECT_EQ(names(0), std::vector<std::string>{"update 3"});
 }
 
-TEST_F(StepTimelineTest, OneThatNobodyAskedForIsOfTheLastStepOfAShortRun) {
+TEST_F(StepTimelineTest, DefaultCoversShortRunsLastStep) {
   EXPECT_EQ(run(1, 2, {.file = "t.json", .asked = false}), std::vector<int>{1});
   EXPECT_EQ(names(0), std::vector<std::string>{"update 1"});
 }
 
-TEST_F(StepTimelineTest, OneThatNobodyAskedForIsLeftOutWhereARankHasTooManySpans) {
+// On one rank.
+
+TEST_F(StepTimelineTest, TooManySpansDropDefault) {
   const auto spans_on_rank_1 = [&](std::int64_t number) {
     run_ranks(2, [&](World& world) {
       StepTimeline timeline({.file = "t.json", .asked = false}, 1, world, folder_.path());
@@ -98,7 +104,7 @@ TEST_F(StepTimelineTest, OneThatNobodyAskedForIsLeftOutWhereARankHasTooManySpans
   EXPECT_EQ(spans_on_rank_1(TimelineOptions::kMostUnasked / 2), 1u);
 }
 
-TEST_F(StepTimelineTest, ARunGoesOnWithoutOneThatNobodyAskedFor) {
+TEST_F(StepTimelineTest, FailedDefaultDoesNotEndRun) {
   run_ranks(1, [&](World& world) {
     StepTimeline timeline({.file = "t.json", .asked = false}, 1, world, folder_ / "gone");
     timeline.begin_step(0);
@@ -106,7 +112,7 @@ TEST_F(StepTimelineTest, ARunGoesOnWithoutOneThatNobodyAskedFor) {
   });
 }
 
-TEST_F(StepTimelineTest, RemovesTheOneOfARunBefore) {
+TEST_F(StepTimelineTest, RemovesEarlierRunsTimeline) {
   folder_.write("t.json", "old");
   folder_.write("other.json", "kept");
   run_ranks(1, [&](World& world) {
@@ -120,7 +126,7 @@ TEST_F(StepTimelineTest, RemovesTheOneOfARunBefore) {
   EXPECT_EQ(folder_.num_files(), 1u);
 }
 
-TEST_F(StepTimelineTest, AFolderThatIsGoneIsAnIoError) {
+TEST_F(StepTimelineTest, GoneFolderIsIoError) {
   run_ranks(1, [&](World& world) {
     StepTimeline timeline({.file = "t.json"}, 1, world, folder_ / "gone");
     timeline.begin_step(0);

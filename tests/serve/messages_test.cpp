@@ -29,7 +29,7 @@ TrainedBits bits_over_messages(const EngineOptions& options, int workers, const 
   return bits;
 }
 
-TEST(ServersOverMessages, StaleRunsHaveTheBitsOfSharedMemory) {
+TEST(ServersOverMessages, StaleRunsMatchSharedMemory) {
   const EngineOptions options{.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}};
   const TrainedBits served = served_run(options, 3, small_specs(), {.clocks = 5});
   const TrainedBits messages = bits_over_messages(options, 3, {.clocks = 5});
@@ -38,7 +38,9 @@ TEST(ServersOverMessages, StaleRunsHaveTheBitsOfSharedMemory) {
   EXPECT_EQ(messages.norms, served.norms);
 }
 
-TEST(ServersOverMessages, AnAsynchronousRunIsReplayedElsewhereToTheBit) {
+// To the bit.
+
+TEST(ServersOverMessages, AsynchronousRunReplaysElsewhere) {
   const EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 3}};
   const TrainedBits recorded = bits_over_messages(options, 3, {.clocks = 6});
   const TrainedClocks again{.clocks = 6, .replayed = recorded.events};
@@ -52,7 +54,7 @@ TrainedClocks without_worker(int lost) {
           }};
 }
 
-TEST(ServersOverMessages, AWorkerThatIsLostDoesNotEndAnAsynchronousRun) {
+TEST(ServersOverMessages, AsynchronousRunSurvivesLostWorker) {
   TrainedBits bits;
   const auto ends = serve_over_messages({.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 1}}, 3,
                                         without_worker(1), bits);
@@ -62,7 +64,7 @@ TEST(ServersOverMessages, AWorkerThatIsLostDoesNotEndAnAsynchronousRun) {
 
 // Two of three workers need not wait for the third, which then goes on at the newest clock. So the two leave it the last
 // one, or it would not always come to a clock at which it ends.
-TEST(ServersOverMessages, AQuorumGoesOnWithoutAWorker) {
+TEST(ServersOverMessages, QuorumContinuesWithoutWorker) {
   std::latch is_lost{1};
   const TrainedClocks run{.clocks = 6, .before = [&](int worker, std::int64_t clock) {
                             if (worker != 2) return clock == 5 ? is_lost.wait() : void();
@@ -76,7 +78,9 @@ TEST(ServersOverMessages, AQuorumGoesOnWithoutAWorker) {
   EXPECT_EQ(bits.losses.size(), 6U);
 }
 
-TEST(ServersOverMessages, AStaleRunEndsOnAllRanksWithTheNameOfALostWorker) {
+// On all ranks.
+
+TEST(ServersOverMessages, StaleRunEndsNamingLostWorker) {
   TrainedBits bits;
   const auto ends = serve_over_messages({.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}}, 3,
                                         without_worker(1), bits);

@@ -30,7 +30,9 @@ Floats as_floats(const std::vector<std::byte>& bytes, DType dtype) {
   return values;
 }
 
-TEST(PulledWeights, AGradientIsCorrectedByItsSquareTimesTheWaySinceThen) {
+// Its square times the distance that the weights moved since.
+
+TEST(PulledWeights, CorrectsGradientBySquareAndDistance) {
   const std::size_t numel = 3001;
   for (const DType gradients : {DType::kFloat32, DType::kBFloat16}) {
     for (const DType weights : {DType::kFloat32, DType::kBFloat16}) {
@@ -49,7 +51,7 @@ TEST(PulledWeights, AGradientIsCorrectedByItsSquareTimesTheWaySinceThen) {
   }
 }
 
-TEST(PulledWeights, WhereWeightsHaveNotMovedAGradientStaysAsItIs) {
+TEST(PulledWeights, UnmovedWeightsKeepGradient) {
   const std::vector<std::byte> weights = as_type(some_floats(100, 0.3), DType::kFloat32);
   std::vector<std::byte> gradient = as_type(some_floats(100, 0.7), DType::kFloat32);
   const std::vector<std::byte> before = gradient;
@@ -57,7 +59,7 @@ TEST(PulledWeights, WhereWeightsHaveNotMovedAGradientStaysAsItIs) {
   EXPECT_EQ(gradient, before);
 }
 
-TEST(PulledWeights, EachWorkerHasItsOwnInTheLedger) {
+TEST(PulledWeights, LedgerHasEachWorkersWeights) {
   Ledger ledger;
   const std::vector<std::byte> first(24, std::byte{1}), second(24, std::byte{2});
   PulledWeights pulled(2, 24, ledger);

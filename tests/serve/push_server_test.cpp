@@ -35,7 +35,9 @@ std::vector<std::string> ends_of_run(const EngineOptions& options, int workers, 
   });
 }
 
-TEST(PushServer, OneServerAndOneWorkerTrainAsOneRankAlone) {
+// One server and one worker train as a single rank.
+
+TEST(PushServer, OneServerAndWorkerMatchRank) {
   const TrainedClocks run{.clocks = 5};
   const TrainedBits alone = plain_run({.clip = 0.5}, 1, small_specs(), run);
   for (const SyncMode mode : {SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}) {
@@ -46,7 +48,7 @@ TEST(PushServer, OneServerAndOneWorkerTrainAsOneRankAlone) {
   }
 }
 
-TEST(PushServer, WithoutStalenessHasTheBitsOfStageThree) {
+TEST(PushServer, ZeroStalenessMatchesStageThree) {
   const TrainedClocks run{.clocks = 4};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [workers, servers] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
@@ -63,7 +65,7 @@ TEST(PushServer, WithoutStalenessHasTheBitsOfStageThree) {
   }
 }
 
-TEST(PushServer, MicroBatchesAreSummedByTheWorker) {
+TEST(PushServer, WorkerSumsMicroBatches) {
   const TrainedClocks run{.clocks = 3};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const bool average : {false, true}) {
@@ -75,7 +77,7 @@ TEST(PushServer, MicroBatchesAreSummedByTheWorker) {
   }
 }
 
-TEST(PushServer, EveryOptimizerUpdatesAsItDoesAtStageThree) {
+TEST(PushServer, EveryOptimizerMatchesStageThree) {
   const TrainedClocks run{.clocks = 3};
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{}, MuonOptions{},
                                                  AdamW8bitOptions{}, AdafactorOptions{}};
@@ -87,7 +89,7 @@ TEST(PushServer, EveryOptimizerUpdatesAsItDoesAtStageThree) {
   }
 }
 
-TEST(PushServer, StatesOnHostAndDiskHaveTheBitsOfResidentOnes) {
+TEST(PushServer, HostAndDiskStatesKeepBits) {
   const TrainedClocks run{.clocks = 4};
   const SyncPlan plan{.mode = SyncMode::kStale, .servers = 2, .staleness = 1};
   EngineOptions away = with(plan);
@@ -99,7 +101,7 @@ TEST(PushServer, StatesOnHostAndDiskHaveTheBitsOfResidentOnes) {
 
 // The same mathematics in plain loops: each gradient of the weights of version max(0, clock - staleness). With 1 it is that of
 // a delayed update.
-TEST(PushServer, AStaleGradientIsOfTheVersionThatItSays) {
+TEST(PushServer, StaleGradientHasStatedVersion) {
   constexpr int kWorkers = 2;
   for (const int staleness : {1, 2}) {
     const TrainedClocks run{.clocks = 6};
@@ -130,7 +132,7 @@ TEST(PushServer, AStaleGradientIsOfTheVersionThatItSays) {
 
 // An engine whose updates come a step late beside workers whose weights are a clock old, with gradients that depend on the
 // weights.
-TEST(PushServer, AStalenessOfOneIsTheMathematicsOfADelayedUpdate) {
+TEST(PushServer, StalenessOneMatchesDelayedUpdate) {
   const TrainedClocks run{.clocks = 6, .lr = [](std::int64_t /*clock*/) { return 0.1; }};
   const EngineOptions sgd{.optimizer = SgdOptions{.momentum = 0.9}};
   EngineOptions delayed = sgd;
@@ -160,7 +162,7 @@ TrainedClocks jittered(std::int64_t clocks, std::uint64_t seed) {
           }};
 }
 
-TEST(PushServer, AsynchronousUpdatesAreNotOlderThanTheClocksMayPart) {
+TEST(PushServer, ClockLimitBoundsAsynchronousAge) {
   constexpr std::int64_t kWorkers = 3, kStaleness = 1;
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = kStaleness});
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
@@ -185,7 +187,9 @@ TrainedBits served_beside(const EngineOptions& options, std::int64_t clocks, Bes
                                                 }});
 }
 
-TEST(PushServer, AQuorumGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+// And takes it back.
+
+TEST(PushServer, QuorumContinuesBesideStalledWorker) {
   Beside beside(20);
   const TrainedBits served = served_beside(with({.servers = 2, .quorum = 2}), 40, beside);
   EXPECT_GE(beside.ahead(), 20);
@@ -196,7 +200,9 @@ TEST(PushServer, AQuorumGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
   EXPECT_GE(last_push(2, served.events), 20) << "it goes on at the newest clock";
 }
 
-TEST(PushServer, AnAsynchronousRunGoesOnBesideAWorkerThatStandsStillAndTakesItBack) {
+// And takes it back.
+
+TEST(PushServer, AsynchronousRunContinuesBesideStalledWorker) {
   Beside beside(15, true);
   const TrainedBits served =
       served_beside(with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}), 20, beside);
@@ -222,7 +228,7 @@ TrainedClocks sleepy(std::int64_t clocks, std::uint64_t seed) {
           }};
 }
 
-TEST(PushServer, StaleBitsDoNotDependOnTime) {
+TEST(PushServer, StaleBitsIgnoreTime) {
   for (const int staleness : {1, 2, 3}) {
     const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 2, .staleness = staleness});
     const TrainedBits first = served_run(options, 3, small_specs(), {.clocks = 8});
@@ -236,7 +242,9 @@ TEST(PushServer, StaleBitsDoNotDependOnTime) {
   }
 }
 
-TEST(PushServer, AReplayedRunHasTheBitsOfTheRecordedWhoeverSleepsAndStops) {
+// Whoever sleeps and stops.
+
+TEST(PushServer, ReplayKeepsBitsUnderDelays) {
   const int trials = num_trials("ZERO_REPLAYS", 3, 100);
   const std::vector<EngineOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
                                        with({.servers = 1, .quorum = 2})};
@@ -253,7 +261,7 @@ TEST(PushServer, AReplayedRunHasTheBitsOfTheRecordedWhoeverSleepsAndStops) {
   }
 }
 
-TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
+TEST(PushServer, ReplayKeepsRecordedBits) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
   const int trials = num_trials("ZERO_REPLAYS", 5, 100);
   for (int trial = 0; trial < trials; ++trial) {
@@ -270,7 +278,8 @@ TEST(PushServer, AReplayedRunHasTheBitsOfTheRecorded) {
 
 // By hand, in the order that the head named: each gradient is of the weights that its worker was last sent, and counts by its
 // age.
-TEST(PushServer, ACompensatedGradientIsCorrectedForTheUpdatesSinceItsWeights) {
+// Since the weights of the gradient.
+TEST(PushServer, CompensatesGradientsForLaterUpdates) {
   const TrainedClocks run{.clocks = 6};
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
   SyncPlan plan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.8};
@@ -308,7 +317,7 @@ TEST(PushServer, ACompensatedGradientIsCorrectedForTheUpdatesSinceItsWeights) {
   }
 }
 
-TEST(PushServer, ACompensatedRunIsReplayedToTheBit) {
+TEST(PushServer, CompensatedRunReplaysToTheBit) {
   const EngineOptions options =
       with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3, .compensation = 1}, {.clip = 0.5});
   const TrainedBits recorded = served_run(options, 3, small_specs(DType::kBFloat16), jittered(5, 1));
@@ -320,7 +329,7 @@ TEST(PushServer, ACompensatedRunIsReplayedToTheBit) {
   EXPECT_NE(served_run(without, 3, small_specs(DType::kBFloat16), again).weights, recorded.weights);
 }
 
-TEST(PushServer, ALogOfAnotherRunIsRefused) {
+TEST(PushServer, RefusesLogOfAnotherRun) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedBits bits;
   const TrainedClocks run{.clocks = 2, .replayed = {{.worker = 0, .clock = 1}}};
@@ -328,7 +337,7 @@ TEST(PushServer, ALogOfAnotherRunIsRefused) {
   EXPECT_TRUE(says(ends[0], "--replay = worker 0, clock 1: this run has come to another event")) << ends[0];
 }
 
-TEST(PushServer, ALogWithoutItsLastEventIsRefusedWhereItEnds) {
+TEST(PushServer, RefusesTruncatedLogAtItsEnd) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedClocks run{.clocks = 3};
   run.replayed = served_run(options, 1, small_specs(), run).events;
@@ -339,7 +348,7 @@ TEST(PushServer, ALogWithoutItsLastEventIsRefusedWhereItEnds) {
   EXPECT_TRUE(says(ends[0], "--replay = clock 2: all events of the log have come, and the run is not over")) << ends[0];
 }
 
-TEST(PushServer, AWorkerThatLeavesDoesNotEndAnAsynchronousRun) {
+TEST(PushServer, AsynchronousRunSurvivesLeavingWorker) {
   const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 1});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
@@ -350,7 +359,9 @@ TEST(PushServer, AWorkerThatLeavesDoesNotEndAnAsynchronousRun) {
   EXPECT_EQ(bits.losses.size(), 6U);
 }
 
-TEST(PushServer, AWorkerThatLeavesEndsAStaleRunWithItsName) {
+// With the name of the worker.
+
+TEST(PushServer, LeavingWorkerEndsStaleRun) {
   const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
@@ -362,7 +373,7 @@ TEST(PushServer, AWorkerThatLeavesEndsAStaleRunWithItsName) {
 }
 
 // Worker 2 is lost in the middle: two of three are a quorum, and go on.
-TEST(PushServer, AQuorumGoesOnWithoutAWorker) {
+TEST(PushServer, QuorumContinuesWithoutWorker) {
   const EngineOptions options = with({.servers = 1, .quorum = 2});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 2 && clock == 2) throw std::runtime_error("this worker ends");

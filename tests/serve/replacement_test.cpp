@@ -189,7 +189,7 @@ class Replacement : public ::testing::TestWithParam<Over> {};
 INSTANTIATE_TEST_SUITE_P(Over, Replacement, ::testing::Values(Over::kSharedMemory, Over::kMessages),
                          [](const auto& over) { return over.param == Over::kMessages ? "Messages" : "SharedMemory"; });
 
-TEST_P(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
+TEST_P(Replacement, OnlyWorkersReplacementKeepsBits) {
   const TrainedClocks run{.clocks = 6};
   const EngineOptions clipped{.clip = 0.5};
   const TrainedBits alone = plain_run(clipped, 1, small_specs(), run);
@@ -211,7 +211,9 @@ TEST_P(Replacement, TheOnlyWorkerIsReplacedWithoutATraceInTheBits) {
   }
 }
 
-TEST(ReplacementOverMessages, OneThatEndsBeforeAServerHasMetItIsReplacedToo) {
+// Before a server has met the replacement.
+
+TEST(ReplacementOverMessages, EarlyDeathIsReplaced) {
   const TrainedClocks run{.clocks = 6};
   const TrainedBits alone = plain_run({}, 1, small_specs(), run);
   for (const auto& [servers, peer] : {std::pair{1, 0}, {2, 0}, {2, 1}}) {
@@ -257,7 +259,7 @@ Told tell_of_return_in_clock_five(Over over, const EngineOptions& options, int w
   return told;
 }
 
-TEST_P(Replacement, GoesOnWithTheClockThatTheOthersAreIn) {
+TEST_P(Replacement, ContinuesWithTheOthersClock) {
   EngineOptions quorum;
   quorum.sync = {.servers = 2, .quorum = 2};
   for (const auto& [options, workers] : {std::pair{asynchronous(1, 100), 2}, {quorum, 3}}) {
@@ -287,7 +289,8 @@ std::vector<std::uint64_t> bits_of(const std::vector<double>& losses) {
 }
 
 // Over the other transport.
-TEST_P(Replacement, ARunWithReplacementsIsReplayedElsewhereToTheBit) {
+// To the bit.
+TEST_P(Replacement, RunWithReplacementsReplaysElsewhere) {
   const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 60);
   std::int64_t replaced = 0;
   for (int trial = 0; trial < trials && !testing::Test::HasFailure(); ++trial) {
@@ -317,7 +320,7 @@ TEST_P(Replacement, ARunWithReplacementsIsReplayedElsewhereToTheBit) {
   EXPECT_GE(replaced, trials) << "the test must replace workers";
 }
 
-TEST_P(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
+TEST_P(Replacement, OnlyReplacementRefusesOtherConfiguration) {
   Story story{.over = GetParam(),
               .options = asynchronous(1, 100),
               .deaths = {{1, {2}}},
@@ -342,7 +345,7 @@ TEST_P(Replacement, AnotherConfigurationIsRefusedByTheReplacementAlone) {
   EXPECT_EQ(told.bits.losses.size(), 5U);
 }
 
-TEST_P(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
+TEST_P(Replacement, FinishedWorkerLearnsRunIsOver) {
   Story story{.over = GetParam(), .options = asynchronous(2, 100), .run = {.clocks = 4}};
   std::promise<void> over;
   std::shared_future<void> is_over = over.get_future().share();
@@ -360,7 +363,7 @@ TEST_P(Replacement, AWorkerThatHadDoneItsPartIsToldThatTheRunIsOver) {
   EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
 }
 
-TEST_P(Replacement, WhereNobodyComesTheRunEndsAfterItsTimeout) {
+TEST_P(Replacement, MissingReplacementEndsRunAtTimeout) {
   const Story story{.over = GetParam(),
                     .options = asynchronous(1, 0),
                     .workers = 1,

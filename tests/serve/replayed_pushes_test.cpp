@@ -23,7 +23,9 @@ std::string refusal(const PushOrder& order, const PushEvent& event) {
   return message_of<ConfigError>([&] { ReplayedPushes({event}, 2).next(order); });
 }
 
-TEST(ReplayedPushes, AreTakenInTheirOrderWhileTheRunIsLikeTheRecordedOne) {
+// While the run is like the recorded one.
+
+TEST(ReplayedPushes, KeepRecordedOrder) {
   const std::deque<PushEvent> events{{.worker = 1, .clock = 0},
                                      {.worker = 0, .clock = 0, .leaves = true},
                                      {.worker = 1, .clock = 1},
@@ -41,7 +43,9 @@ TEST(ReplayedPushes, AreTakenInTheirOrderWhileTheRunIsLikeTheRecordedOne) {
   }
 }
 
-TEST(ReplayedPushes, KnowWhoReturnsInAnEventToCome) {
+// Who returns in an event to come.
+
+TEST(ReplayedPushes, KnowFutureReturns) {
   PushOrder order(kPlan, 2);
   ReplayedPushes replayed({{.worker = 1, .clock = 0, .leaves = true}, {.worker = 1, .clock = 0, .returns = true}}, 2);
   EXPECT_TRUE(replayed.somebody_returns());
@@ -67,13 +71,15 @@ TEST(ReplayedPushes, OfAnotherRunAreRefused) {
   EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "another event")) << "it has left";
 }
 
-TEST(ReplayedPushes, AWorkerInAnotherClockIsRefused) {
+TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {
   const ReplayedPushes replayed({}, 2);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { replayed.require_clock({.worker = 1, .clock = 4}, 5); }),
                    "--replay = worker 1, clock 4: this run has come to another event"));
 }
 
-TEST(ReplayedPushes, WithoutAnEventThatTheRunNeedsAreRefusedWithTheClockThatItHasComeTo) {
+// With the clock that the run has reached.
+
+TEST(ReplayedPushes, MissingEventIsRefusedByClock) {
   PushOrder order(kPlan, 1);
   answer_all(order);
   order.pushed(0, 0);

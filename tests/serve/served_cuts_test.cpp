@@ -47,7 +47,7 @@ EngineOptions in_ranges(const SyncPlan& plan, EngineOptions options = {}) {
   return options;
 }
 
-TEST(ServedCuts, HaveTheBitsOfEqualRangesAndOfRanksWithoutServers) {
+TEST(ServedCuts, MatchEqualRangesAndServerlessRanks) {
   const TrainedClocks run{.clocks = 3};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const EngineOptions clipped{.clip = 0.5};
@@ -63,7 +63,7 @@ TEST(ServedCuts, HaveTheBitsOfEqualRangesAndOfRanksWithoutServers) {
   }
 }
 
-TEST(ServedCuts, StaleWorkersReadTheSameVersionsInEveryCut) {
+TEST(ServedCuts, StaleVersionsMatchInEveryCut) {
   const TrainedClocks run{.clocks = 5};
   const SyncPlan stale{.mode = SyncMode::kStale, .servers = 2, .staleness = 2};
   const TrainedBits ranges = served_run(in_ranges(stale), 2, wide_specs(), run);
@@ -75,7 +75,7 @@ TEST(ServedCuts, StaleWorkersReadTheSameVersionsInEveryCut) {
 }
 
 // Its events in the order of another cut's log, old gradients corrected: each server has the weights of each worker.
-TEST(ServedCuts, ARunInEqualRangesIsReplayedInEveryCut) {
+TEST(ServedCuts, EqualRangesReplayInEveryCut) {
   const SyncPlan async{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.5};
   const SyncPlan quorum{.servers = 2, .quorum = 2};
   for (const SyncPlan& plan : {async, quorum}) {
@@ -90,7 +90,9 @@ TEST(ServedCuts, ARunInEqualRangesIsReplayedInEveryCut) {
   }
 }
 
-TEST(ServedCuts, MatricesAndCodedMomentsAreUpdatedAsInEqualRanges) {
+// Matrices and coded moments.
+
+TEST(ServedCuts, MatricesAndCodesMatchEqualRanges) {
   const TrainedClocks run{.clocks = 2};
   for (const auto& [shards, optimizer] : {std::pair<Cut, OptimizerOptions>{Cut::kWhole, MuonOptions{}},
                                           {Cut::kHash, AdamW8bitOptions{}},
@@ -103,7 +105,9 @@ TEST(ServedCuts, MatricesAndCodedMomentsAreUpdatedAsInEqualRanges) {
   }
 }
 
-TEST(ServedCuts, EachElementCrossesOnceEachWayWhateverTheCut) {
+// Whatever the cut.
+
+TEST(ServedCuts, ElementCrossesOnceEachWay) {
   constexpr std::int64_t kClocks = 3, kWorkers = 2;
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {300, 100}}};
   for (const CutCase& cut : cut_cases()) {
@@ -124,7 +128,9 @@ TEST(ServedCuts, EachElementCrossesOnceEachWayWhateverTheCut) {
   }
 }
 
-TEST(ServedCuts, AServerTakesWholeParametersOrRangesByItsWeight) {
+// Of whole parameters or ranges.
+
+TEST(ServedCuts, WeightDecidesServersShare) {
   const std::vector<ParamSpec> specs = wide_specs();
   const PushLayout whole(specs, cut_options({Cut::kWhole}, {.servers = 2}));
   const Unit& embedding = whole.units()[0];

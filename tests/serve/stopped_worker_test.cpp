@@ -128,7 +128,9 @@ Outcome run_beside(const Case& one, const EngineOptions& options, std::int64_t c
   return outcome;
 }
 
-TEST(StoppedWorker, AnAsynchronousRunGoesOnBesideOneThatStopsWithinATransferAndTakesItBack) {
+// And takes the worker back.
+
+TEST(StoppedWorker, AsynchronousRunOutlastsStopInTransfer) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
     Beside beside(12, true);
@@ -146,7 +148,9 @@ TEST(StoppedWorker, AnAsynchronousRunGoesOnBesideOneThatStopsWithinATransferAndT
   }
 }
 
-TEST(StoppedWorker, AQuorumGoesOnBesideOneThatStopsWithinATransferAndTakesItBack) {
+// And takes the worker back.
+
+TEST(StoppedWorker, QuorumOutlastsStopInTransfer) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
     Beside beside(12);
@@ -161,7 +165,8 @@ TEST(StoppedWorker, AQuorumGoesOnBesideOneThatStopsWithinATransferAndTakesItBack
 }
 
 // After the last update it goes on, and hears that the run is over. Worker 0 goes beyond clock 3 when it stands.
-TEST(StoppedWorker, ARunThatEndsWhileOneStandsStillWithinATransferTellsItWhenItGoesOn) {
+// It stopped within a transfer.
+TEST(StoppedWorker, EndedRunTellsContinuedWorker) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
     std::atomic<bool> stands = false, last = false;
@@ -185,7 +190,7 @@ TEST(StoppedWorker, ARunThatEndsWhileOneStandsStillWithinATransferTellsItWhenItG
   }
 }
 
-TEST(StoppedWorker, OneThatIsLostWhileItStandsStillHoldsUpNobody) {
+TEST(StoppedWorker, LostWhileStoppedDelaysNobody) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
     Beside beside(8);
@@ -220,7 +225,9 @@ Outcome run_without_it(const EngineOptions& options, Within within) {
               .timeout = milliseconds(2000)});
 }
 
-TEST(StoppedWorker, WhereAllAreNeededTheRunEndsAfterItsTimeoutWithTheNameOfTheOneThatStopped) {
+// With its name.
+
+TEST(StoppedWorker, NeededWorkerEndsRunAtTimeout) {
   const EngineOptions sync{.sync = {.servers = 1}};
   const EngineOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
   for (const EngineOptions& options : {sync, stale}) {
@@ -250,7 +257,7 @@ struct FiveReaders {
   }
 };
 
-TEST(StoppedWorker, WhereMoreVersionsAreReadThanThereAreAnUpdateWaitsForTheFirstThatHasBeenRead) {
+TEST(StoppedWorker, UpdateWaitsForFreeVersion) {
   for (const int servers : {1, 2}) {
     for (const bool over_messages : {false, true}) {
       FiveReaders five;
@@ -268,7 +275,9 @@ TEST(StoppedWorker, WhereMoreVersionsAreReadThanThereAreAnUpdateWaitsForTheFirst
   }
 }
 
-TEST(StoppedWorker, WhereNoneOfThemGoesOnTheRunEndsAfterItsTimeoutWithTheNameOfOne) {
+// With the name of one.
+
+TEST(StoppedWorker, AllStoppedEndRunAtTimeout) {
   for (const int servers : {1, 2}) {
     FiveReaders five;
     StoppedRun story = five.story(servers);

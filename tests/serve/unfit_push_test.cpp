@@ -93,7 +93,9 @@ TrainedClocks somebody_late(std::int64_t clocks, std::uint64_t seed) {
           }};
 }
 
-TEST(UnfitPush, OfAnAsynchronousRunIsSkippedAloneAndTheOthersApply) {
+// The others apply.
+
+TEST(UnfitPush, AsynchronousRunSkipsOnlyThePush) {
   constexpr int kWorkers = 3;
   constexpr std::int64_t kClocks = 6, kIn = 2;
   for (const int servers : {1, 2}) {
@@ -111,7 +113,7 @@ TEST(UnfitPush, OfAnAsynchronousRunIsSkippedAloneAndTheOthersApply) {
   }
 }
 
-TEST(UnfitPush, OfAQuorumSkipsTheUpdateOfItsClock) {
+TEST(UnfitPush, QuorumSkipsClocksUpdate) {
   constexpr std::int64_t kClocks = 5;
   const EngineOptions options = with_momentum({.servers = 2, .quorum = 2});
   for (const BadPush& bad : kBad) {
@@ -128,7 +130,9 @@ TEST(UnfitPush, OfAQuorumSkipsTheUpdateOfItsClock) {
   }
 }
 
-TEST(UnfitPush, ThatComesTooLateForItsQuorumIsDroppedAndSkipsNothing) {
+// It skips nothing.
+
+TEST(UnfitPush, LatePushIsDropped) {
   constexpr std::int64_t kClocks = 5;
   const EngineOptions options = with_momentum({.servers = 1, .quorum = 2});
   for (const BadPush& bad : kBad) {
@@ -152,7 +156,7 @@ TEST(UnfitPush, ThatComesTooLateForItsQuorumIsDroppedAndSkipsNothing) {
   }
 }
 
-TEST(UnfitPush, OfAStaleRunSkipsTheUpdateOfItsClock) {
+TEST(UnfitPush, StaleRunSkipsClocksUpdate) {
   constexpr std::int64_t kClocks = 6, kIn = 2;
   const EngineOptions options = with_momentum({.mode = SyncMode::kStale, .servers = 2, .staleness = 1});
   for (const BadPush& bad : kBad) {
@@ -167,7 +171,8 @@ TEST(UnfitPush, OfAStaleRunSkipsTheUpdateOfItsClock) {
 }
 
 // Adam's moments, a clipped norm, compensated gradients: each would keep an infinity.
-TEST(UnfitPush, LeavesNoTraceInAnyStateAndAReplayHasTheBits) {
+// A replay has the same bits.
+TEST(UnfitPush, LeavesNoTraceInStates) {
   const EngineOptions adamw{.clip = 0.5};
   for (const SyncPlan& sync : {SyncPlan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 3},
                                SyncPlan{.mode = SyncMode::kAsync, .servers = 1, .staleness = 3, .compensation = 1},

@@ -12,7 +12,9 @@
 namespace zero {
 namespace {
 
-TEST(WeightVersions, APlaceBesideTheNewestIsChargedWhenAWorkerFirstNeedsIt) {
+// A place beside the newest, when a worker first needs it.
+
+TEST(WeightVersions, ExtraPlaceIsChargedWhenNeeded) {
   on_ranks(1, [](Communicator& comm) {
     EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
     ScriptedModel model(comm, small_specs(), server_options(options));
@@ -33,7 +35,9 @@ TEST(WeightVersions, APlaceBesideTheNewestIsChargedWhenAWorkerFirstNeedsIt) {
   });
 }
 
-TEST(WeightVersions, BytesThatAWorkerReadsStayWhateverComes) {
+// Whatever comes.
+
+TEST(WeightVersions, ReadBytesStay) {
   on_ranks(1, [](Communicator& comm) {
     EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
     ScriptedModel model(comm, small_specs(), server_options(options));

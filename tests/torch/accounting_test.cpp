@@ -55,7 +55,7 @@ void expect_near(std::int64_t held, double bytes_an_element, std::int64_t paddin
       << what;
 }
 
-TEST(Memory, ByTagIsWhatTheFormulasSay) {
+TEST(Memory, TagsMatchFormulas) {
   for (int world : {1, 2, 4, 8}) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (int accumulate : {1, 2}) {
@@ -83,7 +83,9 @@ TEST(Memory, ByTagIsWhatTheFormulasSay) {
   }
 }
 
-TEST(Memory, TheMinBudgetGathersAndStagesOneUnitAtATime) {
+// It gathers and stages one unit at a time.
+
+TEST(Memory, MinBudgetStagesOneUnit) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
     const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
@@ -129,7 +131,9 @@ int passes(const AttachOptions& options) {
   return each ? 3 * k : 2 * k + 1;
 }
 
-TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
+// With micro-batches, also.
+
+TEST(Traffic, MatchesFormulasAtEveryStage) {
   for (int world : {1, 2, 3, 4}) {
     for (int accumulate : {1, 3}) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
@@ -160,7 +164,9 @@ TEST(Traffic, IsTheFormulasAtEveryStageWithMicroBatchesToo) {
   }
 }
 
-TEST(Traffic, IsThePlansForEveryBudgetAndATiedModel) {
+// Also for a tied model.
+
+TEST(Traffic, MatchesPlanForEveryBudget) {
   AttachOptions options{.stage = 3};
   const EngineReport generous = tests::train(3, 3, options, tests::tied_net).reports[0];
   const EngineReport minimum = tests::train(3, 3, all_stages(options).back(), tests::tied_net).reports[0];

@@ -15,7 +15,7 @@ namespace {
 constexpr double kLr = 5e-2;
 const Adafactor kAdafactor{.lr = kLr, .weight_decay = 0.1};
 
-TEST(AdafactorOfAModule, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(AdafactorOfAModule, StagesAndTiersKeepBits) {
   const TemporaryFolder disk;
   const AttachOptions options{.stage = 0, .optimizer = kAdafactor, .clip = 0.5, .ema = 0.9, .dtype = DType::kBFloat16};
   std::vector<AttachOptions> placed = tests::all_stages(options);
@@ -73,7 +73,9 @@ class ByHand {
   std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: the parameter, its rows, its columns
 };
 
-TEST(AdafactorOfAModule, AgreesWithTheRuleWrittenByHandInDouble) {
+// In double.
+
+TEST(AdafactorOfAModule, AgreesWithHandWrittenRule) {
   constexpr int kSteps = 20;
   const tests::RunResult ours = tests::train(2, kSteps, {.stage = 3, .optimizer = kAdafactor}, tests::tied_net, kLr);
   torch::manual_seed(7);

@@ -57,7 +57,7 @@ std::vector<AttachOptions> placements(AttachOptions options, const TemporaryFold
   return all;
 }
 
-TEST(AdamW8bit, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(AdamW8bit, StagesAndTiersKeepBits) {
   const TemporaryFolder disk;
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -72,7 +72,9 @@ TEST(AdamW8bit, HasTheSameBitsAtEveryStageAndOnEveryTier) {
   }
 }
 
-TEST(AdamW8bit, BlocksBelongToParametersSoThatUnitsChangeNoBit) {
+// Blocks belong to parameters.
+
+TEST(AdamW8bit, UnitsChangeNoBlockBits) {
   AttachOptions options{.stage = 3, .optimizer = kRule};
   const RunResult by_layer = tests::train(2, 4, options, layers_net);
   options.units = {"layers"};
@@ -97,7 +99,7 @@ TEST(AdamW8bit, HoldsWhatTheDeclarationSays) {
 }
 
 // The rule by hand, in double, over moments that are encoded by what eight_bit_code_test.cpp proves right.
-TEST(AdamW8bit, AgreesWithTheRuleWrittenByHand) {
+TEST(AdamW8bit, AgreesWithHandWrittenRule) {
   constexpr double kLr = 1e-2;
   constexpr int kSteps = 30;
   const RunResult ours = tests::train(2, kSteps, {.stage = 3, .optimizer = kRule}, layers_net, kLr);
@@ -152,7 +154,9 @@ TEST(AdamW8bit, AgreesWithTheRuleWrittenByHand) {
   }
 }
 
-TEST(AdamW8bit, GoesOnWithAdamWsMomentsAndAdamWWithIts) {
+// Each continues with the moments of the other.
+
+TEST(AdamW8bit, ExchangesMomentsWithAdamW) {
   const TemporaryFolder folder;
   const auto path = [&folder](const std::string& name) { return (folder.path() / name).string(); };
   tests::on_every_rank(1, [&](World& ranks) {

@@ -69,7 +69,9 @@ void expect_same_bits(const Observed& expected, const Observed& seen, const std:
 
 class AnyModule : public ::testing::TestWithParam<ForeignModule> {};
 
-TEST_P(AnyModule, OneRankEqualsAPlainLibtorchLoopAtEveryStage) {
+// At every stage.
+
+TEST_P(AnyModule, OneRankMatchesPlainLibtorch) {
   const Observed plain = observe_plain(GetParam().make);
   EXPECT_GT(plain.run.grad_norms.front(), 0.0) << "a model that does not learn proves nothing";
   for (const AttachOptions& options : all_stages(kOptions))
@@ -86,7 +88,9 @@ TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
   }
 }
 
-TEST_P(AnyModule, SendsWhatItsScheduleSaysAndDepartsOnlyIfItMust) {
+// It departs from the schedule only if it must.
+
+TEST_P(AnyModule, SendsItsSchedule) {
   for (const AttachOptions& options : all_stages(kOptions)) {
     const EngineReport report = tests::train(2, kSteps, options, GetParam().make).reports[0];
     EXPECT_EQ(report.trace_mismatches == 0, GetParam().same_every_step) << tests::placement_of(options);
@@ -98,7 +102,9 @@ TEST_P(AnyModule, SendsWhatItsScheduleSaysAndDepartsOnlyIfItMust) {
 INSTANTIATE_TEST_SUITE_P(Foreign, AnyModule, ::testing::ValuesIn(tests::foreign_modules()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(PlainLoop, SgdWrittenInTorchsOperatorsHasTheSameBits) {
+// SGD written in torch's operators.
+
+TEST(PlainLoop, OperatorSgdKeepsBits) {
   constexpr double kLr = 1e-2;
   torch::set_num_threads(1);
   torch::manual_seed(7);
@@ -117,7 +123,7 @@ TEST(PlainLoop, SgdWrittenInTorchsOperatorsHasTheSameBits) {
   }
 }
 
-TEST(PlainLoop, Bf16WithFp32MasterHasTheSameBits) {
+TEST(PlainLoop, Bf16WithMasterKeepsBits) {
   AttachOptions options = kOptions;
   options.dtype = DType::kBFloat16;
   const RunResult plain = tests::train_plain(kSteps, options, tests::tied_net);
@@ -130,7 +136,7 @@ TEST(PlainLoop, Bf16WithFp32MasterHasTheSameBits) {
   }
 }
 
-TEST(PlainLoop, Fp32MicroBatchesHaveTheSameBits) {
+TEST(PlainLoop, Fp32MicroBatchesKeepBits) {
   AttachOptions options = kOptions;
   options.accumulate = 3;
   const RunResult plain = tests::train_plain(kSteps, options, tests::tied_net);
@@ -144,7 +150,7 @@ TEST(PlainLoop, Fp32MicroBatchesHaveTheSameBits) {
   }
 }
 
-TEST(Buffers, StartAsRankZerosAndStayLocal) {
+TEST(Buffers, StartFromRankZeroStayLocal) {
   std::vector<torch::Tensor> started(2), ended(2);
   std::vector<std::shared_ptr<tests::BatchNormNet>> nets;
   for (int rank = 0; rank < 2; ++rank) {

@@ -73,7 +73,7 @@ TEST(ApiExamples, TwoEnginesGoOnTogether) {
   });
 }
 
-TEST(ApiExamples, AModelThatIsNoModuleIsFitted) {
+TEST(ApiExamples, FitsModelThatIsNoModule) {
   tests::on_every_rank(2, [](World& world) {
     const torch::Tensor found = examples::fit_polynomial(world);
     EXPECT_TRUE(torch::allclose(found, torch::tensor({1.0f, 2.0f, 0.0f, 0.0f}), 1e-2, 5e-2)) << found;
@@ -101,7 +101,7 @@ TEST(ApiExamples, StatesLieWhereFractionsSay) {
   });
 }
 
-TEST(ApiExamples, StatisticsAndMetricsAreAveragedOverRanks) {
+TEST(ApiExamples, AveragesStatisticsAndMetricsOverRanks) {
   tests::on_every_rank(2, [](World& world) {
     torch::nn::Sequential model(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8));
     auto engine = attach(*model, world, {.stage = 3});
@@ -125,7 +125,7 @@ TEST(ApiExamples, ATiedTensorCountsOnce) {
   });
 }
 
-TEST(ApiExamples, ALoopGoesOnFromItsNewestCheckpoint) {
+TEST(ApiExamples, LoopContinuesFromNewestCheckpoint) {
   const TemporaryFolder folder;
   const auto losses_of = [&](const std::filesystem::path& path) {
     std::vector<double> losses;
@@ -144,7 +144,7 @@ TEST(ApiExamples, ALoopGoesOnFromItsNewestCheckpoint) {
   EXPECT_EQ(losses_of(path), std::vector<double>(all.begin() + 40, all.end()));
 }
 
-TEST(ApiExamples, WeightsAndStatisticsComeFromAFile) {
+TEST(ApiExamples, ReadsWeightsAndStatisticsFromFile) {
   const TemporaryFolder folder;
   const auto path = std::filesystem::path(folder.path()) / "model.safetensors";
   tests::on_every_rank(2, [&](World& world) {
@@ -161,7 +161,7 @@ TEST(ApiExamples, WeightsAndStatisticsComeFromAFile) {
 }
 
 // The rest of the examples are parts of a loop: this one.
-TEST(ApiExamples, AveragesEvaluationAndExportsGoBesideTraining) {
+TEST(ApiExamples, AveragesEvaluatesAndExportsWhileTraining) {
   const TemporaryFolder folder;
   torch::manual_seed(11);
   tests::on_every_rank(2, [&](World& world) {

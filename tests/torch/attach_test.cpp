@@ -12,7 +12,9 @@ using tests::RunResult;
 using tests::tied_net;
 using tests::train;
 
-TEST(Attach, StagesAreEqualBitForBitInEveryWorld) {
+// Bit for bit.
+
+TEST(Attach, StagesMatchInEveryWorld) {
   for (int world : {1, 2, 3}) {
     AttachOptions options{.optimizer = AdamW{.lr = 1e-2}, .clip = 0.5};
     std::vector<RunResult> results;
@@ -37,7 +39,7 @@ TEST(Attach, BudgetsDoNotChangeABit) {
   }
 }
 
-TEST(Attach, Bf16StagesAreEqualWithMicroBatchesToo) {
+TEST(Attach, Bf16StagesMatchWithMicroBatches) {
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     AttachOptions options{
         .optimizer = AdamW{.lr = 1e-2}, .clip = 0.5, .reduce = reduce, .accumulate = 3, .dtype = DType::kBFloat16};

@@ -63,7 +63,9 @@ void trained(const AttachOptions& options, int world, const std::function<void(N
   });
 }
 
-TEST(ExportedWeights, AreTheWholeParametersAndRank0sBuffersAtEveryStage) {
+// The buffers of rank 0, at every stage.
+
+TEST(ExportedWeights, AreWholeParametersAndRootBuffers) {
   const TemporaryFolder folder;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const AttachOptions& options : tests::all_stages({.dtype = dtype})) {
@@ -90,7 +92,9 @@ TEST(ExportedWeights, AreTheWholeParametersAndRank0sBuffersAtEveryStage) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
-TEST(ExportedWeights, AFileThatCannotBeWrittenIsAnErrorOnEveryRankAndTheEngineGoesOn) {
+// The engine continues.
+
+TEST(ExportedWeights, FailedWriteReachesEveryRank) {
   const TemporaryFolder folder;
   trained({.stage = 3}, 2, [&](NormNet& net, Attachment& engine, int) {
     EXPECT_TRUE(

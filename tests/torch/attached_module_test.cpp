@@ -9,7 +9,7 @@ namespace {
 
 using tests::TiedNet;
 
-TEST(Detach, GivesParametersBackAndEndsTheEngine) {
+TEST(Detach, GivesParametersBackAndEndsEngine) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -26,7 +26,9 @@ TEST(Detach, GivesParametersBackAndEndsTheEngine) {
   });
 }
 
-TEST(Detach, InsideAGatheredScopeIsRefusedAndTheEngineGoesOn) {
+// The engine continues.
+
+TEST(Detach, GatheredScopeIsRefused) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks, {.stage = 3});

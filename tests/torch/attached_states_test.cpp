@@ -36,7 +36,7 @@ void expect_same(const Named& a, const Named& b) {
   for (const auto& [name, value] : a) EXPECT_TRUE(tests::same_bits(value, b.at(name))) << name;
 }
 
-TEST(Gradient, IsWhatPlainAutogradLeavesInGrad) {
+TEST(Gradient, MatchesPlainAutograd) {
   auto plain = tests::tied_nets(1)[0];
   loss_of(*plain, 0, 0, 0).backward();
   for (const AttachOptions& options : tests::all_stages(kClipped)) {
@@ -48,7 +48,7 @@ TEST(Gradient, IsWhatPlainAutogradLeavesInGrad) {
   }
 }
 
-TEST(Gradient, IsTheAverageAndHasTheSameBitsAtEveryStage) {
+TEST(Gradient, AverageKeepsBitsAtEveryStage) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 2}) {
       AttachOptions options = kClipped;
@@ -76,7 +76,7 @@ TEST(Gradient, IsTheAverageAndHasTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(Gradient, ReadingItChangesNothingOfTheStep) {
+TEST(Gradient, ReadingItChangesNoStep) {
   for (const AttachOptions& options : tests::all_stages(kClipped)) {
     std::vector<Named> weights(2);
     for (const bool reads : {false, true}) {
@@ -97,7 +97,9 @@ TEST(Gradient, ReadingItChangesNothingOfTheStep) {
   }
 }
 
-TEST(Gradient, CanBeReadFromHostAndDisk) {
+// Host and disk.
+
+TEST(Gradient, CanBeReadFromLowerTiers) {
   const Named expected = [] {
     Named gradients;
     attached(1, kClipped, [&](TiedNet& net, Attachment& engine, int) {
@@ -115,7 +117,7 @@ TEST(Gradient, CanBeReadFromHostAndDisk) {
   });
 }
 
-TEST(Gradient, IsRefusedWhereItIsNotWhole) {
+TEST(Gradient, RefusesPartialGradient) {
   AttachOptions options = kClipped;
   options.accumulate = 2;
   attached(1, options, [](TiedNet& net, Attachment& engine, int) {
@@ -150,7 +152,7 @@ Named plain_mean(bool rounded) {
   return mean;
 }
 
-TEST(ReduceDtype, InFp32ASumOfBf16GradientsIsNotRounded) {
+TEST(ReduceDtype, Fp32SumOfBf16IsUnrounded) {
   for (const bool fp32 : {false, true}) {
     const Named expected = plain_mean(/*rounded=*/!fp32);
     AttachOptions options = kClipped;
@@ -167,7 +169,7 @@ TEST(ReduceDtype, InFp32ASumOfBf16GradientsIsNotRounded) {
   }
 }
 
-TEST(ReduceDtype, HasTheSameBitsAtEveryStageAndSendsWhatIsPlanned) {
+TEST(ReduceDtype, StagesKeepBitsAndPlannedBytes) {
   for (const int accumulate : {1, 2}) {
     AttachOptions options = kClipped;
     options.accumulate = accumulate;
@@ -211,7 +213,7 @@ TEST(ReduceDtype, IsFp32OrNothing) {
 
 // ---- states
 
-TEST(State, ShardsOfAllRanksAreTheWhole) {
+TEST(State, ShardsOfAllRanksMakeWhole) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     AttachOptions options = kClipped;
     options.dtype = dtype;
@@ -250,7 +252,7 @@ TEST(State, ShardsOfAllRanksAreTheWhole) {
   }
 }
 
-TEST(State, OfATiedParameterIsFoundUnderEachOfItsNames) {
+TEST(State, TiedParameterHasAllItsNames) {
   torch::nn::Linear one(torch::nn::LinearOptions(4, 4).bias(false));
   torch::nn::Sequential model(one, torch::nn::ReLU(), one);
   tests::on_every_rank(1, [&](World& ranks) {
@@ -259,7 +261,7 @@ TEST(State, OfATiedParameterIsFoundUnderEachOfItsNames) {
   });
 }
 
-TEST(State, ThatIsNotThereIsRefusedByName) {
+TEST(State, MissingStateIsRefusedByName) {
   attached(1, kClipped, [](TiedNet& net, Attachment& engine, int) {
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.full_state("scale", "momentum_buffer"); }), "exp_avg_sq"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.state_shard("scala"); }), "scala"));

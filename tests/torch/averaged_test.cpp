@@ -56,7 +56,7 @@ AttachOptions with_average(std::optional<DType> dtype = std::nullopt) {
   return {.optimizer = AdamW{.weight_decay = 0.1}, .ema = 0.9, .dtype = dtype};
 }
 
-TEST(Averaged, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(Averaged, StagesAndTiersKeepBits) {
   const TemporaryFolder disk;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int world : {1, 2}) {
@@ -96,7 +96,7 @@ struct Halves : torch::nn::Module {
   torch::Tensor second = register_parameter("second", torch::full({5}, 3.0));
 };
 
-TEST(Averaged, IsTheWeightBeforeItsFirstUpdate) {
+TEST(Averaged, IsTheWeightBeforeAnUpdate) {
   const TemporaryFolder folder;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     std::vector<AttachOptions> placements = tests::all_stages(with_average(dtype));
@@ -140,7 +140,7 @@ TEST(Averaged, IsTheWeightBeforeItsFirstUpdate) {
   }
 }
 
-TEST(Averaged, WhatNeedsTheWeightsThemselvesIsRefusedMeanwhile) {
+TEST(Averaged, RefusesUsesOfOwnWeightsMeanwhile) {
   const TemporaryFolder folder;
   tests::on_every_rank(1, [&](World& ranks) {
     tests::TiedNet net;

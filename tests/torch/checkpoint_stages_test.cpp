@@ -66,13 +66,15 @@ class CheckpointStages : public ::testing::TestWithParam<Kept> {
   static AttachOptions options() { return {.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1}, .clip = 0.5}; }
 };
 
-TEST_P(CheckpointStages, HaveTheBitsOfPlainLibtorchOnOneRank) {
+TEST_P(CheckpointStages, MatchPlainLibtorchOnOneRank) {
   const RunResult plain = tests::train_plain(kSteps, options(), subject(Kept::kAll));
   for (const AttachOptions& placed : all_stages(options()))
     expect_same_bits(plain, tests::train(1, kSteps, placed, subject(GetParam())), placement_of(placed));
 }
 
-TEST_P(CheckpointStages, HaveTheBitsOfARunWithoutOnTwoRanks) {
+// A run without checkpoints of activations.
+
+TEST_P(CheckpointStages, MatchKeptRunOnTwoRanks) {
   const RunResult without = tests::train(2, kSteps, options(), subject(Kept::kAll));
   for (const AttachOptions& placed : all_stages(options()))
     expect_same_bits(without, tests::train(2, kSteps, placed, subject(GetParam())), placement_of(placed));
@@ -106,7 +108,7 @@ TEST(CheckpointOfEachUnit, SendsNoByteMore) {
 }
 
 // What `zero plan` shows: the second run is in the trace, as a part of the backward pass.
-TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
+TEST(CheckpointTrace, IsKnownBeforeMemoryIsTaken) {
   const auto traced = [](Kept kept) {
     const auto net = deferred([] { return std::make_shared<TiedNet>(); });
     const torch::Tensor tokens = torch::empty({2, 10}, torch::TensorOptions(torch::kLong).device(torch::kMeta));
@@ -127,7 +129,7 @@ TEST(CheckpointTrace, IsKnownBeforeAnyMemoryIsTaken) {
 }
 
 // With micro-batches, the next forward pass begins inside a checkpoint while the engine is still in backward.
-TEST(CheckpointOfTheWholeNet, IsAForwardPassAlsoAfterABackwardPass) {
+TEST(CheckpointOfTheWholeNet, IsForwardPassAfterBackward) {
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     AttachOptions options{.reduce = reduce, .accumulate = 3};
     const RunResult without = tests::train(2, kSteps, options, subject(Kept::kAll));

@@ -16,7 +16,9 @@ void expect_same(const RunResult& seen, const RunResult& expected, const std::st
   EXPECT_TRUE(tests::same_bits(seen.given_back, expected.given_back)) << where;
 }
 
-TEST(AttachedCopies, LearnToTheBitWhatRanksWithoutCopiesLearn) {
+// Bit for bit.
+
+TEST(AttachedCopies, MatchRanksWithoutCopies) {
   const std::vector<OptimizerOptions> optimizers{AdamW{}, Lamb{.weight_decay = 0.1}, Sgd{.momentum = 0.9}, AdamW8bit{}};
   Sweep sweep(2);
   for (const OptimizerOptions& optimizer : optimizers) {
@@ -33,7 +35,7 @@ TEST(AttachedCopies, LearnToTheBitWhatRanksWithoutCopiesLearn) {
   }
 }
 
-TEST(AttachedCopies, OfOneRankEachAreDataParallel) {
+TEST(AttachedCopies, SingleRankCopiesAreDataParallel) {
   AttachOptions options{.stage = 0};
   const RunResult expected = tests::train(3, 3, options, tests::tied_net);
   options.group = 1;
@@ -41,7 +43,9 @@ TEST(AttachedCopies, OfOneRankEachAreDataParallel) {
     expect_same(tests::train(3, 3, placed, tests::tied_net), expected, tests::placement_of(placed));
 }
 
-TEST(AttachedCopies, AGroupOfAllRanksIsNoGroupNormsToo) {
+// Norms included.
+
+TEST(AttachedCopies, GroupOfAllIsNoGroup) {
   AttachOptions options{.stage = 3, .clip = 0.5};
   const RunResult expected = tests::train(3, 3, options, tests::tied_net);
   options.group = 3;

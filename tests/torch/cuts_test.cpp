@@ -37,7 +37,9 @@ void expect_same(const RunResult& seen, const RunResult& expected, const std::st
   EXPECT_TRUE(tests::same_bits(seen.given_back, expected.given_back)) << where;
 }
 
-TEST(AttachedCuts, LearnToTheBitWhatEqualRangesLearn) {
+// Bit for bit.
+
+TEST(AttachedCuts, MatchEqualRanges) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     AttachOptions options{.accumulate = 2, .dtype = dtype};
     const RunResult expected = tests::train(3, 3, options, wide_net);

@@ -50,7 +50,7 @@ std::filesystem::path shared_folder(const TemporaryFolder& own) {
   return std::getenv("ZERO_TEST_GAN_FOLDER");
 }
 
-TEST(GanExample, KilledRunEndsWithTheSameBits) {
+TEST(GanExample, KilledRunEndsWithSameBits) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder own;
   const std::filesystem::path folder = shared_folder(own);

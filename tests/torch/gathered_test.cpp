@@ -62,7 +62,7 @@ void expect_filled(const torch::Tensor& values, float base, const std::string& n
   }
 }
 
-TEST(Gathered, RawPointersReadEveryParameterInFull) {
+TEST(Gathered, RawPointersReadWholeParameters) {
   at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
     train_a_step(net, engine, 0, rank);
     const Named expected = parameters_of(engine, false);
@@ -75,7 +75,9 @@ TEST(Gathered, RawPointersReadEveryParameterInFull) {
   });
 }
 
-TEST(Gathered, WhatIsWrittenThroughRawPointersPersistsAndReachesTheMaster) {
+// And persist.
+
+TEST(Gathered, RawWritesReachTheMaster) {
   at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
     train_a_step(net, engine, 0, rank);
     {
@@ -108,7 +110,7 @@ TEST(Gathered, TheSourceRanksWritesCount) {
   });
 }
 
-TEST(Gathered, ASubmoduleBringsItsOwnUnitsOnly) {
+TEST(Gathered, SubmoduleGathersOwnUnitsOnly) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -120,7 +122,7 @@ TEST(Gathered, ASubmoduleBringsItsOwnUnitsOnly) {
   });
 }
 
-TEST(Gathered, AModuleThatIsNotInsideIsRefused) {
+TEST(Gathered, RefusesForeignModule) {
   TiedNet net;
   const torch::nn::Linear stranger(3, 3);
   tests::on_every_rank(1, [&](World& ranks) {
@@ -130,7 +132,9 @@ TEST(Gathered, AModuleThatIsNotInsideIsRefused) {
   });
 }
 
-TEST(Gathered, AStepInsideTheScopeIsRefusedAndWorksAfterIt) {
+// It works after the scope.
+
+TEST(Gathered, StepInsideScopeIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -168,7 +172,9 @@ const std::vector<Write>& writes() {
   return all;
 }
 
-TEST(InPlaceWrites, PersistAndReachTheMasterAtEveryPlacement) {
+// And persist.
+
+TEST(InPlaceWrites, ReachTheMasterAtEveryPlacement) {
   at_every_placement([](TiedNet& net, Attachment& engine, int) {
     const torch::NoGradGuard no_gradients;
     // The same writes on a copy that nobody attached.

@@ -67,7 +67,7 @@ Subject under_autocast() {
   return cast_net(/*casts=*/true);
 }
 
-TEST(Autocast, IsThatOfPlainLibtorchAtEachStage) {
+TEST(Autocast, MatchesPlainLibtorchAtEachStage) {
   if (!place().is_cpu()) GTEST_SKIP() << "the plain run updates on the CPU";
   const AttachOptions options{.optimizer = AdamW{.lr = 1e-2}, .clip = 0.5, .accumulate = 2};
   const RunResult plain = tests::train_plain(3, options, under_autocast);
@@ -80,7 +80,7 @@ TEST(Autocast, IsThatOfPlainLibtorchAtEachStage) {
   }
 }
 
-TEST(Autocast, HasTheSameBitsAtEachStage) {
+TEST(Autocast, StagesKeepBits) {
   const RunResult whole = tests::train(3, 3, {.stage = 0}, under_autocast);
   EXPECT_NE(whole.loss_bits, tests::train(3, 3, {.stage = 0}, [] { return cast_net(false); }).loss_bits);
   for (const AttachOptions& stage : all_stages({})) {
@@ -153,7 +153,9 @@ RunResult attend(int stage, int first, int last, const std::filesystem::path& fr
   return result;
 }
 
-TEST(Dropout, GoesOnFromACheckpointAndIsThatOfEachStage) {
+// It continues from a checkpoint.
+
+TEST(Dropout, ResumesAndMatchesAtEachStage) {
   const TemporaryFolder folder;
   const RunResult whole = attend(/*stage=*/0, 0, 4, {}, {});
   for (const int stage : {0, 1, 2, 3}) {

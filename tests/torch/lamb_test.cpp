@@ -28,7 +28,7 @@ std::vector<AttachOptions> placements(AttachOptions options, const TemporaryFold
   return all;
 }
 
-TEST(Lamb, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(Lamb, StagesAndTiersKeepBits) {
   const TemporaryFolder disk;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AttachOptions options{.optimizer = kLamb, .clip = 0.5, .dtype = dtype};
@@ -44,7 +44,8 @@ TEST(Lamb, HasTheSameBitsAtEveryStageAndOnEveryTier) {
 }
 
 // The paper's algorithm 2 with double arithmetic on plain tensors.
-TEST(Lamb, AgreesWithTheRuleWrittenByHandInDouble) {
+// In double.
+TEST(Lamb, AgreesWithHandWrittenRule) {
   constexpr double kLr = 1e-2;
   const tests::RunResult ours = tests::train(2, 40, {.stage = 3, .optimizer = kLamb}, tests::tied_net, kLr);
   torch::manual_seed(7);
@@ -82,7 +83,7 @@ TEST(Lamb, AgreesWithTheRuleWrittenByHandInDouble) {
   }
 }
 
-TEST(Lamb, UpdatesThatComeAStepLateAreRefused) {
+TEST(Lamb, RefusesDelayedUpdates) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     const std::string message =

@@ -25,7 +25,9 @@ std::vector<torch::Tensor> clones(const torch::nn::Module& module) {
 // ---- what attach() and step() refuse
 // -------------------------------------------------------------------------------------
 
-TEST(Attach, ASecondTimeIsRefusedAndLeavesTheFirstAlone) {
+// The first stays as it is.
+
+TEST(Attach, SecondAttachIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -80,7 +82,7 @@ struct Loss {
   std::function<void(TiedNet&)> apply;
 };
 
-TEST(LostKeys, AreRefusedAtTheStepWithTheParametersName) {
+TEST(LostKeys, StepNamesParameterOfLostKey) {
   const std::vector<Loss> losses{
       {"scale", [](TiedNet& net) { net.to(torch::kDouble); }},
       {"scale", [](TiedNet& net) { net.to(torch::kBFloat16); }},
@@ -118,7 +120,9 @@ TEST(Attach, GathersNothing) {
 // ---- an attached module from outside
 // ----------------------------------------------------------------------------------------
 
-TEST(Attached, AReleasedParameterKeepsItsFaceAndRefusesRawReads) {
+// It keeps its shape.
+
+TEST(Attached, ReleasedParameterRefusesRawReads) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -161,7 +165,7 @@ void expect_ordinary(TiedNet& net) {
   net.zero_grad();
 }
 
-TEST(Destruction, GivesEveryParameterBackFullToPlainAutograd) {
+TEST(Destruction, GivesPlainAutogradFullParameters) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.dtype = dtype})) {
       SCOPED_TRACE(tests::placement_of(options));
@@ -205,7 +209,7 @@ TEST(Destruction, LetsTheModuleBeAttachedAgain) {
   EXPECT_TRUE(tests::same_bits(results[0], results[1]));
 }
 
-TEST(Destruction, ByAnExceptionTakesTheKeysAwayAndWaitsForNobody) {
+TEST(Destruction, ExceptionRemovesKeysWithoutWaiting) {
   auto nets = tests::tied_nets(1);
   TiedNet& net = *nets[0];
   EXPECT_THROW(tests::on_every_rank(1,
@@ -219,7 +223,7 @@ TEST(Destruction, ByAnExceptionTakesTheKeysAwayAndWaitsForNobody) {
   }
 }
 
-TEST(Abandon, LeavesParametersEmptyButSafeToTouch) {
+TEST(Abandon, LeavesEmptyButSafeParameters) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -282,7 +286,7 @@ struct DeepNet : torch::nn::Module {
   torch::nn::ModuleList layers;
 };
 
-TEST(DeferredAttach, NoRankEverHoldsTheWholeModel) {
+TEST(DeferredAttach, NoRankHoldsTheWholeModel) {
   constexpr std::int64_t kUnitBytes = (128 * 128 + 128) * 4;
   constexpr std::int64_t kModelBytes = 32 * kUnitBytes;
   const CountingAllocator counting;

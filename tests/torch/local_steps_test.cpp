@@ -53,7 +53,9 @@ std::vector<Seen> train_apart(int world, const AttachOptions& options) {
   return seen;
 }
 
-TEST(AttachedLocalSteps, CopiesDifferUntilTheyAreMergedAndShareTheLastMergedWeights) {
+// They share the last merged weights.
+
+TEST(AttachedLocalSteps, CopiesDifferUntilMerged) {
   for (const int stage : {0, 1, 3}) {
     const auto seen = train_apart(4, {.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}});
     EXPECT_TRUE(tests::same_bits(seen[0].own, seen[1].own)) << "one copy";
@@ -68,7 +70,7 @@ TEST(AttachedLocalSteps, CopiesDifferUntilTheyAreMergedAndShareTheLastMergedWeig
   }
 }
 
-TEST(AttachedLocalSteps, HaveTheSameBitsAtEveryStageAndType) {
+TEST(AttachedLocalSteps, StagesAndTypesKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     const AttachOptions options{.group = 1, .local = LocalSteps{.steps = 2}, .clip = 0.5, .dtype = dtype};
     const auto expected = train_apart(2, options);

@@ -44,7 +44,7 @@ std::vector<torch::Tensor> trained(AttachOptions options, int ahead) {
   return weights;
 }
 
-TEST(MicroBatchesOfAModule, HaveTheSameBitsInTheOrderOfAnyPipeline) {
+TEST(MicroBatchesOfAModule, AnyPipelineOrderKeepsBits) {
   for (const AttachOptions& options : all_stages({}))
     for (const int ahead : {1, 3})
       EXPECT_TRUE(same_bits(trained(options, ahead), trained(options, 0))) << placement_of(options) << ", " << ahead;

@@ -46,17 +46,19 @@ void expect_same_bits_everywhere(const AttachOptions& options) {
   }
 }
 
-TEST(Muon, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(Muon, StagesAndTiersKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
     expect_same_bits_everywhere({.stage = 0, .optimizer = kMuon, .clip = 0.5, .dtype = dtype});
 }
 
-TEST(Muon, HasThemWithMicroBatchesAndAnAverageOfTheWeights) {
+// An average of the weights.
+
+TEST(Muon, MicroBatchesAndAverageKeepBits) {
   expect_same_bits_everywhere({.stage = 0, .optimizer = kMuon, .accumulate = 2, .ema = 0.9});
 }
 
 // With the same samples on each of 2 or 4 ranks their mean is a rank's own gradient, to the last bit.
-TEST(Muon, HasTheSameBitsOnAnyNumberOfRanks) {
+TEST(Muon, WorldSizesKeepBits) {
   const auto alike = [] {
     tests::Subject subject = tests::tied_net();
     return tests::Subject{subject.module,
@@ -126,7 +128,9 @@ class ByHand {
   std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: the parameter, its moments
 };
 
-TEST(Muon, AgreesWithTheRuleWrittenByHandInDouble) {
+// In double.
+
+TEST(Muon, AgreesWithHandWrittenRule) {
   for (const auto& options : {kMuon, Muon{.lr = kLr,
                                      .nesterov = false,
                                      .scale = MuonScale::kMatchRmsAdamW,
@@ -153,7 +157,9 @@ TEST(Muon, AgreesWithTheRuleWrittenByHandInDouble) {
   }
 }
 
-TEST(Muon, HoldsFourBytesAnElementOfMatricesAndEightOfOthers) {
+// Others take eight.
+
+TEST(Muon, MatricesTakeFourBytesPerElement) {
   constexpr double kMatrices = 3 * 2 * 72, kOthers = 66 + 3 * (12 + 12 + 6) + 1;
   for (const int world : {1, 2}) {
     for (const int stage : {0, 3}) {
@@ -193,7 +199,8 @@ TEST(Muon, TakesWhatGroupsSay) {
 }
 
 // Three steps at stage 3, and two of them before a checkpoint that another stage takes up.
-TEST(Muon, GoesOnFromACheckpointAtAnotherStage) {
+// From a checkpoint.
+TEST(Muon, ContinuesAtAnotherStage) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "saved").string();
   const RunResult whole = tests::train(2, 3, {.stage = 3, .optimizer = kMuon}, tests::tied_net, kLr);
@@ -221,7 +228,7 @@ TEST(Muon, GoesOnFromACheckpointAtAnotherStage) {
   EXPECT_TRUE(same_bits(seen, whole.parameters));
 }
 
-TEST(Muon, RefusesACheckpointWhoseMatricesWereOthers) {
+TEST(Muon, RefusesCheckpointOfOtherMatrices) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "saved").string();
   tests::on_every_rank(1, [&](World& ranks) {
@@ -242,7 +249,7 @@ TEST(Muon, RefusesACheckpointWhoseMatricesWereOthers) {
   });
 }
 
-TEST(Muon, UpdatesThatComeAStepLateAreRefused) {
+TEST(Muon, RefusesDelayedUpdates) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     const std::string message =

@@ -39,7 +39,7 @@ class FarMemory final : public ForwardedDevice {
   std::string_view name_;
 };
 
-TEST(ModuleOnADevice, TrainsWithTheBitsOfTheHost) {
+TEST(ModuleOnADevice, TrainsWithTheHostsBits) {
   FarMemory far;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AttachOptions options{.optimizer = AdamW{.lr = 1e-2}, .clip = 0.5, .accumulate = 2, .dtype = dtype};
@@ -78,7 +78,7 @@ tests::MakeSubject checkpointed(std::optional<Tier> tier, const TemporaryFolder&
   };
 }
 
-TEST(ModuleOnADevice, OffloadsActivationsWithTheBitsOfThoseThatStay) {
+TEST(ModuleOnADevice, OffloadedActivationsKeepBits) {
   const TemporaryFolder folder;
   FarMemory far;
   std::vector<std::shared_ptr<ActivationStore>> stores;
@@ -103,7 +103,7 @@ TEST(ModuleOnADevice, OffloadsActivationsWithTheBitsOfThoseThatStay) {
   }
 }
 
-TEST(ModuleOnADevice, AStoreThatOutlivesTheEngineKeepsItsDevice) {
+TEST(ModuleOnADevice, StoreKeepsDeviceAfterEngine) {
   std::unique_ptr<ActivationStore> store = std::make_unique<ActivationStore>(ActivationOffloadOptions{});
   const torch::Tensor x = torch::ones({100}).requires_grad_();
   torch::Tensor y;
@@ -118,7 +118,9 @@ TEST(ModuleOnADevice, AStoreThatOutlivesTheEngineKeepsItsDevice) {
   EXPECT_EQ(x.grad()[0].item<double>(), 2 * torch::full({}, 2.0F).exp().item<double>());
 }
 
-TEST(ModuleOnADevice, OperatorsFindParametersAt256BytesAtEveryStage) {
+// At 256 bytes, at every stage.
+
+TEST(ModuleOnADevice, OperatorsFindAlignedParameters) {
   FarMemory far;
   for (const int world : {1, 2, 3}) {
     for (const AttachOptions& stage : all_stages({.dtype = DType::kBFloat16})) {
@@ -139,7 +141,8 @@ TEST(ModuleOnADevice, OperatorsFindParametersAt256BytesAtEveryStage) {
 }
 
 // Parameters lie elsewhere in their units there: a checkpoint knows them by their names.
-TEST(ModuleOnADevice, ACheckpointGoesOnWhereParametersLieElsewhere) {
+// Where parameters are on other tiers.
+TEST(ModuleOnADevice, CheckpointContinuesElsewhere) {
   FarMemory far;
   const TemporaryFolder folder;
   const auto path = [&folder](bool on_device, int stage, int world) {
@@ -186,7 +189,7 @@ TEST(ModuleOnADevice, ACheckpointGoesOnWhereParametersLieElsewhere) {
 }
 
 // A module that has no memory yet is trained where the options say.
-TEST(ModuleOnADevice, ADeferredModuleIsBuiltOnTheDeviceThatTheOptionsName) {
+TEST(ModuleOnADevice, DeferredModuleUsesOptionsDevice) {
   const auto deferred_net = [] {
     auto net = deferred([] { return std::make_shared<tests::TiedNet>(); }, /*seed=*/3);
     return tests::Subject{net, [net](int step, int micro, int rank) { return loss_of(*net, step, micro, rank); }};
@@ -203,7 +206,7 @@ TEST(ModuleOnADevice, ADeferredModuleIsBuiltOnTheDeviceThatTheOptionsName) {
   }
 }
 
-TEST(ModuleOnADevice, AModuleThatLiesElsewhereIsRefusedByName) {
+TEST(ModuleOnADevice, RefusesModuleElsewhereByName) {
   FarMemory gpu("cuda:0");
   EXPECT_CONTAINS(message_of<ConfigError>([&] { train(1, 1, {}, tied_net, 1e-2, {.device = &gpu}); }),
                   "it lies on cpu, and is to be trained on cuda:0");

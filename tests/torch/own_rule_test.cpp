@@ -40,7 +40,7 @@ AttachOptions with_rule(int moments) {
   return {.optimizer = OwnRule{.rule = std::make_shared<SignRule>(moments), .lr = 0.01}, .clip = 0.5};
 }
 
-TEST(OwnRule, HasTheSameBitsAtEveryStageAndOnEveryTier) {
+TEST(OwnRule, StagesAndTiersKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int moments : {0, 1, 2}) {
       AttachOptions options = with_rule(moments);
@@ -63,7 +63,8 @@ TEST(OwnRule, HasTheSameBitsAtEveryStageAndOnEveryTier) {
 }
 
 // A rule that a user hands over, with states of matrices, of rows and columns, or in 8 bits: as the same rule by its name.
-TEST(OwnRule, OfMatricesRowsOrCodesHasTheBitsOfTheSameRuleByItsName) {
+// Of matrices, rows or codes.
+TEST(OwnRule, MatchesBuiltInRules) {
   const std::vector<OptimizerOptions> named{Muon{.lr = 0.02, .weight_decay = 0}, Adafactor{.lr = 0.02},
                                             AdamW8bit{.lr = 0.02, .weight_decay = 0}};
   for (const OptimizerOptions& optimizer : named) {
@@ -83,7 +84,9 @@ AttachOptions with_orthogonal_rule(int stage, std::int64_t spare = 0) {
   return {.stage = stage, .optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>(spare), .lr = 0.02}};
 }
 
-TEST(OwnRule, OfMatricesHasTheSameBitsAtEveryStage) {
+// At every stage.
+
+TEST(OwnRule, MatrixRuleKeepsStageBits) {
   for (const int world : {1, 2, 3}) {
     const tests::RunResult first = tests::train(world, 4, with_orthogonal_rule(0), tests::tied_net);
     for (const AttachOptions& placed : tests::all_stages(with_orthogonal_rule(0))) {
@@ -95,7 +98,7 @@ TEST(OwnRule, OfMatricesHasTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(OwnRule, OfMatricesStepsAlongDirectionsThatItCompleted) {
+TEST(OwnRule, MatrixRuleFollowsCompletedDirections) {
   const auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     const auto& net = nets[static_cast<std::size_t>(ranks.rank())];
@@ -111,7 +114,7 @@ TEST(OwnRule, OfMatricesStepsAlongDirectionsThatItCompleted) {
 }
 
 // Up and down in each of three blocks, 12 x 6 and 6 x 12.
-TEST(OwnRule, OfMatricesSaysWhatMemoryAndOperationsItTakes) {
+TEST(OwnRule, MatrixRuleDeclaresMemoryAndOperations) {
   constexpr std::int64_t kSpare = 1 << 16;
   const Placement placement = place(0, Reduce::kAuto, 1);
   const auto units_with = [](std::int64_t spare) {
@@ -132,7 +135,7 @@ TEST(OwnRule, OfMatricesSaysWhatMemoryAndOperationsItTakes) {
   EXPECT_EQ(matrix_flops(units, 1, placement, OrthogonalRule()), 6 * 2 * 6 * 6 * 12);
 }
 
-TEST(OwnRule, OfMatricesIsRefusedForAModelWithoutAny) {
+TEST(OwnRule, MatrixRuleNeedsMatrices) {
   tests::on_every_rank(1, [](World& ranks) {
     torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({4}));
     const auto refusal = [&](const AttachOptions& options) {
@@ -144,7 +147,7 @@ TEST(OwnRule, OfMatricesIsRefusedForAModelWithoutAny) {
   });
 }
 
-TEST(OwnRule, NamesItsStatesAndGivesTheLearningRate) {
+TEST(OwnRule, NamesStatesAndLearningRate) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     Attachment engine = attach(net, ranks, with_rule(2));
@@ -156,7 +159,7 @@ TEST(OwnRule, NamesItsStatesAndGivesTheLearningRate) {
   });
 }
 
-TEST(OwnRule, ThatIsMissingOrWantsTooMuchIsRefused) {
+TEST(OwnRule, RefusesMissingOrExcessiveRule) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
     EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks, {.optimizer = OwnRule{}}); }), "optimizer.rule"));

@@ -27,7 +27,9 @@ Manifest manifest_of(const std::vector<std::vector<Extra>>& ranks) {
   return manifest;
 }
 
-TEST(RankExtras, EveryRankHasSavedItsGeneratorOrEveryRankThatItSharedOne) {
+// Every rank saves its generator, or every rank saves that it shared one.
+
+TEST(RankExtras, SavesGeneratorOrSharedOne) {
   const std::vector<Extra> own = extras_of({}, true), shared = extras_of({}, false);
   EXPECT_NO_THROW(require_generators(manifest_of({own}), "c"));
   EXPECT_NO_THROW(require_generators(manifest_of({own, own}), "c"));
@@ -45,7 +47,9 @@ TEST(RankExtras, EveryRankHasSavedItsGeneratorOrEveryRankThatItSharedOne) {
   EXPECT_TRUE(says(refusal(manifest_of({own, longer})), "rank-00001.safetensors has the rng/cpu of a generator"));
 }
 
-TEST(RankExtras, AGeneratorGoesOnWhereItWasAndASharedOneWhereItIs) {
+// A shared one continues where it is.
+
+TEST(RankExtras, GeneratorContinuesWhereItWas) {
   NamedBuffers none;
   torch::manual_seed(3);
   const std::vector<Extra> own = extras_of(none, true), shared = extras_of(none, false);

@@ -59,7 +59,7 @@ std::vector<StateBytes> rules() {
 
 class RuleMemory : public testing::TestWithParam<StateBytes> {};
 
-TEST_P(RuleMemory, ByTagIsWhatTheRuleDeclares) {
+TEST_P(RuleMemory, TagsMatchRulesDeclaration) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const double ema : {0.0, 0.9}) {
       for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}}) {
@@ -87,7 +87,7 @@ TEST_P(RuleMemory, ByTagIsWhatTheRuleDeclares) {
 }
 
 // What plans and estimates read: the same bytes of an element.
-TEST_P(RuleMemory, OfAnElementIsWhatPlansCount) {
+TEST_P(RuleMemory, ElementBytesMatchPlans) {
   const auto rule = make_update_rule(GetParam().rule);
   const bool apart = rule->matrices() != nullptr || rule->factors() != nullptr;
   EXPECT_EQ(spec_of(*rule).element_bytes(/*matrices=*/apart), GetParam().weight);
@@ -96,7 +96,7 @@ TEST_P(RuleMemory, OfAnElementIsWhatPlansCount) {
   EXPECT_EQ(spec_of(*with_average(make_update_rule(GetParam().rule), 0.9)).element_bytes(apart), GetParam().weight + 4);
 }
 
-TEST(RuleMemoryOf, EveryRuleOfTheRegistryIsTried) {
+TEST(RuleMemoryOf, TriesEveryRegisteredRule) {
   const std::vector<StateBytes> tried = rules();
   for (const RuleRow& row : kRuleTable)
     EXPECT_TRUE(std::ranges::any_of(tried, [&](const StateBytes& each) { return name_of(each.rule) == row.name; }))

@@ -148,7 +148,7 @@ TEST(SaveAll, RefusesOtherSets) {
   });
 }
 
-TEST(SaveAll, RefusesAPendingGradientBeforeItWrites) {
+TEST(SaveAll, RefusesPendingGradientsBeforeWriting) {
   const TemporaryFolder folder;
   tests::on_every_rank(2, [&](World& ranks) {
     torch::nn::Linear one(2, 1), other(2, 1);
@@ -204,7 +204,7 @@ TEST(SaveAll, PartOfAnotherSaveIsRefused) {
   });
 }
 
-TEST(SaveAll, DamagedPartLeavesNoEngineHalfLoaded) {
+TEST(SaveAll, DamagedPartLoadsNoEngine) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "checkpoint";
   tests::on_every_rank(1, [&](World& ranks) {

@@ -58,7 +58,7 @@ void forget_generators(const std::filesystem::path& checkpoint) {
   std::ofstream(checkpoint / kManifestName, std::ios::binary) << to_text(manifest);
 }
 
-TEST(SavedModule, AUsersLoopGoesOnWithTheSameBits) {
+TEST(SavedModule, UserLoopContinuesWithSameBits) {
   const TemporaryFolder folder;
   for (int stage = 0; stage <= 3; ++stage) {
     const auto path = folder / std::to_string(stage);
@@ -80,7 +80,9 @@ TEST(SavedModule, AUsersLoopGoesOnWithTheSameBits) {
   }
 }
 
-TEST(SavedModule, AnEngineThatAwaitsALoadGoesOnWithTheSameBits) {
+// An engine that awaits a load.
+
+TEST(SavedModule, AwaitingEngineContinuesWithSameBits) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   for (const int stage : {0, 3}) {
@@ -103,7 +105,9 @@ TEST(SavedModule, AnEngineThatAwaitsALoadGoesOnWithTheSameBits) {
   }
 }
 
-TEST(SavedModule, AnEngineThatAwaitsALoadRefusesEverythingElse) {
+// Than the load.
+
+TEST(SavedModule, AwaitingEngineRefusesEverythingElse) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   auto net = make_net();
@@ -118,7 +122,9 @@ TEST(SavedModule, AnEngineThatAwaitsALoadRefusesEverythingElse) {
   refused([&] { engine.step(); });
 }
 
-TEST(SavedModule, AfterALoadThatFailedInTheMiddleOnlyAWholeOneMakesItUsable) {
+// After a load that failed midway only a whole load makes the engine usable.
+
+TEST(SavedModule, BrokenLoadNeedsWholeOne) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   for (const int stage : {0, 3}) {
@@ -150,7 +156,7 @@ TEST(SavedModule, AfterALoadThatFailedInTheMiddleOnlyAWholeOneMakesItUsable) {
   }
 }
 
-TEST(SavedModule, AfterALoadThatWasRefusedBeforehandItGoesOnAsIfNobodyHadAsked) {
+TEST(SavedModule, RefusedLoadLeavesEngineUnchanged) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   const AttachOptions options{.stage = 3, .optimizer = AdamW{.lr = 1e-2}};
@@ -194,7 +200,9 @@ TEST(SavedModule, BuffersComeBack) {
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), count);
 }
 
-TEST(SavedModule, TheMemoryOfAnAsynchronousSaveServesTheNextUntilOthersNeedIt) {
+// Until others need it.
+
+TEST(SavedModule, AsynchronousSaveReusesMemory) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   std::atomic<std::int64_t> free_bytes{std::int64_t{1} << 40};
@@ -218,7 +226,7 @@ TEST(SavedModule, TheMemoryOfAnAsynchronousSaveServesTheNextUntilOthersNeedIt) {
   EXPECT_EQ(held(), 0);
 }
 
-TEST(SavedModule, AModuleWithOtherBuffersIsRefused) {
+TEST(SavedModule, RefusesOtherBuffers) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   {
@@ -231,7 +239,7 @@ TEST(SavedModule, AModuleWithOtherBuffersIsRefused) {
   EXPECT_NE(message_of<ConfigError>([&] { engine.load(folder / "c"); }).find("has no buffer/count"), std::string::npos);
 }
 
-TEST(SavedModule, AGeneratorsStateThatIsMissingIsAnError) {
+TEST(SavedModule, MissingGeneratorStateIsAnError) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   auto net = make_net();
@@ -241,7 +249,7 @@ TEST(SavedModule, AGeneratorsStateThatIsMissingIsAnError) {
   EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(folder / "c"); }), "rank-00000.safetensors has no rng/cpu"));
 }
 
-TEST(SavedModule, InsideAGatheredScopeItIsRefused) {
+TEST(SavedModule, GatheredScopeIsRefused) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   auto net = make_net();

@@ -127,7 +127,8 @@ TEST(ScaledLoss, TrainsAsAGradScalerDoes) {
 // An fp16 has 11 bits. Operators of another build or processor may add in another order, and round outputs of up to 3 to
 // another neighbour, 2^-10 away: a loss of squares changes by some thousandths of itself, or, where it is small, by 1e-4.
 // Scales and skipped steps are equal: no scaled gradient lies within 3 % of the largest fp16, as the script makes sure of.
-TEST(ScaledLoss, TrainsAsTorchsOwnGradScalerDoesInPython) {
+// In Python.
+TEST(ScaledLoss, MatchesTorchsGradScaler) {
   using namespace grad_scaler_numbers;
   ASSERT_EQ(kLosses.size(), std::size_t{kSteps});
   for (const AttachOptions& options : tests::all_stages({})) {
@@ -142,7 +143,9 @@ TEST(ScaledLoss, TrainsAsTorchsOwnGradScalerDoesInPython) {
   }
 }
 
-TEST(ScaledLoss, ForgettingTheScaleIsRefusedAndNamesTheCall) {
+// The error names the call.
+
+TEST(ScaledLoss, RefusesForgottenScale) {
   torch::nn::Sequential net = small_net();
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(*net, ranks, {.dtype = DType::kFloat16});
@@ -151,7 +154,7 @@ TEST(ScaledLoss, ForgettingTheScaleIsRefusedAndNamesTheCall) {
   });
 }
 
-TEST(ScaledLoss, WithoutAScaleTheLossComesBackAsItIs) {
+TEST(ScaledLoss, NoScaleReturnsLossUnchanged) {
   torch::nn::Sequential net = small_net();
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(*net, ranks, {.dtype = DType::kBFloat16});
@@ -162,7 +165,7 @@ TEST(ScaledLoss, WithoutAScaleTheLossComesBackAsItIs) {
   });
 }
 
-TEST(ScaledLoss, AModuleThatIsFp16AlreadyHasADynamicScale) {
+TEST(ScaledLoss, Fp16ModuleHasDynamicScale) {
   torch::nn::Sequential net = small_net();
   net->to(torch::kHalf);
   tests::on_every_rank(1, [&](World& ranks) {

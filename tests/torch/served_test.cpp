@@ -35,7 +35,7 @@ Values train_on(int world, const AttachOptions& options) {
   return weights;
 }
 
-TEST(AttachedToServers, WorkersTrainTheModelAsRanksWithoutServers) {
+TEST(AttachedToServers, WorkersTrainLikeServerlessRanks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const Values plain = train_on(2, {.dtype = dtype});
     EXPECT_TRUE(tests::same_bits(train_on(3, {.sync = {.servers = 1}, .dtype = dtype}), plain));

@@ -165,19 +165,23 @@ TEST(TorchAdamW, AgreesOverAHundredSteps) {
                   in_two_groups<torch::optim::AdamW>(theirs), 1e-6);
 }
 
-TEST(TorchAdamW, AgreesWhereEachGradientComesAStepLate) {
+// Each gradient comes a step late.
+
+TEST(TorchAdamW, DelayedGradientsAgree) {
   const auto theirs = torch::optim::AdamWOptions(kLr).betas({0.9, 0.95}).eps(1e-8).weight_decay(kDecay);
   expect_as_torch(AdamW{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = kDecay},
                   in_two_groups<torch::optim::AdamW>(theirs), 1e-6, /*exact_steps=*/10);
 }
 
-TEST(TorchSgd, WithMomentumAgreesOverAHundredSteps) {
+TEST(TorchSgd, MomentumAgreesOverHundredSteps) {
   const auto theirs = torch::optim::SGDOptions(kLr).momentum(0.9).weight_decay(kDecay);
   expect_as_torch(Sgd{.lr = kLr, .momentum = 0.9, .weight_decay = kDecay}, in_two_groups<torch::optim::SGD>(theirs),
                   2e-7);
 }
 
-TEST(UpdateRules, EachGivesTheSameBitsAtEveryStage) {
+// Each rule.
+
+TEST(UpdateRules, StagesKeepBits) {
   for (const OptimizerOptions& optimizer :
        {OptimizerOptions(Adam{.weight_decay = kDecay}), OptimizerOptions(Lion{.weight_decay = kDecay}),
         OptimizerOptions(Sgd{.momentum = 0.9, .nesterov = true}), OptimizerOptions(Lamb{.weight_decay = kDecay})}) {
@@ -191,13 +195,13 @@ TEST(UpdateRules, EachGivesTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(TorchSgd, WithNesterovAgreesOverAHundredSteps) {
+TEST(TorchSgd, NesterovAgreesOverHundredSteps) {
   const auto theirs = torch::optim::SGDOptions(kLr).momentum(0.9).nesterov(true).weight_decay(kDecay);
   expect_as_torch(Sgd{.lr = kLr, .momentum = 0.9, .weight_decay = kDecay, .nesterov = true},
                   in_two_groups<torch::optim::SGD>(theirs), 2e-7);
 }
 
-TEST(TorchAdam, WithCoupledDecayAgreesOverAHundredSteps) {
+TEST(TorchAdam, CoupledDecayAgreesOverHundredSteps) {
   const auto theirs = torch::optim::AdamOptions(kLr).betas({0.9, 0.95}).eps(1e-8).weight_decay(kDecay);
   expect_as_torch(Adam{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = kDecay},
                   in_two_groups<torch::optim::Adam>(theirs), 1e-6);

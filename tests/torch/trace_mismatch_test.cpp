@@ -42,7 +42,9 @@ tests::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
   };
 }
 
-TEST(EvaluationBetweenSteps, IsNoTraceMismatchAndChangesNeitherBitsNorTraffic) {
+// It is no trace mismatch.
+
+TEST(EvaluationBetweenSteps, ChangesNeitherBitsNorTraffic) {
   const auto between_steps = [](int step, int micro) { return step != 1 && micro == 0; };
   std::vector<float> none, first;
   for (const AttachOptions& options : all_stages({.clip = 0.5, .reduce = Reduce::kEach, .accumulate = 2})) {
@@ -86,7 +88,9 @@ tests::MakeSubject reordered(const std::set<int>& steps) {
   };
 }
 
-TEST(TraceMismatch, GivesTheBitsOfStageZeroAndIsCounted) {
+// Bit for bit.
+
+TEST(TraceMismatch, MatchesStageZeroAndIsCounted) {
   for (int world : {2, 3}) {
     std::vector<RunResult> runs;
     for (const AttachOptions& options : all_stages({.clip = 0.5})) {
@@ -100,7 +104,9 @@ TEST(TraceMismatch, GivesTheBitsOfStageZeroAndIsCounted) {
   }
 }
 
-TEST(TraceMismatch, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
+// An operator fails inside the forward.
+
+TEST(TraceMismatch, FailedForwardKeepsEngineUsable) {
   const auto make = [](bool failing) {
     return [failing] {
       auto net = std::make_shared<TiedNet>();
@@ -122,7 +128,7 @@ TEST(TraceMismatch, AFailedOperatorInsideTheForwardLeavesTheEngineUsable) {
   }
 }
 
-TEST(TraceMismatch, AFailedBackwardLeavesTheEngineUsable) {
+TEST(TraceMismatch, FailedBackwardKeepsEngineUsable) {
   // A hook of the user's throws half way through the first backward pass; the step is then done as it stands.
   const auto make = [] {
     auto net = std::make_shared<TiedNet>();

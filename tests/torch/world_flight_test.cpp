@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-TEST(WorldFlight, AnErrorOfLibtorchIsWrittenWithoutItsTrace) {
+TEST(WorldFlight, OmitsLibtorchsStackTrace) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(2);
   worlds[1].keep_flight_in(folder.path());

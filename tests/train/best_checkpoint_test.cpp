@@ -116,7 +116,7 @@ TEST_F(BestCheckpoint, PatienceNeedsNoCheckpoints) {
 }
 
 // From each of its checkpoints, on another number of ranks' files, too.
-TEST_F(BestCheckpoint, ResumedRunEndsAtTheSameStep) {
+TEST_F(BestCheckpoint, ResumedRunEndsAtSameStep) {
   TrainJob patient = job(60);
   patient.train.patience = 3;
   patient.checkpoint.keep = 100;
@@ -135,7 +135,7 @@ TEST_F(BestCheckpoint, ResumedRunEndsAtTheSameStep) {
 }
 
 // A signal cuts off the evaluation, and the run is saved after its step: the checkpoint has the state before.
-TEST_F(BestCheckpoint, CutOffEvaluationIsMadeUpFor) {
+TEST_F(BestCheckpoint, RepeatsACutOffEvaluation) {
   TrainJob patient = job(60);
   patient.train.eval_every = 3;
   patient.train.patience = 3;
@@ -154,7 +154,7 @@ TEST_F(BestCheckpoint, CutOffEvaluationIsMadeUpFor) {
   EXPECT_EQ(resumed.report.best, whole.report.best);
 }
 
-TEST_F(BestCheckpoint, EndedRunIsDoneUntilPatienceGrows) {
+TEST_F(BestCheckpoint, EndedRunContinuesWithMorePatience) {
   TrainJob patient = job(60);
   patient.train.patience = 3;
   const std::int64_t ended = run(patient, 2).report.steps;

@@ -54,7 +54,9 @@ class SignalInEvaluation : public SmallRunTest {
   }
 };
 
-TEST_F(SignalInEvaluation, OfTheLastStepLeavesItOutAndWritesTheWeights) {
+// It skips the evaluation.
+
+TEST_F(SignalInEvaluation, LastStepsSignalWritesWeights) {
   const std::string expected = run(text_job(5), 2).report.parameters_sha256;
   TrainJob again = text_job(5);
   again.overwrite = true;
@@ -67,7 +69,7 @@ TEST_F(SignalInEvaluation, OfTheLastStepLeavesItOutAndWritesTheWeights) {
   EXPECT_EQ(out_.find("val_loss"), std::string::npos) << out_;
 }
 
-TEST_F(SignalInEvaluation, WithinTrainingStopsTheRunBehindTheNextStep) {
+TEST_F(SignalInEvaluation, TrainingSignalStopsAfterNextStep) {
   TrainJob job = text_job(40);
   job.train.eval_every = 5;
   job.train.log_every = 5;

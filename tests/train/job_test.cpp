@@ -63,7 +63,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   EXPECT_EQ(job.run_dir, "runs/x");
 }
 
-TEST(Job, ParameterGroupsAreTakenByPatternInTheirOrder) {
+TEST(Job, PatternsAssignGroupsInOrder) {
   Config config;
   config.optimizer.weight_decay = 0.3;
   EXPECT_TRUE(make_job(config, 1).attach.groups.empty());
@@ -100,7 +100,9 @@ TEST(Job, AdafactorHasItsOwnKeys) {
   EXPECT_EQ(of_nobody.clip, AdafactorOptions{}.clip);
 }
 
-TEST(Job, MuonsMatricesAreThoseOfHiddenLayersOrWhatGroupsSay) {
+// Groups may say otherwise.
+
+TEST(Job, MuonTakesHiddenLayersByDefault) {
   Config config;
   config.optimizer.name = "muon";
   config.optimizer.lr = 0.02;
@@ -131,7 +133,7 @@ TEST(Job, MuonsMatricesAreThoseOfHiddenLayersOrWhatGroupsSay) {
   EXPECT_FALSE(matrices_of(make_job(config, 1).attach).is_matrix) << "other optimizers have none";
 }
 
-TEST(Job, ALossScaleIsOfFp16Alone) {
+TEST(Job, LossScaleNeedsFp16) {
   Config config;
   config.train.loss_scale.fixed = 128;
   EXPECT_EQ(make_job(config, 1).attach.loss_scale, std::nullopt);
@@ -143,7 +145,7 @@ TEST(Job, ALossScaleIsOfFp16Alone) {
   EXPECT_TRUE(make_job(config, 1).attach.loss_scale->dynamic);
 }
 
-TEST(Job, SumsAreInFp32WhereTheyAreAskedFor) {
+TEST(Job, SumsInFp32OnRequest) {
   Config config;
   EXPECT_EQ(make_job(config, 1).attach.reduce_dtype, std::nullopt);
   config.train.dtype = "bf16";
@@ -172,7 +174,7 @@ TEST(Job, HealthFollowsItsSection) {
   EXPECT_EQ(health.on_corruption, HealthAction::kRewind);
 }
 
-TEST(Job, ActivationsAreParkedWhereTheConfigurationSays) {
+TEST(Job, ParksActivationsWhereConfigured) {
   Config config;
   config.zero.disk = {"/nvme0", "/nvme1"};
   config.zero.link_bandwidth = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
@@ -209,7 +211,9 @@ MemoryBudget bytes(std::int64_t count) {
   return {.kind = MemoryBudget::Kind::kBytes, .bytes = count};
 }
 
-TEST(Job, ActivationsOffloadedToTheHostAreTakenOffItsBudget) {
+// Offloaded activations are taken off the budget.
+
+TEST(Job, HostActivationsReduceHostBudget) {
   Config config = offloading_config("host");
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
   EXPECT_EQ(model_options(config).activation_offload->expected_bytes, kInputs);
@@ -227,7 +231,7 @@ TEST(Job, ActivationsOffloadedToTheHostAreTakenOffItsBudget) {
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000);
 }
 
-TEST(Job, ActivationsOfAGpuTakeBlocksOfItsBudget) {
+TEST(Job, GpuActivationsUseBudgetBlocks) {
   Config config = offloading_config("host");
   config.run.device = "cuda";
   config.zero.device_memory = bytes(90'000);
@@ -242,7 +246,9 @@ TEST(Job, ActivationsOfAGpuTakeBlocksOfItsBudget) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { attach_options(config, 1); }), "zero.device_memory"));
 }
 
-TEST(Job, ActivationsOffloadedToDiskAreTakenOffItsBudget) {
+// Offloaded activations are taken off the budget.
+
+TEST(Job, DiskActivationsReduceDiskBudget) {
   Config config = offloading_config("disk");
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
   config.zero.disk_memory = bytes(100'000);
@@ -254,7 +260,7 @@ TEST(Job, ActivationsOffloadedToDiskAreTakenOffItsBudget) {
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 1) << "0 would be no limit";
 }
 
-TEST(Job, WhatIsParkedAndDoesNotFitIsRefusedWithItsBytes) {
+TEST(Job, RefusesUnfitActivationsWithBytes) {
   const auto refusal = [](const Config& config) { return message_of<ConfigError>([&] { make_job(config, 1); }); };
   Config config = offloading_config("host");
   config.zero.host_memory = bytes(30'719);
@@ -274,7 +280,9 @@ TEST(Job, MomentumIsForSgd) {
   EXPECT_EQ(std::get<Sgd>(make_job(config, 1).attach.optimizer).momentum, 0.9);
 }
 
-TEST(Job, AdamWInEightBitsTakesAdamWsKeys) {
+// AdamW in eight bits takes the keys of AdamW.
+
+TEST(Job, CodedAdamwTakesAdamwKeys) {
   Config config;
   config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw8bit"};
   const auto rule = std::get<AdamW8bit>(make_job(config, 1).attach.optimizer);
@@ -285,7 +293,7 @@ TEST(Job, AdamWInEightBitsTakesAdamWsKeys) {
   EXPECT_EQ(rule.weight_decay, 0.3);
 }
 
-TEST(Job, ValidationIsAFractionOrAFile) {
+TEST(Job, ValidationIsFractionOrFile) {
   Config config;
   config.data.validation = {.fraction = 0.2};
   EXPECT_EQ(std::get<double>(data_options(config).validation), 0.2);
@@ -305,7 +313,9 @@ TEST(Job, BudgetsAreTheEngines) {
   }
 }
 
-TEST(Job, ConfigurationsThatDifferHaveOtherHashesAndTexts) {
+// And in text.
+
+TEST(Job, DifferentConfigurationsDifferInHash) {
   Config config;
   const TrainJob a = make_job(config, 1);
   config.train.seed = 5;
@@ -321,7 +331,9 @@ TEST(Job, EveryRankHasAThread) {
   EXPECT_EQ(attach_options(config, 1000).threads, 1);
 }
 
-TEST(Job, APlanNeedsNoDataWhereTheModelSaysEnough) {
+// If the model says enough.
+
+TEST(Job, PlanNeedsNoData) {
   Config config;
   config.data.path = "nowhere";
   EXPECT_EQ(planned_shape(config).classes, 256) << "bytes";
@@ -338,7 +350,9 @@ TEST(Job, APlanNeedsNoDataWhereTheModelSaysEnough) {
   EXPECT_EQ(planned_shape(config).classes, 0);
 }
 
-TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
+// If only the data knows.
+
+TEST(Job, PlanReadsDataIfNeeded) {
   const TemporaryFolder folder;
   Config config;
   config.model.name = "linear";
@@ -347,7 +361,7 @@ TEST(Job, APlanLooksAtTheDataWhereOnlyThatKnows) {
 }
 
 // The command refuses by the table of models before libtorch is loaded; the models themselves are the truth.
-TEST(Job, TheRowsOfTheTableAreTheModels) {
+TEST(Job, TableRowsAreTheModels) {
   const std::map<std::string_view, SampleShape> shapes{
       {"text", {.context = 8, .classes = 256}},
       {"tokens", {.context = 8, .classes = 256}},
@@ -363,7 +377,7 @@ TEST(Job, TheRowsOfTheTableAreTheModels) {
   }
 }
 
-TEST(Job, TextsAndTheirModelGetTheirKeys) {
+TEST(Job, TextsGiveModelsTheirKeys) {
   Config config;
   config.model = {
       .name = "llama", .hidden = 48, .kv_heads = 2, .rope_theta = 500, .norm_eps = 1e-6, .tie_embeddings = true};
@@ -395,7 +409,7 @@ TEST(Job, TextsAndTheirModelGetTheirKeys) {
   EXPECT_EQ(data_options(config).images.deviation, (std::vector{0.1, 0.2, 0.3}));
 }
 
-TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {
+TEST(Job, CountsEpochOfPresentData) {
   const TemporaryFolder folder;
   Config config;
   config.model.name = "linear";
@@ -406,7 +420,9 @@ TEST(Job, APassOverTheDataIsCountedWhereItIsHere) {
   EXPECT_EQ(samples_of_pass(config), std::nullopt);
 }
 
-TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
+// As an option of the engine.
+
+TEST(Job, LocalStepsNeedModeLocal) {
   Config config;
   config.sync = {.mode = "sync", .local_steps = 7};
   EXPECT_FALSE(make_job(config, 1).attach.local);
@@ -419,7 +435,7 @@ TEST(Job, LocalStepsAreAnOptionOfTheEngineInModeLocalAlone) {
             (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5, .fragments = 3, .overlap = 2, .mix = 0.25}));
 }
 
-TEST(Job, CompensationIsAnOptionOfModeAsyncAlone) {
+TEST(Job, CompensationNeedsModeAsync) {
   Config config;
   config.sync = {.mode = "async", .servers = 1, .compensation = 0.5};
   EXPECT_EQ(make_job(config, 2).attach.sync.compensation, 0.5);

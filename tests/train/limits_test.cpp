@@ -12,7 +12,7 @@ EngineReport with_moments_on_disk() {
   return report;
 }
 
-TEST(Limits, WhatLiesOnTheDeviceAloneHasNone) {
+TEST(Limits, DeviceOnlyStatesHaveNone) {
   EngineReport report;
   report.state_bytes = {1000, 0, 0};
   EXPECT_FALSE(off_device(report));
@@ -21,7 +21,9 @@ TEST(Limits, WhatLiesOnTheDeviceAloneHasNone) {
   EXPECT_TRUE(off_device(with_moments_on_disk()));
 }
 
-TEST(Limits, TheFirstLineSaysWhereStatesLieAndWhatBoundsTheirTransfers) {
+// Where states are and what bounds their transfers.
+
+TEST(Limits, FirstLineNamesTiersAndBound) {
   EngineReport report = with_moments_on_disk();
   EXPECT_EQ(first_limits(report),
             "states of a rank: 2.00 MiB on the device, 0 B on the host, 6.00 MiB on disk; at probed rates their "
@@ -31,7 +33,9 @@ TEST(Limits, TheFirstLineSaysWhereStatesLieAndWhatBoundsTheirTransfers) {
       << "no rate is known";
 }
 
-TEST(Limits, TheSecondCountsWhatTheModelComputesAndSaysWhetherStatesMoved) {
+// It says whether states moved.
+
+TEST(Limits, SecondLineCountsComputation) {
   EngineReport report = with_moments_on_disk();
   report.predicted.busy[static_cast<std::size_t>(StepPhase::kForward)][static_cast<std::size_t>(Resource::kCompute)] =
       0.5;
@@ -43,7 +47,7 @@ TEST(Limits, TheSecondCountsWhatTheModelComputesAndSaysWhetherStatesMoved) {
   EXPECT_TRUE(learned_limits(report, 3).ends_with(" on disk (1.00 MiB moved)")) << learned_limits(report, 3);
 }
 
-TEST(Limits, StatesThatTheMonitorCannotMoveHaveAReason) {
+TEST(Limits, UnmovableStatesHaveReason) {
   const EngineReport report = with_moments_on_disk();
   const auto ends_with = [&](const OffloadOptions& offload, std::string_view reason) {
     const std::string why = why_states_stay(report, offload);
@@ -56,7 +60,9 @@ TEST(Limits, StatesThatTheMonitorCannotMoveHaveAReason) {
                         "has no room for all that may leave the device, or zero.host_memory none for tiles of it"));
 }
 
-TEST(Limits, WhereTheMonitorMovesThemOrIsOffNothingIsSaid) {
+// Also if the monitor is off.
+
+TEST(Limits, MovableStatesGetNoReason) {
   EngineReport report = with_moments_on_disk();
   EXPECT_EQ(why_states_stay(report, {.monitor = {.on = false}}), "");
   report.movable = true;

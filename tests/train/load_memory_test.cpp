@@ -68,7 +68,7 @@ class LoadMemory : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LoadMemory, AModelThatIsHeldWholeShows) {
+TEST_F(LoadMemory, ModelHeldWholeShows) {
   const Growth growth = growth_of([] {
     const std::vector<char> whole(static_cast<std::size_t>(kModel), '\1');
     EXPECT_EQ(whole.back(), '\1');
@@ -77,7 +77,7 @@ TEST_F(LoadMemory, AModelThatIsHeldWholeShows) {
   EXPECT_LT(growth.left, kConstant);
 }
 
-TEST_F(LoadMemory, ACheckpointTakesAUnitAndNoMore) {
+TEST_F(LoadMemory, CheckpointTakesOneUnit) {
   run_ranks(1, [&](World& world) {
     Mlp model = deferred_model();
     Attachment engine = attach(*model, world, options());
@@ -88,7 +88,9 @@ TEST_F(LoadMemory, ACheckpointTakesAUnitAndNoMore) {
   });
 }
 
-TEST_F(LoadMemory, AnEngineThatAwaitsALoadBuildsNothing) {
+// An engine that awaits a load.
+
+TEST_F(LoadMemory, AwaitingEngineBuildsNothing) {
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool awaits_load, const auto& then) {
       Mlp model = deferred_model();
@@ -109,7 +111,7 @@ TEST_F(LoadMemory, AnEngineThatAwaitsALoadBuildsNothing) {
   });
 }
 
-TEST_F(LoadMemory, InitialWeightsTakeAUnitAndNoMore) {
+TEST_F(LoadMemory, InitialWeightsTakeOneUnit) {
   const auto path = folder_ / "weights.safetensors";
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool from_file) {
@@ -133,7 +135,8 @@ TEST_F(LoadMemory, InitialWeightsTakeAUnitAndNoMore) {
 }
 
 // Last: memory of larger states that a process keeps would serve the others.
-TEST_F(LoadMemory, InBf16WithMastersAndMomentsOnDiskNoMore) {
+// Bf16 with masters and moments on disk takes one unit and no more.
+TEST_F(LoadMemory, Bf16WithDiskStatesKeepsLimit) {
   for (const double on_disk : {0.0, 1.0}) {
     run_ranks(1, [&](World& world) {
       Mlp model = deferred_model();

@@ -45,7 +45,9 @@ class OffloadOnADevice : public SmallRunTest {
   int num_runs_ = 0;
 };
 
-TEST_F(OffloadOnADevice, HasTheLossesOfARunThatKeepsThemAndTheDeviceHoldsTheInputInUse) {
+// The losses of a run that keeps its activations. The device holds the input in use.
+
+TEST_F(OffloadOnADevice, KeepsLossesAndHoldsOneInput) {
   constexpr std::int64_t kInput = std::int64_t{128} * 16 * 64 * 4;  // of a block: samples, tokens, width
   const Ran stay = run_on_device(job({}));
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {

@@ -149,8 +149,9 @@ Left train(const Recipe& recipe, const AttachOptions& options, const std::string
 }
 
 class RecipeBits : public ::testing::TestWithParam<Recipe> {};
+using RecipeBitsSlow = RecipeBits;
 
-TEST_P(RecipeBits, AreThoseOfStageZero) {
+TEST_P(RecipeBitsSlow, AreThoseOfStageZero) {
   const Recipe& recipe = GetParam();
   const TemporaryFolder folder;
   const std::string checkpoint = place_of(recipe) == "resumed" ? (folder.path() / "checkpoint").string() : "";
@@ -165,10 +166,12 @@ TEST_P(RecipeBits, AreThoseOfStageZero) {
   EXPECT_TRUE(same_bits(seen.states, expected.states));
 }
 
-INSTANTIATE_TEST_SUITE_P(Recipes, RecipeBits, ::testing::ValuesIn(recipes()),
+INSTANTIATE_TEST_SUITE_P(Recipes, RecipeBitsSlow, ::testing::ValuesIn(recipes()),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(RecipesOfTheFullTier, HaveAnyThreeLevelsOfThreeFactors) {
+// Any three levels of three factors.
+
+TEST(RecipesOfTheFullTier, CoverAnyThreeFactorsLevels) {
   const std::vector<Recipe> table = crossed();
   for (std::size_t a = 0; a < kNumFactors; ++a) {
     for (std::size_t b = a + 1; b < kNumFactors; ++b) {

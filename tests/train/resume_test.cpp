@@ -86,8 +86,9 @@ std::vector<std::int64_t> drawn_steps(const fs::path& folder, const std::string&
   }
   return steps;
 }
+using ResumeTestSlow = ResumeTest;
 
-TEST_F(ResumeTest, EventFilesHaveEachStepOnce) {
+TEST_F(ResumeTestSlow, EventFilesHaveEachStepOnce) {
   auto resumed = job(8, 5);
   resumed.tensorboard = true;
   run(resumed, 2);
@@ -103,7 +104,9 @@ TEST_F(ResumeTest, EventFilesHaveEachStepOnce) {
   EXPECT_FALSE(fs::exists(folder.files().tensorboard)) << "the old run's are gone, and nobody asked for others";
 }
 
-TEST_F(ResumeTest, SavesThatTrainingWillWaitForAreSaidBeforeItBegins) {
+// Saves that training will wait for.
+
+TEST_F(ResumeTestSlow, SlowSavesAreReportedBeforehand) {
   TrainJob large = job(1, 0);
   large.model = {.name = "gpt2", .layers = 1, .width = 512, .heads = 2, .context = 16};
   large.overwrite = true;
@@ -117,7 +120,9 @@ TEST_F(ResumeTest, SavesThatTrainingWillWaitForAreSaidBeforeItBegins) {
   EXPECT_EQ(out_.find(note), std::string::npos) << out_;
 }
 
-TEST_F(ResumeTest, AKilledRunEndsAsIfItHadNotBeen) {
+// As if it had not been killed.
+
+TEST_F(ResumeTestSlow, KilledRunEndsUninterrupted) {
   for (int stage = 0; stage <= 3; ++stage) {
     TrainJob whole = job(8, 2);
     whole.overwrite = true;
@@ -138,7 +143,9 @@ TEST_F(ResumeTest, AKilledRunEndsAsIfItHadNotBeen) {
   }
 }
 
-TEST_F(ResumeTest, DropoutAndMicroBatchesGoOnWhereTheyWere) {
+// Where they were.
+
+TEST_F(ResumeTestSlow, DropoutAndMicroBatchesContinue) {
   TrainJob whole = job(6, 2);
   whole.model.dropout = 0.2;
   whole.train.accumulate = 3;
@@ -152,7 +159,7 @@ TEST_F(ResumeTest, DropoutAndMicroBatchesGoOnWhereTheyWere) {
 }
 
 // The scale begins so high that steps overflow before the checkpoint, and grows after it.
-TEST_F(ResumeTest, AnFp16RunGoesOnWithTheScaleThatItHad) {
+TEST_F(ResumeTestSlow, Fp16RunKeepsItsScale) {
   TrainJob whole = job(8, 2);
   whole.attach.dtype = DType::kFloat16;
   whole.attach.loss_scale = LossScaleOptions{.value = 0x1p18, .growth_interval = 2};
@@ -170,7 +177,9 @@ TEST_F(ResumeTest, AnFp16RunGoesOnWithTheScaleThatItHad) {
   }
 }
 
-TEST_F(ResumeTest, AnotherWorldAtAnotherStageDrawsTheSamplesThatAreNext) {
+// At another stage.
+
+TEST_F(ResumeTestSlow, OtherWorldDrawsTheNextSamples) {
   TrainJob two = job(8, 4);
   const RunReport expected = run(two, 2).report;
   forget_after(4);
@@ -184,7 +193,9 @@ TEST_F(ResumeTest, AnotherWorldAtAnotherStageDrawsTheSamplesThatAreNext) {
   EXPECT_EQ(CheckpointReader(RunFiles(folder_ / "run").checkpoints.path_of(8)).manifest().run.at("samples"), "64");
 }
 
-TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
+// The damaged one is named.
+
+TEST_F(ResumeTestSlow, DamagedCheckpointFallsBackToEarlier) {
   TrainJob whole = job(8, 2);
   const RunReport expected = run(whole, 2).report;
   forget_after(6);
@@ -194,7 +205,7 @@ TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_NE(out_.find("continuing after step 4 of 8"), std::string::npos) << out_;
 }
 
-TEST_F(ResumeTest, ACheckpointThatLacksAPartIsADamagedOne) {
+TEST_F(ResumeTestSlow, MissingPartCountsAsDamage) {
   const TrainJob whole = job(6, 2);
   const RunReport expected = run(whole, 1).report;
   const auto expect_passed_over = [&](std::string_view what) {
@@ -216,7 +227,9 @@ TEST_F(ResumeTest, ACheckpointThatLacksAPartIsADamagedOne) {
   }
 }
 
-TEST_F(ResumeTest, AnotherWorldTakesNoGeneratorAndSoMissesNone) {
+// It takes none and so misses none.
+
+TEST_F(ResumeTestSlow, OtherWorldNeedsNoGenerator) {
   run(job(6, 2), 1);
   forget_after(4);
   forget_extra(4, "rng/cpu");
@@ -226,7 +239,9 @@ TEST_F(ResumeTest, AnotherWorldTakesNoGeneratorAndSoMissesNone) {
   EXPECT_NE(out_.find("continuing after step 4 of 6"), std::string::npos) << out_;
 }
 
-TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {
+// Nothing is lost.
+
+TEST_F(ResumeTestSlow, OnlyDamagedCheckpointsRefuseRun) {
   TrainJob whole = job(4, 2);
   run(whole, 1);
   forget_after(4);
@@ -236,7 +251,9 @@ TEST_F(ResumeTest, WhereAllAreDamagedTheRunIsRefusedAndNothingIsLost) {
   EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").checkpoints.path_of(4) / "rank-00000.safetensors"));
 }
 
-TEST_F(ResumeTest, WhatComesFromTheCheckpointAndWhatFromTheConfigurationIsSaid) {
+// What comes from which.
+
+TEST_F(ResumeTestSlow, ReportsCheckpointAndConfigurationParts) {
   run(job(4, 2), 1);
   forget_after(2);
   run(job(4, 2), 1);
@@ -261,7 +278,8 @@ TEST_F(ResumeTest, WhatComesFromTheCheckpointAndWhatFromTheConfigurationIsSaid) 
 }
 
 // Under the same name, too: no key tells it then.
-TEST_F(ResumeTest, DataThatChangedSinceTheCheckpointIsSaid) {
+// Since the checkpoint.
+TEST_F(ResumeTestSlow, ReportsChangedData) {
   const TrainJob unchanged = job(4, 2);
   run(unchanged, 1);
   forget_after(2);
@@ -281,7 +299,7 @@ TEST_F(ResumeTest, DataThatChangedSinceTheCheckpointIsSaid) {
                   "  the samples are others: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
 }
 
-TEST_F(ResumeTest, ACheckpointThatDoesNotSayItsDataGoesOn) {
+TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
   run(job(4, 2), 1);
   forget_after(2);
   edit_manifest(2, [](Manifest& manifest) { EXPECT_EQ(manifest.run.erase("data"), 1U); });
@@ -290,7 +308,9 @@ TEST_F(ResumeTest, ACheckpointThatDoesNotSayItsDataGoesOn) {
   EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
 }
 
-TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {
+// Without more steps it is done.
+
+TEST_F(ResumeTestSlow, FinishedRunTakesMoreSteps) {
   const RunReport first = run(job(4, 2), 1).report;
   const TrainResult again = run(job(4, 2), 1);
   EXPECT_TRUE(again.was_done);
@@ -306,7 +326,9 @@ TEST_F(ResumeTest, AFinishedRunIsDoneAndMoreStepsGoOnWithIt) {
   EXPECT_EQ(more.losses[3], first.losses[3]);
 }
 
-TEST_F(ResumeTest, AShortRunThatSavesByTimeGoesOnWithMoreStepsToo) {
+// Also of a short run.
+
+TEST_F(ResumeTestSlow, TimedSavesTakeMoreSteps) {
   TrainJob brief = job(2, 0), longer = job(4, 0);
   brief.checkpoint.every_seconds = longer.checkpoint.every_seconds = 3600;
   const RunReport first = run(brief, 1).report;
@@ -317,7 +339,8 @@ TEST_F(ResumeTest, AShortRunThatSavesByTimeGoesOnWithMoreStepsToo) {
 }
 
 // The shapes of tensors would tell it, too, but in words that are not the user's.
-TEST_F(ResumeTest, AnotherModelIsRefusedInTheConfigurationsWords) {
+// In the configuration's words.
+TEST_F(ResumeTestSlow, OtherModelIsRefusedByKeys) {
   TrainJob first = job(2, 2), wider = job(4, 2);
   first.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\n";
   run(first, 2);
@@ -333,21 +356,25 @@ TEST_F(ResumeTest, AnotherModelIsRefusedInTheConfigurationsWords) {
   EXPECT_EQ(run(wider, 2).report.losses.size(), 2U);
 }
 
-TEST_F(ResumeTest, WhatFailsWhenTrainingIsOverSaysWhereTheWeightsAre) {
+// What fails after training says where the weights are.
+
+TEST_F(ResumeTestSlow, LateFailureNamesTheWeights) {
   fs::create_directories(folder_ / "run/config.json");  // in the way of what transformers reads
   const std::string text = message_of<IoError>([&] { run(job(2, 0), 1); });
   EXPECT_TRUE(says(text, "training is over, all 2 steps; its weights are in "));
   EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").model));
 }
 
-TEST_F(ResumeTest, FewerStepsThanAreDoneAreRefused) {
+TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
   run(job(4, 2), 1);
   forget_after(4);
   const std::string text = message_of<ConfigError>([&] { run(job(2, 2), 1); });
   EXPECT_NE(text.find("train.steps = 2: this run has come to step 4 already"), std::string::npos) << text;
 }
 
-TEST_F(ResumeTest, ARunWithoutCheckpointsIsNotOverwritten) {
+// It is not overwritten.
+
+TEST_F(ResumeTestSlow, KeepsRunWithoutCheckpoints) {
   run(job(2, 0), 1);
   const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
   EXPECT_TRUE(says(refused(), "holds a run already, finished and without a checkpoint to go on from"));
@@ -357,7 +384,9 @@ TEST_F(ResumeTest, ARunWithoutCheckpointsIsNotOverwritten) {
   EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
 }
 
-TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointTheSameCommandBeginsAgain) {
+// The same command, before the first checkpoint.
+
+TEST_F(ResumeTestSlow, EarlyKillBeginsAgain) {
   const std::string said = "a run of this configuration ended here before its first checkpoint: it begins again\n";
   const TrainJob whole = job(6, 100);
   const RunReport expected = run(whole, 2).report;
@@ -371,7 +400,9 @@ TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointTheSameCommandBeginsAgain) {
   EXPECT_EQ(metrics(), lines) << "nothing of the run that was killed";
 }
 
-TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointAnotherConfigurationIsRefused) {
+// Before the first checkpoint.
+
+TEST_F(ResumeTestSlow, EarlyKillRefusesOtherConfiguration) {
   run(job(6, 100), 1);
   forget_after(0);
   TrainJob changed = job(6, 100);
@@ -380,7 +411,9 @@ TEST_F(ResumeTest, KilledBeforeItsFirstCheckpointAnotherConfigurationIsRefused) 
   EXPECT_EQ(read_file(folder_ / "run/config.toml"), job(6, 100).config_text);
 }
 
-TEST_F(ResumeTest, OverwriteBeginsAgainWithoutTheOldCheckpoints) {
+// And begins again.
+
+TEST_F(ResumeTestSlow, OverwriteDropsOldCheckpoints) {
   run(job(4, 2), 1);
   TrainJob again = job(3, 3);
   again.overwrite = true;
@@ -388,7 +421,7 @@ TEST_F(ResumeTest, OverwriteBeginsAgainWithoutTheOldCheckpoints) {
   EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().size(), 1U);
 }
 
-TEST_F(ResumeTest, ALaterAttemptGoesOnWithWhatItsLaunchBeganAndWithNothingElse) {
+TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
   const RunReport other = run(job(4, 2), 1).report;  // somebody's run, with checkpoints
   TrainJob mine = job(6, 2);
   mine.launch = "mine";
@@ -411,7 +444,7 @@ TEST_F(ResumeTest, ALaterAttemptGoesOnWithWhatItsLaunchBeganAndWithNothingElse) 
   EXPECT_NE(message_of<ConfigError>([&] { run(mine, 1); }).find("holds a run already"), std::string::npos);
 }
 
-TEST_F(ResumeTest, AFinishedRunWithoutALastCheckpointIsDoneToo) {
+TEST_F(ResumeTestSlow, DoneRunNeedsNoLastCheckpoint) {
   TrainJob whole = job(5, 0);
   whole.checkpoint.every_seconds = 1e-9;
   run(whole, 1);
@@ -421,7 +454,9 @@ TEST_F(ResumeTest, AFinishedRunWithoutALastCheckpointIsDoneToo) {
   EXPECT_TRUE(run(whole, 1).was_done);
 }
 
-TEST_F(ResumeTest, KilledAfterTheLastCheckpointItStillEndsWithAReport) {
+// After the last checkpoint.
+
+TEST_F(ResumeTestSlow, LateKillStillWritesReport) {
   const RunReport expected = run(job(4, 2), 2).report;
   const auto lines = metrics();
   forget_after(4);
@@ -431,7 +466,9 @@ TEST_F(ResumeTest, KilledAfterTheLastCheckpointItStillEndsWithAReport) {
   EXPECT_EQ(metrics(), lines);
 }
 
-TEST_F(ResumeTest, ASignalSavesAndTheSameCommandContinues) {
+// The same command.
+
+TEST_F(ResumeTestSlow, SignalSavesAndCommandContinues) {
   const RunReport expected = run(job(6, 100), 1).report;
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
     TrainJob again = job(6, 100);
@@ -450,7 +487,7 @@ TEST_F(ResumeTest, ASignalSavesAndTheSameCommandContinues) {
   }
 }
 
-TEST_F(ResumeTest, TheNewestAreKept) {
+TEST_F(ResumeTestSlow, TheNewestAreKept) {
   TrainJob whole = job(7, 1);
   whole.checkpoint.keep = 2;
   run(whole, 2);
@@ -459,14 +496,16 @@ TEST_F(ResumeTest, TheNewestAreKept) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 6}));
 }
 
-TEST_F(ResumeTest, ATimeBetweenCheckpointsCounts) {
+TEST_F(ResumeTestSlow, ATimeBetweenCheckpointsCounts) {
   TrainJob whole = job(5, 0);
   whole.checkpoint.every_seconds = 1e-9;
   run(whole, 2);
   EXPECT_FALSE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
-TEST_F(ResumeTest, AFailedSaveIsSaidAndTrainingGoesOnOrStopsAsAsked) {
+// It is reported, and training continues or stops.
+
+TEST_F(ResumeTestSlow, FailedSaveObeysItsOption) {
   TrainJob whole = job(4, 2);
   const RunReport expected = run(whole, 1).report;
   // A file where the folder of checkpoints should be made.
@@ -481,7 +520,7 @@ TEST_F(ResumeTest, AFailedSaveIsSaidAndTrainingGoesOnOrStopsAsAsked) {
   EXPECT_NE(message_of<IoError>([&] { run(whole, 1); }).find("checkpoints"), std::string::npos);
 }
 
-TEST_F(ResumeTest, ADiskThatIsTooSmallIsRefusedBeforehand) {
+TEST_F(ResumeTestSlow, RefusesTooSmallDiskBeforehand) {
   std::vector<std::string> said;
   const auto say = [&](const std::string& line) { said.push_back(line); };
   const CheckpointPolicy options{.every_steps = 5, .keep = 3};

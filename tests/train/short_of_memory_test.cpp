@@ -53,7 +53,9 @@ std::int64_t named_budget(const std::string& said) {
   return std::regex_search(said, found, std::regex("zero\\.device_memory ([0-9]+) B")) ? std::stoll(found[1]) : 0;
 }
 
-TEST_F(ShortOfMemory, ARunEndsWithWhatItHeldAndGoesOnWithTheBudgetThatItNames) {
+// It continues with the budget that it names.
+
+TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
   std::int64_t held = 0, all = 0;
   std::vector<float> losses;
   {
@@ -93,7 +95,8 @@ TEST_F(ShortOfMemory, ARunEndsWithWhatItHeldAndGoesOnWithTheBudgetThatItNames) {
 }
 
 // Where no budget is given.
-TEST_F(ShortOfMemory, ARunThatIsStartedAgainLeavesRoomForItsActivationsAndTheNextOneLearnsHowMuch) {
+// The next run learns how much.
+TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
   std::int64_t held = 0, torch = 0;
   std::vector<float> losses;
   {
@@ -128,13 +131,17 @@ TEST_F(ShortOfMemory, ARunThatIsStartedAgainLeavesRoomForItsActivationsAndTheNex
   EXPECT_LT(memory.most_of_zero(), held_there.front());
 }
 
-TEST_F(ShortOfMemory, ABudgetThatIsGivenIsTheUsersAndLearnsNothing) {
+// It is the user's.
+
+TEST_F(ShortOfMemory, GivenBudgetLearnsNothing) {
   SmallMemory memory(8 << 20);
   const std::string said = message_of<ConfigError>([&] { run_in(memory, job(7 << 20)); });
   EXPECT_EQ(said.find("start the run again"), std::string::npos) << said;
 }
 
-TEST_F(ShortOfMemory, WhereZeroCppItselfFindsNoRoomBeforeItTrainsThatIsSaidAlone) {
+// zero.cpp itself finds no room before it trains.
+
+TEST_F(ShortOfMemory, EarlyShortageIsReportedAsSuch) {
   SmallMemory memory(1 << 20);
   const std::string said = message_of<ConfigError>([&] { run_in(memory, job()); });
   expect_says(said, {"memory = ", "small has ", "use a smaller zero.device_memory"});

@@ -96,7 +96,7 @@ torch::Tensor logits_in(const fs::path& path, at::IntArrayRef shape) {
 
 class ExportLogits : public testing::TestWithParam<ModelOptions> {};
 
-TEST_P(ExportLogits, TransformersHasThoseOfTheModelThatWasTrained) {
+TEST_P(ExportLogits, MatchTransformersAfterTraining) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;
   const TemporaryFolder folder;

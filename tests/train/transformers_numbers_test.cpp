@@ -78,7 +78,9 @@ torch::Tensor logits_of(torch::nn::Module& module, const torch::Tensor& tokens) 
 
 class TransformersNumbers : public testing::TestWithParam<Published> {};
 
-TEST_P(TransformersNumbers, AreTheLogitsOfItsWeightsHere) {
+// The logits of the same weights.
+
+TEST_P(TransformersNumbers, LogitsMatchHere) {
   ModelOptions options = GetParam().model;
   options.init = GetParam().path().string();
   const auto numbers = SafetensorsFile::open(GetParam().path() / "logits.safetensors");
@@ -98,7 +100,7 @@ TEST_P(TransformersNumbers, AreTheLogitsOfItsWeightsHere) {
 INSTANTIATE_TEST_SUITE_P(Models, TransformersNumbers, testing::ValuesIn(kPublished),
                          [](const auto& given) { return given.param.folder; });
 
-TEST(TransformersBert, HasOtherScoresForATextWhosePaddingIsRead) {
+TEST(TransformersBert, ReadPaddingChangesScores) {
   const Published& bert = kPublished.back();
   const auto numbers = SafetensorsFile::open(bert.path() / "logits.safetensors");
   SampleShape no_padding = bert.data;

@@ -149,13 +149,14 @@ class UnhealthyRun : public testing::Test {
   TemporaryFolder folder_;
   std::string out_;
 };
+using UnhealthyRunSlow = UnhealthyRun;
 
-TEST_F(UnhealthyRun, ASpikeThatIsIgnoredSpoilsTheModel) {
+TEST_F(UnhealthyRunSlow, IgnoredSpikeSpoilsModel) {
   const double clean = clean_loss();
   EXPECT_GT(run(job({51}, {})).val_loss, 2 * clean) << "or the other tests show nothing";
 }
 
-TEST_F(UnhealthyRun, ASpikeIsSkippedAndTheRunEndsLikeACleanOne) {
+TEST_F(UnhealthyRunSlow, SkippedSpikeEndsLikeCleanRun) {
   const double clean = clean_loss();
   const RunReport report = run(job({51, 60}, {.spike = HealthAction::kSkip}));
   EXPECT_EQ(report.engine.skipped_steps, 2);
@@ -172,7 +173,7 @@ TEST_F(UnhealthyRun, ASpikeIsSkippedAndTheRunEndsLikeACleanOne) {
   EXPECT_EQ(events[1]["step"], 60);
 }
 
-TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
+TEST_F(UnhealthyRunSlow, RewoundSpikeSkipsItsSamples) {
   const double clean = clean_loss();
   const RunReport report = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
   EXPECT_EQ(report.rewinds, 1);
@@ -202,7 +203,7 @@ TEST_F(UnhealthyRun, ASpikeIsRewoundAndItsSamplesAreNotSeenAgain) {
   EXPECT_EQ(again.parameters_sha256, report.parameters_sha256);
 }
 
-TEST_F(UnhealthyRun, ASpikeStopsTheRunAndTheLastCheckpointIsFromBefore) {
+TEST_F(UnhealthyRunSlow, SpikeStopLeavesEarlierCheckpoint) {
   const std::string error = message_of<Error>([&] { run(job({51}, {.spike = HealthAction::kStop})); });
   EXPECT_TRUE(says(error, "step 51: loss "));
   EXPECT_TRUE(says(error, "The last checkpoint is of step 40"));
@@ -218,7 +219,9 @@ TEST_F(UnhealthyRun, ASpikeStopsTheRunAndTheLastCheckpointIsFromBefore) {
   EXPECT_TRUE(says(out_, "continuing after step 40"));
 }
 
-TEST_F(UnhealthyRun, WhatIsNotFiniteIsSkippedRewoundOrStopsAsAsked) {
+// It is skipped, rewound or stops the run.
+
+TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
   constexpr double kOverflows = 1e25;  // its square is no float
   const RunReport skipped = run(job({3}, {}, kOverflows));
   EXPECT_EQ(skipped.engine.skipped_steps, 1);
@@ -233,12 +236,14 @@ TEST_F(UnhealthyRun, WhatIsNotFiniteIsSkippedRewoundOrStopsAsAsked) {
                    "step 3: the gradient of linear.weight is not finite"));
 }
 
-TEST_F(UnhealthyRun, ABadStepBehindABadStepTakesAnotherRewindUnlessItIsLeftOutToo) {
+// Unless the second is left out also.
+
+TEST_F(UnhealthyRunSlow, ConsecutiveBadStepsRewindAgain) {
   EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind})).rewinds, 2);
   EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind, .rewind_batches = 1})).rewinds, 1);
 }
 
-TEST_F(UnhealthyRun, NoMoreThanMaxRewindsGoToOneCheckpoint) {
+TEST_F(UnhealthyRunSlow, LimitsRewindsPerCheckpoint) {
   // Whatever comes behind the first bad step is bad.
   std::set<std::int64_t> bad;
   for (std::int64_t step = 51; step <= kSteps; ++step) bad.insert(step);
@@ -253,7 +258,9 @@ TEST_F(UnhealthyRun, NoMoreThanMaxRewindsGoToOneCheckpoint) {
   EXPECT_GT(events[1]["samples"], events[0]["samples"]);
 }
 
-TEST_F(UnhealthyRun, TooManySkippedStepsInARowEndItWithEveryStepWritten) {
+// Too many in a row. Every step is written.
+
+TEST_F(UnhealthyRunSlow, ManySkipsEndRun) {
   TrainJob spiky = job({44, 51, 52, 53}, {.spike = HealthAction::kSkip});
   spiky.attach.max_skipped_steps = 3;
   spiky.train.log_every = 1000;  // steps are not exchanged to be printed
@@ -272,7 +279,9 @@ TEST_F(UnhealthyRun, TooManySkippedStepsInARowEndItWithEveryStepWritten) {
   }
 }
 
-TEST_F(UnhealthyRun, KilledAndContinuedItDecidesAsIfItHadNotBeen) {
+// After it was killed.
+
+TEST_F(UnhealthyRunSlow, ContinuedRunDecidesAlike) {
   for (const HealthAction action : {HealthAction::kSkip, HealthAction::kRewind}) {
     const TrainJob whole = job({44, 51, 71}, {.spike = action});
     const RunReport expected = run(whole);
@@ -290,7 +299,7 @@ TEST_F(UnhealthyRun, KilledAndContinuedItDecidesAsIfItHadNotBeen) {
   }
 }
 
-TEST_F(UnhealthyRun, WatchingACleanRunChangesNoBit) {
+TEST_F(UnhealthyRunSlow, WatchingCleanRunKeepsBits) {
   for (int stage = 0; stage <= 3; ++stage) {
     TrainJob plain = job({}, {});
     plain.attach.stage = stage;
@@ -304,7 +313,7 @@ TEST_F(UnhealthyRun, WatchingACleanRunChangesNoBit) {
   }
 }
 
-TEST_F(UnhealthyRun, AReplicaThatDiffersStopsTheRunBeforeItIsSaved) {
+TEST_F(UnhealthyRunSlow, DifferingReplicaStopsBeforeSave) {
   TrainJob watched = job({}, {.check_replicas = 100});  // before each checkpoint alone
   EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 60: rank 2 differs in unit 0"));
   EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().front().step, 40);
@@ -312,7 +321,7 @@ TEST_F(UnhealthyRun, AReplicaThatDiffersStopsTheRunBeforeItIsSaved) {
   EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 52: rank 2 differs in unit 0"));
 }
 
-TEST_F(UnhealthyRun, AReplicaThatDiffersIsRewoundAndTheRunIsTheCleanOne) {
+TEST_F(UnhealthyRunSlow, DifferingReplicaRewindsToCleanRun) {
   TrainJob watched = job({}, {.check_replicas = 4, .on_corruption = HealthAction::kRewind});
   watched.attach.stage = 0;
   const RunReport clean = run_with_flip(watched, 1000000).report;
@@ -325,7 +334,7 @@ TEST_F(UnhealthyRun, AReplicaThatDiffersIsRewoundAndTheRunIsTheCleanOne) {
   EXPECT_EQ(metrics(true).at(0)["detail"], "rank 2 differs in unit 0 (root)");
 }
 
-TEST_F(UnhealthyRun, AReplicaThatDiffersIsNotSavedByASignalEither) {
+TEST_F(UnhealthyRunSlow, SignalSavesNoDifferingReplica) {
   TrainJob watched = job({}, {.check_replicas = 100});
   const StopSignal stop;
   ::raise(SIGTERM);  // heard after the first step
@@ -339,7 +348,9 @@ TEST_F(UnhealthyRun, AReplicaThatDiffersIsNotSavedByASignalEither) {
   EXPECT_TRUE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
-TEST_F(UnhealthyRun, ARewindGoesToACopyInMemoryThatIsNewerThanWhatIsOnDisk) {
+// Newer than what is on disk.
+
+TEST_F(UnhealthyRunSlow, RewindPrefersNewerMemoryCopy) {
   const HealthOptions rewinds{.spike = HealthAction::kRewind};
   Launcher launcher, nobody;
   TrainJob on_disk = job({51}, rewinds);
@@ -357,7 +368,9 @@ TEST_F(UnhealthyRun, ARewindGoesToACopyInMemoryThatIsNewerThanWhatIsOnDisk) {
   EXPECT_EQ(logged_steps(), all_steps());
 }
 
-TEST_F(UnhealthyRun, EvaluationsThatWereTakenBackAreDoneAgainAndChangeNoBit) {
+// Evaluations that were taken back are done again.
+
+TEST_F(UnhealthyRunSlow, RepeatedEvaluationsKeepBits) {
   TrainJob without = job({51}, {.spike = HealthAction::kRewind});
   const RunReport expected = run(without);
   TrainJob with = without;
@@ -375,7 +388,9 @@ TEST_F(UnhealthyRun, EvaluationsThatWereTakenBackAreDoneAgainAndChangeNoBit) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{10, 20, 30, 40, 50, 60, 70, 80}));
 }
 
-TEST_F(UnhealthyRun, ARewindWithoutCheckpointsIsRefusedBeforehand) {
+// Beforehand.
+
+TEST_F(UnhealthyRunSlow, RefusesRewindWithoutCheckpoints) {
   TrainJob without = job({}, {.spike = HealthAction::kRewind});
   without.checkpoint = {};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { run(without); }), "health.spike = rewind"));

@@ -21,7 +21,9 @@ class StepSync : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Transports, StepSync, ::testing::ValuesIn(board_transports()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(StepSync, AnotherCollectiveNamesBothRanksOnBoth) {
+// On both.
+
+TEST_P(StepSync, OtherCollectiveNamesBothRanks) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
     comm.barrier({}).wait();
@@ -37,7 +39,7 @@ TEST_P(StepSync, AnotherCollectiveNamesBothRanksOnBoth) {
   EXPECT_CONTAINS(ends[0], "rank 1 does barrier #2 (unit 5)");
 }
 
-TEST_P(StepSync, AnotherSizeOrUnitIsAMismatch) {
+TEST_P(StepSync, OtherSizeOrUnitMismatches) {
   for (const bool other_unit : {false, true}) {
     const auto ends = run_world(world(3), [&](Communicator& comm) {
       const std::size_t bytes = comm.rank() == 2 && !other_unit ? 99 : 100;
@@ -59,7 +61,7 @@ TEST_P(StepSync, AnotherRootIsAMismatch) {
   EXPECT_CONTAINS(ends[1], "rank 0 does broadcast #1 (from rank 0, 10 bytes)");
 }
 
-TEST_P(StepSync, AMessageOfAnotherSizeIsAMismatch) {
+TEST_P(StepSync, OtherMessageSizeMismatches) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> data(comm.rank() == 0 ? 10 : 20);
     if (comm.rank() == 0) {
@@ -73,7 +75,9 @@ TEST_P(StepSync, AMessageOfAnotherSizeIsAMismatch) {
   EXPECT_CONTAINS(ends[0], "send #1 (20 bytes)");
 }
 
-TEST_P(StepSync, ALateRankIsNamedWithWhatItDidLast) {
+// With what it did last.
+
+TEST_P(StepSync, LateRankIsNamed) {
   const GivenUp given_up;
   const auto ends = run_world(world(3, kSoon), [&](Communicator& comm) {
     comm.barrier({.unit = 8}).wait();
@@ -96,7 +100,7 @@ TEST_P(StepSync, SeveralLateRanksAreAllNamed) {
     EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 1 s; rank 1: it last began nothing");
 }
 
-TEST_P(StepSync, ARankThatLeavesEndsTheWaitOfTheOthers) {
+TEST_P(StepSync, LeavingRankEndsOthersWait) {
   const auto ends = run_world(world(3), [](Communicator& comm) {
     comm.barrier({}).wait();
     if (comm.rank() == 2) throw std::runtime_error("a loss of NaN");
@@ -106,7 +110,9 @@ TEST_P(StepSync, ARankThatLeavesEndsTheWaitOfTheOthers) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_CONTAINS(ends[rank], "rank 2: barrier #2: it left the run");
 }
 
-TEST_P(StepSync, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
+// Not at the timeout.
+
+TEST_P(StepSync, UnwindingRankEndsOthersAtOnce) {
   // Rank 0 has posted a gather that nobody reads yet, out of memory that goes away with the error; the others wait for
   // something else of rank 0 first.
   const auto ends = run_world(world(3, kNever), [](Communicator& comm) {
@@ -121,7 +127,7 @@ TEST_P(StepSync, ARankThatUnwindsEndsTheOthersAtOnceAndNotAtTheTimeout) {
   for (int rank = 1; rank < 3; ++rank) EXPECT_CONTAINS(ends[rank], "rank 0: barrier #2: it left the run");
 }
 
-TEST_P(StepSync, ARankMayLeaveWhenNobodyNeedsItAnyMore) {
+TEST_P(StepSync, UnneededRankMayLeave) {
   expect_world(world(3), [](Communicator& comm) {
     std::vector<std::byte> in = pattern(100000, comm.rank()), out(300000);
     comm.all_gather(in, out, {}).wait();
@@ -146,7 +152,7 @@ TEST_P(StepSync, AnErrorSticks) {
   });
 }
 
-TEST_P(StepSync, TooManyWorksInFlightAreRefused) {
+TEST_P(StepSync, RefusesTooManyWorksInFlight) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<Work> works;
     for (int i = 0; i < 64; ++i) works.push_back(comm.barrier({}));
@@ -155,7 +161,7 @@ TEST_P(StepSync, TooManyWorksInFlightAreRefused) {
   });
 }
 
-TEST_P(StepSync, SizesThatDoNotFitAreOurBug) {
+TEST_P(StepSync, UnfitSizesAreOurBug) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> a(10), b(21);
     EXPECT_THROW(static_cast<void>(comm.all_gather(a, b, {})), InternalError);

@@ -47,7 +47,7 @@ TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
 }
 
 // They are of a size that no transport takes over before it is received. Rank 2 says when rank 1 may read on.
-TEST_P(ArrivalsTest, ASenderKnowsHowManyOfItsMessagesAreNotRead) {
+TEST_P(ArrivalsTest, SenderCountsUnreadMessages) {
   expect_world(world(3), [](Communicator& comm) {
     constexpr std::size_t kBytes = std::size_t{1} << 20;
     if (comm.rank() == 2) {
@@ -80,11 +80,11 @@ TEST_P(ArrivalsTest, ASenderKnowsHowManyOfItsMessagesAreNotRead) {
   });
 }
 
-TEST_P(ArrivalsTest, ALimitEndsTheWaitAndNothingElse) {
+TEST_P(ArrivalsTest, LimitEndsTheWaitOnly) {
   expect_world(world(2), a_limit_ends_the_wait_and_nothing_else);
 }
 
-TEST_P(ArrivalsTest, AMessageThatWasSentMayChange) {
+TEST_P(ArrivalsTest, SentMessageMayChange) {
   expect_world(world(2), [](Communicator& comm) {
     for (const std::size_t size : {std::size_t{1}, kInlineBytes, kInlineBytes + 1, 4 * kInlineBytes}) {
       std::vector<std::byte> message(size, comm.rank() == 0 ? std::byte{7} : std::byte{0});
@@ -108,7 +108,7 @@ TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
   EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
 }
 
-TEST_P(ProcessArrivals, ARankThatMayBeLostEndsNobody) {
+TEST_P(ProcessArrivals, LosableRankEndsNobody) {
   const auto ends = run_world(world(3), [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
@@ -124,7 +124,7 @@ TEST_P(ProcessArrivals, ARankThatMayBeLostEndsNobody) {
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "signal 9"}));
 }
 
-TEST_P(ProcessArrivals, AnyOtherRanksEndEndsTheRun) {
+TEST_P(ProcessArrivals, OtherRanksEndEndsRun) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     comm.barrier({}).wait();
     if (comm.rank() == 1) kill(getpid(), SIGKILL);
@@ -138,7 +138,7 @@ class ArrivalWorlds : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(ArrivalWorlds);
 
 // Each rank sends when it is told to, the last one first; large messages, too.
-TEST_P(ArrivalWorlds, MessagesAreTakenInTheOrderInWhichTheyCome) {
+TEST_P(ArrivalWorlds, TakeMessagesInArrivalOrder) {
   expect_world(world(), [](Communicator& comm) {
     const std::size_t size = 70001;
     std::vector<std::byte> large(size, static_cast<std::byte>(comm.rank()));

@@ -59,7 +59,7 @@ std::vector<CodedResult> among_threads(int world, WireCodec codec, DType dtype, 
   return results;
 }
 
-TEST_P(CodedUnits, HaveTheSameBitsAndBytesOverEveryTransport) {
+TEST_P(CodedUnits, EveryTransportKeepsBitsAndBytes) {
   expect_world(world(), [](Communicator& comm) {
     for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {

@@ -68,7 +68,9 @@ std::vector<std::byte> expected(const Case& c, int world, int block, std::size_t
   return out;
 }
 
-TEST_P(CopiesReduce, EveryRankOfAShardHasTheSumOfAllRanksInTheirOrderToTheBit) {
+// The sum of all ranks in their order, to the bit.
+
+TEST_P(CopiesReduce, ShardRanksMatchWholeSum) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
       const Grid grid = open_grid(world, shard);
@@ -119,7 +121,9 @@ std::vector<float> expected_in_blocks(int world, int shard, int block, std::size
   return sums;
 }
 
-TEST_P(CopiesReduce, InBlocksTheSumIsOfTheCopiesSumsAndCodedItIsTheSameForAllCopies) {
+// The coded sum is the same for all copies.
+
+TEST_P(CopiesReduce, BlocksSumTheCopiesSums) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
       const Grid grid = open_grid(world, shard);
@@ -243,7 +247,7 @@ void answer_two(Communicator& across) {
   across.drain();
 }
 
-TEST_P(CopiesReduce, TheNextSumGoesUpWhileATotalIsAwaited) {
+TEST_P(CopiesReduce, NextSumOverlapsAwaitedTotal) {
   expect_world(world(), [](Communicator& world) {
     const int rank = world.rank();
     const bool takes_part = world.world() > 1 && rank < 2;
@@ -254,7 +258,7 @@ TEST_P(CopiesReduce, TheNextSumGoesUpWhileATotalIsAwaited) {
 }
 
 // 2 (P/S)(R-1)/R in the mean over the copies: the ends send one block, the others two.
-TEST_P(CopiesReduce, SendsAsManyBytesAsTheFormulaSays) {
+TEST_P(CopiesReduce, SendsFormulaBytes) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
       const Grid grid = open_grid(world, shard);

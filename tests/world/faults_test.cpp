@@ -38,7 +38,9 @@ void work_forever(Communicator& comm, std::atomic<int>& rounds) {
   }
 }
 
-TEST(Faults, AKilledRankIsNamedByAllOthersAtOnce) {
+// By all others.
+
+TEST(Faults, KilledRankIsNamedAtOnce) {
   const auto files = shared_memory_files();
   for (int round = 0; round < 10; ++round) {
     const int victim = round % 3;
@@ -64,7 +66,9 @@ TEST(Faults, AKilledRankIsNamedByAllOthersAtOnce) {
   EXPECT_EQ(shared_memory_files(), files);
 }
 
-TEST(Faults, AStoppedRankIsNamedAtTheTimeoutAsStopped) {
+// As stopped.
+
+TEST(Faults, StoppedRankIsNamedAtTimeout) {
   const auto ends =
       run_world({.transport = "shared_memory", .size = 3, .timeout = kSoon, .patience = milliseconds(2000)},
                 [](Communicator& comm) {
@@ -80,7 +84,9 @@ TEST(Faults, AStoppedRankIsNamedAtTheTimeoutAsStopped) {
   }
 }
 
-TEST(Faults, ADeathInsideAChainOfWaitsNamesTheDeadRankNotTheWaitingOne) {
+// Not the waiting one.
+
+TEST(Faults, WaitChainNamesDeadRank) {
   // Rank 0 waits for a message of rank 1, which waits for one of rank 2, which dies.
   const auto ends = run_world({.transport = "shared_memory", .size = 3}, [](Communicator& comm) {
     std::vector<std::byte> data(10);
@@ -91,7 +97,7 @@ TEST(Faults, ADeathInsideAChainOfWaitsNamesTheDeadRankNotTheWaitingOne) {
   for (const int rank : {0, 1}) EXPECT_CONTAINS(ends[rank], "rank 2: ");
 }
 
-TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
+TEST(Faults, MissingRankIsNamedByAll) {
   const auto connect = [](int rank, const std::string& run_id, milliseconds limit) -> std::string {
     try {
       connect_shared_memory({.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run_id}, limit);
@@ -117,7 +123,7 @@ TEST(Faults, ARankThatNeverComesIsNamedOnAllThatCame) {
   EXPECT_CONTAINS(connect(2, unique_run_id(), milliseconds(1000)), "rank 0: rendezvous of the ranks: did not open");
 }
 
-TEST(Faults, TwoRanksOfOneNumberAreRefused) {
+TEST(Faults, RefusesTwoRanksOfOneNumber) {
   const std::string run_id = unique_run_id();
   const auto connect = [&](int rank) -> std::string {
     try {
@@ -137,7 +143,7 @@ TEST(Faults, TwoRanksOfOneNumberAreRefused) {
               ends[1].find("is a second rank 1") != std::string::npos);
 }
 
-TEST(Faults, WorldsThatDoNotFitOneHostAreRefused) {
+TEST(Faults, RefusesWorldsBeyondOneHost) {
   const auto reason = [](const RankEnvironment& ranks) -> std::string {
     try {
       connect_shared_memory(ranks, milliseconds(100));
@@ -163,7 +169,7 @@ TEST(Faults, SixtyFourRanksMeetAndCollect) {
   });
 }
 
-TEST(Faults, TwoRunsOfOneNameAfterEachOtherDoNotMix) {
+TEST(Faults, SuccessiveRunsOfOneNameSeparate) {
   const std::string run_id = unique_run_id();
   for (int round = 0; round < 5; ++round) {
     const auto connect = [&](int rank) {

@@ -33,7 +33,9 @@ class GroupFaults : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Transports, GroupFaults, ::testing::ValuesIn(transports()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(GroupFaults, AMismatchNamesRanksOfTheWorldAndTheGroupToEverybody) {
+// To everybody.
+
+TEST_P(GroupFaults, MismatchNamesWorldRanksAndGroup) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
     std::vector<std::byte> in(100), out(200);
@@ -48,7 +50,9 @@ TEST_P(GroupFaults, AMismatchNamesRanksOfTheWorldAndTheGroupToEverybody) {
   }
 }
 
-TEST_P(GroupFaults, AnotherRootOfABroadcastIsNamedByItsRankInTheWorld) {
+// By its rank in the world, of a broadcast.
+
+TEST_P(GroupFaults, OtherRootIsNamedInWorld) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
     std::vector<std::byte> data(10);
@@ -61,7 +65,7 @@ TEST_P(GroupFaults, AnotherRootOfABroadcastIsNamedByItsRankInTheWorld) {
   EXPECT_CONTAINS(ends[3], "rank 1 does broadcast #1 (from rank 1, 10 bytes), rank 3 does broadcast #1 (from rank 3");
 }
 
-TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
+TEST_P(GroupFaults, LateRankIsNamedInGroup) {
   const GivenUp given_up;
   const auto ends = run_world(world(kSoon), [&](Communicator& world) {
     const auto group = open_parity(world);
@@ -75,7 +79,8 @@ TEST_P(GroupFaults, ALateRankIsNamedInItsGroup) {
 }
 
 // Ranks 0 and 2 miss rank 1, too, which is late because of rank 3.
-TEST_P(GroupFaults, TheLateRankIsNamedToThoseWhoWaitForItsPeers) {
+// Ranks that wait for its peers.
+TEST_P(GroupFaults, PeersWaitersLearnLateRank) {
   if (by_messages()) GTEST_SKIP() << "messages do not say what a rank waits for";
   const GivenUp given_up;
   const auto ends = run_world(world(kSoon), [&](Communicator& world) {
@@ -94,7 +99,7 @@ TEST_P(GroupFaults, TheLateRankIsNamedToThoseWhoWaitForItsPeers) {
 }
 
 // A rank in its group and a peer in the world wait for each other: no number tells, but the timeout does.
-TEST_P(GroupFaults, AGroupsCallAgainstTheWorldsEndsAtTheTimeout) {
+TEST_P(GroupFaults, GroupAgainstWorldCallTimesOut) {
   if (by_messages()) GTEST_SKIP() << "messages do not say what a rank did last";
   const auto ends = run_world(world(kSoon), [](Communicator& world) {
     const auto group = open_parity(world);
@@ -107,7 +112,9 @@ TEST_P(GroupFaults, AGroupsCallAgainstTheWorldsEndsAtTheTimeout) {
   for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is not there after 1 s; it last began barrier #");
 }
 
-TEST_P(GroupFaults, ARankThatThrowsEndsTheWaitOfItsGroupAndOfTheWorld) {
+// Of its group and of the world.
+
+TEST_P(GroupFaults, ThrowingRankEndsBothWaits) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
     group->barrier({}).wait();
@@ -123,7 +130,9 @@ TEST_P(GroupFaults, ARankThatThrowsEndsTheWaitOfItsGroupAndOfTheWorld) {
   }
 }
 
-TEST_P(GroupFaults, AnErrorInAGroupSticksToTheWorldAndTheOtherGroups) {
+// To the world and the other groups.
+
+TEST_P(GroupFaults, GroupErrorSticksToAll) {
   expect_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
     const auto pair = open_group(world, world.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3}, "pair");
@@ -143,7 +152,7 @@ TEST_P(GroupFaults, AnErrorInAGroupSticksToTheWorldAndTheOtherGroups) {
   });
 }
 
-TEST_P(GroupFaults, RanksThatNameDifferentGroupsAreToldAlike) {
+TEST_P(GroupFaults, DifferentGroupsReportAlike) {
   const auto ends = run_world(world(), [](Communicator& world) {
     // Rank 2 believes in groups of neighbours.
     const bool other = world.rank() == 2;
@@ -153,7 +162,9 @@ TEST_P(GroupFaults, RanksThatNameDifferentGroupsAreToldAlike) {
     EXPECT_CONTAINS(end, "opening a group: ranks disagree: rank 0 opens '0,2 half', rank 2 opens '2,3 half'");
 }
 
-TEST_P(GroupFaults, ANameThatDiffersOrARankThatOpensNoneIsTold) {
+// A name that differs, or a rank that opens no group.
+
+TEST_P(GroupFaults, GroupNameMismatchIsReported) {
   for (const bool none : {false, true}) {
     const auto ends = run_world(world(), [&](Communicator& world) {
       const bool other = world.rank() == 3;
@@ -175,7 +186,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, GroupsOfProcesses, ::testing::ValuesIn([] {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOfProcesses);
 
 // Rank 1 waits for the dead rank, rank 2 in the world, and rank 0 for rank 2 in a group that the dead rank is not in.
-TEST_P(GroupsOfProcesses, AKilledRankIsNamedInEveryGroupAtOnce) {
+// At once.
+TEST_P(GroupsOfProcesses, EveryGroupNamesKilledRank) {
   const auto ends = run_world(world(kNever), [](Communicator& world) {
     const auto group = open_parity(world);
     Allocation window = world.allocate(100000);

@@ -134,7 +134,9 @@ TEST_P(Groups, EveryMovementOfEveryGroupArrives) {
   });
 }
 
-TEST_P(Groups, SumsAreInTheOrderOfTheWorldsRanksToTheBit) {
+// To the bit.
+
+TEST_P(Groups, SumsFollowWorldRankOrder) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world), workers = open_workers(world);
     for (const std::size_t numel : {0, 1, 4097, 150001}) {
@@ -150,7 +152,8 @@ TEST_P(Groups, SumsAreInTheOrderOfTheWorldsRanksToTheBit) {
 
 // The order of a training step with copies: a gather in the row begins, the sum of another unit goes on in the column,
 // and the world is asked in between. Waits come in another order than begins.
-TEST_P(Groups, WorksOfTheWorldAndOfOverlappingGroupsInterleave) {
+// Of overlapping groups.
+TEST_P(Groups, WorldAndGroupWorksInterleave) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world);
     const std::size_t bytes = 9000;
@@ -179,7 +182,8 @@ TEST_P(Groups, WorksOfTheWorldAndOfOverlappingGroupsInterleave) {
 }
 
 // The ranks of one group may be many collectives ahead of those of another.
-TEST_P(Groups, DisjointGroupsDoNotWaitForEachOther) {
+// For each other.
+TEST_P(Groups, DisjointGroupsDoNotWait) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world);
     for (int round = 0; round < 100 * (world.rank() / 2); ++round) {
@@ -209,7 +213,7 @@ TEST_P(Groups, AGroupHasGroups) {
   });
 }
 
-TEST_P(Groups, ManyAreOpenedOneAfterTheOther) {
+TEST_P(Groups, ManyOpenInTurn) {
   expect_world(world(), [](Communicator& world) {
     for (int round = 0; round < 40; ++round) {
       const Opened group = round % 2 == 0 ? open_row(world) : open_column(world);
@@ -221,7 +225,8 @@ TEST_P(Groups, ManyAreOpenedOneAfterTheOther) {
 
 // Who waited for a peer to read would wait for the timeout, and the run would have failed. Over messages a receive that is
 // given up takes the link with it, in groups as in the world.
-TEST_P(Groups, OfWhichAllGoWithWorksUnderWayNobodyWaitsForAnother) {
+// All groups go with works under way.
+TEST_P(Groups, LeavingWithWorksDelaysNobody) {
   if (const auto boards = board_transports(); std::ranges::find(boards, world().transport) == boards.end())
     GTEST_SKIP() << "its ranks send messages";
   expect_world(world(), [](Communicator& world) {
@@ -239,7 +244,7 @@ TEST_P(Groups, OfWhichAllGoWithWorksUnderWayNobodyWaitsForAnother) {
 }
 
 // Memory of the run: a peer reads it in place for a group as for the world, and its release waits for both.
-TEST_P(Groups, MemoryOfOneCommunicatorServesTheOthers) {
+TEST_P(Groups, CommunicatorsShareMemory) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world);
     for (Communicator* from : {&world, row.comm.get(), column.comm.get()}) {
@@ -259,7 +264,7 @@ TEST_P(Groups, MemoryOfOneCommunicatorServesTheOthers) {
   });
 }
 
-TEST_P(Groups, TrafficIsThatOfTheGroupAlone) {
+TEST_P(Groups, TrafficIsGroupsOnly) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world);
     const Traffic before = world.traffic();

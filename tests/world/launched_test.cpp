@@ -95,7 +95,7 @@ std::string told_file(int rank) {
 // A rank of it: two ranks that disagree. It stays until its peer has been told, too, since mpirun ends that one as soon
 // as the first is gone.
 TEST(MpiRank, DisagreesWithItsPeer) {
-  if (launched_transport() != "mpi") GTEST_SKIP() << "runs under Mpirun.AMismatchOverMpiNamesBothRanks";
+  if (launched_transport() != "mpi") GTEST_SKIP() << "runs under Mpirun.MpiMismatchNamesBothRanks";
   const auto ends = run_world({.transport = "mpi", .size = 2}, [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
     if (comm.rank() == 0) {
@@ -111,7 +111,7 @@ TEST(MpiRank, DisagreesWithItsPeer) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST_F(Mpirun, AMismatchOverMpiNamesBothRanks) {
+TEST_F(Mpirun, MpiMismatchNamesBothRanks) {
   if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
   const EnvironmentVariable told("ZERO_WORLD_END", fmt::format("/tmp/zero-mismatch-{}", getpid()));
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
@@ -158,7 +158,9 @@ std::array<Output, 2> run_both(const std::string& first, const std::string& seco
   return outputs;
 }
 
-TEST_P(Torchrun, TwoRunsOfOneHostPassTheSuiteAtTheSameTime) {
+// On one host.
+
+TEST_P(Torchrun, TwoRunsPassSuiteTogether) {
   const auto [port, other_port] = two_free_ports();
   for (const Output& output : run_both(command(GetParam(), fmt::format("--master-port {}", port), kSuite),
                                        command(GetParam(), fmt::format("--master-port {}", other_port), kSuite))) {
@@ -186,7 +188,7 @@ TEST_P(Torchrun, RanksMeetAgainAfterARestart) {
 }
 
 // Ranks as torchrun would start them, and a store that still leads to a rank 0 of the past: nobody listens there.
-TEST(AgentStore, AnAnnouncementOfThePastIsFoundOut) {
+TEST(AgentStore, DetectsOldAnnouncement) {
   if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
   if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
   FakeTcpStore store;
@@ -247,7 +249,9 @@ TEST_F(OverTwoHosts, WithoutATokenNothingListens) {
   EXPECT_NE(output.text.find("openssl rand -hex 32"), std::string::npos) << output.text;
 }
 
-TEST_F(OverTwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
+// For the right one.
+
+TEST_F(OverTwoHosts, RefusesOtherTokenAndWaits) {
   const std::string log = fmt::format("/tmp/zero-two-hosts-{}", getpid());
   const Output output =
       run(fmt::format("{} > {} 2>&1 & {}; {}; first=$?; wait $! && exit $first", rank_command(0, "ZERO_LOG_LEVEL=warn"),
@@ -262,7 +266,7 @@ TEST_F(OverTwoHosts, ARankWithAnotherTokenIsRefusedAndTheRightOneIsWaitedFor) {
       << rank_0;
 }
 
-TEST_F(OverTwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
+TEST_F(OverTwoHosts, SuitePassesOverGlooUnderTorchrun) {
   if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
   const auto agent = [&](int node) {
     return fmt::format(
@@ -278,7 +282,7 @@ TEST_F(OverTwoHosts, TheSuitePassesOverGlooUnderTorchrun) {
 }
 
 // As the guide says it: neither launcher is told the run's name.
-TEST_F(OverTwoHosts, RanksOfZeroLaunchMeetOverGloo) {
+TEST_F(OverTwoHosts, LaunchedRanksMeetOverGloo) {
   if (!std::filesystem::exists(built::kCommand)) GTEST_SKIP() << "this build has no command";
   const auto launcher = [&](int node) {
     return fmt::format(
@@ -293,7 +297,7 @@ TEST_F(OverTwoHosts, RanksOfZeroLaunchMeetOverGloo) {
   }
 }
 
-TEST_F(OverTwoHosts, SharedMemoryIsRefusedWithARemedy) {
+TEST_F(OverTwoHosts, RefusesSharedMemoryWithRemedy) {
   try {
     open_transport("shared_memory", {.rank = 0, .world = 2, .local_world = 1, .run_id = "x"}, std::chrono::seconds(1));
     FAIL();

@@ -80,7 +80,8 @@ class Meeting : public ::testing::Test {
 };
 
 // It would be half an hour here.
-TEST_F(Meeting, ARankThatDiesMeanwhileIsNamedByAllOthersAndNotWaitedFor) {
+// They do not wait for it.
+TEST_F(Meeting, DyingRankIsNamedByAll) {
   const Process first = start(0), second = start(1);
   {
     const FileDescriptor door = knock();

@@ -32,7 +32,9 @@ class Messages : public ::testing::Test {
   }
 };
 
-TEST_F(Messages, AnotherCollectiveNamesBothRanksOnBoth) {
+// On both.
+
+TEST_F(Messages, OtherCollectiveNamesBothRanks) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
     comm.barrier({}).wait();
@@ -46,7 +48,7 @@ TEST_F(Messages, AnotherCollectiveNamesBothRanksOnBoth) {
   EXPECT_CONTAINS(ends[0], "rank 0 does all_gather #2 (unit 3, 100 bytes), rank 1 does barrier #2 (unit 5)");
 }
 
-TEST_F(Messages, AMismatchReachesTheRankThatDidNotSeeIt) {
+TEST_F(Messages, MismatchReachesUnawareRank) {
   // Ranks 0 and 2 disagree; rank 1 learns it at its next collective.
   const auto ends = run_world(world(3), [](Communicator& comm) {
     std::vector<std::byte> data(comm.rank() == 2 ? 20 : 10);
@@ -86,7 +88,8 @@ TEST_F(Messages, AKilledRankIsNamed) {
 }
 
 // Gloo tells a transfer whose bytes are half sent, or half received, nothing of the end of its connection.
-TEST_F(Messages, ARankThatIsKilledInTheMidstOfAMessageIsNamedAtOnce) {
+// At once.
+TEST_F(Messages, KillWithinMessageNamesRank) {
   for (const int victim : {0, 1}) {
     SCOPED_TRACE(victim);
     const auto ends = run_world(world(2, kNever), [victim](Communicator& comm) {
@@ -107,7 +110,9 @@ TEST_F(Messages, ARankThatIsKilledInTheMidstOfAMessageIsNamedAtOnce) {
   }
 }
 
-TEST_F(Messages, AnErrorOfARanksOwnEndsTheOthersThoughNobodyTakesWhatItHasSent) {
+// Though nobody takes what the rank has sent.
+
+TEST_F(Messages, OwnErrorEndsTheOthers) {
   const auto ends = run_world(world(2, kNever), [](Communicator& comm) {
     comm.barrier({}).wait();
     const Allocation window = comm.allocate(std::size_t{32} << 20);
@@ -121,7 +126,7 @@ TEST_F(Messages, AnErrorOfARanksOwnEndsTheOthersThoughNobodyTakesWhatItHasSent) 
   EXPECT_EQ(ends[1], "rank 0: its part of the run: it left with an error of its own");
 }
 
-TEST_F(Messages, WhoWaitsForAMessageOfARankThatWaitsForADeadOneLearnsWhichItIs) {
+TEST_F(Messages, WaitChainNamesDeadRank) {
   const auto ends = run_world(world(3, kNever), [](Communicator& comm) {
     std::vector<std::byte> data(100);
     for (int round = 0;; ++round) {
@@ -136,7 +141,8 @@ TEST_F(Messages, WhoWaitsForAMessageOfARankThatWaitsForADeadOneLearnsWhichItIs) 
 }
 
 // A core that it takes from the thread that sends costs the slice of a thread for each message (decision 0074).
-TEST_F(Messages, GloosThreadTakesNoCoreAsItWakes) {
+// As it wakes.
+TEST_F(Messages, GloosThreadTakesNoCore) {
   expect_world(world(2), [](Communicator&) {
     EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
     int others = 0;
@@ -157,7 +163,7 @@ TEST_F(Messages, AnErrorSticks) {
   EXPECT_EQ(ends[1], "");
 }
 
-TEST_F(Messages, ARankThatNeverComesIsNamed) {
+TEST_F(Messages, MissingRankIsNamed) {
   const auto ends = run_world(world(1), [](Communicator&) {
     const auto connect = [](const char* run_id, int port) -> std::string {
       try {
@@ -174,7 +180,7 @@ TEST_F(Messages, ARankThatNeverComesIsNamed) {
   EXPECT_EQ(ends[0], "");
 }
 
-TEST_F(Messages, TwoRunsAtOnePortAreToldApart) {
+TEST_F(Messages, RunsOnOnePortStaySeparate) {
   const int port = unclaimed_port();
   const auto connect = [&](int rank, const char* run_id) -> std::string {
     try {

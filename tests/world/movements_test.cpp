@@ -14,7 +14,7 @@ namespace {
 class Movements : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(Movements);
 
-TEST_P(Movements, AllGatherBringsEveryBlockToItsPlace) {
+TEST_P(Movements, AllGatherPlacesEveryBlock) {
   expect_world(world(), [](Communicator& comm) {
     for (const std::size_t bytes : kSizes) {
       const auto in = pattern(bytes, comm.rank());
@@ -26,7 +26,9 @@ TEST_P(Movements, AllGatherBringsEveryBlockToItsPlace) {
   });
 }
 
-TEST_P(Movements, AllGatherInPlaceInTheTransportsMemory) {
+// In the memory of the transport.
+
+TEST_P(Movements, AllGatherWorksInPlace) {
   expect_world(world(), [](Communicator& comm) {
     for (const std::size_t bytes : kSizes) {
       Allocation memory = comm.allocate(bytes * comm.world());
@@ -88,7 +90,7 @@ TEST_P(Movements, MessagesArriveInOrder) {
   });
 }
 
-TEST_P(Movements, NobodyPassesABarrierBeforeTheLastHasComeToIt) {
+TEST_P(Movements, BarrierWaitsForTheLast) {
   expect_world(world(), [](Communicator& comm) {
     // Each rank counts the rounds that the others say they have finished: none may be behind after the barrier.
     std::vector<std::int64_t> rounds;
@@ -100,7 +102,9 @@ TEST_P(Movements, NobodyPassesABarrierBeforeTheLastHasComeToIt) {
   });
 }
 
-TEST_P(Movements, ManyWorksInFlightAreWaitedInAnyOrder) {
+// Many in flight.
+
+TEST_P(Movements, WorksWaitInAnyOrder) {
   expect_world(world(), [](Communicator& comm) {
     constexpr int kWorks = 20;
     std::vector<std::vector<std::byte>> in, out;
@@ -126,7 +130,7 @@ TEST_P(Movements, ManyWorksInFlightAreWaitedInAnyOrder) {
   });
 }
 
-TEST_P(Movements, AnInputMayBeWrittenAgainAfterDrain) {
+TEST_P(Movements, InputIsWritableAfterDrain) {
   expect_world(world(), [](Communicator& comm) {
     constexpr std::size_t kBytes = 20000;
     Allocation memory = comm.allocate(kBytes);
@@ -142,7 +146,9 @@ TEST_P(Movements, AnInputMayBeWrittenAgainAfterDrain) {
   });
 }
 
-TEST_P(Movements, MemoryIsZeroedAndAlignedAndMayBeReleasedBetweenCollectives) {
+// It may be released between collectives.
+
+TEST_P(Movements, MemoryIsZeroedAndAligned) {
   expect_world(world(), [](Communicator& comm) {
     for (int round = 0; round < 12; ++round) {
       const std::size_t bytes = 1000 + 4444 * round;
@@ -199,7 +205,7 @@ class RandomStep {
   Work work_;
 };
 
-TEST_P(Movements, RandomProgramsEndWithEveryByteInPlace) {
+TEST_P(Movements, RandomProgramsPlaceEveryByte) {
   expect_world(world(), [](Communicator& comm) {
     std::mt19937 program(42), own_order(comm.rank());
     for (std::uint32_t round = 0; round < 25; ++round) {

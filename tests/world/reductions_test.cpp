@@ -94,7 +94,7 @@ TEST_P(Reductions, ReduceScatterSumsInRankOrder) {
   });
 }
 
-TEST_P(Reductions, TheDefaultInTilesGivesTheSameBits) {
+TEST_P(Reductions, TiledDefaultKeepsBits) {
   expect_world(world(), [](Communicator& comm) {
     for (const Case& c : cases()) {
       expect_sums(comm, c,
@@ -103,7 +103,9 @@ TEST_P(Reductions, TheDefaultInTilesGivesTheSameBits) {
   });
 }
 
-TEST_P(Reductions, NonFiniteElementsAreCountedWhereTheyEnd) {
+// On the rank whose block they are in.
+
+TEST_P(Reductions, NonFiniteElementsCountAtOwner) {
   expect_world(world(), [](Communicator& comm) {
     std::vector<float> in(5000 * comm.world(), 1.0f), out(5000);
     if (comm.rank() == 0) in[7] = INFINITY;                         // block of rank 0
@@ -118,7 +120,9 @@ TEST_P(Reductions, NonFiniteElementsAreCountedWhereTheyEnd) {
   });
 }
 
-TEST_P(Reductions, AllReduceOfAnySizeGivesTheSameBitsEverywhere) {
+// At any size, to the bit.
+
+TEST_P(Reductions, AllReduceMatchesEverywhere) {
   expect_world(world(), [](Communicator& comm) {
     for (const std::size_t numel : {0, 1, 2, 6, 7, 1000, 50003}) {
       std::vector<float> data(numel);

@@ -140,7 +140,8 @@ EngineOptions asynchronous(int servers) {
 
 // With one worker servers wait for it, and the order of events is always the same. Its second process ends before it has
 // pushed anything.
-TEST_F(ReplacedWorkers, TwoInARowLeaveNoTraceInTheBits) {
+// Two in a row.
+TEST_F(ReplacedWorkers, ConsecutiveOnesKeepBits) {
   Trial trial{.options = asynchronous(2), .most = 2};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
   trial.before = [](int, int life, std::int64_t clock) {
@@ -150,7 +151,8 @@ TEST_F(ReplacedWorkers, TwoInARowLeaveNoTraceInTheBits) {
 }
 
 // While it waits to be taken back, while it meets the servers, and while it computes. It may also have done its part.
-TEST_F(ReplacedWorkers, OneThatIsKilledAtAnyMomentOfItsReturnLeavesNoTraceEither) {
+// At any moment.
+TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
   Trial trial{.options = asynchronous(2), .most = 2};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
   trial.before = [](int, int life, std::int64_t clock) {
@@ -170,7 +172,7 @@ TEST_F(ReplacedWorkers, OneThatIsKilledAtAnyMomentOfItsReturnLeavesNoTraceEither
 }
 
 // Its new process comes then, and rank 0 does not go on waiting for an address or a connection of the old one.
-TEST_F(ReplacedWorkers, OneThatIsKilledWhileTheRanksMeetIsNotWaitedFor) {
+TEST_F(ReplacedWorkers, KillDuringMeetingDelaysNobody) {
   Trial trial{.options = asynchronous(2)};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
   trial.may_fail = true;

@@ -202,15 +202,17 @@ INSTANTIATE_TEST_SUITE_P(Transports, ServedStops, ::testing::ValuesIn(stoppable(
                          [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ServedStops);
 
-TEST_P(ServedStops, AnAsynchronousRunGoesOnBesideAStoppedProcess) {
+TEST_P(ServedStops, AsynchronousRunContinuesBesideStoppedProcess) {
   expect_goes_on(kAsyncStops);
 }
 
-TEST_P(ServedStops, AQuorumGoesOnBesideAStoppedProcess) {
+TEST_P(ServedStops, QuorumContinuesBesideStoppedProcess) {
   expect_goes_on(kQuorumStops);
 }
 
-TEST_P(ServedStops, AStaleRunHasTheBitsOfOneInWhichNobodyStopped) {
+// Of a run in which nobody stopped.
+
+TEST_P(ServedStops, StaleRunKeepsUnstoppedBits) {
   for (const int staleness : in_full_tier() ? std::vector{1, 2, 3} : std::vector{2}) {
     const ServedMode mode = stale_stops(staleness);
     const std::string undisturbed = recorded(mode, {}).weights;
@@ -222,7 +224,8 @@ TEST_P(ServedStops, AStaleRunHasTheBitsOfOneInWhichNobodyStopped) {
 }
 
 // Both modes and both moments in turn.
-TEST_P(ServedStops, AReplayHasTheBitsOfARunInWhichAProcessStopped) {
+// Bit for bit.
+TEST_P(ServedStops, ReplayMatchesStoppedRun) {
   const int trials = num_trials("ZERO_STOPPED_REPLAYS", 2, 100);
   for (int trial = 0; trial < trials; ++trial) {
     const ServedMode& mode = trial % 2 == 0 ? kAsyncStops : kQuorumStops;
@@ -273,7 +276,7 @@ TEST(MpiServedStopsRank, LivesBesideAStoppedProcess) {
   });
 }
 
-TEST_P(MpiServedStops, ARunGoesOnBesideAStoppedProcess) {
+TEST_P(MpiServedStops, RunContinuesBesideStoppedProcess) {
   if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
   const auto statuses = transport_statuses();
   const bool has_plugin = std::ranges::any_of(

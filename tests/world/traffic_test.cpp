@@ -58,7 +58,7 @@ TEST_P(TrafficCount, BookkeepingIsCountedApart) {
   });
 }
 
-TEST_P(TrafficCount, WaitingForALateRankIsCountedAsTime) {
+TEST_P(TrafficCount, LateRankWaitCountsAsTime) {
   expect_world(world(), [](Communicator& comm) {
     comm.barrier({}).wait();
     const bool late = comm.rank() == comm.world() - 1;

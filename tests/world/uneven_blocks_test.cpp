@@ -38,7 +38,9 @@ Traffic added(Communicator& comm, const Traffic& before) {
           .received_bytes = now.received_bytes - before.received_bytes};
 }
 
-TEST_P(UnevenBlocks, AreGatheredToTheirPlacesInsideAndOutsideOfTheTransportsMemory) {
+// To their places.
+
+TEST_P(UnevenBlocks, GatherInsideAndOutsideTransportMemory) {
   expect_world(world(), [](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     for (const auto& sizes : sizes_of(comm.world())) {
@@ -125,7 +127,7 @@ TEST_P(UnevenBlocks, AreSummedInRankOrder) {
   });
 }
 
-TEST_P(UnevenBlocks, ThatDoNotFitTheirSpanAreABug) {
+TEST_P(UnevenBlocks, UnfitSpanIsABug) {
   expect_world(world(), [](Communicator& comm) {
     std::vector<std::int64_t> bounds(static_cast<std::size_t>(comm.world()) + 1, 0);
     std::iota(bounds.begin(), bounds.end(), 0);

@@ -7,7 +7,7 @@
 //   ... each engine is saved at folder.part(i)
 //   folder.publish(2);                            // rank 0: engines.json, then all take the name at one moment
 //
-//   const std::vector<std::string> sums = read_engines("runs/gan/checkpoint", calls);   // one of each engine's manifest
+//   const std::vector<std::string> sums = read_engines("runs/gan/checkpoint", calls);   // a sum of each manifest
 //   require_saved_with(sums, 1, manifest, path)   // the manifest at engine-1 is that of the same save
 //
 // docs/checkpoint_format.md has the format. Local. Throws IoError: error_number() 0 for a damaged one.

@@ -1,4 +1,4 @@
-// why_no_run(): explains a path that a user named instead of the folder of a run, and what to name.
+// why_no_run(): explains why a path is not the folder of a run, and what to name instead.
 //
 //   why_no_run("runs/x")            // nothing: it has config.toml, or checkpoints
 //   why_no_run("runs")              // "a folder of runs, and no run itself"; "name one of them, such as runs/x"

@@ -44,8 +44,8 @@ bool is_part_of_checkpoint(const std::filesystem::path& file);
 // The paths in a folder; none if the folder is not there. Throws IoError.
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
 
-// Removes a folder, the files in it, and the folders of single engines in it (zero/checkpoint/engines_folder.h): a checkpoint
-// has nothing else. Throws IoError. No folder: no-op.
+// Removes a folder, the files in it, and the folders of single engines in it (zero/checkpoint/engines_folder.h): a
+// checkpoint has nothing else. Throws IoError. No folder: no-op.
 void remove_checkpoint(const std::filesystem::path& folder, const FileCalls& calls = FileCalls::kernel());
 
 }  // namespace zero

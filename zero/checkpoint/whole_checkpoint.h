@@ -19,8 +19,8 @@ bool is_checkpoint(const std::filesystem::path& path);
 
 CheckpointReader open_whole_checkpoint(const std::filesystem::path& path);
 
-// The checkpoint with the best validation loss or accuracy, as checkpoint.keep_best keeps it. `run`: the folder of a run.
-// Throws ConfigError under "--best" if no checkpoint of the run says which one that is, or it is gone.
+// Opens the checkpoint with the best validation loss or accuracy, which checkpoint.keep_best keeps. `run`: the folder
+// of a run. Throws ConfigError under "--best" if no checkpoint of the run names the best one, or if that is missing.
 CheckpointReader open_best_checkpoint(const std::filesystem::path& run);
 
 }  // namespace zero

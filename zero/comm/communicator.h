@@ -11,8 +11,8 @@
 // timeout names the late rank and its last call; a dead rank is named at once.
 //
 // One thread at a time uses a communicator. It must outlive its Works and its Allocations. An input must stay unchanged
-// and alive until a drain() after its wait() has returned; collectives.h and the pools of zero/engine/states/peer_blocks.h
-// ensure that themselves. At most 64 works may be in flight.
+// and alive until a drain() after its wait() has returned; collectives.h and the pools of
+// zero/engine/states/peer_blocks.h ensure that themselves. At most 64 works may be in flight.
 #pragma once
 
 #include <chrono>
@@ -114,7 +114,8 @@ class Communicator {
   // Local. Returns the means by which open_group() (zero/comm/group.h) opens groups of these ranks; null: it cannot.
   virtual GroupOpener* groups() { return nullptr; }
 
-  // Local. Returns the means to wait for whichever message comes first (zero/comm/board/arrivals.h); null: there is none.
+  // Local. Returns the means to wait for whichever message comes first (zero/comm/board/arrivals.h); null: there is
+  // none.
   virtual Arrivals* arrivals() { return nullptr; }
 
   // Local. Returns the bytes so far, without those of groups.

@@ -13,11 +13,11 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kMostShown = 8;
+constexpr std::size_t kMostShownRanks = 8;
 
 // Formats ranks: "ranks 0, 2", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more".
 std::string name_ranks(const std::vector<int>& ranks) {
-  const std::size_t shown = std::min(ranks.size(), kMostShown);
+  const std::size_t shown = std::min(ranks.size(), kMostShownRanks);
   const std::string more = shown < ranks.size() ? fmt::format(" and {} more", ranks.size() - shown) : "";
   return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s",
                      fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "), more);

@@ -1,17 +1,15 @@
-// DelayedUpdate: ZeRO-Offload's one-step delayed update (ATC'21, section 5.2). The gradient of a step is applied while
-// the next one computes, so that states that lie elsewhere come and go behind its backward pass, too.
+// DelayedUpdate: ZeRO-Offload's one-step delayed update (ATC'21, section 5.2).
 //
-// Step t computes, forward and backward, with parameters that lack the gradient of step t - 1. A unit gets it as soon
-// as nobody reads its parameters any more in this step: when its gradient is summed, and the recorded step does not use
-// it again. What is left at the end of the step comes in the order of the next forward pass, each unit before it is
-// used. Two gradients of each unit are held for that.
-//
-//   delayed.keep({.present = ..., .scale = ..., .lr = ...});   // step(): not now
+//   delayed.keep({.present = ..., .scale = ..., .lr = ...});   // step(): the update waits
 //   delayed.begin(reduce_order);                               // before the next step's first gradient
-//   delayed.unit_is_free(unit);                                // in its last backward pass; none need be
-//   delayed.release(forward_order);                            // step(): the rest
+//   delayed.unit_is_free(unit);                                // in its last backward pass; optional for each unit
+//   delayed.release(forward_order);                            // step(): the remaining units
 //
-// Local.
+// The gradient of a step is applied while the next step computes. The next backward pass then also overlaps the
+// transfers of states that are off the device. Step t computes with parameters that lack the gradient of step t - 1. A
+// unit is free when its gradient is summed and the recorded step does not use the unit again. release() updates the
+// remaining units in the order of the next forward pass, each before it is used. Two gradients of each unit are held
+// meanwhile. Local.
 #pragma once
 
 #include <optional>
@@ -24,7 +22,7 @@ namespace zero {
 
 class DelayedUpdate {
  public:
-  // Of one step's gradients; see Updater::begin_step().
+  // Gradients of one step; see Updater::begin_step().
   struct Kept {
     std::vector<bool> present;
     double scale = 1;
@@ -32,15 +30,15 @@ class DelayedUpdate {
   };
   DelayedUpdate(ShardedState& state, Updater& updater) : state_(state), updater_(updater) {}
 
-  // Nothing may wait yet.
+  // Keeps the gradients for the next step. No other gradients may be waiting.
   void keep(Kept kept);
   bool waits() const { return kept_.has_value(); }
-  // From begin() to release(): units are updated as they become free.
+  // Returns true from begin() to release(): units are updated as they become free.
   bool open() const { return open_; }
-  // A unit is free: until release() some parameters are updated, and others are not.
+  // Returns true from the first free unit to release(): some parameters are updated, and others are not.
   bool started() const { return !free_.empty(); }
   bool is_free(int unit) const { return started() && free_[static_cast<std::size_t>(unit)]; }
-  // Nothing of the update before may be left. No-op where nothing waits.
+  // Begins the waiting update. The update before must have ended. No-op if none waits.
   void begin(std::span<const int> order);
   void unit_is_free(int unit);
   void release(std::span<const int> order);
@@ -50,7 +48,7 @@ class DelayedUpdate {
   Updater& updater_;
   std::optional<Kept> kept_;
   bool open_ = false;
-  std::vector<bool> free_;  // by unit; empty while none is
+  std::vector<bool> free_;  // by unit; empty until a unit is free
 };
 
 }  // namespace zero

@@ -61,7 +61,7 @@ void Engine::bring(int unit, Use why) {
   parts_.gatherer.prefetches().pump();
   parts_.reducer.pump();
   if (untraced) {
-    parts_.updater.finish();  // whoever uses a unit outside training may write
+    parts_.updater.finish();  // a user outside training may write to the unit
     const ExactGathers exact(parts_.coded.get());
     const PartsAside aside(parts_.coded != nullptr ? &parts_.secondary : nullptr);
     statistics_.outside_training([&] { parts_.executor.use_untraced(unit); });
@@ -79,7 +79,7 @@ void Engine::mark_written(int unit) {
                       "write them between steps, or leave it out");
   }
   io_.run([&] {
-    parts_.updater.finish();  // it still writes what was used
+    parts_.updater.finish();  // the update still writes the used parameters
     parts_.gatherer.uses().mark_written(unit);
   });
 }

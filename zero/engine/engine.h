@@ -1,22 +1,17 @@
-// Engine: the training state of one model on one rank, and the steps that change it. Here plan, comm, memory and optim
-// meet.
-//
-// It knows units and flat bytes, not tensors: the seam (zero/torch) tells it what the model does, and it tells the
-// observer where a unit's bytes are.
+// Engine: the training state of one model on one rank, and its steps.
 //
 //   Engine engine(comm, specs, units, {.stage = 3}, observer);
 //   engine.states().load(u, bytes, DType::kFloat32);              // every unit once
-//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // an operator runs: the unit stays that long
-//   engine.add_gradient(param, bytes);                            // autograd made one
+//   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // gathered while in_use lives: an operator runs
+//   engine.add_gradient(param, bytes);                            // autograd computed it
 //   StepReport report = engine.step(lr);
 //
-// It decides nothing. The schedule and, where there is none, Demand (zero/plan) say which units to gather, release,
-// reduce and update. Placer and Rebalancer say where states lie. Executor, StepUpdate, EngineStep, Replanner,
-// StateAccess and ServedAccess carry it out.
-//
-// If a read or write of states fails, the engine has ended: every later call throws the same IoError, which names rank
-// and unit. Collective, unless said otherwise: every rank's model does the same things in the same order. One thread at
-// a time.
+// It knows units and flat bytes, not tensors. The seam (zero/torch) reports what the model does; the observer receives
+// the address of each gathered unit. The engine decides nothing: the schedule, or Demand if there is none (zero/plan),
+// names the units to gather, release, reduce and update. Placer and Rebalancer choose the tiers of states. Executor,
+// StepUpdate, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of states fails,
+// every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise: every rank's
+// model does the same things in the same order. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -37,36 +32,37 @@
 
 namespace zero {
 
-// Why a unit is wanted. Untraced: evaluation and reading, which are no part of a step's trace.
+// Reason for a use. Untraced: evaluation and reading, which belong to no step's trace.
 enum class Use : std::uint8_t { kForward, kBackward, kUntraced };
 
 class Engine final : private UnitPins {
  public:
-  // Throws ConfigError before anything is allocated: options out of range, a budget that is too small.
+  // Throws ConfigError before anything is allocated, for options out of range or a budget that is too small.
   Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
          UnitObserver& observer, const EngineSeams& seams = {});
   ~Engine() override;
 
-  // To be called when parameters have their first values, before the first step: if memory is short, states make room.
-  // The reserve is for memory that other programs take until that step ends.
+  // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their first
+  // values. The reserve is for memory that other programs take until that step ends.
   void settle();
-  // Local. Uses and gradients from here on are of the step's micro-batch `number`, for passes in the order of a pipeline:
-  // its backward pass ends where that of another one begins. Throws ConfigError for a number beyond `accumulate`.
+  // Local. Counts later uses and gradients to the step's micro-batch `number`. It is for passes in the order of a
+  // pipeline: a backward pass ends where the backward pass of another micro-batch begins. Throws ConfigError if
+  // `number` is not below `accumulate`.
   void begin_micro_batch(int number);
-  // A forward use after a backward pass begins the step's next micro-batch, where they have no numbers.
+  // Gathers the unit. If micro-batches have no numbers, a forward use after a backward pass begins the next
+  // micro-batch.
   GatheredUnit use(int unit, Use why);
-  // Local. The factor of a loss before its backward pass; to be asked for each loss of a step. 1: there is no
-  // scale.
+  // Local. Returns the factor of a loss before its backward pass; 1: no loss scale. Call it for each loss of a step.
   double scale_loss() { return step_.scale_loss(); }
-  // Contiguous, in the parameter's dtype.
+  // Adds a gradient, contiguous and in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {});
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop_gradients(const std::vector<bool>& params);
-  // Waits for everything that was begun, and applies what was delayed; see StepUpdate::finish().
+  // Waits for everything begun, and applies delayed gradients; see StepUpdate::finish().
   void finish(bool ends = false);
 
-  // Local, all of these.
+  // All Local.
   StateAccess& states() { return states_; }
   const StateAccess& states() const { return states_; }
   GradientAccess& gradients() { return gradients_; }

@@ -24,7 +24,8 @@
 namespace zero {
 namespace {
 
-// What is for one rank to refuse where shards are equal, as all have the same, all refuse where they are not.
+// Refuses an option: with equal shards every rank does so by itself, because all have the same; with weighted shards,
+// if any rank refuses, all do.
 template <typename Body>
 void refuse_together(const EngineComms& comms, const EngineOptions& options, Body body) {
   options.shards == Cut::kWeighted ? refuse_alike(comms.run, body) : body();
@@ -33,7 +34,7 @@ void refuse_together(const EngineComms& comms, const EngineOptions& options, Bod
 GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
-  // Where device and host are both main memory, what lies on the host is not free for the device.
+  // If device and host are both main memory, bytes of states on the host are not free for the device.
   const MachineBudgets& budgets = placer.budgets();
   GatherBudget mine;
   refuse_together(comms, options, [&] {
@@ -41,14 +42,15 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
                          budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host),
                          /*or_least=*/budgets.is_learned());
   });
-  // Where one rank keeps parts all do: the least capacity has room for them.
+  // If one rank keeps parts, all ranks do: the least capacity has room for them.
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
           .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload),
           .keeps_parts = all_reduce_max(comms.run, mine.keeps_parts ? 1 : 0) == 1};
 }
 
-// All ranks look before the first of them makes a file: what it took would be missing to another in the middle of its start.
+// Checks the room before any rank makes a file: a file made earlier would take room from a rank that has not checked
+// yet.
 void require_room(const EngineComms& comms, DiskOptions disk, int local_world, const DiskSeam& seam) {
   std::int64_t bytes = 0;
   for (const std::int64_t of_rank : all_gather_value(comms.run, disk.bytes)) bytes += of_rank;
@@ -85,8 +87,8 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
 
 std::unique_ptr<Link> make_link(const EngineOptions& options, Device& device, const LinkClock* clock) {
   if (!device.host_readable()) {
-    // States on the device: sums and first values come in kUp, an update reads and writes them in kUpdate. What reads them
-    // in kDown, the host has waited for.
+    // States on the device: kUp writes sums and first values, and kUpdate reads and writes states. The host has waited
+    // for readers in kDown.
     const LaneLink::Earlier earlier{.up = {Lane::kUpdate}, .down = {Lane::kUp, Lane::kUpdate}};
     return std::make_unique<LaneLink>(device, earlier, options.timeline);
   }
@@ -101,7 +103,7 @@ std::vector<std::string> names_of(const std::vector<Unit>& units) {
   return names;
 }
 
-// A test's is called by one thread at a time.
+// A test's reader is called by one thread at a time.
 MemoryMonitor::Source source_of(const EngineSeams& seams) {
   if (!seams.read_memory) return read_memory;
   return [read = seams.read_memory, mutex = std::make_shared<std::mutex>()] {
@@ -120,7 +122,7 @@ EngineOptions checked(EngineOptions options, Communicator& comm, const std::vect
   return options;
 }
 
-// What a link between devices does not go with.
+// Throws ConfigError for options that exclude a link between devices.
 void check_link(const Device& device, const EngineOptions& options, const Placement& placement) {
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
@@ -141,7 +143,7 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
                       "use range, or leave out zero.reduce");
 }
 
-// Null: bytes go through the host. A rank alone has nothing to send, whatever it could be sent over, but where its sums go on there.
+// Returns null if bytes are sent through the host. A single rank needs no link, unless its sums continue on the host.
 std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool on_host,
                                                  const DeviceCommunicator::Options& options, const EngineSeams& seams) {
   if (device.host_readable()) return nullptr;
@@ -150,7 +152,7 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
   return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
-// Returns the device. Throws ConfigError for options that have no code yet for such a device, or for such a link.
+// Returns the device. Throws ConfigError for options that are not implemented for such a device or link.
 Device& require_possible_on(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)
     throw ConfigError("zero.reduce", "nccl",
@@ -223,10 +225,10 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       updater(state, *rule, specs, options, comms.copy, ledger, direction_comm()),
       executor(state, budget, gatherer, secondary, reducer),
       writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), options.updated_elsewhere) {
-  // Gathered units and gradients share one set of blocks: at the end of the backward pass, when memory is
-  // scarcest, the largest block that a gather needed serves a gradient.
+  // Gathered units and gradients share one set of blocks. At the end of the backward pass, when memory is scarcest, a
+  // gradient can then use the largest block of a gather.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
-  // Where the host updates states of a device, it does so while it waits for the device.
+  // If the host updates states of a device, it does so while it waits for the device.
   const auto update_meanwhile = [this] { return updater.pump_tile(); };
   if (linked != nullptr) linked->while_waiting(update_meanwhile);
   if (staged != nullptr) staged->while_waiting(update_meanwhile);
@@ -262,7 +264,7 @@ EngineParts::~EngineParts() {
   if (linked != nullptr) linked->while_waiting({});
   if (staged != nullptr) staged->while_waiting({});
   if (staged_parts != nullptr) staged_parts->while_waiting({});
-  if (linked != nullptr) linked->close();  // else a lane may wait for a rank that does not come
+  if (linked != nullptr) linked->close();  // else a lane may wait for a rank that never answers
   try {
     join_all(device);
   } catch (const std::exception& error) {
@@ -280,7 +282,7 @@ std::unique_ptr<StagedCommunicator> EngineParts::make_staged_parts() {
   return std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown);
 }
 
-// They come at once, and are never coded, as units may be.
+// Directions are exchanged at once, and never with a codec, unlike units.
 std::unique_ptr<StagedCommunicator> EngineParts::make_staged_directions() {
   if (staged == nullptr || rule->matrices() == nullptr || host_updates(device, options)) return nullptr;
   const bool gathers = std::ranges::any_of(
@@ -295,13 +297,13 @@ std::unique_ptr<GradientSum> EngineParts::make_host_sums() {
   return std::make_unique<GradientSum>(host_unit_comm(), over_copies(), blocks, ledger, Tier::kHost);
 }
 
-// Over which directions of matrices on the device come together.
+// Returns the communicator that gathers directions of matrices on the device.
 Communicator& EngineParts::direction_comm() {
   if (linked != nullptr) return *linked;
   return staged_directions != nullptr ? *staged_directions : comms.copy;
 }
 
-// Null: no secondary parts are kept.
+// Returns null if no secondary parts are kept.
 Communicator* EngineParts::parts_comm() {
   if (staged_parts != nullptr) return staged_parts.get();
   return budget.keeps_parts ? comms.secondary : nullptr;
@@ -312,18 +314,18 @@ GradientSum::Copies EngineParts::sum_over() const {
   return over_copies();
 }
 
-// Copies that train apart sum no gradients.
+// If copies train apart, no gradients are summed over them.
 GradientSum::Copies EngineParts::over_copies() const {
   if (options.local) return {};
   if (copies != nullptr) return {.across = copies.get(), .coded = true};
   return {.across = comms.across};
 }
 
-// Asked only once the updater stands.
+// The updater must exist before the first call of these functions.
 ShardUpdates EngineParts::shard_updates() {
   ShardUpdates updates{.current = [this](int unit) { return updater.current(unit); },
                        .complete = [this](int unit) { updater.complete(unit); }};
-  // What was updated on the host is on the device when it has crossed the link; without one it can be used at once.
+  // With a link, parameters that the host updated are on the device only after they crossed it; without one, at once.
   if (link == nullptr)
     updates.complete_into = [this](int unit, std::byte* into) { return updater.complete_into(unit, into); };
   return updates;

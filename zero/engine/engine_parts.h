@@ -1,11 +1,11 @@
-// EngineParts: what an engine is made of, in the order in which the parts are made. They know units and bytes, and
-// nothing of steps: StepUpdate, EngineStep, Replanner, EngineStatistics and StateAccess work with them.
+// EngineParts: the parts of an engine, in the order in which they are made.
 //
 //   EngineParts parts(comm, specs, units, options, observer, seams);
 //   parts.executor.access(u);
 //
-// Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError where states lie
-// on disk.
+// The parts know units and bytes, not steps. StepUpdate, EngineStep, Replanner, EngineStatistics and StateAccess use
+// them. Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError if the
+// disk of the states fails.
 #pragma once
 
 #include <memory>
@@ -41,28 +41,29 @@ struct EngineParts {
 
   const std::vector<ParamSpec> specs;
   const EngineOptions options;
-  const MemoryMonitor::Source read_memory;  // of this machine, or a test's; may be called by several threads
+  // reader of this machine's free memory, or a test's; several threads may call it
+  const MemoryMonitor::Source read_memory;
   const EngineComms comms;
-  const std::vector<Unit> units;        // as this rank sees them
-  std::optional<LossScale> loss_scale;  // empty: losses are as they are
+  const std::vector<Unit> units;        // units as this rank sees them
+  std::optional<LossScale> loss_scale;  // empty: no loss scale
   Ledger ledger;
   const std::unique_ptr<UpdateRule> rule;
   Placer placer;
-  const GatherBudget budget;                        // to begin with
-  const std::unique_ptr<CodedCommunicator> coded;   // null where units cross as they are
-  const std::unique_ptr<CodedCommunicator> copies;  // between copies; null where their sums cross as they are
+  const GatherBudget budget;                        // the first budget
+  const std::unique_ptr<CodedCommunicator> coded;   // null: units are sent without a codec
+  const std::unique_ptr<CodedCommunicator> copies;  // communicator between copies; null: no codec
   const Charge coded_staging;
   Device& device;
-  const std::unique_ptr<DeviceCommunicator> linked;  // null where bytes of the device go through the host
+  const std::unique_ptr<DeviceCommunicator> linked;  // null: bytes of the device are sent through the host
   const Charge linked_staging;
-  const std::unique_ptr<StagedCommunicator> staged;  // null where the host can read the device, or devices are linked
-  const std::unique_ptr<StagedCommunicator> staged_parts;  // the same of secondary parts; null: none are kept
-  // The same of directions of matrices; null: none come together on the device.
+  const std::unique_ptr<StagedCommunicator> staged;        // null: the host can read the device, or devices are linked
+  const std::unique_ptr<StagedCommunicator> staged_parts;  // same for secondary parts; null: none are kept
+  // Same for directions of matrices; null: none are gathered on the device.
   const std::unique_ptr<StagedCommunicator> staged_directions;
-  const std::unique_ptr<GradientSum>
-      host_sums;                         // over copies, of what has come down; null where there are none, or no device
-  const std::unique_ptr<DiskTier> disk;  // null where nothing lies there
-  const std::unique_ptr<Link> link;      // null where none stands
+  // Sums over copies of gradients that were copied to the host; null if there are no copies, or no device.
+  const std::unique_ptr<GradientSum> host_sums;
+  const std::unique_ptr<DiskTier> disk;  // null: no state is on disk
+  const std::unique_ptr<Link> link;      // null: no link between device and host
   ShardedState state;
   SecondaryParts secondary;
   Gatherer gatherer;
@@ -70,16 +71,16 @@ struct EngineParts {
   Updater updater;
   Executor executor;
   ParameterWrites writes;
-  // Bytes so far, and seconds that this rank has spent waiting for others.
+  // Return the bytes so far, and the seconds that this rank has spent waiting for other ranks.
   Traffic traffic() const;
   double waited_seconds() const;
 
-  bool averaged = false;  // parameters have changed places with their averages: until they are back there is no step
+  bool averaged = false;  // parameters hold their moving averages, and step() is refused until they are exchanged back
 
  private:
-  // Over which units are gathered and reduced.
+  // Returns the host's communicator of gathers and reductions.
   Communicator& host_unit_comm() { return coded != nullptr ? *coded : comms.units; }
-  // A code depends on the step in which a collective begins.
+  // Returns when a collective begins. A code depends on the step in which a collective begins.
   Begin begin() const {
     return comms.units_apart() && coded == nullptr && copies == nullptr ? Begin::kWhenDown : Begin::kAtOnce;
   }
@@ -90,7 +91,7 @@ struct EngineParts {
   Communicator& unit_comm() { return device_comm(host_unit_comm()); }
   Communicator* parts_comm();
   Communicator& direction_comm();
-  // For the initializer list: each looks only at members before its own.
+  // For the initializer list: each function reads only members that precede its own.
   std::unique_ptr<StagedCommunicator> make_staged();
   std::unique_ptr<StagedCommunicator> make_staged_parts();
   std::unique_ptr<StagedCommunicator> make_staged_directions();

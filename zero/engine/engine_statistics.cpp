@@ -59,7 +59,7 @@ EngineStatistics::Exchanged EngineStatistics::exchanged() const {
           sent_by_codec(traffic.sent_bytes)};
 }
 
-// Between copies all that crosses is in one code.
+// All bytes between copies have the same codec.
 SentByCodec EngineStatistics::sent_by_codec(std::int64_t sent_bytes) const {
   const WireCodecs& wire = parts_.options.wire;
   const std::int64_t between = parts_.comms.sent_between_copies();
@@ -109,7 +109,7 @@ StepProfile EngineStatistics::profile() const {
   return profile;
 }
 
-// While passes exchange, they do not compute. What is exchanged after them counts as the backward pass's.
+// A pass that exchanges does not compute. Exchanges after the passes count for the backward pass.
 PredictedStep EngineStatistics::predicted() const {
   StepProfile profile = this->profile();
   const double all = exchanged_in_step(), forward = std::min(times_->forward_waits(), all);
@@ -118,7 +118,8 @@ PredictedStep EngineStatistics::predicted() const {
   return parts_.placer.predicted(parts_.state.placement(), profile);
 }
 
-// The host's waits for a device are no exchange: its lanes say how long they waited, and for tiers below, too.
+// The host's waits for a device are no exchange. The device's lanes measure their waits, including waits for lower
+// tiers.
 double EngineStatistics::exchanged_in_step() const {
   const std::optional<DevicePasses> passes = times_->of_device();
   if (!passes) return in_step_.seconds;
@@ -227,7 +228,7 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
       report.state_formula_bytes += numel * size / (placement.parameter_sharded ? shard : 1);
       continue;
     }
-    if (placement.delayed_update)  // the gradient that waits
+    if (placement.delayed_update)  // the waiting gradient
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
     report.sent_formula_bytes += sent_formula_bytes(spec.numel(), shard, placement, spec.dtype);
     report.copies.sent_formula_bytes += sent_between_copies_formula_bytes(spec.numel(), shard, placement);

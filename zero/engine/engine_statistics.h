@@ -1,13 +1,13 @@
-// EngineStatistics: what an engine counts of its steps, and says of itself: bytes that crossed, memory that was held,
-// seconds by kind of work, and what a step should take.
+// EngineStatistics: counts the bytes, memory and seconds of an engine's steps.
 //
 //   statistics.outside_training([&] { executor.use_untraced(u); });   // belongs to no step
 //   statistics.before_update();                                      // in each step: memory is fullest
 //   statistics.step_ends();
-//   statistics.outer_step({.begins = true, .ends = true}, [&] { merge_units(); });   // where copies train apart
+//   statistics.outer_step({.begins = true, .ends = true}, [&] { merge_units(); });   // if copies train apart
 //   statistics.add_to(report);
 //
-// Local. Counts nothing that a step depends on.
+// It counts sent bytes, held memory and seconds by kind of work, and predicts the seconds of a step. No step depends on
+// these numbers. Local.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ class EngineStatistics {
   EngineStatistics& operator=(const EngineStatistics&) = delete;
   ~EngineStatistics() { parts_.executor.tell(nullptr); }
 
-  // What ranks exchange in `body` counts for no step.
+  // Counts the exchanges of `body` for no step.
   template <typename Body>
   void outside_training(Body body) {
     const Exchanged before = exchanged();
     body();
     untraced_ += exchanged() - before;
   }
-  // What an outer step exchanges and moves counts for itself. It may have several parts, the first and the last of which say
-  // so; -1: it is of all units.
+  // Counts the exchanges and transfers of `body` for an outer step. An outer step may have several parts: `begins`
+  // marks the first, `ends` the last. `fragment` -1: all units.
   struct OuterPart {
     int fragment = -1;
     bool begins = false, ends = false;
@@ -56,26 +56,26 @@ class EngineStatistics {
   }
   void before_update();
   void step_ends();
-  // Passes since the last step were dropped with their gradients: they belong to no step.
+  // Forgets the passes since the last step, which were dropped with their gradients.
   void step_restarts();
 
-  // Of the last step: what its passes computed, and what its schedule gathers.
+  // Returns the profile of the last step: the computation of its passes, and the gathers of its schedule.
   StepProfile profile() const;
-  // Since the last call.
+  // Returns the seconds since the last call.
   WorkSeconds take_work_seconds();
   void add_to(EngineReport& report) const;
 
  private:
-  // Between ranks, so far or in a step.
+  // Exchanges between ranks, so far or in a step.
   struct Exchanged {
     std::int64_t sent_bytes = 0, received_bytes = 0, sent_between_copies = 0, sent_within_secondary = 0;
-    double seconds = 0;  // gathering and reducing, without their waits for disk and link
+    double seconds = 0;  // for gathers and reductions, without their waits for disk and link
     SentByCodec by_codec{};
     Exchanged operator-(const Exchanged& other) const;
     Exchanged& operator+=(const Exchanged& other);
   };
   double exchange_seconds() const;   // by the host's clock
-  double exchanged_in_step() const;  // between ranks, in the last step
+  double exchanged_in_step() const;  // seconds of exchanges between ranks in the last step
   Exchanged exchanged() const;
   SentByCodec sent_by_codec(std::int64_t sent_bytes) const;
   void count_tiers();
@@ -89,12 +89,12 @@ class EngineStatistics {
   const std::unique_ptr<PassTimes> times_;
   std::array<MemoryCount, kNumTiers> memory_at_update_;
   Exchanged at_last_step_, untraced_, in_step_;
-  Exchanged of_open_step_, of_outer_step_;  // of the outer step that has begun, and of the last one that ended
-  Exchanged of_outer_steps_;                // of all of them, so far
-  int fragment_ = -1;                       // whose that was
+  Exchanged of_open_step_, of_outer_step_;  // of the running outer step, and of the last finished one
+  Exchanged of_outer_steps_;                // of all outer steps so far
+  int fragment_ = -1;                       // the last outer step's
   std::int64_t num_outer_steps_ = 0;
   bool merged_in_last_step_ = false;
-  DiskTraffic disk_at_last_step_, disk_of_step_;  // the first: when counted last
+  DiskTraffic disk_at_last_step_, disk_of_step_;  // at the last count; of the last step
   LinkTraffic link_at_last_step_, link_of_step_;
   WorkSeconds taken_;
 };

@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-// Over copies: of the gradient that they have together, or, where each has its own, the mean of their norms.
+// Returns the norm of the copies' common gradient, or, if copies train apart, the mean of the norms of their gradients.
 double mean_norm(const std::vector<double>& sum_squares, bool apart, double divisor) {
   if (!apart) return std::sqrt(sum_squares.front()) / divisor;
   double norms = 0;
@@ -63,7 +63,7 @@ void EngineStep::drop(const std::vector<bool>& params) {
   parts_.secondary.outdate();
   executor.restart_step();
   statistics_.step_restarts();
-  num_scaled_ -= scaled_before_;  // of the passes that were dropped; a loss may be scaled for the next one already
+  num_scaled_ -= scaled_before_;  // losses of the dropped passes; a loss of the next pass may already be scaled
   scaled_before_ = 0;
   dropped_ = true;
 }
@@ -138,7 +138,7 @@ void EngineStep::note_step() {
     if (coded != nullptr) coded->begin_step(num_updates_);
 }
 
-// The gradients stay as they are if this throws: more passes, a step over fewer, or a drop may follow.
+// Changes no gradients before it throws: more passes, a step over fewer passes, or a drop may follow.
 void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
   const int accumulate = parts_.options.accumulate;
   if (dropped_)
@@ -187,7 +187,7 @@ void EngineStep::warn_without_gradients(const StepSync& agreed) {
       num_updates_ + 1);
 }
 
-// A gradient without the scale would be divided by it all the same.
+// The update would also divide an unscaled gradient by the scale.
 void EngineStep::require_scaled(int passes) const {
   if (!parts_.loss_scale || parts_.loss_scale->value() == 1 || num_scaled_ >= passes) return;
   throw ConfigError("loss_scale", fmt::format("{}", parts_.loss_scale->value()),
@@ -234,7 +234,7 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
   return agreed;
 }
 
-// Where the loss is not finite, a lower scale is no remedy.
+// If the loss is not finite, a lower scale does not help.
 SkipReason EngineStep::reason_to_skip(const StepSync& agreed, double norm) const {
   const bool bad_loss = agreed.loss && !std::isfinite(*agreed.loss);
   const bool may_fall = parts_.loss_scale && parts_.loss_scale->may_fall();
@@ -254,7 +254,7 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
   return report;
 }
 
-// A delayed update keeps the scale that its own losses had.
+// A delayed update keeps the scale of its own losses.
 void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;

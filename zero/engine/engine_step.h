@@ -1,16 +1,15 @@
-// EngineStep: what Engine::step() does. The passes end, ranks agree on what they found in one exchange, and all update,
-// or all skip: where a gradient or a loss is not finite, or beyond a limit. A skipped step changes no state; one that a
-// dynamic loss scale was too high for lowers the scale, and does not count towards `max_skipped_steps`.
+// EngineStep: carries out Engine::step().
 //
 //   EngineStep step(parts, update, replanner, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});
 //
-// Where copies of the model train apart, each clips by the norm of its own gradient; they skip together, and after the
-// steps that the options say an outer step merges them.
-//
-// It also counts steps: progress() is what a checkpoint has of that. Collective, where nothing else is said. Throws
-// ConfigError for a step at the wrong time, or of losses without their scale, CommError where ranks did not do the
-// same, IoError, and Error after `max_skipped_steps` in a row.
+// The passes end, and ranks exchange their findings once. All ranks then update, or all skip because a gradient or a
+// loss is not finite or exceeds a limit. A skipped step changes no state. If a dynamic loss scale was too high, the
+// step lowers the scale and does not count towards `max_skipped_steps`. If copies of the model train apart, each copy
+// clips by the norm of its own gradient. Copies skip together, and an outer step merges them after the steps that the
+// options name. EngineStep also counts steps: progress() is what a checkpoint stores. Collective, unless said
+// otherwise. Throws ConfigError for a step at the wrong time, or for losses without their scale; CommError if ranks did
+// different things; IoError; and Error after `max_skipped_steps` in a row.
 #pragma once
 
 #include <functional>
@@ -33,25 +32,25 @@ class EngineStep {
         statistics_(statistics),
         outer_(parts, update, statistics) {}
 
-  // With the first gradient of a backward pass, or the first use of a unit in it; no-op later in the pass.
+  // Call it with the first gradient of a backward pass, or the first use of a unit in it. No-op later in the pass.
   void begin_backward();
   StepReport take(double lr, const StepLimits& limits);
   // Drops the gradients of these parameters, by parameter, that the running step has so far. If no rank has another
-  // gradient, the step begins anew, with no micro-batch. No-op before the first backward pass of a step.
+  // gradient, the step begins again without any micro-batch. No-op before the first backward pass of a step.
   void drop(const std::vector<bool>& params);
 
-  // The end of a step whose update is made elsewhere; see ServedAccess::give_away(). Local.
+  // Local. Ends a step whose update is made elsewhere; see ServedAccess::give_away().
   using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
   void give_away(const TakeGradient& take, const std::function<void()>& taken);
 
-  // Of copies that train apart, between steps: before the first step the weights become the anchors; no-op later.
+  // Makes the weights the anchors before the first step, if copies train apart; no-op later. Call it between steps.
   void anchor() { outer_.anchor(num_done()); }
-  // The outer step now, should a step have been taken since the last one.
+  // Takes the outer step now, if a step was taken since the last outer step.
   void merge() { outer_.merge(num_updates_); }
-  // Sums of an outer step that are on their way arrive.
+  // Waits for the sums of an outer step that are in progress.
   void finish_outer() { outer_.finish(); }
 
-  // Local. The factor of the next loss before its backward pass; 1: there is no scale.
+  // Local. Returns the factor of the next loss before its backward pass; 1: no loss scale.
   double scale_loss();
 
   // Local.
@@ -78,15 +77,15 @@ class EngineStep {
   StepUpdate& update_;
   Replanner& replanner_;
   EngineStatistics& statistics_;
-  std::int64_t num_taken_ = 0;  // by this process, those that were skipped too
+  std::int64_t num_taken_ = 0;  // by this process, skipped steps included
   std::int64_t num_updates_ = 0;
   std::int64_t num_skipped_ = 0;
   std::int64_t num_delayed_ = 0;
   std::int64_t num_trace_mismatches_ = 0;
   int skipped_in_a_row_ = 0;
   bool said_without_gradients_ = false;
-  int num_scaled_ = 0;     // losses of this step that took the scale
-  int scaled_before_ = 0;  // of these, before its last backward pass
+  int num_scaled_ = 0;     // losses of this step that were scaled
+  int scaled_before_ = 0;  // losses scaled before the step's last backward pass
   bool dropped_ = false;   // the step was dropped, and no backward pass has begun since
   OuterSteps outer_;
 };

@@ -26,7 +26,7 @@ void Executor::event(const Event& event) {
   const bool mismatched_before = replay_.mismatched();
   const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
   if (replay_.mismatched() && !mismatched_before) {
-    gatherer_.prefetches().cancel();  // what comes next is not known any more
+    gatherer_.prefetches().cancel();  // the next gathers are unknown now
     warn_of_mismatch();
   }
   if (!foreseen || leaves_something(event)) issue_on_demand(event);
@@ -34,7 +34,7 @@ void Executor::event(const Event& event) {
   if (may_wait && times_ != nullptr) times_->goes_on();
 }
 
-// The schedule starts from nothing gathered, as a step leaves things; an evaluation since may have left units.
+// The schedule starts with nothing gathered, as each step ends. An evaluation since then may have left gathered units.
 void Executor::make_room_for_schedule() {
   if (std::exchange(untraced_residents_, false)) issue_on_demand({EventKind::kStep, -1, {}});
 }
@@ -44,11 +44,12 @@ void Executor::note(const Event& event) {
   if (event.kind == EventKind::kAccess) {
     last_accessed_ = event.unit;
   } else if (event.kind != EventKind::kGradient || replay_.schedule().updates.delayed) {
-    last_accessed_ = -1;  // these events may release it; after its gradient it may be updated, and a use must be known
+    // these events may release it; after its gradient it may be updated, so its next use must be noted
+    last_accessed_ = -1;
   }
   if (event.kind == EventKind::kBackward) {
     in_backward_ = true;
-    // What the last update began and this forward did not use must not stay open while collectives go on.
+    // Gathers of the last update that this forward pass did not use must not stay open while other collectives run.
     gatherer_.finish();
   }
 }
@@ -62,8 +63,8 @@ void Executor::warn_of_mismatch() {
            events.size(), describe(events.back(), state_.units()));
 }
 
-// What the schedule did not know of: an evaluation in the middle of a step gathers units, and may release the one that
-// is accessed.
+// Returns whether the schedule misses actions: an evaluation during a step gathers units, and may release the accessed
+// unit.
 bool Executor::leaves_something(const Event& event) const {
   if (event.kind == EventKind::kAccess) return !gatherer_.ready(event.unit);
   return event.kind == EventKind::kStep;
@@ -98,12 +99,12 @@ void Executor::use_untraced(int unit) {
   }
   gatherer_.ensure(unit);
   gatherer_.uses().before_writing();
-  last_accessed_ = -1;  // it may have made room for this one
+  last_accessed_ = -1;  // the gather of this unit may have released it
 }
 
 void Executor::gradient_arrived(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  const bool again = reducer_.arrivals().reduced(unit);  // a recomputed or second pass brought it once more
+  const bool again = reducer_.arrivals().reduced(unit);  // a recomputed or second pass added it again
   if (!reducer_.arrivals().complete(unit) || (announced_[index] && !again)) return;
   announced_[index] = true;
   event({EventKind::kGradient, unit, {}, backward_of_});
@@ -112,7 +113,7 @@ void Executor::gradient_arrived(int unit) {
 void Executor::end_backward() {
   if (!in_backward_) return;
   gatherer_.finish();
-  // Whatever is incomplete is completed with zeros, in the order every rank keeps.
+  // Sets missing gradients of incomplete units to zero, in the same order on every rank.
   for (int unit : replay_.schedule().reduce_order) {
     const bool late = reducer_.arrivals().reduced(unit) && reducer_.arrivals().open(unit);
     if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}, backward_of_});
@@ -175,7 +176,7 @@ void Executor::restart_step() {
   replay_.restart();
   count_anew();
   last_accessed_ = -1;
-  untraced_residents_ = true;  // a schedule starts from nothing gathered
+  untraced_residents_ = true;  // a schedule starts with nothing gathered
 }
 
 void Executor::issue_on_demand(const Event& event) {
@@ -204,7 +205,7 @@ void Executor::issue(const Action& action) {
       gatherer_.prefetches().want(action.unit);
       return;
     case ActionKind::kOffload:
-      // Part of the reduction before it: the reducer does it as soon as the sum is complete.
+      // Part of the reduction before it: the reducer offloads the sum when it is complete.
       ZERO_CHECK(state_.gradient_shard(action.unit) == nullptr, "the gradient of unit {} lies on the device",
                  action.unit);
       return;

@@ -21,7 +21,7 @@ double gradient_divisor(const EngineParts& parts, int passes) {
   return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);
 }
 
-// All of the step is reduced then. Returns what to multiply sums with.
+// Reduces the rest of the step, and returns the factor of its sums.
 double GradientAccess::finish() {
   io_.run([&] { parts_.executor.end_backward(); });
   const int passes = parts_.executor.finished_backwards();

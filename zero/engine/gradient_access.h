@@ -1,13 +1,12 @@
-// GradientAccess: a step's gradients, for whoever looks at them between its last backward pass and step(), which goes
-// on as if nobody had.
+// GradientAccess: reads a step's gradients between its last backward pass and step().
 //
 //   engine.gradients().read(u, [&](std::span<const float> whole) { ... });
 //   engine.gradients().norms()[param]
 //
-// A gradient here is the average over ranks (of a copy, where copies of the model train apart; and over micro-batches,
-// where they are averaged), without the loss scale,
-// before clipping, in fp32. Both functions are Collective and throw ConfigError at any other time; an IoError of a disk
-// ends the engine.
+// Reading changes nothing in the step. A gradient here is the average over ranks, in fp32, without the loss scale and
+// before clipping. If copies of the model train apart, it is the average over the ranks of a copy. It is also the
+// average over micro-batches, if they are averaged. Both functions are Collective and throw ConfigError at any other
+// time. An IoError of a disk ends the engine.
 #pragma once
 
 #include <functional>
@@ -19,17 +18,17 @@
 
 namespace zero {
 
-// What a step's sum is divided by, after `passes` micro-batches: the number of gradients that it is the mean of, times
-// the loss scale. Of gradients that came from elsewhere, what they say.
+// Returns the divisor of a step's sum after `passes` micro-batches: the number of gradients in its mean, times the loss
+// scale. Gradients from other ranks (GivenGradients) name their own number.
 double gradient_divisor(const EngineParts& parts, int passes);
 
 class GradientAccess {
  public:
   GradientAccess(EngineParts& parts, FatalIo& io) : parts_(parts), io_(io) {}
 
-  // The unit's whole gradient; zeros where no rank has one. `read` is Local.
+  // Reads the unit's whole gradient; zeros if no rank has a gradient. `read` is Local.
   void read(int unit, const std::function<void(std::span<const float>)>& read);
-  // By parameter: the norm of its gradient; 0 for a frozen one.
+  // Returns, by parameter, the norm of its gradient; 0 for a frozen parameter.
   std::vector<double> norms();
 
  private:

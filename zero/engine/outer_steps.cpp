@@ -9,7 +9,7 @@
 
 namespace zero {
 
-// -1: all.
+// -1: all units.
 std::vector<int> OuterSteps::fragment(int number) const {
   return units_of_fragment(parts_.state.units(), number < 0 ? 1 : parts_.options.local->fragments, std::max(number, 0));
 }

@@ -1,6 +1,4 @@
-// OuterSteps: when copies of the model that train apart are merged, and of which units (zero/optim/outer_step.h). With
-// fragments a part of the units at a time; with an overlap the sums of a fragment are on their way (OuterFlight) while the
-// copies take steps.
+// OuterSteps: decides when copies of the model that train apart are merged, and which units (zero/optim/outer_step.h).
 //
 //   OuterSteps outer(parts, update, statistics);
 //   outer.anchor(0);                          // before the first step the weights become the anchors
@@ -8,11 +6,11 @@
 //   report.merged = outer.step_done(done, num_updates);
 //   outer.merge(num_updates);                 // all units, now: before a program ends
 //
-// Bits depend on the number of steps alone: states that are read show a fragment's new anchors from the step on after which
-// its differences were taken, for finish() ends the exchange. What a checkpoint has is that, and nothing is on its way in it;
-// the step after which a result goes into the weights follows from the number of steps.
-//
-// All of it does nothing where the model is not trained apart. Collective. Throws IoError, CommError.
+// With fragments, an outer step merges some of the units. With an overlap, a fragment is summed (OuterFlight) while the
+// copies take steps. Bits depend only on the number of steps. finish() ends the exchange, so a fragment's new anchors
+// can be read after the step that took its differences. A checkpoint holds these anchors and no exchange in progress;
+// the number of steps fixes the step after which a result is applied to the weights. No-op if copies do not train
+// apart. Collective. Throws IoError, CommError.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +28,16 @@ class OuterSteps {
   OuterSteps(EngineParts& parts, StepUpdate& update, EngineStatistics& statistics)
       : parts_(parts), update_(update), statistics_(statistics) {}
 
-  // `done`: steps that were taken or skipped. No-op after the first.
+  // Makes the weights the anchors. `done`: steps taken or skipped. No-op after the first call.
   void anchor(std::int64_t done);
-  // At the end of a step, `num_updates` updates after the run's start. Whether an outer step ended with it.
+  // Call it at the end of a step, `num_updates` updates after the run's start. Returns whether an outer step ended with
+  // it.
   bool step_done(std::int64_t done, std::int64_t num_updates);
-  // Should a step have been taken since the last outer step of all units.
+  // Merges all units, if a step was taken since the last outer step of all units.
   void merge(std::int64_t num_updates);
-  // The sums that are on their way arrive, and the anchors move. Between steps.
+  // Waits for the sums in progress, and moves the anchors. Call it between steps.
   void finish();
-  // Local. A run that goes on after so many steps.
+  // Local. Continues a run after `done` steps.
   void restore(std::int64_t done);
 
  private:
@@ -53,7 +52,7 @@ class OuterSteps {
   StepUpdate& update_;
   EngineStatistics& statistics_;
   std::optional<OuterFlight> flight_;
-  bool apart_ = false;  // copies are no longer what the last outer step of all units made them
+  bool apart_ = false;  // copies have changed since the last outer step of all units
 };
 
 }  // namespace zero

@@ -14,7 +14,7 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 }  // namespace
 
 Replanner::Replanner(EngineParts& parts) : parts_(parts) {
-  // What lies in a device's own memory is no help where the machine's is short.
+  // Moving states out of a device's own memory frees nothing if the machine's memory is short.
   if (parts.options.offload.monitor.on && !parts.placer.placement().device_is_apart)
     rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
                         parts.read_memory);
@@ -36,7 +36,7 @@ std::int64_t Replanner::wanted(std::int64_t updates) {
   return rebalancer_ ? rebalancer_->wanted(untouched_bytes(updates)) : 0;
 }
 
-// Moments get their pages from the first update, and a second gradient when there is one.
+// Pages of moments are committed at the first update, and pages of a second gradient when it is first written.
 std::int64_t Replanner::untouched_bytes(std::int64_t updates) const {
   if (updates > 0) return 0;
   const auto held = [this](MemoryTag tag) {
@@ -83,7 +83,7 @@ void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
   rebalancer_->changed();
 }
 
-// Placed before anything ran, states lie as if the model computed nothing that transfers could hide behind.
+// Before a profile is known, states are placed as if the model computed nothing that could overlap transfers.
 void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
   Placer& placer = parts_.placer;
   if (!placer.movable() || (rebalancer_ && rebalancer_->gives_back())) return;

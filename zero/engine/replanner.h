@@ -1,13 +1,13 @@
-// Replanner: places states anew while a model trains, and moves them there: when memory is short or free again (what
-// Rebalancer wants), and once when it is known what the model computes (what Placer learns from that).
+// Replanner: places states again while a model trains, and moves them.
 //
 //   mine.wanted_bytes = replanner.wanted(/*updates=*/steps);              // Local, once a step
-//   replanner.rebalance(agreed.wanted_bytes, steps);                      // Collective: all ranks alike
+//   replanner.rebalance(agreed.wanted_bytes, steps);                      // Collective: the same on all ranks
 //   if (taken == kProfileStep) replanner.learn(statistics.profile(), steps);
 //
-// Between the step sync and the update nothing is gathered, every rank has read what it wanted of the others, and
-// what an update accesses for the first time is not in memory yet: states move then. Bits do not depend on it.
-// Collective, where nothing else is said. Throws IoError.
+// It does so when memory is short or free again (Rebalancer), and once when the profile of the model is known (Placer).
+// States move between the step sync and the update. Then no unit is gathered, and every rank has read the shards of
+// others that it needs. Memory that an update accesses for the first time is not committed yet. Moves change no bits.
+// Collective, unless said otherwise. Throws IoError.
 #pragma once
 
 #include <optional>
@@ -24,10 +24,10 @@ class Replanner {
  public:
   explicit Replanner(EngineParts& parts);
 
-  // Before the first step, when parameters have their values: where memory is short by now, states make room.
+  // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their values.
   void settle(std::int64_t updates);
 
-  // Local. See Rebalancer::look(), and wanted(); 0 where memory is not watched. `updates`: how many were made.
+  // Local. See Rebalancer::look() and wanted(); 0 if memory is not watched. `updates`: the number made so far.
   void look();
   std::int64_t wanted(std::int64_t updates);
   void rebalance(std::int64_t wanted_bytes, std::int64_t updates);
@@ -42,7 +42,7 @@ class Replanner {
   std::string where_states_lie() const;
 
   EngineParts& parts_;
-  std::optional<Rebalancer> rebalancer_;  // where memory is watched
+  std::optional<Rebalancer> rebalancer_;  // empty: memory is not watched
   std::int64_t num_replans_ = 0;
   std::int64_t moved_bytes_ = 0;
 };

@@ -1,12 +1,12 @@
-// ServedAccess: what servers and workers ask of an engine, where gradients are computed by the ones and updates made by
-// the others.
+// ServedAccess: the functions of an engine that servers and workers call.
 //
-//   server.served().apply(pushed.sum_of({0, 1}, 1), lr);               // an update with gradients that came from workers
-//   server.served().read_parameter_shard(u, into);                    // what a worker is then sent
+//   server.served().apply(pushed.sum_of({0, 1}, 1), lr);               // an update with gradients of workers
+//   server.served().read_parameter_shard(u, into);                    // then sent to a worker
 //   worker.served().give_away(send, taken);                           // the end of a worker's step
-//   worker.served().whole_parameter(u)                                 // where it takes new weights
+//   worker.served().whole_parameter(u)                                // memory for new weights
 //
-// Between steps. Local, but for apply(). Errors are those of Engine::step().
+// Workers compute gradients; servers update states. All functions are for use between steps, and Local except apply().
+// They throw the errors of Engine::step().
 #pragma once
 
 #include <functional>
@@ -22,18 +22,18 @@ class ServedAccess {
  public:
   ServedAccess(EngineParts& parts, EngineStep& step, FatalIo& io) : parts_(parts), step_(step), io_(io) {}
 
-  // Of a server; Collective over them: a step whose gradients were computed elsewhere. Every server gives its part of
-  // the same.
+  // Collective over the servers. Takes a step with gradients that workers computed. Every server passes its part of the
+  // same gradients.
   StepReport apply(const GivenGradients& gradients, double lr, const StepLimits& limits = {});
-  // This rank's shard of the unit's parameters as others gather it, in the unit's dtype.
+  // Reads this rank's shard of the unit's parameters as others gather it, in the unit's dtype.
   void read_parameter_shard(int unit, std::byte* into);
 
-  // Of a worker, whose updates are made elsewhere: the step ends without one. take() gets each trained unit's whole
-  // gradient, in the type in which it goes to servers; it stays as it is until taken() has returned.
+  // Ends a worker's step without an update. take() receives each trained unit's whole gradient, in the type in which it
+  // is sent to servers. The gradient stays unchanged until taken() has returned.
   void give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken);
-  // The unit's parameters, to be written by a worker that has been given new weights.
+  // Returns the unit's parameters, into which a worker writes new weights.
   std::byte* whole_parameter(int unit) { return parts_.state.whole_parameter(unit); }
-  // By parameter: which got a gradient here since the last step.
+  // Returns, by parameter, whether this rank computed a gradient since the last step.
   const std::vector<bool>& present() const { return parts_.reducer.arrivals().present(); }
 
  private:

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-// Calls a function of somebody else's until it throws, which is kept.
+// Calls a caller's function until it throws, and keeps the exception.
 template <typename Function>
 auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
   return [&function, &thrown](auto... arguments) {
@@ -30,7 +30,7 @@ auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
   };
 }
 
-// Memory that the host reads, for a while: a block of the reducer's where that is such memory.
+// Temporary memory that the host reads: a block of the reducer if the host can read it, else pinned memory.
 class HostBlock {
  public:
   HostBlock(EngineParts& parts, std::int64_t bytes) : blocks_(parts.reducer.blocks()) {
@@ -124,7 +124,7 @@ bool StateAccess::is_average(int state) const {
   return parts_.options.ema > 0 && state > 0 && states[static_cast<std::size_t>(state - 1)].state.name == kAverageState;
 }
 
-// The rule begins an average with the first update of its parameter; until then the array holds zeros.
+// The rule begins an average with the first update of its parameter; before that the array holds zeros.
 void StateAccess::read_average(int unit, int state, const StateContents::ReadVisit& visit) {
   const Unit& description = parts_.state.unit(unit);
   const std::vector<std::int64_t>& updates = parts_.updater.steps();
@@ -185,7 +185,7 @@ ReplicaCheck StateAccess::compare_replicas() {
   if (comms.run.world() == 1 || each_holds_its_own) return {};
   return io_.run([&] {
     parts_.updater.finish();
-    parts_.gatherer.finish();  // what the last update sends is part of them
+    parts_.gatherer.finish();  // the gathers of the last update are a part of the replicas
     return zero::compare_replicas(comms.run, comms.mesh, parts_.state);
   });
 }

@@ -58,7 +58,7 @@ void StepUpdate::end_last() {
 }
 
 void StepUpdate::end_delayed() {
-  delayed_.begin(parts_.executor.replay().schedule().reduce_order);  // a step without a backward pass
+  delayed_.begin(parts_.executor.replay().schedule().reduce_order);  // if the step had no backward pass
   if (!delayed_.open()) return;
   const Schedule& schedule = parts_.executor.replay().schedule();
   delayed_.release(updated_units(schedule));
@@ -139,7 +139,7 @@ void StepUpdate::settle() {
 void StepUpdate::finish(bool ends) {
   parts_.executor.end_backward();
   parts_.gatherer.finish();
-  parts_.reducer.wait();  // of a backward pass that no step() followed
+  parts_.reducer.wait();  // of a backward pass without step()
   parts_.updater.finish();
   apply_waiting(ends);
 }
@@ -162,7 +162,7 @@ void StepUpdate::give_up_gathered() {
   parts_.executor.forget_access();
 }
 
-// What waits to be applied behind a step that may never come.
+// Applies a gradient that waits for the next step, because that step may never run.
 void StepUpdate::apply_waiting(bool ends) {
   if (!delayed_.waits() && !delayed_.open()) return;
   const Executor& executor = parts_.executor;

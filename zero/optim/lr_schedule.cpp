@@ -19,7 +19,7 @@ double warming_up(const LrSchedule& s, std::int64_t step) {
   return s.lr * way;
 }
 
-// What is left of lr - min_lr, `way` of the way down.
+// Returns the remaining share of lr - min_lr after the share `way` of the steps that decrease it.
 double left_of(const LrSchedule& s, std::int64_t step, double way) {
   switch (s.kind) {
     case LrKind::kLinear:

@@ -11,7 +11,7 @@
 //   polynomial    min_lr + (1 - w)^power (lr - min_lr)
 //   inverse_sqrt  max(min_lr, lr sqrt(t / (t + step - warmup))), t = warmup, or 1 without one
 //                                                                              Vaswani et al., arXiv:1706.03762
-//   one_cycle     as cosine; its warm-up is half a cosine, too, from lr / 25   Smith and Topin, arXiv:1708.07120
+//   one_cycle     as cosine; its warm-up is also half a cosine, from lr / 25   Smith and Topin, arXiv:1708.07120
 //   wsd           lr until the last `decay` steps, then along a line to min_lr
 //                                                                              Hu et al., arXiv:2404.06395
 //

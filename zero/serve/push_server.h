@@ -50,8 +50,8 @@ class PushServer {
   // Serves until every worker in the run has done all clocks below `clock`. A lost worker is left out if the plan
   // allows it; otherwise the run ends, and the error names the worker. The run also ends in two other cases:
   // - A worker that others wait for does nothing for the run's timeout.
-  // - More workers stall while they read than there are places for versions (zero/plan/served/version_places.h). This is the
-  //   only case in which an update waits for readers.
+  // - More workers stall while they read than there are places for versions (zero/plan/served/version_places.h). Only
+  //   in this case an update waits for readers.
   //
   // A stalled worker that continues pushes like any late worker. A new process can replace a lost worker
   // (zero/comm/replacements.h): it gets the newest weights, and continues as PushOrder::returned() says. If too few

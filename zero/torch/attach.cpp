@@ -65,7 +65,7 @@ void Attachment::serve() {
 }
 
 void Attachment::merge_copies() {
-  attached().states();  // whole, and ours
+  attached().states();  // throws if there are no values, or if a parameter was replaced
   attached().engine().states().merge();
 }
 

@@ -1,7 +1,8 @@
-// attach() for tests, and for runners such as `zero train`: with what stands between the engine and the machine, or is
-// known of it from before.
+// attach(): the overload with EngineSeams, for tests and for runners such as `zero train`.
 //
 //   Attachment engine = attach(tensors_of(*model), world, options, {.rates = rates, .probes = true});
+//
+// The seams replace parts of the machine under the engine, or give the engine measurements of an earlier run.
 #pragma once
 
 #include "zero/engine/options/engine_seams.h"
@@ -9,7 +10,7 @@
 
 namespace zero {
 
-// Collective. Throws as the attach() of attach.h.
+// Collective. Throws what the attach() of attach.h throws.
 Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams);
 
 }  // namespace zero

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kVersion = "server/version/";
 
-// What the names of older versions begin with: their bytes are those of one cut. (Blocks of a hash had other sizes before.)
+// Returns the prefix of the names of older versions: it names the cut of their bytes. (Hash blocks had other sizes
+// before.)
 std::string prefix_of_versions(const EngineOptions& options) {
   if (options.shards == Cut::kRange) return std::string(kVersion);
   if (options.shards == Cut::kHash) return fmt::format("{}hash {}/", kVersion, kFewHashBlocks);
@@ -25,7 +26,7 @@ std::string prefix_of_versions(const EngineOptions& options) {
 
 }  // namespace
 
-// Ranks that are threads share one.
+// Ranks that are threads share one generator.
 bool AttachedCheckpoints::owns_generator() const {
   const Communicator& comm = engine_.resources().comm;
   return comm.world() == 1 || comm.transport() != "in_process";
@@ -38,7 +39,7 @@ SaveContents AttachedCheckpoints::with_extras(SaveContents contents) const {
   const std::string prefix = prefix_of_versions(engine_.resources().options);
   const std::vector<std::int64_t> versions = server_->versions().numbers();
   for (const std::int64_t version : versions) {
-    if (version == versions.back()) break;  // what the states are
+    if (version == versions.back()) break;  // this version is in the states
     const std::span<const std::byte> bytes = server_->versions().kept(version);
     contents.extras.push_back({.name = fmt::format("{}{}", prefix, version),
                                .shape = {std::ssize(bytes)},
@@ -47,7 +48,7 @@ SaveContents AttachedCheckpoints::with_extras(SaveContents contents) const {
   return contents;
 }
 
-// They are of as many servers, with the same cut, or they are left out.
+// Takes older versions only if the checkpoint has as many servers, with the same cut.
 void AttachedCheckpoints::take_versions(const LoadedCheckpoint& loaded) {
   if (server_ == nullptr || server_->versions().num_older() == 0) return;
   const bool same_servers = std::ssize(loaded.manifest.files) == engine_.resources().comm.world();
@@ -75,7 +76,7 @@ std::unique_ptr<CheckpointSave> AttachedCheckpoints::begin_save(const std::files
 bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
   contents = with_extras(std::move(contents));
   if (kept.save(engine_, step, contents)) return true;
-  images_.give_back();  // no save uses it now, and the machine counts it as taken
+  images_.give_back();  // no save uses this memory now, and the machine counts it as used
   return kept.save(engine_, step, std::move(contents));
 }
 

@@ -2,10 +2,10 @@
 //
 //   AttachedCheckpoints checkpoints(engine, buffers, place);
 //   checkpoints.begin_save(path, contents, SaveMode::kAsync)->wait();
-//   LoadedCheckpoint loaded = checkpoints.load(path, calls, {}, [] { ... });   // called when values begin to change
+//   LoadedCheckpoint loaded = checkpoints.load(path, calls, {}, [] { ... });   // called before values change
 //
-// Collective, between steps. Throws what CheckpointSave, InMemoryCheckpoints::save() and load_checkpoint() do;
-// ConfigError where a buffer is missing.
+// Collective, between steps. Throws what CheckpointSave, InMemoryCheckpoints::save() and load_checkpoint() throw, and
+// ConfigError if a buffer is missing.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,8 @@ namespace zero {
 
 class AttachedCheckpoints {
  public:
-  // All outlive it. `place`: where the model is. `server`: this rank is one, whose older versions of the weights are in its file; null: it is none.
+  // All arguments must outlive the object. `place`: the device of the model. `server`: this rank's server, whose older
+  // versions of the weights are stored in the rank's file; null: this rank is not a server.
   AttachedCheckpoints(Engine& engine, NamedBuffers& buffers, c10::Device place, PushServer* server = nullptr)
       : engine_(engine), buffers_(buffers), place_(place), server_(server), images_(engine.resources()) {}
 
@@ -31,7 +32,7 @@ class AttachedCheckpoints {
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
                         const std::function<void()>& begin);
-  // The same in two parts: all checks, which change nothing; and the change.
+  // load() in two parts: check() makes all checks and changes nothing; fill() changes the values.
   struct Checked {
     std::unique_ptr<CheckpointLoad> load;
     std::filesystem::path path;
@@ -41,7 +42,7 @@ class AttachedCheckpoints {
   LoadedCheckpoint fill(Checked& checked);
 
   bool has_room_to_copy(std::int64_t bytes) { return images_.has_room(bytes); }
-  // Each step: memory for copies goes back where the machine is short.
+  // Gives memory for copies back if the machine is short of memory. Called in each step.
   void yield() { images_.yield(); }
 
  private:
@@ -53,7 +54,7 @@ class AttachedCheckpoints {
   NamedBuffers& buffers_;
   c10::Device place_;
   PushServer* server_;
-  StagingMemory images_;  // of one asynchronous save after another
+  StagingMemory images_;  // memory of asynchronous saves, one after another
 };
 
 }  // namespace zero

@@ -23,7 +23,7 @@ namespace zero {
 
 namespace {
 
-// The device that the model lies on; deferred parameters lie nowhere yet.
+// Returns the device of the model. Deferred parameters have no device yet.
 std::string place_of(const ModelTensors& model) {
   for (const ModelTensors::Parameter& parameter : model.parameters)
     if (parameter.tensor.defined() && parameter.tensor.is_cuda()) return parameter.tensor.device().str();
@@ -93,7 +93,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
   checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, place_of(*device_), role_.server());
-  if (role_.is_worker()) awaits_load_ = false;  // the servers' weights come before the first use
+  if (role_.is_worker()) awaits_load_ = false;  // it takes the servers' weights before the first use
   const bool has_values = !awaits_load_ && !role_.is_worker();
   if (source && has_values) load_from_source(*engine_, source);
   for (const Unit& unit : parameters_.units()) {
@@ -104,7 +104,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   if (!awaits_load_) engine_->settle();
 }
 
-// Statistics that a module gathers in training (BatchNorm) would be each worker's own, and no server's.
+// Refuses statistics that a module gathers in training (BatchNorm): each worker would have its own, and no server any.
 void AttachedModule::refuse_statistics(const ModelTensors& model) {
   for (const ModelTensors::Buffer& buffer : model.buffers)
     if (buffer.becomes_fp32)
@@ -114,7 +114,7 @@ void AttachedModule::refuse_statistics(const ModelTensors& model) {
 
 AttachedModule::~AttachedModule() {
   parameters_.warn_of_gradient_reads();
-  if (ending_) return;  // detached, or on the way of it
+  if (ending_) return;  // detached, or being detached
   scopes_->drop();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
   if (failing) {
@@ -134,7 +134,7 @@ void AttachedModule::detach() {
   try {
     end();
   } catch (...) {
-    ending_ = true;  // destruction does not try again
+    ending_ = true;  // so destruction does not try again
     throw;
   }
 }
@@ -157,7 +157,7 @@ void AttachedModule::give_back_all() {
 }
 
 void AttachedModule::bind(int unit, std::byte* data) {
-  if (ending_) return;  // storages are being given back: what a unit does from now on does not concern them
+  if (ending_) return;  // storages are being given back: later changes of a unit do not concern them
   parameters_.point_to(parameters_.units()[static_cast<std::size_t>(unit)], data);
 }
 
@@ -173,7 +173,7 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
   return held;
 }
 
-// The end of a gathered() scope compares all bytes of its units, writes through pointers included.
+// The end of a gathered() scope compares all bytes of its units, so it also finds writes through pointers.
 bool AttachedModule::watches_write(int unit) const {
   return engine_->writes().watches() && !scopes_->holds(unit);
 }
@@ -191,7 +191,7 @@ at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) 
       all_gather_numbers(alike, {mine.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(mine.numel())});
   std::vector<std::int64_t> joined;
   for (const std::vector<std::int64_t>& of_rank : all) joined.insert(joined.end(), of_rank.begin(), of_rank.end());
-  return at::tensor(joined, at::kLong).to(rows.device(), rows.scalar_type());  // which may name a row twice
+  return at::tensor(joined, at::kLong).to(rows.device(), rows.scalar_type());  // may contain a row twice
 }
 
 void AttachedModule::take_gradient(int param) {
@@ -228,7 +228,7 @@ void AttachedModule::drop(const std::vector<bool>& params) {
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   require_loaded();
-  require_learning_rate(lr);  // also of a worker, whose servers update
+  require_learning_rate(lr);  // also checked on a worker, whose servers update
   parameters_.require_unchanged();
   drop_zeroed();
   parameters_.refuse_gradients_elsewhere();

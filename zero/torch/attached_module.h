@@ -1,11 +1,11 @@
 // AttachedModule: the seam between one model and its engine; the implementation of Attachment.
 //
-// Operators that take a parameter arrive through the fallback in parameter_use.cpp; gradients through a hook on each
-// parameter's AccumulateGrad node; the engine answers with where a unit's bytes are. Who does what:
+// The fallback in parameter_use.cpp calls use() for each operator on a parameter. A hook on each parameter's
+// AccumulateGrad node calls take_gradient(). The engine calls bind() with the address of a unit's bytes. The parts:
 //
-//   AttachedParameters    the tensors, and where their memory is       OperatorPass   which pass an operator belongs to
-//   AttachedStates        reading parameters, moments and gradients    first_values   where all begins
-//   AttachedCheckpoints   saving and loading                           AttachedRole   whether this rank serves or works
+//   AttachedParameters    the tensors, and the addresses of their memory   OperatorPass   the pass of an operator
+//   AttachedStates        reading parameters, moments and gradients        first_values   the values at the beginning
+//   AttachedCheckpoints   saving and loading                               AttachedRole   the rank as server or worker
 //   OpenScopes            gathered(), averaged() and frozen()
 #pragma once
 
@@ -24,41 +24,44 @@ namespace zero {
 
 class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
-  // Collective. Throws ConfigError; the model is then as it was.
+  // Collective. If it throws ConfigError, the model is unchanged.
   AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams = {});
-  // Collective. Gives every parameter back in full, as detach() does, but only warns of what goes wrong; while an
-  // exception unwinds, or after abandon(), parameters are left empty instead, since the peers may be gone.
+  // Collective. Gives every parameter back in full, as detach() does, but only warns if that fails. While an exception
+  // unwinds, or after abandon(), the parameters are left empty instead, because the peers may have ended.
   ~AttachedModule() override;
   AttachedModule(const AttachedModule&) = delete;
   AttachedModule& operator=(const AttachedModule&) = delete;
 
-  // Collective. Nothing is possible with it afterwards.
+  // Collective. Gives every parameter back. Afterwards the object is unusable.
   void detach();
   void abandon() { gives_back_ = false; }
 
   void bind(int unit, std::byte* data) override;
-  // Called by the fallback: an operator is about to run on parameter `param`.
+  // Called by the fallback before an operator runs on parameter `param`.
   GatheredUnit use(int param, bool writes) override;
   void wrote(int param, const GatheredUnit& held) override;
   at::Tensor rows_of_all_ranks(int param, const at::Tensor& rows) override;
-  // Called by the gradient hook: autograd made a gradient of `param`.
+  // Called by the gradient hook when autograd has computed a gradient of `param`.
   void take_gradient(int param) override;
 
   StepReport step(double lr, const StepLimits& limits);
-  // Collective. Drops all gradients and micro-batches that the running step has so far.
+  // Collective. Drops all gradients and micro-batches of the running step.
   void discard_gradients();
-  // Collective. Drops the gradients of parameters on which zero_grad() was called since; no-op if it was not.
+  // Collective. Drops the gradients of parameters on which zero_grad() was called since the last call; no-op if it was
+  // not called.
   void drop_zeroed();
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch = {});
-  // The same of several models, see zero/torch/save_all.h: all checks, then the change, before which there are no values.
+  // Load several models, see zero/torch/save_all.h: first all checks, then the changes. From begin_load() to end_load()
+  // there are no values.
   AttachedCheckpoints::Checked check_load(const std::filesystem::path& path, const FileCalls& calls);
   void begin_load() { awaits_load_ = true; }
   LoadedCheckpoint fill(AttachedCheckpoints::Checked& checked);
   void end_load();
 
-  // ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers' here.
+  // Throws ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers'
+  // weights here.
   void require_loaded();
-  // ConfigError without values, or where parameters are not ours any more.
+  // Throw ConfigError if there are no values, or if a parameter was replaced since attach().
   AttachedStates& states();
   AttachedCheckpoints& checkpoints();
   bool has_room_to_copy(std::int64_t bytes) { return checkpoints_->has_room_to_copy(bytes); }
@@ -67,7 +70,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   Engine& engine() const { return *engine_; }
   AttachedRole& role() { return role_; }
   const World& world() const { return world_; }
-  // Where the model computes. Kept by whoever may be left when this is gone.
+  // The device on which the model computes. Shared, because activation stores may outlive the attached module.
   const std::shared_ptr<Device>& device() const { return device_; }
   OpenScopes& scopes() { return *scopes_; }
 
@@ -79,7 +82,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void give_back_all();
 
   const World& world_;
-  std::shared_ptr<Device> device_;  // that of a runner is the runner's
+  std::shared_ptr<Device> device_;  // a runner's device belongs to the runner
   AttachedParameters parameters_;
   AttachedRole role_;
   NamedBuffers buffers_;  // each tensor once

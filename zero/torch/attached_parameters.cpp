@@ -44,7 +44,7 @@ AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit>
   }
 }
 
-// Parameters that are not given back must not point to a handle that is gone: an empty storage of their own is left.
+// Parameters that are not given back must not point to a destroyed handle: each keeps an empty storage of its own.
 AttachedParameters::~AttachedParameters() {
   for (const Hook& hook : hooks_) {
     if (hook.node != nullptr) hook.node->del_post_hook(hook.key);

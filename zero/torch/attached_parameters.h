@@ -1,12 +1,12 @@
-// AttachedParameters: the tensors of an attached model, and where their memory is.
+// AttachedParameters: the tensors of an attached model, and the addresses of their memory.
 //
-//   AttachedParameters parameters(parameters_of(tensors, dtype), units, owner);
+//   AttachedParameters parameters(parameters_of(tensors, dtype), units, owner, memory);
 //   parameters.take_over(unit);             // from now on operators on the unit's parameters ask `owner` first
 //   parameters.point_to(unit, data);        // gathered; null: released
-//   parameters.give_back(unit, data);       // ordinary tensors again, with values of their own
+//   parameters.give_back(unit, data);       // ordinary tensors again, with memory of their own
 //
-// A tensor's name, shape, identity and autograd history stay from beginning to end. What was taken over and not given
-// back when this goes is left empty: reading it throws. Local.
+// A tensor's name, shape, identity and autograd history never change. The destructor leaves a parameter empty if it was
+// taken over and not given back: reading it throws. Local.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ namespace zero {
 
 class AttachedParameters {
  public:
-  // `units`: of the parameters that were found. Changes nothing of the tensors.
-  // `memory`: of the device on which its units lie; outlives it.
+  // Changes nothing of the tensors. `units`: the units of the parameters in `found`. `memory`: the device that holds
+  // the units; it must outlive the object.
   AttachedParameters(ModuleParameters found, std::vector<Unit> units, ParameterOwner& owner, Device& memory);
   ~AttachedParameters();
   AttachedParameters(const AttachedParameters&) = delete;
@@ -41,43 +41,44 @@ class AttachedParameters {
   const torch::Tensor& tensor(int param) const { return tensors_[static_cast<std::size_t>(param)]; }
   const SliceAddress& address(int param) const { return addresses_[static_cast<std::size_t>(param)]; }
   const Slice& slice(int param) const;
-  // Parameters by name, ascending.
+  // Returns the parameters in ascending order of their names.
   std::vector<int> in_name_order() const;
-  // Throws ConfigError under `key` for a name that no parameter has; a tied one is found under any of its names.
+  // Finds a parameter by any of its names. Throws ConfigError under `key` if no parameter has that name.
   int find(const std::string& name, std::string_view key) const;
-  // The units that hold these tensors. Throws ConfigError, by the name `of`, for one that is none of the parameters.
+  // Returns the units that hold these tensors. Throws ConfigError with the name `of` if a tensor is not a parameter.
   std::vector<int> units_of(std::span<const torch::Tensor> tensors, const std::string& of) const;
 
   void take_over(const Unit& unit);
   void point_to(const Unit& unit, std::byte* data);
   void give_back(const Unit& unit, const std::byte* data);
 
-  // A hash of a parameter's bytes in `unit`, its gathered unit.
+  // Returns a hash of a parameter's bytes in `unit`, its gathered unit.
   std::uint64_t hash_of(int param, const std::byte* unit) const;
 
-  // The gradient that autograd has put into .grad, in the parameter's dtype and contiguous; .grad is empty again.
-  // Undefined where there is none.
+  // Takes the gradient that autograd has stored in .grad, in the parameter's dtype and contiguous. .grad is empty
+  // afterwards. The result is undefined if there is no gradient.
   torch::Tensor take_gradient(int param);
 
-  // zero_grad() was called on a parameter since take_zeroed().
+  // True if zero_grad() was called on a parameter since take_zeroed().
   bool any_zeroed() const { return watch_->zeroed.load(std::memory_order_relaxed); }
-  // By parameter: those on which it was called. All, if it was called on every parameter that can be watched and trained.
+  // Returns, by parameter, whether zero_grad() was called on it. All are true if it was called on every parameter that
+  // can be watched and trained.
   std::vector<bool> take_zeroed();
   void forget_gradient_reads() const;
-  // No gradient of the running step waits any more.
+  // Records that no gradient of the running step waits any more.
   void gradients_are_gone() { watch_->gradients_wait = false; }
 
-  // Throws ConfigError naming the first parameter that is not ours any more.
+  // Throws ConfigError with the name of the first parameter whose storage was replaced.
   void require_unchanged() const;
   // Throws ConfigError with the name of a parameter whose .grad() is defined, or was read since the last call while
   // gradients waited.
   void refuse_gradients_elsewhere() const;
-  // The same at the end, as a warning.
+  // Makes the same check at the end, as a warning.
   void warn_of_gradient_reads() const;
 
  private:
   struct Hook {
-    std::shared_ptr<torch::autograd::Node> node;  // kept alive: the graph holds it weakly
+    std::shared_ptr<torch::autograd::Node> node;  // owned here, because the graph holds it weakly
     std::uintptr_t key = 0;
   };
   void install_hook(std::size_t param);
@@ -85,7 +86,7 @@ class AttachedParameters {
 
   ParameterOwner& owner_;
   Device& memory_;
-  std::vector<torch::Tensor> tensors_;  // by parameter: the model's own
+  std::vector<torch::Tensor> tensors_;  // the model's own tensors, by parameter
   std::vector<ParamSpec> specs_;
   std::vector<Unit> units_;
   std::vector<SliceAddress> addresses_;

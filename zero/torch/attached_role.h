@@ -1,16 +1,16 @@
-// AttachedRole: what one rank of a run with servers is: a server or a worker, with the communicator and the options of its
-// engine. Without servers it is neither, and both are the caller's.
+// AttachedRole: a rank's role in a run with servers (server or worker), with its engine's communicator and options.
 //
 //   AttachedRole role(world.communicator(), options);          // Collective over the run
 //   Engine engine(role.comm(), specs, units, role.options(), observer);
 //   role.attach(engine);
 //   role.worker() == nullptr || role.worker()->begin();        // takes the first weights
 //
-// For a replacement of a lost worker (zero/comm/replacements.h) it is Local: the others have done their part. A worker may
-// be lost from attach() on, where the plan goes on without it; one that ends before ends the run, as ranks still wait for
-// its part of what all do at their start.
+// Without servers the rank is neither, and communicator and options are the caller's. If the plan continues without
+// lost workers, a worker may be lost from attach() on. A worker that ends before attach() ends the run, because the
+// other ranks still wait for it in the collectives of the start.
 //
-// Throws ConfigError before anything is allocated, for what does not go with servers.
+// The constructor is Local for a replacement of a lost worker (zero/comm/replacements.h). Throws ConfigError before
+// anything is allocated, for options that cannot be combined with servers.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@
 
 namespace zero {
 
-// The units of a rank's engine: as the servers share them, or whole for a worker; without servers as all ranks have them.
-// Local.
+// Local. Returns the units of a rank's engine. On a server they are cut over the servers, on a worker they are whole.
+// Without servers they are cut over all ranks.
 std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
                                 const EngineOptions& options);
 
@@ -34,22 +34,24 @@ class AttachedRole {
 
   Communicator& comm() const { return own_ == nullptr ? run_ : *own_; }
   const EngineOptions& options() const { return options_; }
-  // Where rank 0's buffers come from: the run, but for a replacement, whose module makes the same.
+  // The communicator over which rank 0's buffers are broadcast: the run's. A replacement uses its own, because its
+  // module makes the same buffers.
   Communicator& comm_of_buffers() const { return is_replacement(run_) ? *own_ : run_; }
   bool is_worker() const { return options_.updated_elsewhere; }
 
-  // Collective over the servers; Local on a worker. The engine outlives it.
+  // Collective over the servers; Local on a worker. `engine` must outlive the object.
   void attach(Engine& engine);
-  // Null: this rank is none. Servers begin with the clock that the engine has come to.
+  // Null: this rank has the other role, or none. Servers begin at the clock that the engine has reached.
   PushWorker* worker() { return worker_ ? &*worker_ : nullptr; }
   PushServer* server() { return server_ ? &*server_ : nullptr; }
-  // Collective over the servers: from `clock` until all workers have left. ConfigError on a rank that is no server.
+  // Collective over the servers. Serves from `clock` until all workers have left. Throws ConfigError on a rank that is
+  // not a server.
   void serve(std::int64_t clock);
 
  private:
   Communicator& run_;
   EngineOptions asked_, options_;
-  std::unique_ptr<Communicator> own_;  // of the servers, or of a worker alone; null where there are no servers
+  std::unique_ptr<Communicator> own_;  // the group of the servers, or of one worker; null without servers
   std::optional<PushWorker> worker_;
   std::optional<PushServer> server_;
 };

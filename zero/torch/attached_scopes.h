@@ -1,10 +1,10 @@
-// Scopes of an attached model: a function of its Attachment begins one, the scope's destructor ends it.
+// GatheredScope, AveragedScope, FrozenScope: begun by a function of Attachment, ended by their destructors.
 //
 //   { const auto whole = engine.gathered(*model); torch::save(model, "model.pt"); }
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
-// Destroy each before its Attachment.
+// Destroy each scope before its Attachment.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace zero {
 
 class AttachedModule;
 
-// Collective, both ends. Parameters are whole, and any code can read and write them, raw pointers included. Written
-// values are kept; every rank must write the same, unless `source_rank` names the rank whose values count.
+// Holds parameters whole: any code can read and write them, also through raw pointers. Written values are kept. Every
+// rank must write the same values, unless `source_rank` names the rank whose values count. Both ends are Collective.
 class [[nodiscard]] GatheredScope {
  public:
   GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank);
@@ -28,9 +28,10 @@ class [[nodiscard]] GatheredScope {
   int source_rank_;
 };
 
-// Parameters are their moving averages (AttachOptions.ema), or, of copies that train apart (AttachOptions.local), the
-// weights that the copies share since the last outer step; for evaluation and export. Collective, both ends. Throws
-// ConfigError where neither is kept, and between a backward pass and its step().
+// Replaces parameters by their moving averages (AttachOptions.ema) for evaluation and export. If copies train apart
+// (AttachOptions.local), it replaces them by the weights that the copies share since the last outer step. Both ends are
+// Collective. Throws ConfigError if there are neither averages nor shared weights, and between a backward pass and its
+// step().
 class [[nodiscard]] AveragedScope {
  public:
   explicit AveragedScope(AttachedModule& attached);
@@ -42,8 +43,8 @@ class [[nodiscard]] AveragedScope {
   AttachedModule& attached_;
 };
 
-// Passes go through the model without being part of its steps: its gradients are dropped, and no micro-batch is
-// counted. Inputs get their gradients. Both ends are Local; operators in between are Collective as always.
+// Excludes passes through the model from its steps: its gradients are dropped, and no micro-batch is counted. Inputs
+// get their gradients. Both ends are Local; operators in between are Collective, as always.
 class [[nodiscard]] FrozenScope {
  public:
   explicit FrozenScope(AttachedModule& attached);

@@ -18,7 +18,7 @@
 namespace zero {
 namespace {
 
-// A view of one parameter in its unit's flat range.
+// Returns a view of one parameter in its unit's flat range.
 torch::Tensor in_flat_range(std::span<const float> whole, const Slice& slice, const ParamSpec& spec) {
   return torch::from_blob(const_cast<float*>(whole.data()) + slice.offset, spec.shape, torch::kFloat32);
 }
@@ -29,7 +29,7 @@ void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_p
   engine_.writes().require_same(engine_.resources().comm, parameters_.specs());
   const std::vector<int> order = parameters_.in_name_order();
   c10::AutoGradMode no_gradients(false);
-  // A unit's parameters that follow each other are read in one go.
+  // Neighbouring parameters of one unit are read together.
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     const int unit = parameters_.address(order[begin]).unit;
     while (end < order.size() && parameters_.address(order[end]).unit == unit) ++end;

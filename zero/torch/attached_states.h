@@ -1,11 +1,11 @@
 // AttachedStates: parameters, optimizer states and gradients of an attached model, by parameter name.
 //
 //   states.full("fc1.weight", "exp_avg")          // between steps: the whole moment, on every rank
-//   states.shard("fc1.weight", "exp_avg")         // the elements of it that this rank owns
+//   states.shard("fc1.weight", "exp_avg")         // the elements of the moment that this rank owns
 //   states.gradient("fc1.weight")                 // between the last backward pass of a step and its step()
 //
-// What comes back are copies, on the CPU, in fp32. Collective, all of it. Throws ConfigError for a name or a state that
-// is not there, and at a time when the value is not whole; IoError of a disk.
+// All results are copies, on the CPU, in fp32. All functions are Collective. They throw ConfigError for an unknown name
+// or state, and at a time when the value is not complete; IoError if a disk fails.
 #pragma once
 
 #include <filesystem>
@@ -23,12 +23,12 @@ namespace zero {
 
 class AttachedStates {
  public:
-  // All outlive it.
+  // All arguments must outlive the object.
   AttachedStates(Engine& engine, const AttachedParameters& parameters, const NamedBuffers& buffers)
       : engine_(engine), parameters_(parameters), buffers_(buffers) {}
 
   using ParameterVisit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
-  // As Attachment's.
+  // See Attachment's functions of the same names.
   void for_each_parameter(const ParameterVisit& visit, bool full_precision);
   void export_weights(const std::filesystem::path& path, bool full_precision);
 
@@ -41,7 +41,7 @@ class AttachedStates {
 
  private:
   int state_of(int param, const std::string& state) const;
-  // `to` gets elements [first, first + to.numel()) of the unit's flat range, which this rank owns.
+  // Reads elements [first, first + to.numel()) of the unit's flat range into `to`. This rank owns them.
   void read(int unit, int state, std::int64_t first, torch::Tensor& to);
 
   Engine& engine_;

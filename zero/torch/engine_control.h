@@ -1,11 +1,11 @@
-// EngineControl: functions of an attached model for training loops that manage whole runs, as `zero train` does: saves
-// while training goes on, checkpoints in the launcher's memory, and the engine's measurements.
+// EngineControl: functions of an attached model for training loops that manage whole runs, as `zero train` does.
 //
 //   EngineControl control = engine.control();
 //   std::unique_ptr<CheckpointSave> save = control.begin_save(path, contents);
 //   metrics.work = control.take_work_seconds();
 //
-// A handle: destroy it before its Attachment. Collective, unless said otherwise.
+// It saves while training continues, keeps checkpoints in the launcher's memory, and returns the engine's measurements.
+// A handle: destroy it before its Attachment. Collective, unless a function says otherwise.
 #pragma once
 
 #include <filesystem>
@@ -30,35 +30,36 @@ class EngineControl {
  public:
   explicit EngineControl(AttachedModule& attached) : attached_(attached) {}
 
-  // Between steps. As Attachment::save(), but it returns before the checkpoint is durable: see CheckpointSave, which
-  // goes before the engine.
+  // Saves between steps, as Attachment::save() does, but returns before the checkpoint is durable. Destroy the
+  // CheckpointSave before the engine.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
                                              SaveMode mode = SaveMode::kAsync);
-  // Whether there is memory now for an asynchronous save to copy `bytes` of each rank into.
+  // True if there is memory now into which an asynchronous save can copy `bytes` of each rank.
   bool has_room_to_copy(std::int64_t bytes);
-  // Between steps. A checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().
+  // Between steps. Keeps a checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
-  // As Attachment::load(), of the checkpoint of `step` in that memory.
+  // Loads the checkpoint of `step` from that memory, as Attachment::load() does.
   LoadedCheckpoint load(InMemoryCheckpoints& kept, std::int64_t step);
 
-  // Between steps. Whether the ranks still hold the same parameters (at stage 0 optimizer states, too); at stage 3
-  // there is nothing to compare. Module buffers are each rank's own.
+  // Between steps. Compares the parameters of the ranks; at stage 0 also the optimizer states. At stage 3 there is
+  // nothing to compare. Module buffers are not compared: each rank has its own.
   ReplicaCheck compare_replicas();
-  // Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction do, so that an
-  // evaluation sees the weights that a save writes. It changes the bits of later steps. Throws ConfigError within a
-  // step and in a gathered() scope.
+  // Applies the gradient that a delayed update still holds back, as for_each_parameter() and destruction do. An
+  // evaluation then uses the weights that a save writes. It changes the bits of later steps. Throws ConfigError within
+  // a step and in a gathered() scope.
   void finish_updates();
 
-  // Local. Where the run has servers: this rank's part of it; null: it has another one.
+  // Local. Return this rank's part in a run with servers; null: this rank has the other part, or the run has no
+  // servers.
   PushServer* server();
   PushWorker* worker();
 
   // Local.
-  WorkSeconds take_work_seconds();  // since the last call
+  WorkSeconds take_work_seconds();  // seconds since the last call
   const std::vector<Unit>& units() const;
-  const Schedule& schedule() const;  // the one in force; without entries before the first step is done
-  // To be called before the first offload: activations are those of the engine's device, and they and states take turns on
-  // the link between device and host. Where the device is main memory and there is no link, nothing happens.
+  const Schedule& schedule() const;  // the current schedule; without entries before the first step is done
+  // Lets activations and states take turns on the link between device and host. Call it before the first offload. Only
+  // activations on the engine's device are offloaded then. No-op if the device is main memory and no link is simulated.
   void share_link(ActivationStore& activations) const;
 
  private:

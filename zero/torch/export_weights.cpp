@@ -12,7 +12,7 @@ void AttachedStates::export_weights(const std::filesystem::path& path, bool full
   Communicator& comm = engine_.resources().comm;
   std::optional<SafetensorsWriter> writer;
   std::string failure;
-  // What goes wrong on rank 0 must not keep it from the gathers that the others wait in.
+  // If rank 0 fails, it must still take part in the gathers for which the others wait.
   const auto on_rank_0 = [&](const std::function<void()>& body) {
     if (comm.rank() == 0 && failure.empty()) failure = failure_of(body);
   };

@@ -48,7 +48,7 @@ void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
   engine.states().load(unit.index, bytes.data(), DType::kFloat32);
 }
 
-// A line for each buffer, "NAME = [SHAPE] TYPE", each tensor once.
+// Returns a line for each buffer, "NAME = [SHAPE] TYPE", each tensor once.
 std::string text_of(const std::vector<ModelTensors::Buffer>& buffers) {
   std::string text;
   std::unordered_set<const at::TensorImpl*> seen;
@@ -60,7 +60,8 @@ std::string text_of(const std::vector<ModelTensors::Buffer>& buffers) {
   return text;
 }
 
-// The first line in which the texts differ: of `theirs` and of rank 0; empty where a text has ended.
+// Returns the first line in which the texts differ, of `theirs` and of rank 0. A text that has ended gives an empty
+// line.
 std::pair<std::string, std::string> first_difference(const std::string& theirs, const std::string& first) {
   std::istringstream left(theirs), right(first);
   std::string one, other;

@@ -1,8 +1,7 @@
-// The first values of an attached model: where they come from, and how an engine gets them. One unit is whole at a
-// time.
+// load_from_source(), load_from_tensors(): give an engine its first values. One unit is whole at a time.
 //
-//   load_from_source(engine, source);                 // the caller's: asked for on rank 0 alone
-//   load_from_tensors(engine, unit, tensors);         // the model's own: rank 0's, or a deferred construction's
+//   load_from_source(engine, source);                 // the caller's values: only rank 0 calls `source`
+//   load_from_tensors(engine, unit, parameters);      // the model's own: rank 0's, or a deferred construction's
 //
 // Collective.
 #pragma once
@@ -15,18 +14,19 @@
 
 namespace zero {
 
-// What `source` throws ends it on every rank: as it is on rank 0, as an IoError on the others. No tensor is changed.
+// Loads all units from `source`. If `source` throws, rank 0 throws the same exception and the others throw an IoError.
+// No tensor is changed.
 void load_from_source(Engine& engine, const WeightSource& source);
 
-// Before the unit's tensors are taken over.
+// Call it before the unit's tensors are taken over.
 void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
 
-// Before anything is allocated. Throws ConfigError, on every rank alike, for the first buffer of which name, shape or type is
-// another one on a rank than on rank 0.
+// Throws ConfigError on every rank, before anything is allocated, if a buffer's name, shape or type differs between a
+// rank and rank 0. The error names the first such buffer.
 void require_same_buffers(const std::vector<ModelTensors::Buffer>& buffers, Communicator& comm);
 
-// The model's buffers, each once: built at `place` where they were deferred, of `dtype` or fp32 (ModelTensors::Buffer) where a
-// dtype is given and they are no whole numbers, and then rank 0's on every rank.
+// Returns the model's buffers, each once, with rank 0's values on every rank. Deferred buffers are built at `place`. If
+// `dtype` is given, buffers of floating point get this type, or fp32 if ModelTensors::Buffer says so.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
                                                                  std::optional<DType> dtype, c10::Device place,
                                                                  Communicator& comm);

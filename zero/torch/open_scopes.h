@@ -1,11 +1,11 @@
-// OpenScopes: the scopes that are open around an attached model; the other side of zero/torch/attached_scopes.h.
+// OpenScopes: the scopes that are open around an attached model. zero/torch/attached_scopes.h opens and closes them.
 //
 //   OpenScopes scopes(engine, parameters);
 //   scopes.gather(units);                       // a GatheredScope begins: every rank holds these units whole
 //   scopes.release(units, /*source_rank=*/0);   // it ends, the innermost first: rank 0's values count
-//   scopes.beside_training();                   // an operator's uses are no part of a step while this is true
+//   scopes.beside_training();                   // if true, an operator's uses are not part of a step
 //
-// Throws what the engine does, CommError among others.
+// Throws what the engine throws, for example CommError.
 #pragma once
 
 #include <vector>
@@ -17,26 +17,28 @@ namespace zero {
 
 class OpenScopes {
  public:
-  // Both outlive it.
+  // Both arguments must outlive the object.
   OpenScopes(Engine& engine, const AttachedParameters& parameters) : engine_(engine), parameters_(parameters) {}
 
-  // Collective: the ends of a GatheredScope. `source_rank`: the rank whose values count; negative: all have the same.
+  // Collective. Begin and end a GatheredScope. `source_rank`: the rank whose values count; negative: all ranks have the
+  // same values.
   void gather(const std::vector<int>& units);
   void release(const std::vector<int>& units, int source_rank);
-  // Collective: each end of an AveragedScope.
+  // Collective. Begins or ends an AveragedScope.
   void exchange_averages() { engine_.states().exchange_averages(); }
-  // Local: the ends of a FrozenScope.
+  // Local. Begin and end a FrozenScope.
   void freeze() { ++num_frozen_; }
   void thaw() { --num_frozen_; }
 
-  // Local, all of these.
+  // All functions from here on are Local.
   bool gathered() const { return !gathered_.empty(); }
-  bool holds(int unit) const;  // gathered, in any scope
+  bool holds(int unit) const;  // true if a scope has gathered the unit
   bool frozen() const { return num_frozen_ > 0; }
   bool beside_training() const { return gathered() || frozen(); }
-  // Parameters are a copy's own, which trains apart from others (the option `local`), and no AveragedScope is open.
+  // True if the parameters belong to a copy that trains apart from others (the option `local`) and no AveragedScope is
+  // open.
   bool trains_apart() const;
-  // Lets go of gathered units without their values: the model ends.
+  // Releases gathered units without keeping their values, because the model ends.
   void drop() { gathered_.clear(); }
 
  private:
@@ -46,7 +48,7 @@ class OpenScopes {
 
   Engine& engine_;
   const AttachedParameters& parameters_;
-  std::vector<std::vector<GatheredUnit>> gathered_;  // by scope, the innermost last
+  std::vector<std::vector<GatheredUnit>> gathered_;  // gathered units of each scope, the innermost scope last
   int num_frozen_ = 0;
 };
 

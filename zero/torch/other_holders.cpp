@@ -10,14 +10,14 @@
 namespace zero {
 namespace {
 
-// By storage: the model's own tensors in it.
+// The model's own tensors, by storage.
 using Holders = std::unordered_map<const c10::StorageImpl*, std::unordered_set<const at::TensorImpl*>>;
 
 const c10::StorageImpl* storage_of(const torch::Tensor& tensor) {
   return tensor.storage().unsafeGetStorageImpl();
 }
 
-// A view of another tensor keeps that one alive.
+// A view of another tensor keeps that tensor alive.
 void add(const torch::Tensor& tensor, Holders& holders) {
   auto& of_storage = holders[storage_of(tensor)];
   of_storage.insert(tensor.unsafeGetTensorImpl());
@@ -39,7 +39,7 @@ bool overlap(const torch::Tensor& a, const torch::Tensor& b) {
 std::vector<std::string> held_elsewhere(const ModuleParameters& found, const ModelTensors& model) {
   Holders holders;
   for (const torch::Tensor& tensor : found.tensors) add(tensor, holders);
-  // A buffer beside parameters, in one allocation with them, is no view of one.
+  // A buffer in one allocation with parameters is not a view of a parameter.
   for (const ModelTensors::Buffer& buffer : model.buffers) {
     if (!buffer.tensor.defined() || !buffer.tensor.has_storage() || !holders.contains(storage_of(buffer.tensor)))
       continue;

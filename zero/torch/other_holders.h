@@ -3,10 +3,10 @@
 //   warn_of_other_holders(parameters_of(model, dtype), model);
 //   // fc.weight: another tensor shares its memory (a view ...): attach() leaves it behind ...
 //
-// attach() gives each parameter a storage of its own. A view made before, a detach() or a saved input of an earlier graph
-// keeps the old memory, which training does not change. Handles of the parameter itself are no such tensors: optimizers,
-// named_parameters() and tied names hold the same tensor. docs/decisions/0078.
-// Local. One line, with the first such parameter.
+// attach() gives each parameter a storage of its own. A view made before attach(), a detach() or a saved input of an
+// earlier graph keeps the old memory, which training does not change. Handles of the parameter itself are not other
+// holders: optimizers, named_parameters() and tied names hold the same tensor (docs/decisions/0078). Local. Prints one
+// line, with the first such parameter.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace zero {
 
-// The names of these parameters.
+// Returns the names of parameters whose memory another tensor shares.
 std::vector<std::string> held_elsewhere(const ModuleParameters& found, const ModelTensors& model);
 
 void warn_of_other_holders(const ModuleParameters& found, const ModelTensors& model);

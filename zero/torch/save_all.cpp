@@ -11,7 +11,7 @@
 
 namespace zero {
 
-// The engines of one checkpoint, in its order.
+// The engines of one checkpoint, in their order in it.
 class EngineSet {
  public:
   EngineSet(std::string_view call, const std::vector<Attachment*>& engines) {
@@ -52,7 +52,7 @@ void require_engines(const std::filesystem::path& path, std::size_t saved, int w
 
 void save_all(const std::filesystem::path& path, const std::vector<Attachment*>& engines) {
   const EngineSet set("save_all", engines);
-  for (AttachedModule* engine : set.engines()) {  // all, before a file is written
+  for (AttachedModule* engine : set.engines()) {  // for all engines, before a file is written
     engine->checkpoints();
     engine->engine().states().pause();
   }
@@ -74,7 +74,7 @@ void save_all(const std::filesystem::path& path, const std::vector<Attachment*>&
   } catch (const IoError&) {
     const std::string left = failure_of([&] {
       if (comm.rank() == 0) folder.remove();
-    });  // the first error is the one to report; the next save removes what is left
+    });  // only the first error is reported; the next save removes the remaining files
     throw;
   }
 }

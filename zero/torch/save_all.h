@@ -1,17 +1,17 @@
-// save_all(), load_all(): several engines in one checkpoint, all of one moment or none.
+// save_all(), load_all(): several engines in one checkpoint, all from one moment or none.
 //
 //   zero::save_all("run/checkpoint", {&generator_engine, &critic_engine});
 //   const auto loaded = zero::load_all("run/checkpoint", {&generator_engine, &critic_engine});   // in the same order
 //   loaded.front().manifest.steps
 //
-// The path is a folder with a checkpoint of each engine, engine-0, engine-1 and so on, which other programs read as any
-// checkpoint (docs/checkpoint_format.md). A kill at any time leaves the older checkpoint at the path, or the new one. A load
-// checks all of them before an engine changes; if a file is damaged, no engine can be used before another load.
+// `path` is a folder with an ordinary checkpoint for each engine: engine-0, engine-1 ... (docs/checkpoint_format.md).
+// After a kill at any time the path has the older checkpoint or the new one. Each engine loads what Attachment::load()
+// would load: any world, stage, placement and dtype. A load checks all checkpoints before an engine changes. If a file
+// is damaged, no engine can be used before another load.
 //
-// Each engine loads what Attachment::load() would: any world, stage, placement and dtype.
-//
-// Collective; between steps. Throws ConfigError: no engine, one twice, engines of several worlds or with servers, a
-// checkpoint of another number of engines, of another model or optimizer. Throws IoError as save() and load() do.
+// Collective; between steps. Throws ConfigError: no engine, an engine given twice, engines of several worlds or with
+// servers, a checkpoint with another number of engines, of another model or optimizer. Throws IoError as save() and
+// load() do.
 #pragma once
 
 #include <filesystem>

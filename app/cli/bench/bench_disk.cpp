@@ -89,7 +89,7 @@ struct Direction {
 std::array<Direction, 2> measure(const DiskBenchOptions& options, DiskProbe& probe, Stream& stream) {
   std::array<Direction, 2> out{Direction{"write"}, Direction{"read"}};
   Direction &writes = out[0], &reads = out[1];
-  // Not measured: the first write to a preallocated file also marks its blocks as written.
+  // The first write to a preallocated file is not measured, because it also marks blocks as written.
   probe.write();
   stream.write();
   for (int round = 0; round < options.rounds; ++round) {

@@ -32,7 +32,7 @@ struct MeasuredStep {
 
 MeasuredStep measure(const OffloadBenchOptions& options, DiskProbe& probe, MomentStep& resident, MomentStep& step) {
   MeasuredStep m;
-  // Not measured: the first writes to preallocated files, and the first access to memory.
+  // The first writes to preallocated files, and the first accesses to memory, are not measured.
   probe.write();
   resident.run();
   step.run();

@@ -60,7 +60,7 @@ void touch_elements(float* __restrict parameter, const Gradient* __restrict grad
   }
 }
 
-// The same for two states in 8 bits, whose codes are read and written.
+// Makes the accesses of an update with two states in 8 bits, whose codes are read and written.
 template <typename Gradient, typename Copy, int kStates>
 void touch_codes(float* __restrict parameter, const Gradient* __restrict gradient, Copy* __restrict copy,
                  float* __restrict state, std::uint8_t* __restrict first, std::uint8_t* __restrict second,

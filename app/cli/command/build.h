@@ -19,9 +19,9 @@ namespace zero::cli {
 // Returns the path of the loaded file whose code contains `address`; "" if there is none.
 std::string file_of(const void* address);
 
-// `built`: the build name of `library`. Throws ConfigError if it differs from the command's.
+// Throws ConfigError if `built`, the build name of `library`, differs from the command's.
 void require_same_build(std::string_view library, std::string_view built);
-// The same for libzero_core.so, which the loader has already opened.
+// Checks the build of libzero_core.so, which the loader has already opened. Throws as require_same_build() does.
 void require_same_core();
 
 }  // namespace zero::cli

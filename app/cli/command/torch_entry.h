@@ -4,11 +4,11 @@
 //   return verbs.train({.loaded = loaded, .overwrite = true});
 //
 // Only libzero_app.so links libtorch. The command parses and checks everything first, so a bad key is reported in
-// milliseconds. `launch` and `inspect` never load a gigabyte of libtorch. open_torch_verbs() opens libzero_app.so (RTLD_NOW
-// | RTLD_GLOBAL), and looks up `zero_torch_verbs`. The verbs are in app/cli/torch_verbs/, one file each, and their
-// table in table.cpp. They take values, not an argument list. Each returns the exit status, and throws ConfigError,
-// CommError or IoError, which main maps to 2, 3 and 4. Invariant: command and library are of one build (build.h),
-// because `abi` is compared before any other member is read.
+// milliseconds. `launch` and `inspect` never load a gigabyte of libtorch. open_torch_verbs() opens libzero_app.so
+// (RTLD_NOW | RTLD_GLOBAL), and looks up `zero_torch_verbs`. The verbs are in app/cli/torch_verbs/, one file each, and
+// their table in table.cpp. They take values, not an argument list. Each returns the exit status, and throws
+// ConfigError, CommError or IoError, which main maps to 2, 3 and 4. Invariant: command and library are of one build
+// (build.h), because `abi` is compared before any other member is read.
 #pragma once
 
 #include <cstdint>

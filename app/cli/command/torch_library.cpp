@@ -16,7 +16,7 @@ constexpr const char* kLibrary = "libzero_app.so";  // found through the command
 
 bool is_open = false;
 
-// Returns the path of libtorch_cpu.so that the loader found. The only source is the process's memory map.
+// Returns the path at which the loader found libtorch_cpu.so. Only the process's memory map has this path.
 std::string path_of_libtorch() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {

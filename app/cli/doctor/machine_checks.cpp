@@ -55,7 +55,7 @@ std::optional<std::int64_t> number(const std::string& text) {
   return error == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
-// "always [madvise] never" -> "madvise"
+// Returns the word in brackets: "always [madvise] never" -> "madvise".
 std::string chosen(const std::string& text) {
   const auto open = text.find('[');
   const auto close = text.find(']');

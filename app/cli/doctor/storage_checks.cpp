@@ -39,12 +39,12 @@ Finding uring(int error) {
 // Measures the tier of `[zero] disk = ["."]`: 64 MiB are written and read back. The second round counts; the first
 // round also allocates space.
 Finding disk_tier(DiskEngine engine) {
-  constexpr std::size_t kBytes = 64 << 20;
+  constexpr std::size_t kDiskBytes = 64 << 20;
   try {
-    DiskTier disk({.paths = {"."}, .bytes = kBytes, .engine = engine, .checksums = true});
-    const Allocation block = allocate_host(kBytes);
+    DiskTier disk({.paths = {"."}, .bytes = kDiskBytes, .engine = engine, .checksums = true});
+    const Allocation block = allocate_host(kDiskBytes);
     fill_with_random_bytes(block.bytes());
-    const std::int64_t place = disk.reserve(kBytes);
+    const std::int64_t place = disk.reserve(kDiskBytes);
     double write_seconds = 0, read_seconds = 0;
     for (int round = 0; round < 2; ++round) {
       write_seconds = seconds_of([&] { disk.write(place, block.bytes()).wait(); });
@@ -54,7 +54,7 @@ Finding disk_tier(DiskEngine engine) {
     const bool direct = found.find("O_DIRECT") != found.npos;
     return {"disk tier", direct ? Health::kOk : Health::kWarn,
             fmt::format("{}, in the current folder: writes {:.1f} GB/s, reads {:.1f} GB/s", found,
-                        kBytes / 1e9 / write_seconds, kBytes / 1e9 / read_seconds),
+                        kDiskBytes / 1e9 / write_seconds, kDiskBytes / 1e9 / read_seconds),
             direct ? "" : "states on this folder take memory: name a folder on a disk instead"};
   } catch (const Error& error) {
     const std::string reason = error.what();
@@ -64,7 +64,7 @@ Finding disk_tier(DiskEngine engine) {
 }
 
 Finding durable_writes() {
-  constexpr std::size_t kBytes = 64 << 20;
+  constexpr std::size_t kDiskBytes = 64 << 20;
   constexpr std::size_t kPiece = 4 << 20;
   std::string path = "./.zero-doctor-XXXXXX";
   const FileDescriptor file(mkostemp(path.data(), O_CLOEXEC));
@@ -77,7 +77,7 @@ Finding durable_writes() {
   bool written = true;
   int error = 0;
   const double seconds = seconds_of([&] {
-    for (std::size_t at = 0; written && at < kBytes; at += kPiece)
+    for (std::size_t at = 0; written && at < kDiskBytes; at += kPiece)
       written = write(file.get(), piece.data(), kPiece) == static_cast<ssize_t>(kPiece);
     written = written && fsync(file.get()) == 0;
     error = errno;
@@ -85,7 +85,7 @@ Finding durable_writes() {
   if (!written)
     return {"disk", Health::kFail, fmt::format("64 MiB could not be written here: {}", std::strerror(error)),
             "free some space, or run from another folder"};
-  const double rate = static_cast<double>(kBytes) / 1e6 / seconds;
+  const double rate = static_cast<double>(kDiskBytes) / 1e6 / seconds;
   const bool slow = rate < 50;
   return {"disk", slow ? Health::kWarn : Health::kOk,
           fmt::format("{:.0f} MB/s written and synced in the current folder", rate),

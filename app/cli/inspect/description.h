@@ -1,8 +1,10 @@
 // Description: the contents of a file, as text and as JSON.
 //
-// The kind is found by content where the format has a mark (safetensors, llm.c, IDX, gzip, JSON lines), else by extension
-// (.csv, .tsv, .jsonl, .bin); everything else is text. A damaged file is a ConfigError that says what is wrong with it, and
-// a file that no data.kind reads, such as Parquet, one that says what to do.
+// Formats with a mark (safetensors, llm.c, IDX, gzip, JSON lines) are found by content, others by their extension
+// (.csv, .tsv, .jsonl, .bin). All other files are text.
+//
+// Local. Throws ConfigError with the fault of a damaged file. For a file that no data.kind reads, such as Parquet, the
+// error has a remedy.
 #pragma once
 
 #include <filesystem>

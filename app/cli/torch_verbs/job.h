@@ -36,11 +36,11 @@ ActivationOffloadNeed activation_need(const Config& config);
 
 // Opens the data as a run does; nullopt if it is not on this machine.
 std::optional<Corpus> corpus_here(const Config& config);
-// The same, with every check that a run makes of data and model together.
+// Opens the data, and makes every check of data and model together that a run makes.
 std::optional<Corpus> corpus_here(const Config& config, const TrainJob& job);
 // Returns the samples of one pass over the training data; nullopt if the data is not on this machine.
 std::optional<std::int64_t> samples_of_pass(const Config& config);
-// The same for the validation data; 0 if there is none.
+// Returns the samples of the validation data, 0 if there is none; nullopt if the data is not on this machine.
 std::optional<std::int64_t> samples_of_validation(const Config& config);
 
 // Returns the shape of the data without the data, for a job that is planned elsewhere. Reads the file if the model does

@@ -21,7 +21,7 @@ namespace {
 
 using Json = DeepSpeedReader::Json;
 
-constexpr std::string_view kOptimizer = "optimizer.params.";
+constexpr std::string_view kTheirOptimizer = "optimizer.params.";
 constexpr std::string_view kScheduler = "scheduler.params.";
 constexpr std::string_view kZero = "zero_optimization.";
 constexpr std::string_view kFp16 = "fp16.";
@@ -33,7 +33,7 @@ const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_
   return params == nullptr ? nothing : *params;
 }
 
-// DeepSpeed derives a batch, accumulation or global batch that is missing. So does the Trainer with "auto".
+// DeepSpeed derives a missing batch, accumulation or global batch. The Trainer does the same if the value is "auto".
 void read_batches(DeepSpeedReader& reader) {
   const Json& json = reader.json();
   const auto is = [&json](const char* key, bool (*test)(const Json&)) {
@@ -59,7 +59,7 @@ void read_batches(DeepSpeedReader& reader) {
   reader.keep_whole(json, "", "steps_per_print", "train.log_every");
 }
 
-// A number of the optimizer wins over the default.
+// The optimizer's max_grad_norm has priority over the default of gradient_clipping.
 void read_clip(DeepSpeedReader& reader) {
   const Json& json = reader.json();
   const auto is_absent = [&json](const Json::json_pointer& key) {
@@ -71,7 +71,7 @@ void read_clip(DeepSpeedReader& reader) {
     reader.keep("train.clip", Value(deepspeed_default("gradient_clipping")), kDefault);
 }
 
-// A property of a dynamic scale that is fixed here, and a key in DeepSpeed.
+// Reads a property of a dynamic scale that is a key in DeepSpeed, and constant here.
 void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, std::string_view reason) {
   const std::string name = fmt::format("{}{}", kFp16, key);
   const Json* const given = reader.take(fp16, kFp16, key, "train.loss_scale");
@@ -149,7 +149,7 @@ void read_types(DeepSpeedReader& reader) {
 
 void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view type) {
   const std::string name = "optimizer.params.betas";
-  if (const Json* const betas = reader.take(params, kOptimizer, "betas", "optimizer.betas")) {
+  if (const Json* const betas = reader.take(params, kTheirOptimizer, "betas", "optimizer.betas")) {
     if (!betas->is_array() || betas->size() != 2)
       reader.refuse(name, *betas, "is no list of two numbers", "write [0.9, 0.999]");
     return reader.keep(
@@ -160,27 +160,27 @@ void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view ty
   reader.keep("optimizer.betas", Value(Value::Array{usual(1), usual(2)}), kDefault);
 }
 
-// DeepSpeed has a key for each end.
+// DeepSpeed has a key for each end of the range.
 void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
   const auto end = [&](const char* key) {
-    const Json* const given = reader.take(params, kOptimizer, key, "optimizer.trust_ratio");
+    const Json* const given = reader.take(params, kTheirOptimizer, key, "optimizer.trust_ratio");
     return Value(given == nullptr ? deepspeed_default(fmt::format("lamb.{}", key))
-                                  : reader.number(*given, fmt::format("{}{}", kOptimizer, key)));
+                                  : reader.number(*given, fmt::format("{}{}", kTheirOptimizer, key)));
   };
   reader.keep("optimizer.trust_ratio", Value(Value::Array{end("min_coeff"), end("max_coeff")}),
               params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
 }
 
-// Its "Adam" is AdamW unless adam_w_mode is false; its "AdamW" is AdamW in both cases.
+// DeepSpeed's "Adam" is AdamW unless adam_w_mode is false; its "AdamW" is always AdamW.
 std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::string& name) {
   constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
-  const Json* const decoupled = reader.take(params, kOptimizer, "adam_w_mode", "optimizer.name");
+  const Json* const decoupled = reader.take(params, kTheirOptimizer, "adam_w_mode", "optimizer.name");
   if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
   if (name == "adamw") reader.drop(kMode, "the decay of AdamW is decoupled whatever it says, in DeepSpeed, too");
   return name;
 }
 
-// Whose defaults are those of an optimizer: DeepSpeed's own, or with torch_adam those of torch.optim.
+// Returns the table of an optimizer's defaults: DeepSpeed's own or, with torch_adam, that of torch.optim.
 std::string table_of(DeepSpeedReader& reader, const Json& params, const std::string& rule) {
   if (rule != "adamw" && rule != "adam") return rule;
   const Json* const torchs = params.contains("torch_adam") ? &params.at("torch_adam") : nullptr;
@@ -190,40 +190,40 @@ std::string table_of(DeepSpeedReader& reader, const Json& params, const std::str
 
 void keep_number_or_default(DeepSpeedReader& reader, const Json& params, std::string_view key, std::string_view ours,
                             std::string_view table, std::string_view remark = "") {
-  if (reader.keep_number(params, kOptimizer, key, ours, remark)) return;
+  if (reader.keep_number(params, kTheirOptimizer, key, ours, remark)) return;
   reader.keep(ours, Value(deepspeed_default(fmt::format("{}.{}", table, key))), fmt::format("{}{}", kDefault, remark));
 }
 
-// Muon for matrices, and AdamW for the rest: one rate for both, or a rate for each.
+// Reads Muon, which updates matrices; AdamW updates the other parameters. Both have one rate, or each has its own.
 void read_muon(DeepSpeedReader& reader, const Json& params) {
-  if (reader.keep_number(params, kOptimizer, "lr", "optimizer.lr")) {
-    reader.keep_number(params, kOptimizer, "lr", "optimizer.adamw_lr");
+  if (reader.keep_number(params, kTheirOptimizer, "lr", "optimizer.lr")) {
+    reader.keep_number(params, kTheirOptimizer, "lr", "optimizer.adamw_lr");
   } else {
     reader.keep("optimizer.lr", Value(deepspeed_default("muon.lr")), kDefault);
     reader.keep("optimizer.adamw_lr", Value(deepspeed_default("muon.adam_lr")), kDefault);
   }
-  reader.keep_number(params, kOptimizer, "muon_lr", "optimizer.lr");
-  reader.keep_number(params, kOptimizer, "adam_lr", "optimizer.adamw_lr");
-  const Json* const method = reader.take(params, kOptimizer, "ns_method", "[optimizer]");
+  reader.keep_number(params, kTheirOptimizer, "muon_lr", "optimizer.lr");
+  reader.keep_number(params, kTheirOptimizer, "adam_lr", "optimizer.adamw_lr");
+  const Json* const method = reader.take(params, kTheirOptimizer, "ns_method", "[optimizer]");
   if (method == nullptr || reader.text(*method, "optimizer.params.ns_method") != "standard")
     reader.drop("optimizer.params.ns_method",
                 "the iteration is the standard one, in fp32; DeepSpeed's default is gram");
-  const Json* const by_head = reader.take(params, kOptimizer, "per_head_muon", "[optimizer]");
+  const Json* const by_head = reader.take(params, kTheirOptimizer, "per_head_muon", "[optimizer]");
   if (by_head != nullptr && reader.flag(*by_head, "optimizer.params.per_head_muon"))
     reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
 }
 
-// The rules that DeepSpeed has, too, by our names.
+// The update rules that DeepSpeed also has, by our names.
 constexpr std::array<std::string_view, 6> kTheirRules{"adamw", "adam", "sgd", "lamb", "lion", "muon"};
 
-// What the Trainer trains with if its file has no optimizer.
+// Assumes the optimizer that the Trainer uses if its file has no optimizer.
 void assume_optimizer(DeepSpeedReader& reader) {
   constexpr std::string_view kAbsent = "no optimizer in the file";
   reader.assume("optimizer.name", Value(std::string("adamw")), kAbsent, "optim");
   for (const auto& [key, ours] :
        {std::pair("lr", "optimizer.lr"), std::pair("betas", "optimizer.betas"), std::pair("eps", "optimizer.eps"),
         std::pair("weight_decay", "optimizer.weight_decay")})
-    reader.assume_default(fmt::format("{}{}", kOptimizer, key), ours);
+    reader.assume_default(fmt::format("{}{}", kTheirOptimizer, key), ours);
 }
 
 void read_optimizer(DeepSpeedReader& reader) {
@@ -240,7 +240,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = reader.text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  reader.keep_number(params, kOptimizer, "max_grad_norm", "train.clip");
+  reader.keep_number(params, kTheirOptimizer, "max_grad_norm", "train.clip");
   if (std::ranges::find(kTheirRules, name) == kTheirRules.end())
     return reader.drop("optimizer.type",
                        fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
@@ -257,12 +257,12 @@ void read_optimizer(DeepSpeedReader& reader) {
   if (rule.reads("optimizer.trust_ratio")) read_trust_ratio(reader, params);
   if (rule.reads("optimizer.eps")) keep_number_or_default(reader, params, "eps", "optimizer.eps", table);
   if (name == "sgd") {
-    const Json* const nesterov = reader.take(params, kOptimizer, "nesterov", "optimizer.nesterov");
+    const Json* const nesterov = reader.take(params, kTheirOptimizer, "nesterov", "optimizer.nesterov");
     if (nesterov != nullptr)
       reader.keep("optimizer.nesterov", Value(reader.flag(*nesterov, "optimizer.params.nesterov")),
                   "optimizer.params.nesterov");
   }
-  reader.drop_rest(params, kOptimizer);
+  reader.drop_rest(params, kTheirOptimizer);
 }
 
 void constant_rate(DeepSpeedReader& reader, std::string_view from) {
@@ -292,7 +292,8 @@ void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view t
   }
 }
 
-// The scheduler's highest rate is that of all parameters. "auto" is the Trainer's one rate for optimizer and scheduler.
+// The scheduler's highest rate is the rate of all parameters. With "auto", the Trainer uses one rate for optimizer and
+// scheduler.
 void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear) {
   const bool automatic = params.contains("warmup_max_lr") && params.at("warmup_max_lr") == "auto";
   const Json* const given = reader.take(params, kScheduler, "warmup_max_lr", "optimizer.lr");
@@ -304,7 +305,7 @@ void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear)
   if (reader.keeps("optimizer.adamw_lr")) reader.keep("optimizer.adamw_lr", rate, name);
 }
 
-// What the Trainer takes if its file has no scheduler: down to 0 along a line, without a warm-up.
+// Assumes the schedule that the Trainer uses if its file has no scheduler: linear decay to 0, without a warm-up.
 void assume_scheduler(DeepSpeedReader& reader) {
   constexpr std::string_view kAbsent = "no scheduler in the file";
   reader.assume("schedule.name", Value(std::string("linear")), kAbsent, "lr_scheduler_type");
@@ -312,7 +313,7 @@ void assume_scheduler(DeepSpeedReader& reader) {
   reader.assume_default("scheduler.params.warmup_num_steps", "schedule.warmup");
 }
 
-// After the optimizer: its learning rate is known.
+// Call it after the optimizer has been read, because it needs the learning rate.
 void read_scheduler(DeepSpeedReader& reader) {
   const Json* const section = reader.section(reader.json(), "scheduler");
   if (section == nullptr && reader.is_for_the_trainer()) return assume_scheduler(reader);
@@ -337,7 +338,7 @@ void read_scheduler(DeepSpeedReader& reader) {
   if (!params.contains("total_num_steps") || params.at("total_num_steps") != "auto")
     reader.keep_whole(params, kScheduler, "total_num_steps", "train.steps");
   else
-    reader.take(params, kScheduler, "total_num_steps", "train.steps");  // read_length() has it
+    reader.take(params, kScheduler, "total_num_steps", "train.steps");  // read_length() sets it
   if (linear) reader.keep("schedule.min_lr", Value(0.0), "scheduler.type");
   if (cosine) {
     const Json* const ratio = reader.take(params, kScheduler, "cos_min_ratio", "schedule.min_lr");
@@ -349,19 +350,19 @@ void read_scheduler(DeepSpeedReader& reader) {
   reader.drop_rest(params, kScheduler);
 }
 
-// The Trainer has a number of epochs; DeepSpeed's file has none.
+// Assumes the Trainer's number of epochs, because DeepSpeed's file has no such key.
 void read_length(DeepSpeedReader& reader) {
   if (reader.is_for_the_trainer() && !reader.keeps("train.steps"))
     reader.assume_default("scheduler.params.total_num_steps", "train.epochs");
 }
 
-// Where one of DeepSpeed's offload sections puts a state: our tier, or nothing; and the name of the key that said so.
+// The tier to which an offload section of DeepSpeed moves a state, and the name of that key. An empty tier: no offload.
 struct Offload {
   std::string tier, from;
   double part = deepspeed_default("zero_optimization.offload_optimizer.ratio");
 };
 
-// `old`: the keys of earlier versions, true or false, for the host.
+// `old`: keys of earlier versions of DeepSpeed. They are true or false, and mean the host.
 Offload read_offload(DeepSpeedReader& reader, const Json& zero, std::string_view key,
                      std::initializer_list<std::string_view> old, Value::Array& disks) {
   Offload offload{.from = fmt::format("{}{}", kZero, key)};
@@ -450,7 +451,7 @@ void read_states(DeepSpeedReader& reader) {
                     optimizer.tier));
   if (!optimizer.tier.empty() && stage > 0)
     reader.keep("zero.optimizer", fraction(optimizer.tier, optimizer.part), optimizer.from);
-  // DeepSpeed takes the gradients to the host, too.
+  // DeepSpeed also moves the gradients to the host.
   if (!optimizer.tier.empty() && stage > 1)
     reader.keep("zero.gradient", fraction("host", optimizer.part), optimizer.from);
   if (!parameter.tier.empty() && stage < 3)
@@ -469,7 +470,7 @@ ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) 
   Json parsed;
   try {
     parsed = parse_strictly(json, path);
-  } catch (const IoError& error) {  // the user wrote this file: it is no damaged one
+  } catch (const IoError& error) {  // a user wrote this file, so the message must not call it damaged
     std::string_view reason = error.what();
     if (const std::string head = fmt::format("{}: verify: ", path); reason.starts_with(head))
       reason.remove_prefix(head.size());

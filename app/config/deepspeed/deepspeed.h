@@ -5,12 +5,12 @@
 //   converted.dropped   {"zero_optimization.overlap_comm", "gathers and reductions always overlap ..."}, ...
 //   to_toml(converted, "ds_config.json")      the text of a configuration file, with both lists as comments
 //
-// Invariants: each key of the file is in `kept` or in `dropped`, except keys that are switched off. Each kept value is
-// one that its option allows. A default of DeepSpeed that differs from ours is also kept, or named in `dropped`
-// (deepspeed_defaults.h). "auto" takes the default of Hugging Face's Trainer.
+// Each key of the file is in `kept` or in `dropped`, except keys that are switched off. Our option allows each kept
+// value. A default of DeepSpeed that differs from ours is also in `kept` or in `dropped` (deepspeed_defaults.h). "auto"
+// becomes the default of Hugging Face's Trainer.
 //
-// Local. Throws ConfigError under "FILE: KEY" for text that is not JSON, a key twice, a value of the wrong kind, and keys
-// that DeepSpeed does not allow together.
+// Local. Throws ConfigError under "FILE: KEY" if the text is not JSON, has a key twice or a value of the wrong kind, or
+// has keys that DeepSpeed does not allow together.
 #pragma once
 
 #include <string>
@@ -22,15 +22,15 @@
 namespace zero {
 
 struct KeptKey {
-  std::string name;  // ours: "zero.stage"
+  std::string name;  // our key: "zero.stage"
   Value value;
-  std::string from;      // DeepSpeed's, with a remark where the two differ a little
-  bool assumed = false;  // "auto" in the file: the value is a default of the Trainer's arguments
+  std::string from;      // DeepSpeed's key, with a remark if the two keys differ slightly
+  bool assumed = false;  // is the value a default of the Trainer's arguments?
 };
 
 struct DroppedKey {
-  std::string name;    // DeepSpeed's: "zero_optimization.overlap_comm"
-  std::string reason;  // why zero.cpp has none, or which key of ours serves
+  std::string name;    // DeepSpeed's key: "zero_optimization.overlap_comm"
+  std::string reason;  // why zero.cpp has no such key, or which key to use instead
 };
 
 struct ConvertedConfig {
@@ -38,14 +38,14 @@ struct ConvertedConfig {
   std::vector<DroppedKey> dropped;
 };
 
-// `path` is only the name that messages use.
+// Converts the text of a DeepSpeed configuration. `path` is the name for messages.
 ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path);
 
 std::string to_toml(const ConvertedConfig& converted, std::string_view path);
 
-// Why a key of DeepSpeed's has no counterpart.
+// Returns the reason why a key of DeepSpeed has no counterpart.
 std::string_view reason_to_drop(std::string_view name);
-// Does `false` under this key ask for something? Of most keys it only switches something off.
+// Does `false` for this key change the training? For most keys `false` only switches a feature off.
 bool false_counts(std::string_view name);
 
 }  // namespace zero

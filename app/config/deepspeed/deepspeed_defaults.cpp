@@ -8,9 +8,9 @@
 namespace zero {
 namespace {
 
-// Read from DeepSpeed 0.19.8: runtime/constants.py, runtime/precision_config.py, runtime/zero/config.py and
-// offload_config.py, ops/*, runtime/lr_schedules.py, runtime/zero/muon/original_muon.py. Of sgd, torch_adam and torch_adamw
-// from torch.optim of PyTorch 2.11, which DeepSpeed calls for them.
+// Values of DeepSpeed 0.19.8, from runtime/constants.py, runtime/precision_config.py, runtime/zero/config.py,
+// runtime/zero/offload_config.py, ops/*, runtime/lr_schedules.py and runtime/zero/muon/original_muon.py. The values of
+// sgd, torch_adam and torch_adamw are from torch.optim of PyTorch 2.11, which DeepSpeed calls for these optimizers.
 constexpr std::array kDeepSpeed{
     DeepSpeedDefault{"gradient_clipping", 1.0},
     DeepSpeedDefault{"fp16.loss_scale", 0},
@@ -67,7 +67,7 @@ constexpr std::array kDeepSpeed{
     DeepSpeedDefault{"WarmupCosineLR.cos_min_ratio", 1e-4},
 };
 
-// Read from transformers 5.24: integrations/deepspeed.py says which keys are filled in, training_args.py with what.
+// Values of transformers 5.24: integrations/deepspeed.py has the keys that it fills in, training_args.py the values.
 constexpr std::array kTrainer{
     TrainerDefault{"train_micro_batch_size_per_gpu", "per_device_train_batch_size", "8"},
     TrainerDefault{"gradient_accumulation_steps", "gradient_accumulation_steps", "1"},

@@ -1,11 +1,14 @@
-// deepspeed_default(): the value that DeepSpeed 0.19.8 takes if its file has no such key; trainer_default(): the value that
-// Hugging Face's Trainer puts in place of "auto" if its arguments say nothing.
+// deepspeed_default(), trainer_default(): the defaults of DeepSpeed 0.19.8 and of Hugging Face's Trainer.
 //
 //   deepspeed_default("gradient_clipping")                 // 1.0
 //   deepspeed_default("lion.beta2")                        // 0.999
 //   trainer_default("optimizer.params.lr")->json           // "5e-5", the default of learning_rate
 //
-// Both tables are compared with the installed packages by tests/config/deepspeed/deepspeed_defaults_test.cpp. Values; Local.
+// DeepSpeed uses its default if its file does not have the key. The Trainer replaces "auto" by its default if the user
+// did not set the argument. tests/config/deepspeed/deepspeed_defaults_test.cpp compares both tables with the installed
+// packages.
+//
+// Values; Local.
 #pragma once
 
 #include <span>
@@ -13,22 +16,23 @@
 
 namespace zero {
 
-// Of an optimizer the name is TYPE.KEY in small letters, of a scheduler TYPE.KEY; else the key with its section.
+// The name of an optimizer's key is TYPE.KEY in lower case, that of a scheduler's key TYPE.KEY. Other keys have their
+// section before them.
 struct DeepSpeedDefault {
   std::string_view name;
   double value;
 };
 std::span<const DeepSpeedDefault> deepspeed_defaults();
-// The name must be in the table.
+// Returns the default of a key, which must be in the table.
 double deepspeed_default(std::string_view name);
 
 struct TrainerDefault {
   std::string_view name;   // DeepSpeed's key: "optimizer.params.lr"
-  std::string_view field;  // of transformers.TrainingArguments: "learning_rate"
+  std::string_view field;  // member of transformers.TrainingArguments: "learning_rate"
   std::string_view json;   // "5e-5"
 };
 std::span<const TrainerDefault> trainer_defaults();
-// Null: the Trainer fills in no such key.
+// Returns null if the Trainer does not fill in this key.
 const TrainerDefault* trainer_default(std::string_view name);
 
 }  // namespace zero

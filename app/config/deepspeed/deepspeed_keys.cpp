@@ -104,7 +104,7 @@ constexpr std::array kReasons{
     Reason{"optimizer.params", "the optimizer has no such parameter here"},
 };
 
-// The default of each is true, and the step of `false` is another one.
+// Keys with the default true, for which `false` changes the step.
 constexpr std::array<std::string_view, 4> kFalseCounts{"optimizer.params.bias_correction", "bf16.check_grad_overflow",
                                                        "bfloat16.check_grad_overflow", "managed_gradient_accumulation"};
 

@@ -17,9 +17,9 @@ namespace {
 
 using Json = DeepSpeedReader::Json;
 
-constexpr double kLargest = 1e15;  // of whole numbers; a double holds them exactly
+constexpr double kLargest = 1e15;  // the largest whole number that is accepted; a double holds it exactly
 
-// Whether a key asks for nothing: null, false, or a section that is not enabled.
+// Is the value null, false, or a section that is not enabled?
 bool switched_off(const Json& json) {
   if (json.is_null()) return true;
   if (json.is_boolean()) return !json.get<bool>();
@@ -28,7 +28,7 @@ bool switched_off(const Json& json) {
   return enabled != json.end() && enabled->is_boolean() && !enabled->get<bool>();
 }
 
-// Is one of the keys "auto" that the Trainer fills in?
+// Is a key that the Trainer fills in "auto"?
 bool leaves_values_to_the_trainer(const Json& json) {
   const auto is_auto = [&](std::string_view name) {
     std::string path = fmt::format("/{}", name);
@@ -43,10 +43,10 @@ bool leaves_values_to_the_trainer(const Json& json) {
          std::ranges::any_of(trainer_defaults(), is_auto, &TrainerDefault::name);
 }
 
-// DeepSpeed leaves "auto" out of these sections, and so has its own default there.
+// DeepSpeed ignores "auto" in these sections, and uses its own default.
 bool skips_auto(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kSections{"zero_optimization.", "fp16.", "bf16.", "bfloat16."};
-  return std::ranges::any_of(kSections, [&](std::string_view section) { return name.starts_with(section); });
+  constexpr std::array<std::string_view, 4> kTheirSections{"zero_optimization.", "fp16.", "bf16.", "bfloat16."};
+  return std::ranges::any_of(kTheirSections, [&](std::string_view section) { return name.starts_with(section); });
 }
 
 std::string joined(std::string_view prefix, std::string_view key) {

@@ -1,4 +1,4 @@
-// DeepSpeedReader: DeepSpeed's JSON on its way to our keys, so that no key of the file is forgotten.
+// DeepSpeedReader: takes keys out of DeepSpeed's JSON and makes our keys; no key of the file is forgotten.
 //
 //   DeepSpeedReader reader(json, "ds_config.json");
 //   reader.keep_whole(json, "", "train_batch_size", "train.global_batch");
@@ -6,8 +6,10 @@
 //   reader.drop_rest(json, "");                      // the keys that were not taken
 //   return reader.finish();
 //
-// A name is a key with its sections: "zero_optimization.stage"; a prefix is the part of the name before the key. Local;
-// throws ConfigError under "FILE: NAME".
+// A name is a key with its sections: "zero_optimization.stage". A prefix is the part of the name before the key.
+//
+// Local. Throws ConfigError under "FILE: NAME" for a value of the wrong kind, or a value that our option does not
+// allow.
 #pragma once
 
 #include <map>
@@ -30,8 +32,9 @@ class DeepSpeedReader {
   const Json& json() const { return json_; }
   // Does the file leave a value to Hugging Face's Trainer ("auto")?
   bool is_for_the_trainer() const { return is_for_the_trainer_; }
-  // The value under a key; null: none. "auto" is the default of the Trainer's argument, if the Trainer fills in that key.
-  // In a section that DeepSpeed reads without such values it is null. Else it is null, and a dropped key that names `ours`.
+  // Takes the value of a key; null: there is no value. If the value is "auto" and the Trainer fills in this key,
+  // returns the default of the Trainer's argument. Any other "auto" is null. It is also dropped with a reason that
+  // names `ours`, except in sections in which DeepSpeed ignores "auto".
   const Json* take(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
   const Json* section(const Json& object, std::string_view key, std::string_view prefix = "");
 
@@ -42,23 +45,23 @@ class DeepSpeedReader {
   [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view reason,
                            std::string_view remedy) const;
 
-  // A value for a key of ours, instead of an earlier one. Throws ConfigError if the option does not allow it.
+  // Keeps a value for our key, in place of an earlier value. Throws ConfigError if the option does not allow it.
   void keep(std::string_view ours, const Value& value, std::string_view from);
   void keep_whole(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
-  // False: the key is absent.
+  // Returns false if the key is absent.
   bool keep_number(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours,
                    std::string_view remark = "");
   double kept_number(std::string_view ours, double otherwise) const;
   std::string kept_text(std::string_view ours, std::string_view otherwise) const;
   bool keeps(std::string_view ours) const;
-  // What Hugging Face's Trainer takes by default for `field` of its arguments.
+  // Keeps a value that is the Trainer's default for `field` of its arguments.
   void assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field);
-  // The same of a key that the Trainer fills in, which the file need not have.
+  // Keeps the Trainer's default for a key that the Trainer fills in, also if the file does not have the key.
   void assume_default(std::string_view name, std::string_view ours);
 
   void drop(std::string_view name, std::string_view reason);
   void take_and_drop(const Json& object, std::string_view prefix, std::string_view key, std::string_view reason);
-  // Every key of an object that was not taken and is not switched off.
+  // Drops every key of an object that was not taken and is not switched off.
   void drop_rest(const Json& object, std::string_view prefix);
 
   ConvertedConfig finish();

@@ -10,10 +10,10 @@
 namespace zero {
 namespace {
 
-constexpr int kWeightBits = 22;  // of a weight's fraction, as Pillow has them for 8-bit pixels
+constexpr int kWeightBits = 22;  // bits of a weight's fraction, as in Pillow for 8-bit pixels
 constexpr std::int64_t kHalf = std::int64_t{1} << (kWeightBits - 1);
 
-// One axis: from `from` pixels to `to`, of which [begin, begin + count) are wanted.
+// Resizing along one axis, from `from` to `to` pixels. Only output pixels [begin, begin + count) are wanted.
 struct Axis {
   std::int64_t from = 0, to = 0;
   std::int64_t begin = 0, count = 0;
@@ -52,7 +52,7 @@ std::vector<Window> windows_of(const Axis& axis) {
   return windows;
 }
 
-// The weighted sum of pixels, `stride` bytes apart.
+// Returns the weighted sum of pixels that are `stride` bytes apart.
 std::uint8_t filtered(const std::uint8_t* pixels, std::int64_t stride, const Window& window) {
   std::int64_t sum = kHalf;
   const std::uint8_t* pixel = pixels + window.first * stride;
@@ -86,7 +86,7 @@ Picture with_rows(const Picture& picture, const Axis& axis) {
   return result;
 }
 
-// Half of the pixels to cut off; an odd half is rounded to even, as Python's round() does.
+// Returns half of the pixels to cut off. A half of an odd number is rounded to even, as Python's round() does.
 std::int64_t cut_before(std::int64_t out) {
   const std::int64_t half = out / 2;
   return out % 2 == 0 ? half : half + half % 2;
@@ -100,7 +100,7 @@ Axis fitted(std::int64_t from, std::int64_t to, std::int64_t count) {
 
 Picture fitted_picture(const Picture& picture, ImageSize size) {
   ZERO_CHECK(size.height > 0 && size.width > 0, "a size of {} x {}", size.height, size.width);
-  const bool by_height = size.height * picture.width >= size.width * picture.height;  // the height is what just fits
+  const bool by_height = size.height * picture.width >= size.width * picture.height;  // the height decides
   const std::int64_t height = by_height ? size.height : size.width * picture.height / picture.width;
   const std::int64_t width = by_height ? size.height * picture.width / picture.height : size.width;
   const Axis columns = fitted(picture.width, width, size.width), rows = fitted(picture.height, height, size.height);

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// The window of 2^15 bytes, plus 16: a gzip wrapper, with its checksum.
+// 15: a window of 2^15 bytes. 16: the gzip format, with its checksum.
 constexpr int kGzipWindow = 15 + 16;
 
 struct Inflate {

@@ -46,7 +46,7 @@ IdxArray parse_idx(std::span<const std::byte> file, int num_dimensions, std::str
     array.shape.push_back(big_endian(bytes.subspan(4 + 4 * static_cast<std::size_t>(i))));
     if (__builtin_mul_overflow(numel, array.shape.back(), &numel)) refuse("the sizes in its header overflow");
   }
-  // One byte more than announced shows that there is too much.
+  // One more byte than the header says is read, to detect a file that is too long.
   std::size_t announced = 0;
   if (__builtin_add_overflow(header_bytes, static_cast<std::size_t>(numel), &announced)) refuse("the sizes overflow");
   if (compressed) bytes = contents = gunzip(file, announced + 1, key, path);

@@ -1,10 +1,11 @@
-// IDX, the format of MNIST and its relatives: big-endian sizes, then bytes.
+// read_idx(): reads IDX, the format of MNIST and similar data: big-endian sizes, then bytes.
 //
 //   00 00 08 D | D sizes of u32 | product(sizes) bytes, C order        08: unsigned bytes, the only type read here
 //
-// Compressed by gzip or not. The file is read whole; its sizes are multiplied with overflow checks and compared with it
-// before memory is taken for the values. ConfigError(key, path) for anything else; IoError where the file cannot be
-// read. Local.
+// The file may be compressed by gzip. It is read whole. The product of its sizes is computed with overflow checks, and
+// compared with the file's size before memory is allocated for the values.
+//
+// Local. Throws ConfigError(key, path) for any other file, and IoError if the file cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct IdxArray {
   std::vector<std::uint8_t> values;
 };
 
-// `file` is the whole file; it must have `num_dimensions` (images: 3, labels: 1).
+// Parses a whole file, which must have `num_dimensions` dimensions (images: 3, labels: 1).
 IdxArray parse_idx(std::span<const std::byte> file, int num_dimensions, std::string_view key, std::string_view path);
 
 IdxArray read_idx(const std::filesystem::path& path, int num_dimensions, std::string_view key);

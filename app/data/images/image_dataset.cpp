@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::int64_t kMostShift = 2;  // pixels
 constexpr std::int64_t kShifts = 2 * kMostShift + 1;
-constexpr std::uint64_t kShiftSeed = 0x5368696674;  // a seed's shifts are other draws than its order
+constexpr std::uint64_t kShiftSeed = 0x5368696674;  // gives shifts other random numbers than the order of samples
 constexpr std::uint64_t kFlipSeed = 0x466c6970;
 constexpr std::size_t kBytes = 256;
-constexpr int kBilinear = 2;  // Pillow's number for it, as transformers writes it
+constexpr int kBilinear = 2;  // Pillow's number of this filter, as transformers writes it
 
 bool shifts(Augment augment) {
   return augment == Augment::kShift || augment == Augment::kShiftFlip;
@@ -30,7 +30,7 @@ bool flips(Augment augment) {
   return augment == Augment::kFlip || augment == Augment::kShiftFlip;
 }
 
-// One for each channel.
+// Returns one number for each channel.
 std::vector<double> of_channels(const std::vector<double>& numbers, std::int64_t channels, double usual) {
   const auto count = static_cast<std::size_t>(channels);
   ZERO_CHECK(numbers.size() <= 1 || numbers.size() == count, "{} numbers for {} channels", numbers.size(), channels);
@@ -84,7 +84,7 @@ std::string ImageDataset::name_of(double target) const {
   return shown_class(classes_, static_cast<std::int64_t>(target));
 }
 
-// The pixel at (row, column) comes from (row - down, column - right) of the image, which was flipped before.
+// The image is flipped first. Then the pixel at (row, column) is copied from (row - down, column - right).
 float* ImageDataset::write(std::int64_t sample, const Change& change, float* out) const {
   const std::uint8_t* plane = pixels_.data() + sample * num_features_;
   for (std::int64_t channel = 0; channel < channels_; ++channel, plane += height_ * width_) {
@@ -159,14 +159,14 @@ std::string ImageDataset::preprocessing() const {
   json["image_mean"] = inputs_.mean;
   json["image_std"] = inputs_.deviation;
   for (std::size_t i = 0; i < classes_.size(); ++i) json["id2label"][std::to_string(i)] = classes_[i];
-  // A name that is no UTF-8 does not end the run.
+  // A class name that is not UTF-8 must not end the run.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 void ImageDataset::require_classes(std::int64_t classes, std::string_view key) const {
   const auto found = std::find_if(labels_.begin(), labels_.end(), [&](std::int32_t label) { return label >= classes; });
   if (found == labels_.end()) return;
-  // Of an mlp's sizes; no other model of images says how many classes it has.
+  // `classes` is an mlp's last size: other models of images take their number of classes from the data.
   const std::int64_t number = numbers_[static_cast<std::size_t>(found - labels_.begin())];
   throw ConfigError(key, fmt::format("[..., {}]", classes),
                     fmt::format("the last size is the number of classes, and {} is {}",

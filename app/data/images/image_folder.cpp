@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMixSeed = 0x466f6c646572;  // a run's own seed does not change what is held out
+constexpr std::uint64_t kMixSeed = 0x466f6c646572;  // constant: a run's seed must not change the held-out pictures
 
 struct PictureFile {
   fs::path path;
@@ -63,7 +63,7 @@ std::vector<fs::path> sorted_pictures(const fs::path& folder, std::string_view k
   return pictures;
 }
 
-// Class after class, and then mixed.
+// Returns the pictures of all classes, mixed.
 std::vector<PictureFile> find_pictures(const std::vector<fs::path>& classes, std::string_view key) {
   std::vector<PictureFile> in_order;
   for (std::size_t label = 0; label < classes.size(); ++label)

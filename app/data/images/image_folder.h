@@ -1,13 +1,13 @@
-// A folder of pictures, as torchvision's ImageFolder reads it: one folder a class, and its pictures in there.
+// read_image_folder(): reads pictures as torchvision's ImageFolder does: a folder for each class, with its pictures.
 //
 //   flowers/daisy/1.jpg   flowers/daisy/2.png   flowers/tulip/1.jpg      // classes: daisy 0, tulip 1
 //
 //   LabelledImages flowers = read_image_folder("flowers", 3, "data.path", {.height = 32, .width = 32});
 //
-// Classes are numbered in the order of their names. Pictures (PNG or JPEG, at any depth of the class's folder) are in an
-// order that depends on their number only and mixes the classes. A given size is that of all images, each by
-// fitted_picture(); else all pictures must have one size. Names that begin with a dot are passed over. All of it is decoded at
-// once, and takes a byte a pixel and channel in each rank. Local.
+// Classes are numbered in the order of their names. Pictures are PNG or JPEG files at any depth of the class's folder.
+// A fixed shuffle, which depends only on the number of pictures, mixes the classes. If a size is given,
+// fitted_picture() brings each picture to it; else all pictures must have the same size. Names that begin with a dot
+// are ignored. All pictures are decoded at once, and take a byte per pixel and channel in each rank. Local.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace zero {
 
-// Throws ConfigError(key) for a path that is no folder, a class without pictures, a file that is no picture, sizes that
-// differ; IoError for what cannot be read.
+// Throws ConfigError(key) if the path is no folder, a class has no pictures, a file is no picture, or sizes differ.
+// Throws IoError if a file cannot be read.
 LabelledImages read_image_folder(const std::filesystem::path& folder, std::int64_t channels, std::string_view key,
                                  ImageSize size = {});
 

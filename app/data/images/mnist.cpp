@@ -23,7 +23,7 @@ struct IdxPair {
   std::filesystem::path labels;
 };
 
-// Of several pairs, MNIST's test set is what a validation means, and its training set anything else. `names` in order.
+// Selects one of several pairs: the test set for data.validation, else the training set. `names` are in order.
 std::string chosen_of(const std::vector<std::string>& names, std::string_view key) {
   const auto begins = [](std::string_view prefix) {
     return [prefix](const std::string& name) { return name.starts_with(prefix); };
@@ -38,7 +38,7 @@ std::string chosen_of(const std::vector<std::string>& names, std::string_view ke
   return found == names.end() ? names.front() : *found;
 }
 
-// The images file of a folder.
+// Returns the images file of a folder.
 std::filesystem::path find_images(const std::filesystem::path& folder, std::string_view key) {
   std::vector<std::string> names;
   std::error_code error;
@@ -53,7 +53,8 @@ std::filesystem::path find_images(const std::filesystem::path& folder, std::stri
   return folder / chosen_of(names, key);
 }
 
-// Labels are found beside the images: the same name with the other word, compressed or not.
+// Returns the labels file in the folder of the images. Its name has "labels" in place of "images"; it may be
+// compressed.
 IdxPair find_pair(const std::filesystem::path& path, std::string_view key) {
   const auto images = std::filesystem::is_directory(path) ? find_images(path, key) : path;
   std::string name = images.filename().native();

@@ -1,13 +1,13 @@
-// Batch: input and target of one micro-batch, without torch: two dense arrays in C order.
+// Batch: input and target of a micro-batch, without torch: two dense arrays in C order.
 //
 //   kind          input                       target
-//   text, tokens  int64 [batch, context]      int64 [batch, context], the next token at each place
+//   text, tokens  int64 [batch, context]      int64 [batch, context], the next token at each position
 //   mnist         float [batch, features]     int64 [batch], the class
 //   csv           float [batch, features]     float [batch, 1]
 //   tsv           int64 [batch, context]      int64 [batch], the class
 //
-// A target equal to kIgnoredTarget does not count: torch's cross_entropy leaves it out of sum and mean by itself. Only
-// the last window of an evaluation pass has any.
+// A target equal to kIgnoredTarget does not count: torch's cross_entropy ignores it in sum and mean. Only the last
+// window of an evaluation pass has such targets.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Array {
   std::vector<std::int64_t> shape;
   std::variant<std::vector<std::int64_t>, std::vector<float>> values;
 
-  // The values as T, ready to be written; memory that is large enough is kept.
+  // Sets shape and type, and returns the values, to be written. Memory is reused if it is large enough.
   template <typename T>
   std::vector<T>& reset(std::vector<std::int64_t> new_shape) {
     if (!std::holds_alternative<std::vector<T>>(values)) values = std::vector<T>();

@@ -1,17 +1,16 @@
-// ClassRange: the classes that the labels of the training data make, and the refusal of a label out of their range.
+// ClassRange: the range of classes that the training labels make; refuses labels out of range.
 //
-//   ClassRange range(/*classes=*/0);                          // as many as the training labels make; else their number
+//   ClassRange range(/*classes=*/0);                          // 0: as many as the training labels make
 //   range.learn(train_labels, "data.path", where);            // {0, 1, 1, 0}: classes 0 and 1
 //   range.require(held_labels, "data.path", where);           // refuses a 2
-//   range.note()                                              // a line for the user; "": each class has a training sample
+//   range.note()                                              // a line about classes without samples, or ""
 //
-// Where the number of classes is given, a label of that number or more is out of range. Where it is not, a label is out of
-// range that is held out and above all labels of the training part; and one that leaves more than half of the classes below
-// it without a training sample: labels {0, 1, 7} would make 8 classes of which 5 have nothing to learn from. (A slip in one
-// line would else widen the classifier by up to a million rows.) Fewer empty classes are said in note(), with the place of
-// the largest label. Training labels that are all the same are refused, too: they leave nothing to choose from.
+// If the number of classes is given, labels must be lower. If not, held-out labels must not be above the largest
+// training label. At least half of the classes must have a training sample: labels {0, 1, 7} would make 8 classes, 5 of
+// them without samples. (Else a typing error would widen the classifier by up to a million rows.) note() reports fewer
+// empty classes. Training labels must not all be the same.
 //
-// `where(i)`: file and line, or sample, of label i. Throws ConfigError(key, where). Local.
+// `where(i)`: file and line, or sample, of label i. Local. Throws ConfigError(key, where).
 #pragma once
 
 #include <algorithm>

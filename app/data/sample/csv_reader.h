@@ -1,13 +1,14 @@
-// CsvReader: the records of comma-separated text, as RFC 4180 has them.
+// CsvReader: reads the records of comma-separated text (RFC 4180).
 //
 //   CsvReader reader("text,label\r\n\"a, \"\"b\"\"\nc\",1\r\n", "data.path", "reviews.csv");
 //   std::vector<CsvReader::Field> fields;
 //   while (reader.next(fields)) ...       // {"text", "label"}, then {"a, \"b\"\nc", "1"}
 //
-// A field in quotes may hold commas, line breaks and doubled quotes. Lines end with \n or \r\n; empty lines and a byte
-// order mark are passed over. Blanks around a field in quotes do not count; those of another field are kept.
-// Throws ConfigError(key, "path:line: column N") for a quote that is never closed, for text after a closing quote, and
-// for a quote within a field that does not begin with one. Local.
+// A field in quotes may contain commas, line breaks and doubled quotes. Lines end with \n or \r\n. Empty lines and a
+// byte order mark are ignored. Blanks around a field in quotes are ignored; other fields keep their blanks.
+//
+// Local. Throws ConfigError(key, "path:line: column N") if a quote is never closed, if text follows a closing quote, or
+// if a field without quotes contains a quote.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ class CsvReader {
  public:
   struct Field {
     std::string_view text;  // valid until the next record is read
-    std::int64_t line = 0;  // its first line, from 1
+    std::int64_t line = 0;  // the field's first line, from 1
   };
 
   // The text must outlive the reader.
   CsvReader(std::string_view text, std::string_view key, std::string_view path);
 
-  // The next record, of one field or more; false: there is none.
+  // Reads the next record, which has one or more fields. Returns false at the end.
   bool next(std::vector<Field>& fields);
 
  private:
@@ -45,17 +46,17 @@ class CsvReader {
   std::deque<std::string> unquoted_;  // fields of this record that had doubled quotes
 };
 
-// A field of a table, for messages.
+// The place of a field in a table, for messages.
 struct FieldPlace {
   std::string_view path;
   std::int64_t line = 0;
   std::size_t column = 0;      // from 1
-  std::string_view name = {};  // of the column; empty: it has none
+  std::string_view name = {};  // name of the column; empty: it has no name
 
   std::string text() const;  // "reviews.csv:2: column 3 (price)"
 };
 
-// Without blanks at both ends.
+// Returns the text without blanks at both ends.
 std::string_view without_blanks(std::string_view text);
 
 }  // namespace zero

@@ -1,10 +1,11 @@
-// Samples that can be drawn by number: one split (training or validation) of some data.
-//
-// A sample is named by a position: the first token of a window, or a row. draw() says which one the g-th of the run is,
-// pass_sample() enumerates one ordered pass over everything (evaluation), fill() copies samples into a Batch.
+// Dataset: the samples of a split (training or validation), which can be drawn by number.
 //
 //   std::vector<std::int64_t> samples = {data.draw(Order::kShuffled, seed, g), ...};
 //   data.fill(samples, batch);
+//
+// A sample is identified by its position: its row, or the first token of its window. draw() returns the g-th sample of
+// the run. pass_sample() enumerates a pass in order over all samples, for evaluation. fill() copies samples into a
+// Batch.
 //
 // Immutable after construction: any number of threads may draw and fill. Local.
 #pragma once
@@ -22,15 +23,15 @@
 
 namespace zero {
 
-// What a model must agree with.
+// The shape of samples, which the model must fit.
 struct SampleShape {
-  std::int64_t context = 0;            // tokens per sample; 0: rows
-  std::int64_t features = 0;           // numbers per row; 0: tokens
-  std::int64_t channels = 1;           // of images: a row is a plane of pixels for each
-  std::int64_t height = 0, width = 0;  // of images, pixels; 0: rows that are no images
-  std::int64_t classes = 0;  // the largest token or label seen, plus one (text: 256); 0: targets are real numbers
-  std::int64_t vocab = 0;    // of labelled texts: how many tokens there are; `classes` is of the labels then
-  std::int64_t pad = 0;      // of labelled texts: the token that fills short ones
+  std::int64_t context = 0;            // tokens per sample; 0: samples are rows of numbers
+  std::int64_t features = 0;           // numbers per row; 0: samples are tokens
+  std::int64_t channels = 1;           // images: number of planes of pixels in a row
+  std::int64_t height = 0, width = 0;  // images: pixels; 0: rows are not images
+  std::int64_t classes = 0;            // the largest token or label, plus one (text: 256); 0: targets are real numbers
+  std::int64_t vocab = 0;  // labelled texts: number of tokens; `classes` is then the number of label classes
+  std::int64_t pad = 0;    // labelled texts: the token that fills short texts
 };
 
 class Dataset {
@@ -38,41 +39,41 @@ class Dataset {
   virtual ~Dataset() = default;
 
   virtual SampleShape shape() const = 0;
-  // Tokens or rows in this split.
+  // Returns the number of tokens or rows in this split.
   virtual std::int64_t size() const = 0;
 
   virtual std::int64_t draw(Order order, std::uint64_t seed, std::int64_t g) const = 0;
 
-  // One pass in order touches every target once: windows that follow each other (the last one padded with
-  // kIgnoredTarget), or all rows.
+  // A pass in order has every target once: all rows, or consecutive windows, the last padded with kIgnoredTarget.
   virtual std::int64_t pass_size() const = 0;
   virtual std::int64_t pass_sample(std::int64_t i) const = 0;
 
-  // Returns how many targets count (those not kIgnoredTarget).
+  // Copies samples into a batch. Returns the number of targets that count (that are not kIgnoredTarget).
   virtual std::int64_t fill(std::span<const std::int64_t> samples, Batch& batch) const = 0;
 
-  // The same for training: samples `first`, first + 1, ... of the run, which its seed changes where the data is augmented. A
-  // sample's change depends on the seed and its number in the run, so that no two epochs have the same one, and neither
-  // ranks nor micro-batches matter.
+  // Copies samples for training: numbers `first`, first + 1, ... of the run. Augmentation changes a sample by the seed
+  // and its number in the run. So its changes differ between epochs, and do not depend on ranks or micro-batches.
   virtual std::int64_t fill_training(std::span<const std::int64_t> samples, std::uint64_t /*seed*/,
                                      std::int64_t /*first*/, Batch& batch) const {
     return fill(samples, batch);
   }
 
-  // "token 150 of tokens.bin is 199": the largest token, and the first place where it stands. "": nobody looked at each.
+  // Returns the largest token and its first place: "token 150 of tokens.bin is 199". Empty if the tokens were not
+  // checked.
   virtual std::string largest_token() const { return {}; }
 
-  // A sample as people see it: lines of at most `columns` characters, 3 or more, without a line break behind the last.
-  // "": it is not shown, as windows of tokens are not.
+  // Returns a sample as text: lines of at most `columns` characters (3 or more), without a line break after the last
+  // line. Empty if samples of this kind cannot be shown, such as windows of tokens.
   virtual std::string show(std::int64_t /*sample*/, std::size_t /*columns*/) const { return {}; }
-  // A target, or a prediction of one, in words: the name of a class where the data has names, else the number.
+  // Returns the text of a target or of a prediction: the class's name if the data has names, else the number.
   virtual std::string name_of(double target) const { return fmt::format("{:.5g}", target); }
 
-  // How inputs are made of images, as the text of preprocessor_config.json (image_dataset.h). "": they are no images.
+  // Returns the text of preprocessor_config.json, which says how inputs are made from images (image_dataset.h). Empty
+  // if samples are not images.
   virtual std::string preprocessing() const { return {}; }
 
-  // ConfigError(key, classes) that names the first token or label of `classes` or more, and where it stands. `key` is
-  // the option that says how many the model has ("model.vocab").
+  // Throws ConfigError(key, classes) if a token or label is `classes` or more; the message names its place. `key` is
+  // the option that sets the model's number of classes ("model.vocab").
   virtual void require_classes(std::int64_t classes, std::string_view key) const = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 struct ClassCount {
   std::int64_t samples = 0;
-  std::int64_t at_the_end = 0;  // of these in the part that the end of the data would hold out
+  std::int64_t at_the_end = 0;  // samples of the class that the end of the data would hold out
 };
 
 bool end_is_fair(const std::map<std::int64_t, ClassCount>& classes, double fraction) {
@@ -22,7 +22,7 @@ bool end_is_fair(const std::map<std::int64_t, ClassCount>& classes, double fract
 
 }  // namespace
 
-// The small term takes back what rounding adds to a product that is whole: 10 * 0.3 is 3.
+// The small term removes the rounding error of a product that should be whole: 10 * 0.3 is 3.
 std::int64_t held_out(double fraction, std::int64_t n) {
   const auto size = static_cast<double>(n);
   return static_cast<std::int64_t>(std::ceil(size * fraction - size * 1e-12));

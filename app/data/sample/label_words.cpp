@@ -24,7 +24,7 @@ std::string shown_label(std::string_view label) {
   return terminal_text(label, kColumnsOfAName);
 }
 
-// 0 to kLargestLabel; nothing: another number, or none.
+// Returns a number from 0 to kLargestLabel; empty: the label is another number, or no number.
 std::optional<std::int64_t> class_number(std::string_view text) {
   std::int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -108,7 +108,7 @@ NamedLabels LabelWords::finish() && {
   if (!rule_.names.empty()) return {std::move(labels_), std::move(rule_.names)};
   std::vector<std::int64_t> sorted(words_.size());
   std::vector<std::string> names;
-  for (const auto& [word, came] : words_) {  // a map is in the order of bytes
+  for (const auto& [word, came] : words_) {  // the map is sorted by bytes
     sorted[static_cast<std::size_t>(came)] = std::ssize(names);
     names.push_back(word);
   }

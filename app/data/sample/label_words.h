@@ -1,15 +1,15 @@
-// LabelWords: the classes that the labels of a file name: numbers from 0, or words such as "positive".
+// LabelWords: collects the labels of a file and makes classes: numbers from 0, or words such as "positive".
 //
 //   LabelWords labels({});
 //   labels.add("positive", "data.path", {"reviews.tsv", 2, 2, "label"});
 //   labels.add("negative", "data.path", {"reviews.tsv", 3, 2, "label"});
 //   labels.finish().names          // {"negative", "positive"}: 0 and 1, in the order of their bytes
 //
-// Words are numbered in the order of their bytes; data.labels gives another order, and then also numbers of these names
-// are labels. A file has words or numbers, never both: a slip would be a class of its own. A label that reads as a
-// number is whole and from 0 to 1,000,000. At most 1,000 different words, unless data.labels names them.
+// Words are numbered in the order of their bytes. data.labels gives another order; then the numbers of its names are
+// also allowed as labels. A file has words or numbers, never both, because a typing error would become a class. Numbers
+// are whole, from 0 to 1,000,000. There are at most 1,000 different words, unless data.labels names them.
 //
-// Throws ConfigError(key, place). Local.
+// Local. Throws ConfigError(key, place).
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@
 
 namespace zero {
 
-// What a label may be.
+// The labels that are allowed.
 struct LabelRule {
-  std::vector<std::string> names{};  // of all classes, in their order; empty: the labels say them
-  bool names_are_given = true;       // by data.labels; else by the labels of data.path
-  bool only_numbers = false;         // those of data.path are numbers
+  std::vector<std::string> names{};  // names of all classes, in order; empty: they are found in the labels
+  bool names_are_given = true;       // are `names` from data.labels, and not from the labels of data.path?
+  bool only_numbers = false;         // are the labels of data.path numbers?
 };
 
 // The label of each row, and the names of the classes; empty: classes are numbers.
@@ -51,18 +51,19 @@ class LabelWords {
   LabelRule rule_;
   bool names_have_numbers_ = false;
   Kind kind_ = Kind::kUnknown;
-  std::string first_, first_place_;                         // of the labels
-  std::map<std::string, std::int64_t, std::less<>> words_;  // in the order in which they came, unless names are given
+  std::string first_, first_place_;                         // the first label, and its place
+  std::map<std::string, std::int64_t, std::less<>> words_;  // numbered by first use, or as the given names
   std::vector<std::int64_t> labels_;
 };
 
-// Do all characters of a label make one number, such as "-1.5" or "nan"?
+// Is the whole label a number, such as "-1.5" or "nan"?
 bool is_number(std::string_view text);
 
-// "classes of reviews.tsv: 0 = negative (500 rows), 1 = positive (499)"; of many classes the first ten.
+// Returns a line such as "classes of reviews.tsv: 0 = negative (500 rows), 1 = positive (499)", with at most ten
+// classes.
 std::string class_line(std::string_view path, const NamedLabels& classes);
 
-// The rule for held-out data, from what the training data was read with and has.
+// Returns the rule for held-out data. `rule` and `names` are the rule and the class names of the training data.
 LabelRule rule_of_training(const LabelRule& rule, const std::vector<std::string>& names);
 
 }  // namespace zero

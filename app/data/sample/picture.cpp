@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view kJpegStart = "\xff\xd8\xff";
 
-// The file that is being decoded, and what to say where it cannot be.
+// The file that is being decoded, and the error for a damaged file.
 struct Source {
   std::string_view file;
   std::string_view key, path;
@@ -31,10 +31,10 @@ struct Source {
   }
 };
 
-// Pixel after pixel, as decoders write them: grey, red green blue, or inverted CMYK.
+// Values pixel by pixel, as decoders write them: grey, red green blue, or inverted CMYK.
 struct Decoded {
   std::int64_t height = 0, width = 0;
-  std::size_t values = 1;  // of a pixel: 1, 3 or 4
+  std::size_t values = 1;  // number of values of a pixel: 1, 3 or 4
   std::vector<std::uint8_t> pixels;
 };
 
@@ -55,7 +55,7 @@ Decoded decode_png(const Source& source) {
   return decoded;
 }
 
-// What libjpeg-turbo makes of a JPEG's colours, with as many values.
+// Returns the pixel format to which libjpeg-turbo decodes a JPEG's colour space, with the same number of values.
 TJPF pixel_format(int colours) {
   return colours == TJCS_GRAY ? TJPF_GRAY : colours == TJCS_CMYK || colours == TJCS_YCCK ? TJPF_CMYK : TJPF_RGB;
 }
@@ -69,7 +69,7 @@ Decoded decode_jpeg(const Source& source) {
   const auto fails = [&] { source.refuse(fmt::format("a damaged JPEG: {}", tjGetErrorStr2(decoder.get()))); };
   const bool read =
       tjDecompressHeader3(decoder.get(), bytes, source.file.size(), &width, &height, &subsampling, &colours) == 0;
-  // A subsampling that has no name there is decoded all the same.
+  // libjpeg-turbo also decodes a subsampling that it has no name for.
   const bool only_unnamed = width > 0 && height > 0 && colours >= 0 && subsampling < 0;
   if (!read && !only_unnamed) fails();
   if (height == 0 || width == 0) source.refuse("a damaged JPEG: it ends in its header");
@@ -78,20 +78,22 @@ Decoded decode_jpeg(const Source& source) {
   Decoded decoded{
       .height = height, .width = width, .values = static_cast<std::size_t>(tjPixelSize[format]), .pixels = {}};
   take_memory(decoded);
-  // The slow transform is exact: the same pixels on every machine. A warning (data that ends early) is damage, too.
+  // The slow transform is exact: it gives the same pixels on every machine. A warning, such as for data that ends
+  // early, also counts as damage.
   if (tjDecompress2(decoder.get(), bytes, source.file.size(), decoded.pixels.data(), width, 0, height, format,
                     TJFLAG_ACCURATEDCT) != 0)
     fails();
   return decoded;
 }
 
-// a * b / 255, rounded, as Pillow computes it.
+// Returns a * b / 255, rounded as in Pillow.
 std::uint8_t product(unsigned a, unsigned b) {
   const unsigned sum = a * b + 128;
   return static_cast<std::uint8_t>((sum + (sum >> 8)) >> 8);
 }
 
-// From ink to light. A value in the file is 255 - ink: its product with the value of black, over 255, is the light.
+// Converts ink to light. A value in the file is 255 - ink. The light is the value's product with the value of black, /
+// 255.
 void cmyk_to_rgb(Decoded& decoded) {
   const std::size_t count = decoded.pixels.size() / 4;
   for (std::size_t pixel = 0; pixel < count; ++pixel) {

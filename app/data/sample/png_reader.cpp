@@ -11,7 +11,7 @@ namespace {
 
 void ignore_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 
-// The calls between setjmp() and longjmp(), in functions of their own: no local variable of theirs is read after a jump.
+// The calls between setjmp() and longjmp() are in separate functions, so no local variable is read after a jump.
 int set_up(png_structp png, png_infop info) {
   png_read_info(png, info);
   png_set_scale_16(png);

@@ -1,12 +1,12 @@
-// PngReader: a PNG as pixels of 8 bits, grey or red, green and blue, through libpng's low-level calls, which apply no gamma.
+// PngReader: decodes a PNG to pixels of 8 bits, grey or red, green and blue.
 //
 //   PngReader png(file);
 //   if (!png.read_header()) return refuse(png.message());
 //   std::vector<std::uint8_t> pixels(height * width * png.channels());
 //   if (!png.read_rows(pixels.data())) return refuse(png.message());
 //
-// 16 bits become round(v / 257); fewer than 8 bits of grey are spread; palettes become colours; alpha is dropped. Bytes
-// after the last row are not read. Local.
+// It uses libpng's low-level calls, which do not apply gamma. 16 bits become round(v / 257). Fewer than 8 bits of grey
+// are scaled to 0 to 255. Palettes become colours, and alpha is dropped. Bytes after the last row are not read. Local.
 #pragma once
 
 #include <array>
@@ -19,15 +19,16 @@ namespace zero {
 
 class PngReader {
  public:
-  // `file` outlives the reader.
+  // `file` must outlive the reader.
   explicit PngReader(std::string_view file);
   ~PngReader();
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // False: damage, as message() says in libpng's words.
+  // Returns false if the file is damaged; message() then has libpng's text.
   bool read_header();
-  // Row after row, height * width * channels bytes; after read_header().
+  // Writes height * width * channels bytes, row by row. Call it after read_header(). Returns false as read_header()
+  // does.
   bool read_rows(std::uint8_t* pixels);
 
   std::int64_t height() const { return png_get_image_height(png_, info_); }

@@ -1,7 +1,7 @@
-// RowDataset: the base of images and tables. Samples are rows, drawn without replacement (shuffled) or in turn
-// (sequential).
+// RowDataset: base class of datasets whose samples are rows: images, tables and labelled texts.
 //
-// ConfigError(key, path) when there is no row.
+// Rows are drawn without replacement (shuffled) or in order (sequential). Local. Throws ConfigError(key, path) if there
+// is no row.
 #pragma once
 
 #include <cstdint>

@@ -17,12 +17,13 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The g-th output of the SplitMix64 generator that a hashed seed starts: neighbouring seeds share no stretch of it.
+// Returns the g-th output of the SplitMix64 generator whose state is a hash of the seed. So neighbouring seeds do not
+// have overlapping sequences.
 constexpr std::uint64_t draw(std::uint64_t seed, std::uint64_t g) {
   return mix(mix(seed + kGolden) + (g + 1) * kGolden);
 }
 
-// A permutation of [0, 4^half_bits).
+// Computes a permutation of [0, 4^half_bits).
 class Feistel {
  public:
   Feistel(std::uint64_t key, int half_bits) : half_bits_(half_bits), mask_((std::uint64_t{1} << half_bits) - 1) {

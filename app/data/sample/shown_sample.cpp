@@ -14,15 +14,15 @@ namespace {
 
 constexpr std::size_t kMostOfAName = 24;
 constexpr std::string_view kShades = " .:-=+*#%@";
-constexpr double kDensest = 9;  // the place of the last of them
+constexpr double kDensest = 9;  // index of the last character
 constexpr std::int64_t kMostLines = 8;
-constexpr std::int64_t kCharacterHeight = 2;  // of its width
+constexpr std::int64_t kCharacterHeight = 2;  // a character's height, as a multiple of its width
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// The mean of all channels over a cell `side` pixels wide, as far as the picture reaches.
+// Returns the mean of all channels over the part of a cell that is within the picture. A cell is `side` pixels wide.
 double brightness(const Picture& picture, std::int64_t top, std::int64_t left, std::int64_t side) {
   const std::int64_t bottom = std::min(top + kCharacterHeight * side, picture.height);
   const std::int64_t right = std::min(left + side, picture.width);

@@ -25,8 +25,8 @@ constexpr std::string_view kColumnsKey = "data.columns";
 constexpr std::string_view kLabelKey = "data.label_column";
 constexpr std::size_t kColumnsOfNames = 200;
 
-// All of `field` as one number; empty when it is none. What is too large for a float comes back infinite, as does what
-// no double can hold, however small: it is a number, and no word of a header.
+// Returns the whole `field` as a number; empty: it is not a number. A number that is too large for a float, or out of a
+// double's range on either side, is returned as infinite: it is a number, and not a word of a header.
 std::optional<float> number(std::string_view field) {
   if (!is_number(field)) return std::nullopt;
   if (field.starts_with('+')) field.remove_prefix(1);
@@ -39,7 +39,7 @@ bool is_column_number(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// A line with some numbers and some words is a row, whose words are reported, and no header to skip.
+// Is the line a header? A line with numbers and words is a row, whose words are then reported as errors.
 bool is_all_words(const std::vector<CsvReader::Field>& fields) {
   return std::ranges::none_of(fields, [](const CsvReader::Field& field) {
     const std::string_view text = without_blanks(field.text);
@@ -136,7 +136,7 @@ class Parser {
     return *value;
   }
 
-  // The first target says whether all are numbers or words.
+  // The first target decides whether targets are numbers or words.
   void take_target(const CsvReader::Field& field) {
     const std::string_view text = without_blanks(field.text);
     const auto value = number(text);
@@ -145,7 +145,7 @@ class Parser {
     if (are_classes_) {
       labels_.add(text, key_, place_of(field, target_));
       table_.lines.push_back(field.line);
-      table_.values.push_back(0);  // finish() knows the class
+      table_.values.push_back(0);  // finish() sets the class
       return;
     }
     if (!value || !std::isfinite(*value))

@@ -1,4 +1,8 @@
-// Rows of a table of numbers: all columns but the last are the input, the last is the target, a number or a class.
+// TableDataset: the rows of a table of numbers.
+//
+//   TableDataset train(read_csv("iris.csv", "data.path"), 0, 120, "data.path", "iris.csv");
+//
+// The last column is the target: a number, or a class. The other columns are the input. Local.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +17,7 @@ namespace zero {
 
 class TableDataset : public RowDataset {
  public:
-  // A copy of rows [begin, end). `path` is what errors call the table.
+  // Copies rows [begin, end). `path` is the table's name in messages.
   TableDataset(const CsvTable& table, std::int64_t begin, std::int64_t end, std::string_view key,
                std::string_view path);
 
@@ -26,10 +30,10 @@ class TableDataset : public RowDataset {
  private:
   std::string path_;
   std::int64_t num_columns_;
-  std::vector<std::string> names_;  // of columns; empty: they have none
+  std::vector<std::string> names_;  // names of the columns; empty: they have no names
   std::vector<float> values_;
   std::vector<std::int64_t> labels_, lines_;  // empty: targets are numbers
-  std::vector<std::string> classes_;          // their names; empty: they have none
+  std::vector<std::string> classes_;          // names of the classes; empty: they have no names
 };
 
 }  // namespace zero

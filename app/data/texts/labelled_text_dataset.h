@@ -1,4 +1,8 @@
-// Labelled texts as numbers: a row of `context` tokens, and a class. Draws as other rows do, without replacement.
+// LabelledTextDataset: labelled texts as rows of `context` tokens, each with a class.
+//
+//   LabelledTextDataset train(reviews, 0, 900, vocabulary, 64, "data.path");
+//
+// Rows are drawn without replacement. Local.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +18,7 @@ namespace zero {
 
 class LabelledTextDataset : public RowDataset {
  public:
-  // Texts [begin, end), encoded.
+  // Encodes texts [begin, end).
   LabelledTextDataset(const LabelledTexts& texts, std::int64_t begin, std::int64_t end, const Vocabulary& vocabulary,
                       std::int64_t context, std::string_view key);
 
@@ -27,7 +31,7 @@ class LabelledTextDataset : public RowDataset {
  private:
   std::string path_;
   std::int64_t context_, vocab_, pad_;
-  std::vector<std::int64_t> tokens_;  // row after row
+  std::vector<std::int64_t> tokens_;  // tokens of all rows, row by row
   std::vector<std::int64_t> labels_, lines_;
   std::vector<std::string> texts_, classes_;
 };

@@ -20,7 +20,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kFewestWords = 5;
-constexpr int kMostDraws = 32;  // for an order that is another one
+constexpr int kMostDraws = 32;  // draws until the order differs
 
 std::vector<std::string_view> columns_of(std::string_view line) {
   std::vector<std::string_view> columns;
@@ -45,7 +45,7 @@ void for_each_line(std::string_view bytes, Visit visit) {
   }
 }
 
-// The rows of a table of texts: those of a .tsv, or of a .csv.
+// The rows of a .tsv or .csv with texts.
 class TextTable {
  public:
   TextTable(std::string_view key, std::string_view path, const TextColumns& columns)
@@ -83,7 +83,7 @@ class TextTable {
   }
 
  private:
-  // Nobody named a column that has its usual name: the file is at fault.
+  // If the column has its default name, the user did not name it, so the error is about the file.
   std::size_t column_of(const std::string& name, std::int64_t line, std::string_view key,
                         const std::string& usual) const {
     if (name == usual && std::ranges::find(header_, name) == header_.end())
@@ -107,7 +107,7 @@ std::vector<std::string> words_of(std::string_view line) {
   for (const char letter : line) {
     const char lower = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
     const bool letter_or_digit = (lower >= 'a' && lower <= 'z') || (lower >= '0' && lower <= '9') ||
-                                 static_cast<unsigned char>(lower) >= 0x80;  // a part of any other letter
+                                 static_cast<unsigned char>(lower) >= 0x80;  // a byte of a letter that is not ASCII
     const bool belongs = letter_or_digit || (lower == '\'' && inside);
     const bool stands_alone = !belongs && letter != ' ' && letter != '\t' && letter != '\r';
     if ((belongs && !inside) || stands_alone) words.emplace_back();
@@ -123,12 +123,12 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// The words in another order, drawn from (seed, line, draw); empty where no draw found one.
+// Returns the words in another order, drawn from (seed, line, draw). Empty if no draw gave another order.
 std::string in_another_order(const std::vector<std::string>& words, std::uint64_t seed, std::int64_t line) {
   const std::string usual = joined(words);
   for (int draw = 0; draw < kMostDraws; ++draw) {
     std::vector<std::string> drawn = words;
-    for (std::size_t left = drawn.size(); left > 1; --left) {  // Fisher and Yates
+    for (std::size_t left = drawn.size(); left > 1; --left) {  // Fisher-Yates shuffle
       const auto count = static_cast<std::int64_t>(left);
       const std::int64_t which = (line * kMostDraws + draw) * 65536 + count;
       std::swap(drawn[left - 1], drawn[static_cast<std::size_t>(shuffled_offset(seed, which, count))]);

@@ -1,20 +1,15 @@
-// LabelledTexts: texts with a class each, in the order in which they stand.
+// LabelledTexts: texts with a class each, in the file's order.
 //
 //   LabelledTexts reviews = read_tsv("SST-2/train.tsv", "data.path");        // "sentence<TAB>label" and its rows
 //   LabelledTexts lines = word_order_texts("input.txt", 1337, "data.path");  // a task made from any text
 //
-// A .tsv is as GLUE publishes SST-2: a header with columns "sentence" and "label" (others are passed over), then a text and
-// its class a line. A .csv is the same with commas, and fields in quotes (csv_reader.h). TextColumns may name other columns.
-// Classes are whole numbers from 0, or words (label_words.h). Strict: every line has as many columns as the header.
+// A .tsv has GLUE's form of SST-2: a header with the columns "sentence" and "label", then a text and its class per
+// line. Other columns are ignored. A .csv is the same with commas, and fields in quotes (csv_reader.h). TextColumns may
+// name other columns. Classes are whole numbers from 0, or words (label_words.h). Every line has as many columns as the
+// header.
 //
-// word_order_texts() asks whether words stand in the order in which somebody wrote them. Each line of the text with five
-// words or more gives two samples, one after the other: the line (class 1), and the line with its words in another order
-// (class 0), drawn from seed and line number alone; the names of the classes are "as written" and "shuffled". Words are
-// letters, digits and apostrophes within; each other mark is a word of its own, and changes its place with the others.
-// ASCII capitals become small: they would tell where a line begins.
-// A line whose words allow one order only gives none.
-//
-// ConfigError(key, "path:line"), with the column of a label, for what is malformed or holds no sample; IoError where the file cannot be read. Local.
+// Local. Throws ConfigError(key, "path:line"), with the column of a label, if a file is malformed or has no sample.
+// Throws IoError if it cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +26,12 @@ namespace zero {
 struct LabelledTexts {
   std::string path;
   std::vector<std::string> texts;
-  std::vector<std::int64_t> labels;    // one per text
-  std::vector<std::int64_t> lines;     // of the file, from 1: for messages
-  std::vector<std::string> classes{};  // their names; empty: they have none
+  std::vector<std::int64_t> labels;    // class of each text
+  std::vector<std::int64_t> lines;     // line of each text in the file, from 1, for messages
+  std::vector<std::string> classes{};  // names of the classes; empty: they have no names
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
-  // Brings the texts into another order, by their indices; an empty order leaves them.
+  // Reorders the texts: `order` has their indices in the new order. An empty order changes nothing.
   void reorder(const std::vector<std::int64_t>& order) {
     take_in_order(texts, order);
     take_in_order(labels, order);
@@ -44,7 +39,7 @@ struct LabelledTexts {
   }
 };
 
-// The columns that are read, by their names in the header or their numbers from 1.
+// The names of the columns that are read, in the header, or their numbers from 1.
 struct TextColumns {
   std::string text = "sentence";  // data.text_column
   std::string label = "label";    // data.label_column
@@ -58,6 +53,11 @@ LabelledTexts parse_csv_texts(std::string_view bytes, std::string_view key, std:
                               const TextColumns& columns);
 LabelledTexts read_csv_texts(const std::filesystem::path& path, std::string_view key, const TextColumns& columns);
 
+// Makes a task from a text: are the words in the order in which they were written? Each line with five words or more
+// gives two samples: the line (class 1, "as written"), then its words in another order (class 0, "shuffled"). That
+// order depends only on seed and line number. A line whose words have only one order gives no samples. A word has
+// letters, digits and inner apostrophes; every other mark is a word. ASCII letters become lower-case, because capitals
+// would show where a line begins.
 LabelledTexts make_word_order_texts(std::string_view bytes, std::uint64_t seed, std::string_view key,
                                     std::string_view path);
 LabelledTexts word_order_texts(const std::filesystem::path& path, std::uint64_t seed, std::string_view key);

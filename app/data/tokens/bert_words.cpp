@@ -13,8 +13,8 @@ namespace {
 enum class CharacterKind : std::uint8_t { kDropped, kSpace, kMark, kIdeograph, kLetter };
 
 constexpr std::int32_t kAscii = 0x80;
-constexpr std::int32_t kReplacement = 0xFFFD;   // in place of what was no UTF-8
-constexpr std::int32_t kAfterArmenian = 0x590;  // scripts below have had capitals since Unicode has them
+constexpr std::int32_t kReplacement = 0xFFFD;   // Unicode's replacement character
+constexpr std::int32_t kAfterArmenian = 0x590;  // scripts below have had capitals since they were added to Unicode
 
 constexpr CharacterKind ascii_kind(std::int32_t character) {
   if (character == ' ' || character == '\t' || character == '\n' || character == '\r') return CharacterKind::kSpace;
@@ -30,7 +30,7 @@ constexpr std::array<CharacterKind, kAscii> kAsciiKinds = [] {
   return kinds;
 }();
 
-// BERT's own list of blocks: no kana and no Hangul, which are written with spaces or in words.
+// Is the character in BERT's list of blocks? Kana and Hangul are not in the list.
 constexpr bool is_ideograph(std::int32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B820 && c <= 0x2CEAF) ||
@@ -62,7 +62,7 @@ CharacterKind character_kind(std::int32_t character) {
   }
 }
 
-// The next character of a text, which gets shorter by it; -1 for a byte that is no UTF-8.
+// Removes the next character from a text and returns it; -1 for a byte that is not UTF-8.
 std::int32_t next_character(std::string_view& text) {
   std::int32_t character = static_cast<unsigned char>(text.front());
   if (character < kAscii) {
@@ -75,10 +75,11 @@ std::int32_t next_character(std::string_view& text) {
   return bytes > 0 ? character : -1;
 }
 
-// Calls visit(part) for the parts of a decomposed character that are no nonspacing marks. Are those all?
+// Calls visit(part) for the parts of a decomposed character that are not nonspacing marks. Returns whether these are
+// all parts.
 template <typename Visit>
 bool visit_unmarked(std::int32_t character, Visit visit) {
-  std::array<std::int32_t, 8> parts{};  // four at most, in Unicode so far
+  std::array<std::int32_t, 8> parts{};  // Unicode has at most four parts so far
   constexpr auto kNfd = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
   const auto count = utf8proc_decompose_char(character, parts.data(), parts.size(), kNfd, nullptr);
   bool all = true;
@@ -100,7 +101,7 @@ bool has_character(std::string_view text, Holds holds) {
   return false;
 }
 
-// The word that grows, character by character.
+// The word that is being read, character by character.
 class GrowingWord {
  public:
   explicit GrowingWord(const TakeBertWord& take) : take_(take) {}
@@ -125,7 +126,7 @@ class GrowingWord {
     characters_ = 0;
   }
 
-  // A mark stands alone.
+  // Adds a character. A mark is a word by itself.
   void add(std::int32_t character, CharacterKind kind) {
     if (kind == CharacterKind::kMark) end();
     add(character);

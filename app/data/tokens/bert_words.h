@@ -1,16 +1,16 @@
-// for_each_bert_word(): a text as the words that BERT's tokenizers look up in a WordPiece vocabulary, cased or uncased.
+// for_each_bert_word(): cuts a text into the words that BERT's tokenizers look up in a WordPiece vocabulary.
 //
 //   for_each_bert_word("Café-bar", /*lower_case=*/true, [](std::string_view word, std::size_t) { ...; return true; });
 //   // "cafe", "-", "bar"
 //
-// As transformers 5 has it (BertTokenizer): control, format and private characters and U+FFFD are dropped; a word ends at
-// Unicode's spaces; each punctuation mark (Unicode's categories P, and ASCII's symbols) and each ideograph of Chinese is a
-// word of its own. With lower_case a text is decomposed first (Unicode's NFD), loses its nonspacing marks, and gets small
-// letters: "É" is "e", "ß" stays, a Korean syllable becomes its letters. So "≠" is "=" then, a mark. Without, characters
-// stay as they are, composed or not.
+// Words are those of transformers 5 (BertTokenizer). Control, format and private characters, U+FFFD and bytes that are
+// not UTF-8 are dropped. A word ends at Unicode's spaces. Each punctuation mark (Unicode's categories P, and ASCII's
+// symbols) and each Chinese ideograph is a word. Without lower_case, characters are not changed. Categories are those
+// of the installed utf8proc.
 //
-// Bytes that are no UTF-8 are dropped. Two marks that are not nonspacing keep their order (musical notation has such);
-// NFD sorts them. Classes of characters are those of the utf8proc that is installed. Local.
+// With lower_case a text is decomposed (Unicode's NFD), loses its nonspacing marks, and becomes lower-case: "É" is "e",
+// "ß" stays, "≠" is "=", a Korean syllable becomes its letters. Marks that are not nonspacing (as in musical notation)
+// keep their order, but NFD would sort them. Local.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@
 
 namespace zero {
 
-// A word in UTF-8, valid during the call, and its number of characters, after decomposition. False: enough words.
+// Receives a word in UTF-8, valid during the call, and its number of characters after decomposition. Returns false to
+// stop.
 using TakeBertWord = std::function<bool(std::string_view word, std::size_t characters)>;
 
 void for_each_bert_word(std::string_view text, bool lower_case, const TakeBertWord& take);
 
-// Is there a capital letter, Latin, Greek, Cyrillic or Armenian? Others had no small letters when vocabularies were made
-// (Cherokee's), or have none ("ℝ").
+// Is there a Latin, Greek, Cyrillic or Armenian capital letter? Other capitals had no lower-case letters when
+// vocabularies were made (Cherokee), or have none ("ℝ").
 bool has_capital(std::string_view text);
-// Is there an accent, or another nonspacing mark, that lower_case takes off?
+// Is there an accent or another nonspacing mark, which lower_case removes?
 bool has_accent(std::string_view text);
 
 }  // namespace zero

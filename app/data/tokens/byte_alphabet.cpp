@@ -44,7 +44,7 @@ std::string to_alphabet(std::string_view bytes) {
   return out;
 }
 
-// All of them are one byte of UTF-8, or two.
+// Each character has one or two bytes in UTF-8.
 std::optional<std::string> from_alphabet(std::string_view characters) {
   std::string out;
   for (std::size_t i = 0; i < characters.size(); ++i) {

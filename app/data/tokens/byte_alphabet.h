@@ -1,10 +1,10 @@
-// The byte alphabet of GPT-2: a printable character for each byte, in which vocab.json and merges.txt are written.
+// to_alphabet(): the byte alphabet of GPT-2: a printable character for each byte, in vocab.json and merges.txt.
 //
 //   to_alphabet(" the")        // "Ġthe", in UTF-8
-//   from_alphabet("Ġthe")      // " the"; nothing where a character stands for no byte
+//   from_alphabet("Ġthe")      // " the"; empty if a character is not in the alphabet
 //
-// Bytes 33-126, 161-172 and 174-255 are themselves, as code points; the others follow from 256 on, in their order.
-// Local.
+// The code points of bytes 33-126, 161-172 and 174-255 equal the bytes. The other bytes have the code points from 256,
+// in order. Local.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// BytePairTokenizer::learn(): joins the most frequent pair of neighbours, counts again, and so on.
+// BytePairTokenizer::learn(): joins the most frequent pair of neighbours, counts again, and repeats.
 #include <algorithm>
 #include <map>
 #include <queue>
@@ -15,13 +15,13 @@ namespace {
 
 using Neighbours = std::pair<std::int64_t, std::int64_t>;
 
-// A piece of the text, as often as it is there.
+// A piece of the text, and the number of times that it occurs.
 struct Word {
   std::vector<std::int64_t> tokens;
   std::int64_t count = 0;
 };
 
-// Counts of all pairs of neighbours, kept while pairs are joined.
+// Pairs: the counts of all pairs of neighbours, updated when a pair is joined.
 class Pairs {
  public:
   explicit Pairs(std::vector<Word> words) : words_(std::move(words)) {
@@ -29,14 +29,15 @@ class Pairs {
     for (const auto& [pair, entry] : entries_) offer(pair);
   }
 
-  // The most frequent one that is there twice at least; of those as frequent as each other the lowest numbers.
+  // Finds the most frequent pair that occurs at least twice; of equally frequent pairs, the pair with the lowest
+  // numbers.
   bool next(Neighbours& best) {
     while (!heap_.empty()) {
       const auto [count, left, right] = heap_.top();
       heap_.pop();
       best = {-left, -right};
       const auto entry = entries_.find(best);
-      if (entry == entries_.end() || entry->second.count != count) continue;  // it has changed since
+      if (entry == entries_.end() || entry->second.count != count) continue;  // the count has changed
       return count >= 2;
     }
     return false;
@@ -120,7 +121,7 @@ BytePairTokenizer BytePairTokenizer::learn(std::string_view text, std::int64_t s
     const std::int64_t joined = tokenizer.size();
     std::string bytes = tokenizer.tokens_[static_cast<std::size_t>(best.first)] +
                         tokenizer.tokens_[static_cast<std::size_t>(best.second)];
-    if (tokenizer.numbers_.contains(bytes)) {  // other pairs give the same bytes: one token, one more way to it
+    if (tokenizer.numbers_.contains(bytes)) {  // another pair gave the same bytes: the token gets another merge
       tokenizer.merges_.emplace(best, Merge{std::ssize(tokenizer.merge_order_), tokenizer.numbers_.at(bytes)});
       tokenizer.merge_order_.push_back(best);
       pairs.join(best, tokenizer.numbers_.at(bytes));

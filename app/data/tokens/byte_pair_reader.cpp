@@ -44,7 +44,7 @@ class BytePairTokenizer::Reader {
     tokenizer_.is_added_[static_cast<std::size_t>(number)] = true;
   }
 
-  // GPT-2's two files do not say which names are found in a text: it is the one that transformers gives it.
+  // GPT-2's two files do not say which names are special in a text. Like transformers, this finds <|endoftext|>.
   void find_end_of_text() {
     constexpr std::string_view kName = "<|endoftext|>";
     const auto found = tokenizer_.added_.find(kName);
@@ -138,7 +138,7 @@ class BytePairTokenizer::Reader {
     return json.contains(key) && !json.at(key).is_null() && json.at(key) != "" && json.at(key) != 0.0;
   }
 
-  // A token of added_tokens. A normalized one is looked for in the normalized text.
+  // Adds a token of added_tokens. A normalized token is searched in the normalized text.
   void add_added(const nlohmann::json& json) {
     SpecialToken token{.name = json.at("content").get<std::string>(),
                        .number = json.at("id").get<std::int64_t>(),
@@ -154,7 +154,7 @@ class BytePairTokenizer::Reader {
     tokenizer_.normal_specials_.add(std::move(token));
   }
 
-  // Llama 2's form and no other: a difference would be other tokens, or another text.
+  // Refuses any form but Llama 2's, because others would give other tokens or another text.
   void require_characters(const nlohmann::json& json, const nlohmann::json& model) const {
     constexpr const char* kOnly = "(beside byte_fallback only Llama 2's form is known here)";
     const auto part = [&](const char* name, const char* list) {
@@ -194,7 +194,7 @@ class BytePairTokenizer::Reader {
       if (found == tokenizer_.numbers_.end()) refuse(fmt::format("it falls back to bytes and has no token {}", name));
       bytes[static_cast<std::size_t>(byte)] = found->second;
       tokenizer_.tokens_[static_cast<std::size_t>(found->second)] = std::string(1, static_cast<char>(byte));
-      tokenizer_.numbers_.erase(found);  // no text is it, and no merge
+      tokenizer_.numbers_.erase(found);  // it is not found in a text, and not a result of a merge
     }
   }
 
@@ -224,7 +224,7 @@ class BytePairTokenizer::Reader {
     tokenizer_.tokens_[static_cast<std::size_t>(number)] = *bytes;
   }
 
-  // GPT-2's expression, or one that the file has.
+  // Reads the expression of the file, or uses GPT-2's.
   void read_splitter(const nlohmann::json& json) {
     if (!json.is_object()) refuse("it does not say how it cuts a text (pre_tokenizer)");
     const std::string type = json.value("type", "");
@@ -246,7 +246,7 @@ class BytePairTokenizer::Reader {
   BytePairTokenizer tokenizer_;
 };
 
-// It says how a text is cut, which the two files of GPT-2 leave open: where it is there, they do not count.
+// This file says how a text is cut; GPT-2's two files do not. If it exists, GPT-2's files are ignored.
 constexpr const char* kWhole = "tokenizer.json";
 
 fs::path BytePairTokenizer::file_of(const fs::path& folder) {

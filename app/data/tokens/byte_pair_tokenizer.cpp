@@ -20,7 +20,7 @@
 namespace zero {
 namespace {
 
-// The tokens of a piece as a list in which neighbours are joined.
+// Link: a token of a piece, in a linked list in which neighbours are joined.
 struct Link {
   std::int64_t token = 0;
   int before = -1, after = -1;
@@ -62,7 +62,7 @@ void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::in
                 .before = static_cast<int>(i) - 1,
                 .after = i + 1 < symbols.size() ? static_cast<int>(i) + 1 : -1};
   }
-  // Rank, place, and the two tokens that stood there then: what has changed since is passed over.
+  // A merge's rank, its position, and both tokens. A candidate whose tokens have changed is skipped.
   using Candidate = std::tuple<std::int64_t, int, std::int64_t, std::int64_t>;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   const auto consider = [&](int left) {
@@ -94,7 +94,7 @@ void BytePairTokenizer::encode_piece(std::string_view piece, std::vector<std::in
 
 void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>& out, bool begins) const {
   constexpr std::size_t kMostKept = 1 << 16, kLongestKept = 64;
-  std::unordered_map<std::string_view, std::vector<std::int64_t>> known;  // most pieces of a text are there many times
+  std::unordered_map<std::string_view, std::vector<std::int64_t>> known;  // most pieces occur many times
   const auto take = [&](std::string_view piece) {
     if (const auto found = known.find(piece); found != known.end()) {
       out.insert(out.end(), found->second.begin(), found->second.end());
@@ -121,7 +121,7 @@ void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>&
       text,
       [&](std::string_view part) {
         const std::string& normal = normals.emplace_back(CharacterPieces::normal(part, begins));
-        begins = true;  // behind a special token a text begins anew
+        begins = true;  // after a special token a new text begins
         normal_specials_.split(
             normal, [&](std::string_view rest) { characters_->pieces.split(rest, take); }, take_special);
       },
@@ -134,7 +134,7 @@ void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>&
 bool BytePairTokenizer::may_cut(std::string_view text, std::size_t at) const {
   if (!specials_.may_cut(text, at) || !normal_specials_.may_cut(text, at)) return false;
   if (!characters_) return true;
-  if (specials_.ends_at(text, at)) return false;  // behind it a text begins anew
+  if (specials_.ends_at(text, at)) return false;  // after a special token a new text begins
   constexpr std::size_t kLongest = 4;             // bytes of a character
   const std::size_t from = at - std::min(at, kLongest);
   const std::string before = CharacterPieces::normal(text.substr(from, at - from), false);
@@ -150,7 +150,7 @@ std::vector<std::int64_t> BytePairTokenizer::encode(std::string_view text) const
 std::string BytePairTokenizer::decode(std::span<const std::int64_t> tokens) const {
   std::string text;
   for (const std::int64_t token : tokens) text += text_of(token);
-  if (characters_ && text.starts_with(' ')) text.erase(0, 1);  // the one that encode() put there
+  if (characters_ && text.starts_with(' ')) text.erase(0, 1);  // encode() has added it
   return text;
 }
 

@@ -1,16 +1,15 @@
-// BytePairTokenizer: from a text to tokens and back, by byte-pair encoding (Sennrich et al., arXiv:1508.07909) over bytes
-// (GPT-2's; Radford et al., 2019).
+// BytePairTokenizer: converts a text to tokens and back by byte-pair encoding (arXiv:1508.07909).
 //
-//   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder with tokenizer.json, or else with
-//   gpt2.encode("to be, or not")                                      // vocab.json and merges.txt
+//   auto gpt2 = BytePairTokenizer::read("gpt2", "data.tokenizer");    // a folder
+//   gpt2.encode("to be, or not")
 //   gpt2.decode({1462, 307})                                          // "to be"
-//   BytePairTokenizer::learn(text, 1000).write("runs/tokenizer");     // GPT-2's two files
 //
-// A text is cut into pieces (TextSplitter), each piece into bytes, and neighbours are joined: again and again the pair
-// that comes first among the merges. Of tokenizer.json the models BPE over bytes are taken: GPT-2's, Llama 3's and their
-// like; and Llama 2's, which begins with characters (character_pieces.h) and has a token for each byte, "<0x0A>", for those
-// that are no token. Tokens that a tokenizer adds ("<|endoftext|>", "</s>") are numbers with a name. Their names in a text
-// become them (special_tokens.h), unless the reader says Specials::kText; beside vocab.json only <|endoftext|> does.
+// As in GPT-2, a text is cut into pieces (TextSplitter), and each piece into bytes. Then the pair of neighbours whose
+// merge is first in the list of merges is joined, until no merge is left. A tokenizer.json must have a BPE model over
+// bytes, as GPT-2 and Llama 3 have, or Llama 2's form. That form begins with characters (character_pieces.h); a
+// character that is no token becomes tokens for its bytes, such as "<0x0A>". Added tokens ("<|endoftext|>", "</s>")
+// have a name. Names in a text become tokens (special_tokens.h), unless Specials::kText is given; with vocab.json only
+// <|endoftext|> does.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once
@@ -32,42 +31,46 @@
 
 namespace zero {
 
-// What the name of an added token is in a text: that token, or text like any other.
+// The meaning of an added token's name in a text. kTokens: that token. kText: ordinary text.
 enum class Specials { kTokens, kText };
 
 class BytePairTokenizer {
  public:
-  // Throws ConfigError(key) for files that are missing, are no such tokenizer, or in which a merge names an unknown token.
+  // Reads a folder with tokenizer.json or, if it has none, vocab.json and merges.txt. Throws ConfigError(key) if files
+  // are missing, are no such tokenizer, or have a merge with an unknown token.
   static BytePairTokenizer read(const std::filesystem::path& folder, std::string_view key,
                                 Specials specials = Specials::kTokens);
-  // The file in `folder` that says how many tokens there are: tokenizer.json, or else vocab.json.
+  // Returns the file in `folder` that has the tokens: tokenizer.json or, if there is none, vocab.json.
   static std::filesystem::path file_of(const std::filesystem::path& folder);
-  // At most `size` tokens, from 256 up: the bytes, then each joined pair, the most frequent first; of those as frequent
-  // as each other, the lower numbers first. Fewer where the text has no pair left that is there twice. Throws ConfigError
-  // under "--size".
+  // Learns a tokenizer of at most `size` tokens, 256 or more: the bytes, then joined pairs, the most frequent first; of
+  // equally frequent pairs, the lowest numbers first. There are fewer tokens if no pair is left that occurs twice.
+  // Throws ConfigError under "--size".
   static BytePairTokenizer learn(std::string_view text, std::int64_t size);
-  // vocab.json and merges.txt. Throws IoError, and ConfigError under "--learn" where a tokenizer.json is in the folder, which
-  // read() would take in their place.
+  // Writes vocab.json and merges.txt, GPT-2's files. Throws IoError. Throws ConfigError under "--learn" if the folder
+  // has a tokenizer.json, because read() would read that file.
   void write(const std::filesystem::path& folder) const;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::vector<std::int64_t> encode(std::string_view text) const;
-  // Appended; for a text in many parts, of which the first one `begins` it, each cut where may_cut() allows it.
+  // Appends the tokens of a part of a text to `out`. `begins`: is it the first part? Cut parts only where may_cut() is
+  // true.
   void encode(std::string_view text, std::vector<std::int64_t>& out, bool begins = true) const;
-  // Does the part [0, at) have the tokens that the whole has there? `at` is before the end of a line.
+  // May a text be cut at `at`, so its parts have the tokens of the whole? `at` must be before the end of a line.
   bool may_cut(std::string_view text, std::size_t at) const;
-  // Numbers that are no token give nothing, as do added tokens that tokenizer.json calls special. Bytes that are no UTF-8 stay as they are.
+  // Converts tokens to a text. Numbers that are no token, and added tokens that tokenizer.json calls special, give no
+  // text. Bytes that are not UTF-8 are not changed.
   std::string decode(std::span<const std::int64_t> tokens) const;
-  // Of a token within a text: Llama 2's has a space in front that decode() takes from the first one.
+  // Returns the text of a token within a text. A token of Llama 2's form may begin with a space, which decode() removes
+  // from the first token.
   std::string text_of(std::int64_t token) const;
-  // The number of a token that the tokenizer added, such as "<|endoftext|>".
+  // Returns the number of an added token, such as "<|endoftext|>"; empty: there is no such token.
   std::optional<std::int64_t> added(std::string_view name) const;
-  // How many of these tokens the tokenizer added.
+  // Counts the added tokens among `tokens`.
   std::int64_t count_added(std::span<const std::int64_t> tokens) const;
 
  private:
   struct Merge {
-    std::int64_t rank = 0;  // lower ones are joined first
+    std::int64_t rank = 0;  // position in the list of merges; lower ranks are joined first
     std::int64_t joined = 0;
   };
   struct PairHash {
@@ -78,27 +81,27 @@ class BytePairTokenizer {
   class Reader;
 
   BytePairTokenizer() : splitter_(TextSplitter::kGpt2) {}
-  // Llama 2's form. Tokens are characters, with "▁" for a space.
+  // Data for Llama 2's form, whose tokens are made of characters, with "▁" for a space.
   struct Characters {
     CharacterPieces pieces;
     std::array<std::int64_t, 256> bytes{};  // numbers of "<0x00>" to "<0xFF>"
   };
 
-  // The tokens with which a piece begins, before any are joined.
+  // Returns the tokens of a piece before any are joined.
   std::vector<std::int64_t> symbols_of(std::string_view piece) const;
   void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
-  SpecialTokens specials_;         // found in a text as it is
-  SpecialTokens normal_specials_;  // found in the normalized text: "▁" for spaces of Llama 2's form
+  SpecialTokens specials_;         // searched in the text itself
+  SpecialTokens normal_specials_;  // searched in the normalized text, which has "▁" for spaces in Llama 2's form
   TextSplitter splitter_;
-  std::optional<Characters> characters_;  // nothing: tokens are bytes, cut by splitter_
-  bool whole_pieces_first_ = false;       // a piece that is a token needs no merges: Llama 3
-  std::vector<std::string> tokens_;       // their bytes; of added ones, and of numbers without a token, nothing
+  std::optional<Characters> characters_;  // only for Llama 2's form; empty: tokens are made of bytes
+  bool whole_pieces_first_ = false;       // are pieces looked up as tokens before they are merged? (Llama 3)
+  std::vector<std::string> tokens_;       // bytes of each token; empty: a special token, or no token has this number
   std::unordered_map<std::string, std::int64_t> numbers_;
   std::vector<std::pair<std::int64_t, std::int64_t>> merge_order_;
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, Merge, PairHash> merges_;
   std::map<std::string, std::int64_t, std::less<>> added_;
-  std::vector<bool> is_added_;  // by number
+  std::vector<bool> is_added_;  // by number: is it an added token?
 };
 
 }  // namespace zero

@@ -9,7 +9,7 @@ bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
 }
 
-// The bytes of a character of up to four, as one number.
+// Returns the bytes of a character, at most four, as a number.
 std::uint64_t number_of(std::string_view character) {
   std::uint64_t number = 0;
   for (const char c : character) number = number << 8 | static_cast<unsigned char>(c);
@@ -20,7 +20,7 @@ std::uint64_t pair_of(std::string_view last, std::string_view first) {
   return number_of(last) << 32 | number_of(first);
 }
 
-// The character that ends before byte `at`.
+// Returns the character that ends before byte `at`.
 std::string_view character_before(std::string_view text, std::size_t at) {
   for (std::size_t bytes = std::min<std::size_t>(at, 4); bytes > 1; --bytes) {
     if (CharacterPieces::character_bytes(text, at - bytes) == bytes) return text.substr(at - bytes, bytes);
@@ -71,7 +71,7 @@ std::string CharacterPieces::text_of(std::string_view token) {
 bool CharacterPieces::may_cut(std::string_view normal, std::size_t at) const {
   if (at == 0 || at >= normal.size()) return true;
   for (std::size_t back = 1; back <= std::min<std::size_t>(at, 3); ++back) {
-    if (character_bytes(normal, at - back) > back) return false;  // within a character
+    if (character_bytes(normal, at - back) > back) return false;  // `at` is within a character
   }
   const std::string_view first = normal.substr(at, character_bytes(normal, at));
   return !joined_.contains(pair_of(character_before(normal, at), first));

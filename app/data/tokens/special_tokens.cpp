@@ -22,8 +22,8 @@ Character character_at(std::string_view text, std::size_t at) {
   return found;
 }
 
-// The one that ends at `at`, which is not 0.
-Character character_before(std::string_view text, std::size_t at) {
+// Returns the character that ends at `at`, which must not be 0.
+Character letter_before(std::string_view text, std::size_t at) {
   constexpr std::size_t kLongest = 4;
   for (std::size_t bytes = 1; bytes <= std::min(at, kLongest); ++bytes) {
     const Character found = character_at(text, at - bytes);
@@ -32,13 +32,13 @@ Character character_before(std::string_view text, std::size_t at) {
   return {};
 }
 
-// White_Space of Unicode.
+// Has the character Unicode's property White_Space?
 constexpr bool is_space(std::int32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// \w of Unicode's regular expressions: Alphabetic, marks, decimal digits, connectors and joiners.
+// Does \w of Unicode's regular expressions match? It has letters, marks, decimal digits, connectors and joiners.
 bool is_of_a_word(std::int32_t c) {
   if (c < 0) return false;
   if (c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
@@ -62,10 +62,10 @@ bool is_of_a_word(std::int32_t c) {
   }
 }
 
-// The begin of the white space before `at`, and the end of the white space from `at` on.
+// Return the begin of the white space before `at`, and the end of the white space that begins at `at`.
 std::size_t space_begin(std::string_view text, std::size_t at) {
   while (at > 0) {
-    const Character before = character_before(text, at);
+    const Character before = letter_before(text, at);
     if (!is_space(before.code)) break;
     at -= before.bytes;
   }
@@ -81,7 +81,7 @@ std::size_t space_end(std::string_view text, std::size_t at) {
 }
 
 bool is_a_word(std::string_view text, std::size_t begin, std::size_t end) {
-  return (begin == 0 || !is_of_a_word(character_before(text, begin).code)) &&
+  return (begin == 0 || !is_of_a_word(letter_before(text, begin).code)) &&
          (end == text.size() || !is_of_a_word(character_at(text, end).code));
 }
 
@@ -113,7 +113,7 @@ void SpecialTokens::split(std::string_view text, const std::function<void(std::s
       continue;
     }
     std::size_t begin = at, end = at + token->name.size();
-    at = end;  // the search goes on there, whatever white space is taken
+    at = end;  // the search continues here, also if white space after it is removed
     if (token->single_word && !is_a_word(text, begin, end)) continue;
     if (token->lstrip) begin = std::max(space_begin(text, begin), done);
     if (token->rstrip) end = space_end(text, end);

@@ -27,7 +27,7 @@ const pcre2_code* code_of(const std::shared_ptr<const void>& code) {
 TextSplitter::TextSplitter(std::string_view expression, std::string_view key, std::string_view path) {
   int error = 0;
   PCRE2_SIZE where = 0;
-  // Text that is no UTF-8 matches nothing, instead of being an error.
+  // Text that is not UTF-8 matches nothing, and is not an error.
   constexpr std::uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(), kOptions, &error,
                                    &where, nullptr);
@@ -36,7 +36,7 @@ TextSplitter::TextSplitter(std::string_view expression, std::string_view key, st
                       fmt::format("its regular expression is refused at character {}: {}", where, message_of(error)),
                       "use a tokenizer whose expression PCRE2 takes, such as GPT-2's or Llama 3's");
   }
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where this machine has none, it is slower
+  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT on this machine, matching is slower
   code_ = std::shared_ptr<const void>(
       code, [](const void* held) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(held))); });
 }

@@ -18,7 +18,7 @@ TokenDataset::TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t 
     : shards_(std::move(shards)), begin_(begin), end_(end), context_(context) {
   ZERO_CHECK(0 <= begin && begin <= end && end <= shards_.size(), "tokens [{}, {}) of {}", begin, end, shards_.size());
   ZERO_CHECK(context > 0, "context {}", context);
-  // context + 1 tokens make a window and its targets; one more keeps the sequential order's modulus above zero.
+  // A window and its targets need context + 1 tokens. With one more, the modulus of the sequential order is above 0.
   if (size() < context + 2) {
     const bool is_part = size() < shards_.size();
     const std::string context_remedy =
@@ -51,7 +51,7 @@ SampleShape TokenDataset::shape() const {
 
 std::int64_t TokenDataset::draw(Order order, std::uint64_t seed, std::int64_t g) const {
   if (order == Order::kShuffled) return shuffled_offset(seed, g, size() - context_);
-  // (g * context) mod m without overflow: g may be the index of the billionth step of a large world.
+  // Computes (g * context) mod m without overflow: g may be the index of the billionth step of a large world.
   const std::int64_t modulus = size() - context_ - 1;
   __extension__ using Wide = __int128;
   return static_cast<std::int64_t>(static_cast<Wide>(g) * context_ % modulus);
@@ -82,7 +82,8 @@ std::int64_t TokenDataset::fill(std::span<const std::int64_t> samples, Batch& ba
   return counted;
 }
 
-// Files hold numbers without a sign: a negative one reads as a large one.
+// Refuses a token that no vocabulary has. Tokens are read as unsigned, so a negative number in the file is a large
+// token.
 void TokenDataset::require_possible(std::int64_t position, std::int64_t token, std::string_view key) const {
   if (token < kMostTokens) return;
   const TokenShards::Place place = shards_.place(position);

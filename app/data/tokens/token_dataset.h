@@ -1,13 +1,15 @@
-// TokenDataset: windows of `context` tokens over one part of a stream of tokens, which lies in one file or several.
+// TokenDataset: windows of `context` tokens over a part of a stream of tokens.
 //
 // A sample at position p is tokens [p, p + context), its targets [p + 1, p + context + 1). With n tokens in the part:
-//   shuffled     p = shuffled_offset(seed, g, n - context), every window there is
+//   shuffled     p = shuffled_offset(seed, g, n - context): any window
 //   sequential   p = (g * context) mod (n - context - 1)
-//   one pass     p = 0, context, 2 context ...: all n - 1 targets; what the last window lacks is padded (token 0,
-//                target kIgnoredTarget), so that its shape is like the others'
-// Windows go from one file into the next, as though they were one: a cut into files changes no sample, and no file is too
-// short. Positions are relative to the part; errors give the file and the position in it. ConfigError(key) when the part is too short, and
-// for a token that no vocabulary has (kMostTokens): the file is damaged.
+//   pass         p = 0, context, 2 context ...: all n - 1 targets. The last window is padded to the same shape, with
+//                token 0 and target kIgnoredTarget.
+// A window may cross from a file into the next. So the cut into files changes no sample, and no file is too short.
+// Positions are relative to the part; errors have the file and the position in it.
+//
+// Local. Throws ConfigError(key) if the part is too short, or if a token is too large for any vocabulary (kMostTokens),
+// which means that the file is damaged.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ inline constexpr std::int64_t kMostTokens = 1 << 24;
 
 class TokenDataset : public Dataset {
  public:
-  // The part is tokens [begin, end) of `shards`. Looks at every token of it once, unless they are bytes.
+  // The part is tokens [begin, end) of `shards`. Checks every token of it once, unless tokens are bytes.
   TokenDataset(TokenShards shards, std::int64_t begin, std::int64_t end, std::int64_t context,
                std::string_view key = "data.path");
 
@@ -39,7 +41,7 @@ class TokenDataset : public Dataset {
 
  private:
   void require_possible(std::int64_t position, std::int64_t token, std::string_view key) const;
-  // "token 150 of tokens.bin is 199"
+  // Returns "token 150 of tokens.bin is 199".
   std::string named(std::int64_t position, std::int64_t token) const;
   // Calls visit(position in the stream, tokens) over the part, block by block, until it returns false.
   template <typename Visit>
@@ -50,7 +52,7 @@ class TokenDataset : public Dataset {
   std::int64_t end_;
   std::int64_t context_;
   std::int64_t classes_ = 256;
-  std::int64_t largest_at_ = 0;  // in the stream: the first token of classes_ - 1
+  std::int64_t largest_at_ = 0;  // position in the stream of the first token classes_ - 1
 };
 
 }  // namespace zero

@@ -22,7 +22,7 @@ struct Form {
 };
 constexpr Form kNarrow{20240520, 1}, kWide{20240801, 7};
 using Header = std::array<std::int32_t, 256>;
-constexpr std::size_t kShardDigits = 6;  // as llm.c names them
+constexpr std::size_t kShardDigits = 6;  // digits in a shard's name, as in llm.c
 
 std::string_view bytes_of(const Form& form) {
   return {reinterpret_cast<const char*>(&form), sizeof(form)};

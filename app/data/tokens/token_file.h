@@ -1,17 +1,16 @@
-// TokenFileWriter: a file of tokens in the form of llm.c, which token_stream.h reads.
+// TokenFileWriter: writes a file of tokens in llm.c's form, which token_stream.h reads.
 //
 //   TokenFileWriter writer("train.bin", tokenizer.size());
 //   writer.append(tokens);
-//   writer.finish();              // only now the file is there
-//
-// uint16 tokens for a vocabulary of up to 65,536, else uint32. What is not finished leaves no file behind. Local. Throws
-// IoError.
-//
-// TokenShardWriter writes the same tokens into several such files, each of as many tokens, the last of the rest:
+//   writer.finish();              // creates train.bin
 //
 //   TokenShardWriter shards("train.bin", tokenizer.size(), 100'000'000);    // train_000001.bin, train_000002.bin, ...
 //
-// They get their names together, at finish(): a pattern such as train_*.bin never finds a part of them.
+// Tokens are uint16 for a vocabulary of up to 65,536, else uint32. A writer that is destroyed before finish() leaves no
+// file. TokenShardWriter writes several files with the same number of tokens; the last file has the rest. finish()
+// renames all of them at the end, so a pattern such as train_*.bin does not find an incomplete set.
+//
+// Local. Throws IoError.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@
 
 namespace zero {
 
-// For what a user names as output: a file that is there and no such file is not replaced. ConfigError(key).
+// Throws ConfigError(key) if `path` exists and is not a file of tokens: a user's other file must not be replaced.
 void require_token_output(std::string_view key, const std::filesystem::path& path);
 
 class TokenFileWriter {
@@ -36,7 +35,7 @@ class TokenFileWriter {
   ~TokenFileWriter();
 
   void append(std::span<const std::int64_t> tokens);
-  // Whole and on the disk, under another name, and closed. finish() does it, too.
+  // Completes the file under a temporary name, syncs it to the disk, and closes it. finish() also calls it.
   void seal();
   void finish();
   std::int64_t size() const { return num_tokens_; }  // tokens
@@ -53,7 +52,8 @@ class TokenFileWriter {
 
 class TokenShardWriter {
  public:
-  // ConfigError(key) where a shard of that name is there already: a pattern would take it along with the new ones.
+  // Throws ConfigError(key) if a shard of this name exists, because a pattern would match it together with the new
+  // shards.
   static void require_free(const std::filesystem::path& path, std::string_view key);
 
   TokenShardWriter(std::filesystem::path path, std::int64_t vocab, std::int64_t shard_tokens);
@@ -62,13 +62,13 @@ class TokenShardWriter {
   void finish();
   std::int64_t size() const;  // tokens
   std::int64_t num_shards() const { return std::ssize(shards_); }
-  // Of the i-th shard, from 0.
+  // Returns the path of the i-th shard, from 0.
   std::filesystem::path path(std::int64_t i) const;
 
  private:
   std::filesystem::path path_;
   std::int64_t vocab_, shard_tokens_;
-  std::vector<std::unique_ptr<TokenFileWriter>> shards_;  // all but the last one are sealed
+  std::vector<std::unique_ptr<TokenFileWriter>> shards_;  // all shards but the last are sealed
 };
 
 }  // namespace zero

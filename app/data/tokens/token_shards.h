@@ -1,14 +1,15 @@
 // TokenShards: the tokens of several files as one stream, in the order of the files.
 //
 //   const TokenShards shards({{"train_000001.bin", "train_000002.bin"}}, TokenKind::kTokens, "data.path");
-//   shards.size()                       // of all files
+//   shards.size()                       // number of tokens in all files
 //   shards.read(begin, tokens)          // may cross from one file into the next
 //   shards.place(p).path                // the file that has token p
 //
-// How a stream is cut into files changes nothing but the names in errors: `zero tokenize --shard-tokens` cuts a text
-// anywhere, and documents end within files as they end between them. Files stay open; only the tokens that are asked for
-// are read. ConfigError(key, path) for a file that TokenStream refuses, one without tokens, one of another form or width
-// than the first, and one that is named twice. Local; reading from several threads is safe.
+// The cut into files only changes the file names in errors: `zero tokenize --shard-tokens` cuts a text anywhere, also
+// within a document. Files stay open, and only the tokens that a caller asks for are read.
+//
+// Local; reading from several threads is safe. Throws ConfigError(key, path) if TokenStream refuses a file, or if a
+// file has no tokens, has another form or width than the first file, or is named twice.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ namespace zero {
 
 class TokenShards {
  public:
-  // Only tokens [begin, end) will be read: files without any of them are looked at, and closed again.
+  // Only tokens [begin, end) will be read. Files without such tokens are checked, and closed again.
   TokenShards(const DataFiles& files, TokenKind kind, std::string_view key, std::int64_t begin = 0,
               std::int64_t end = std::numeric_limits<std::int64_t>::max());
   TokenShards(TokenStream stream);
@@ -40,7 +41,7 @@ class TokenShards {
 
   struct Place {
     const std::string& path;
-    std::int64_t position = 0;  // in that file
+    std::int64_t position = 0;  // position in that file
   };
   Place place(std::int64_t position) const;
 
@@ -49,8 +50,8 @@ class TokenShards {
   std::int64_t begin_of(std::size_t shard) const { return shard == 0 ? 0 : ends_[shard - 1]; }
 
   DataFiles files_;
-  std::vector<std::int64_t> ends_;                   // of each file, in tokens of all
-  std::vector<std::optional<TokenStream>> streams_;  // nothing: closed
+  std::vector<std::int64_t> ends_;                   // end of each file, as a position in the stream
+  std::vector<std::optional<TokenStream>> streams_;  // empty: the file is closed
   std::size_t token_bytes_ = 1;
 };
 

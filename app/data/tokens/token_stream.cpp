@@ -13,8 +13,8 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kHeaderBytes = kTokenHeadBytes;  // of llm.c
-constexpr std::size_t kBlockBytes = 65536;              // read at a time; whole tokens of every size
+constexpr std::int64_t kHeaderBytes = kTokenHeadBytes;  // bytes of llm.c's header
+constexpr std::size_t kBlockBytes = 65536;              // bytes of one read; a multiple of each token size
 
 struct LlmcFormat {
   std::int32_t magic;
@@ -32,7 +32,7 @@ struct Stranger {
   std::string_view name;
 };
 using namespace std::string_view_literals;
-// Marks of four bytes or more: a shorter one would meet real nanoGPT tokens by chance.
+// Marks have four bytes or more, because nanoGPT tokens could equal a shorter mark by chance.
 constexpr std::array<Stranger, 10> kStrangers = {{
     {"\xc6\xd7\x34\x01"sv, "an llm.c model"},           // 20240326
     {"\xc7\xd7\x34\x01"sv, "an llm.c debug state"},     // 20240327
@@ -59,7 +59,7 @@ TokenLayout layout_of(const InputFile& file, TokenKind kind, std::string_view ke
   return parse_token_layout(head, file.size_bytes(), kind, key, file.path());
 }
 
-// Fixed-width loads in a loop the compiler can vectorise; the source may be unaligned.
+// Converts tokens by loads of fixed width, which the compiler can vectorise. The source may be unaligned.
 template <typename Token>
 void widen(const std::byte* source, std::span<std::int64_t> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -69,7 +69,7 @@ void widen(const std::byte* source, std::span<std::int64_t> out) {
   }
 }
 
-// Of numbers of 16 bits each byte would have to be a printable one.
+// Are all bytes of the head printable? That is very unlikely for tokens of 16 bits.
 bool looks_like_text(std::span<const std::byte> head) {
   constexpr std::size_t kEnough = 64;
   const auto is_printable = [](std::byte byte) {

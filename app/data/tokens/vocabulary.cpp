@@ -16,8 +16,8 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kLongestWord = 100;  // characters; a longer one is [UNK], as in BERT's own tokenizer
-constexpr std::int64_t kCasedShare = 100;  // a vocabulary is cased where one piece in so many has a capital letter
+constexpr std::size_t kLongestWord = 100;  // characters; a longer word is [UNK], as in BERT
+constexpr std::int64_t kCasedShare = 100;  // cased if 1 piece in 100 has a capital letter
 constexpr std::string_view kContinues = "##";
 constexpr std::array<std::string_view, 5> kSpecials{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
@@ -157,7 +157,7 @@ void Vocabulary::add_pieces(std::string_view word, std::size_t characters, std::
   }
 }
 
-// The special piece that stands first in a text.
+// Returns the first special piece in a text.
 std::optional<Vocabulary::Special> Vocabulary::first_special(std::string_view text) const {
   for (auto at = text.find('['); at != text.npos; at = text.find('[', at + 1)) {
     for (const std::int64_t number : specials_)

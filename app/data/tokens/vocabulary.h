@@ -1,19 +1,14 @@
-// Vocabulary: from a text to numbers that stand for its words, or pieces of them.
+// Vocabulary: converts a text to the numbers of its words, or of pieces of words.
 //
 //   Vocabulary words = Vocabulary::learn(texts, 4000);                    // the most frequent words
 //   Vocabulary pieces = Vocabulary::read("bert/vocab.txt", "data.vocab");  // WordPiece, as BERT publishes it
 //   words.encode("to be or not", 16)      // [CLS] to be or not, then padding: 16 numbers
 //
-// Learned: words are what stands between spaces, ASCII letters in lower case; number 0 is [PAD], 1 [UNK] for every other
-// word, 2 [CLS], then words by frequency, those as frequent as each other in alphabetical order. The same texts give the
-// same numbers everywhere.
-//
-// Read: one piece a line, its number the line's; "##" marks a piece that goes on a word. Numbers are those of transformers 5
-// (BertTokenizer, with do_lower_case as lower_case). A text is cut into words (bert_words.h), and each word takes the
-// longest piece that it begins with, again and again (Schuster and Nakajima, 2012); a word for which that fails, or of more
-// than 100 characters, is [UNK]. [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are those pieces. [SEP] ends a text.
-// Where lower_case is not said, it follows from the pieces: texts are lower-cased if fewer than one piece in a hundred has a
-// capital letter (has_capital(); names in brackets do not count). Not served: vocabularies of small letters with accents.
+// A learned vocabulary has words between spaces, with ASCII letters in lower case. A vocabulary that is read has
+// WordPiece's pieces; "##" marks a piece that continues a word. Numbers equal those of transformers 5 (BertTokenizer,
+// with lower_case as do_lower_case). A text is cut into words (bert_words.h), and from the begin of a word the longest
+// piece is taken, again and again (Schuster and Nakajima, 2012). A word is [UNK] if no piece fits, or if it has more
+// than 100 characters. [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these pieces. [SEP] ends a text.
 //
 // Immutable: any number of threads may encode. Local.
 #pragma once
@@ -32,10 +27,14 @@ namespace zero {
 
 class Vocabulary {
  public:
-  // At most `size` numbers, the three special ones included; fewer where the texts have fewer words. Throws ConfigError
-  // under "data.words" for fewer than 4.
+  // Learns a vocabulary of at most `size` numbers; fewer if the texts have fewer words. 0 is [PAD], 1 is [UNK] for
+  // every other word, and 2 is [CLS]. Words follow by frequency, and equally frequent words in alphabetical order. So
+  // the same texts give the same numbers everywhere. Throws ConfigError under "data.words" if `size` is below 4.
   static Vocabulary learn(std::span<const std::string> texts, std::int64_t size);
-  // Throws ConfigError(key) for a file without [PAD], [UNK], [CLS] and [SEP], or with a piece twice.
+  // Reads a file with one piece per line, whose number is the line's, from 0. If lower_case is empty, texts are
+  // lower-cased if fewer than one piece in a hundred has a capital letter (has_capital(); names in brackets do not
+  // count). Vocabularies of lower-case letters with accents are not supported. Throws ConfigError(key) if the file
+  // lacks [PAD], [UNK], [CLS] or [SEP], or has a piece twice.
   static Vocabulary read(const std::filesystem::path& path, std::string_view key, std::optional<bool> lower_case = {});
   static Vocabulary parse(std::string_view bytes, std::string_view key, std::string_view path,
                           std::optional<bool> lower_case = {});
@@ -43,11 +42,11 @@ class Vocabulary {
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
   std::int64_t pad() const { return pad_; }
   const std::string& piece(std::int64_t number) const { return pieces_[static_cast<std::size_t>(number)]; }
-  // Lines for the user: what was chosen about capital letters, or why lower_case does not fit the pieces; and how many of
-  // them have accents that no text has then.
+  // Returns lines for the user: how capital letters are treated, or why lower_case does not fit the pieces, and how
+  // many pieces have accents that lower-cased texts do not have.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // `context` numbers: [CLS] and the text, cut off where it is longer, then padding.
+  // Returns `context` numbers: [CLS], the text, cut off if it is longer, and padding.
   std::vector<std::int64_t> encode(std::string_view text, std::int64_t context) const;
 
  private:
@@ -66,12 +65,12 @@ class Vocabulary {
   void add_text(std::string_view text, std::size_t room, std::vector<std::int64_t>& numbers) const;
   std::optional<Special> first_special(std::string_view text) const;
 
-  bool has_pieces_ = false;  // WordPiece
+  bool has_pieces_ = false;  // is it a WordPiece vocabulary?
   bool lower_case_ = false;
   std::int64_t pad_ = 0, unknown_ = 1, begin_ = 2, end_ = -1;
-  std::vector<std::int64_t> specials_;  // that stand in texts, too
+  std::vector<std::int64_t> specials_;  // numbers of special pieces that are also found in texts
   std::vector<std::string> pieces_;
-  Numbers numbers_, continued_;  // of words and first pieces; of pieces that go on a word, without their "##"
+  Numbers numbers_, continued_;  // words and first pieces; pieces that continue a word, without their "##"
   std::vector<std::string> notes_;
 };
 

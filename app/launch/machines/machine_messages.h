@@ -68,7 +68,7 @@ meeting::Message to_message(const MachineMessage& message);
 // Returns nullopt if the message is not from a launcher of this version.
 std::optional<MachineMessage> to_machine_message(const meeting::Message& message);
 
-// Describes kAgain: "starting it again alone in 2 s (2 of 3, 1 left)".
+// Describes kAgain, with the pause and the numbers of restarts: "... in 2 s (2 of 3, 1 left)".
 std::string starting_alone(const MachineMessage& again);
 
 // The meeting point of a run's launchers on several machines, and the values that they prove and compare.

@@ -17,8 +17,8 @@ namespace zero {
 // reports restarts.
 bool begins_last_words(std::string_view line);
 
-// The rank with which a reason begins ("rank 1: ..."), with or without the verb before it, or what C++ prints before the
-// text of an exception that nobody catches; -1: none.
+// Returns the rank at the begin of a reason ("rank 1: ..."); -1: there is none. A verb may be before it, or the text
+// that C++ prints before the message of an uncaught exception.
 int accused_rank(std::string_view line);
 // Returns the rank that left the run according to this reason, and so will soon print its own reason; -1: none.
 int rank_that_left(std::string_view line);

@@ -45,8 +45,9 @@ std::vector<std::string> merge_environment(std::span<const std::string> inherite
 // Returns 16 random hexadecimal digits. Throws IoError.
 std::string random_id();
 
-// Returns the secret of the ranks of one start (zero/comm/rendezvous/job_token.h): 64 random hexadecimal digits. Returns ""
-// if the user has set ZERO_TOKEN or ZERO_TOKEN_FILE, and for several machines, because each would draw another one.
+// Returns the secret of the ranks of one start (zero/comm/rendezvous/job_token.h): 64 random hexadecimal digits.
+// Returns "" if the user has set ZERO_TOKEN or ZERO_TOKEN_FILE, and for several machines, because each would draw
+// another one.
 std::string random_token(const LaunchOptions& options, const GetEnvironment& environment);
 
 // Returns a TCP port of this machine at which no program listens now. Throws IoError.

@@ -96,7 +96,7 @@ std::string lines_until(std::string_view text, std::int64_t step, const ComesAga
   std::string kept;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) break;  // half a line, of a run that was killed
+    if (end == std::string_view::npos) break;  // an incomplete line of a run that was killed
     const auto line = nlohmann::json::parse(text.substr(begin, end - begin), nullptr, false);
     const bool counts = line.is_object() && line.contains("step") && line["step"].is_number_integer();
     const std::int64_t of = counts ? line["step"].get<std::int64_t>() : step + 1;
@@ -114,7 +114,7 @@ MetricsLog::MetricsLog(std::filesystem::path path)
 
 void MetricsLog::replace(const StepMetrics& metrics) {
   const std::string key = fmt::format(R"("step": {}, "loss": )", metrics.step);
-  // Everything from its line on is written again.
+  // The line of that step and all later lines are written again.
   if (pending_.find(key) == std::string::npos) {
     const std::string text = read_file(path_).substr(0, written_);
     const std::size_t found = text.rfind(key);
@@ -140,7 +140,7 @@ void MetricsLog::flush() {
     back_to_.reset();
   }
   if (pending_.empty()) return;
-  // Half a line that an earlier failure left behind.
+  // Removes an incomplete line that an earlier failure has left.
   if (size_of_file(path_) > written_) {
     std::error_code error;
     std::filesystem::resize_file(path_, written_, error);
@@ -149,7 +149,7 @@ void MetricsLog::flush() {
   try {
     file_->append(pending_);
   } catch (const IoError&) {
-    std::error_code ignored;  // then the next flush() tries again
+    std::error_code ignored;  // the next flush() tries again
     std::filesystem::resize_file(path_, written_, ignored);
     throw;
   }

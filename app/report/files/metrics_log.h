@@ -1,11 +1,11 @@
-// MetricsLog: metrics.jsonl, one JSON object a line, one for each step that is logged and each evaluation.
+// MetricsLog: writes metrics.jsonl: a line of JSON for each logged step and each evaluation.
 //
 //   MetricsLog log(files.metrics);
 //   log.add(step_metrics);              // kept
 //   log.flush();                        // written, in one write(2)
-//   log.take_back(40);                  // what is said of later steps goes
+//   log.take_back(40);                  // removes the lines of steps after 40
 //
-// Lines are kept until flush() so that a fast step never waits for a disk. Local; not thread-safe.
+// Lines are kept in memory until flush(), so a fast step never waits for a disk. Local; not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -22,92 +22,94 @@
 
 namespace zero {
 
-// Seconds since 1970, as every line has them.
+// Returns seconds since 1970, the time in every line.
 double unix_seconds();
 
-// What crossed between a rank's tiers in a step: of states, over the link of activations too.
+// Bytes that moved between a rank's tiers in a step: states, and over the link also activations.
 struct StepTransfers {
   DiskTraffic disk;
   LinkTraffic link;
 };
 
-// A step as one rank saw it; `loss` is the mean over ranks.
+// A step as measured by one rank; `loss` is the mean over ranks.
 struct StepMetrics {
   std::int64_t step = 0;  // counted from 1
   double time = 0;        // seconds since 1970
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
-  std::optional<double> loss_scale;  // where losses have one
+  std::optional<double> loss_scale;  // set if losses have a scale
   double seconds = 0;
-  double tokens = 0;                // of all ranks; samples where there are no tokens
+  double tokens = 0;                // tokens of all ranks; samples if samples are rows
   bool has_tokens = true;           // false: samples are rows
-  std::int64_t samples_so_far = 0;  // of the run, this step's too, over all ranks
+  std::int64_t samples_so_far = 0;  // samples of the run and all ranks, including this step
   double tokens_so_far = 0;
-  double forward = 0;  // seconds; gathering and waiting inside them are part of it, as of backward
+  double forward = 0;  // seconds, including gathers and waits; the same for `backward`
   double backward = 0;
   WorkSeconds work;
   MemoryCount memory;           // on the device, just before the first update
-  std::int64_t host_bytes = 0;  // of this rank on the other tiers, at the same time
+  std::int64_t host_bytes = 0;  // bytes of this rank on the other tiers, at the same time
   std::int64_t disk_bytes = 0;
   std::int64_t sent_bytes = 0;
-  std::optional<std::int64_t> sent_between_copies;  // of it, where there are copies of the model
-  std::optional<std::int64_t> sent_between_groups;  // of it, where there are secondary groups
-  std::optional<ServedSteps> served;                // of a run with servers
-  std::optional<StepTransfers> transfers;           // where anything lies below the device, or crossed the link
-  RankFigures mine{};                               // of this rank, in this step
-  std::vector<RankFigures> workers{};               // of a run with servers, on their head: the same of each worker
-  // By rank, workers behind servers, of the steps since the one before that has them: where ranks have told each other
-  // after this step (StepHistory), and there are several.
+  std::optional<std::int64_t> sent_between_copies;  // part of sent_bytes; set if there are copies of the model
+  std::optional<std::int64_t> sent_between_groups;  // part of sent_bytes; set if there are secondary groups
+  std::optional<ServedSteps> served;                // set in a run with servers
+  std::optional<StepTransfers> transfers;           // set if a state is off the device, or data crossed the link
+  RankFigures mine{};                               // figures of this rank in this step
+  std::vector<RankFigures> workers{};               // on the head of servers: figures of each worker in this step
+  // Figures of each rank, with workers after servers. Set if there are several ranks, and they exchanged their figures
+  // after this step (StepHistory). They cover all steps since the last step with such figures.
   std::vector<RankFigures> ranks{};
 };
 
-// What outer steps sent counts in the line of a step.
+// Adds the bytes that outer steps sent to the metrics of a step.
 void add_sent(StepMetrics& metrics, const SentBytes& by_outer_steps);
 
 struct EvaluationMetrics {
   std::int64_t step = 0;
   double time = 0;
   double val_loss = 0;
-  std::optional<double> accuracy;    // of a task of classes: 0 to 1
-  std::optional<double> perplexity;  // of a language model: exp(val_loss)
-  bool averaged = false;             // of the weights' moving average: "val_loss_ema", "val_accuracy_ema"
+  std::optional<double> accuracy;    // for classification: 0 to 1
+  std::optional<double> perplexity;  // for a language model: exp(val_loss)
+  bool averaged = false;             // evaluated with the weights' moving average? then "val_loss_ema" etc.
   double seconds = 0;
 };
 
-// One line each, without the line break. Numbers that are not finite become null.
+// Return a line without a line break. Numbers that are not finite become null.
 std::string to_json_line(const StepMetrics& metrics);
 std::string to_json_line(const EvaluationMetrics& metrics);
 
-// What of a step itself comes again when a run goes on after it, so that its lines go, too.
+// The lines of a step that a run writes again if it continues after that step. So they are removed.
 struct ComesAgain {
   bool evaluation = false;
-  bool rewinds = false;  // to it
+  bool rewinds = false;  // events of rewinds to the step
 };
-// The whole lines of `text` that are of steps up to `step`.
+// Returns the complete lines of `text` for steps up to `step`, without the lines of `step` that come again.
 std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again);
 
 class MetricsLog {
  public:
-  // At the end of what is there.
+  // Opens the file, and appends to its lines.
   explicit MetricsLog(std::filesystem::path path);
   template <typename Metrics>
   void add(const Metrics& metrics) {
     pending_ += to_json_line(metrics);
     pending_ += '\n';
   }
-  // Throws IoError: then all lines are still kept, and the next flush() begins with the file as it was before this one.
+  // Writes the lines. If it throws IoError, all lines are still kept, and the next flush() first restores the file as
+  // it was before this call.
   void flush();
-  // Instead of the line of that step that is there, with the next flush(). No-op if there is none. Throws IoError.
+  // Replaces the line of that step; the file changes with the next flush(). No-op if there is no such line. Throws
+  // IoError.
   void replace(const StepMetrics& metrics);
-  // Lines of later steps: those that are kept at once, those in the file with the next flush().
+  // Removes the lines of later steps: kept lines at once, lines in the file with the next flush().
   void take_back(std::int64_t step);
   std::size_t kept_bytes() const { return pending_.size(); }
 
  private:
   std::filesystem::path path_;
-  std::optional<AppendFile> file_;  // always there
-  std::uintmax_t written_ = 0;      // bytes of whole lines in it
+  std::optional<AppendFile> file_;  // always set
+  std::uintmax_t written_ = 0;      // bytes of complete lines in the file
   std::optional<std::int64_t> back_to_;
   std::string pending_;
 };

@@ -19,7 +19,7 @@ std::string utc_now() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-std::string host_name() {
+std::string origin_host() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
@@ -47,7 +47,7 @@ std::string shell_words(std::string_view zero_terminated) {
 
 RunOrigin origin_of_process(std::string_view configuration, std::string_view libtorch) {
   return {.date = utc_now(),
-          .host = host_name(),
+          .host = origin_host(),
           .command = shell_words(try_read_proc_file("/proc/self/cmdline").value_or("")),
           .libtorch = std::string(libtorch),
           .processor = processor_name(),

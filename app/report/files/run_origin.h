@@ -1,4 +1,4 @@
-// RunOrigin: when, where and by which command a run was made, for later readers of its report.
+// RunOrigin: date, machine and command of a run, for later readers of its report.
 //
 //   RunOrigin origin = origin_of_process(job.config_text, TORCH_VERSION);
 //   origin.command      // "zero train c.toml --train.steps 50": the command of rank 0's process

@@ -72,7 +72,8 @@ constexpr const char* kWithoutPeak = "; a run whose report has no peak_flops, ag
 constexpr const char* kAgainstOwn =
     "against each run's own probe, as no report has peak_flops: runs whose steps take as long may differ in it";
 
-// Of the runs that were probed alike. Ranks may share cores: more of them do not reach as much more together.
+// The highest peaks of runs with the same machine, device and threads. The peak of all ranks does not grow in
+// proportion to their number, because ranks may share cores.
 struct HighestPeak {
   double of_a_rank = 0, together = 0;
   double of(double ranks) const { return std::min(ranks * of_a_rank, together); }

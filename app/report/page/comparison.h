@@ -1,10 +1,10 @@
-// Runs side by side: what differs in what they did, and in what they were told to do.
+// Comparison: runs side by side: their figures, and their configurations.
 //
 //   const Comparison comparison = compare(runs);
 //   std::cout << to_text(comparison);        // a table, one column a run
 //   std::cout << to_json(comparison);        // the same for programs
 //
-// A change is a run's figure beside the first run's. A row of which no run knows anything is left out. Values only;
+// A change compares a run's figure with the first run's. A row without a value in any run is left out. Values only;
 // Local.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace zero::page {
 
-// How a figure reads.
+// The format of a figure.
 enum class Unit { kNumber, kCount, kBytes, kSeconds, kPerSecond, kFraction };
 
 struct ComparedFigure {
@@ -28,7 +28,7 @@ struct ComparedFigure {
   Unit unit = Unit::kNumber;
   int better = 0;                             // -1: less is better, 1: more, 0: neither
   std::vector<std::optional<double>> values;  // by run
-  std::string note;                           // of several runs: what the figure is told against; empty: nothing
+  std::string note;                           // with several runs: the reference of the figure; empty: no reference
 };
 
 struct ComparedKey {
@@ -38,25 +38,25 @@ struct ComparedKey {
 };
 
 struct Comparison {
-  std::vector<std::string> names;  // of the runs
+  std::vector<std::string> names;  // names of the runs
   std::vector<bool> done;
   std::vector<ComparedFigure> figures;
-  std::vector<ComparedKey> keys;  // all of them; run.dir, which always differs, is left out
+  std::vector<ComparedKey> keys;  // all keys but run.dir, which always differs
 };
 
-// Of several runs utilization is told against the highest peak that one of them probed on the same machine, with the same
-// device and number of threads: N times that of a rank, but no more than all ranks of one of these runs reached together. A
-// machine can do what it did once, and steps that take as long then have the same utilization. A run whose report tells no
-// peak keeps its own utilization; so does a run alone.
+// Compares runs. The utilization of several runs is relative to the highest peak that any of them probed on the same
+// machine, with the same device and number of threads. For N ranks, that is N times the highest peak of a rank, but at
+// most the highest total of all ranks of one of these runs. So equal step times give equal utilizations. A single run,
+// and a run without a peak in its report, keeps its own utilization.
 Comparison compare(std::span<const RecordedRun> runs);
 
-// "188 ms", "11.1 MiB", "4,080 /s"; "-" for nothing.
+// Returns "188 ms", "11.1 MiB" or "4,080 /s"; "-" if there is no value.
 std::string format_figure(Unit unit, const std::optional<double>& value);
-// "+12%", "+0.03%", or "x 3.4" from twice the first run's on. "=" is only for equal values. Empty for the first run, and if
-// that has none or 0.
+// Returns "+12%" or "+0.03%", or "x 3.4" from twice the first run's value on. Only equal values give "=". Empty for the
+// first run, and if the first run has no value or 0.
 std::string format_change(const ComparedFigure& figure, std::size_t run);
 
-// A line for each note of a figure, as it stands below a table.
+// Returns a line for each note of a figure, which is printed below the table.
 std::string notes_text(const Comparison& comparison);
 std::string to_text(const Comparison& comparison);
 nlohmann::ordered_json to_json(const Comparison& comparison);

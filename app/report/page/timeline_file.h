@@ -1,4 +1,4 @@
-// StepTimelineFile: one step of all ranks, from the file that `[run] timeline` names (zero/base/process/chrome_trace.h).
+// StepTimelineFile: a step of all ranks, from the file of run.timeline (zero/base/process/chrome_trace.h).
 //
 //   const auto timeline = read_timeline("runs/a/timeline.json");      // nothing if there is no such file
 //   timeline->rows[0].name        // "compute", of rank 0

@@ -210,7 +210,8 @@ ClusterWay served_way(const TrainingPlan& plan, const Cluster& cluster, double c
   return way;
 }
 
-// Returns true if weights stay gathered from one use to the next (zero/plan/schedule/schedule.h): memory holds all of them.
+// Returns true if weights stay gathered from one use to the next (zero/plan/schedule/schedule.h): memory holds all of
+// them.
 bool stay_gathered(const TrainingPlan& plan, const Mesh& mesh, std::int64_t held, const Cluster& cluster) {
   const MemoryBudget& budget = plan.options.device_memory;
   if (budget.kind == MemoryBudget::Kind::kMin) return false;

@@ -26,7 +26,7 @@ struct PlannedMachine {
   bool leaves_a_fifth = true;         // for activations, as the engine does without a budget
   std::int64_t batch = 1;             // of a rank
   std::int64_t activation_bytes = 0;  // of a rank, at this batch
-  // The same with [train] checkpoint_activations; 0: they are already on, or this model has none.
+  // activation_bytes with [train] checkpoint_activations; 0: they are already on, or this model has none
   std::int64_t checkpointed_bytes = 0;
   std::int64_t disk_free_bytes = 0;  // in the folders for states, together
   // If the model computes on GPUs, free_bytes is that of the GPU with the least free memory, and the host is counted
@@ -38,7 +38,8 @@ struct PlannedMachine {
   std::string activations_of;      // the kind of work under which a run records its operators' memory on the GPU
   std::int64_t learned_bytes = 0;  // recorded by an earlier run; 0: none
   std::string why_free_not_known;  // not empty: there is no such GPU here, and free_bytes is unknown
-  // A file describes it (zero plan --cluster): nothing of this machine counts. free_bytes 0: the file does not say them.
+  // Does a file describe it (zero plan --cluster)? Then nothing of this machine counts, and free_bytes 0 means that the
+  // file does not have the memory.
   bool is_described = false;
   bool has_known_gpu() const { return ranks_on_gpu > 0 && why_free_not_known.empty(); }
   int sharers() const { return ranks_on_gpu > 0 ? ranks_on_gpu : ranks; }

@@ -25,7 +25,8 @@ std::string bytes_text(double bytes) {
   return format_bytes(std::llround(bytes));
 }
 
-// "transformer.h.3 (matrices)" -> "transformer.h.", 3 and " (matrices)". Without such a number: the whole name, and -1.
+// NumberedName: the parts of a unit's name: "transformer.h.3 (matrices)" -> "transformer.h.", 3 and " (matrices)".
+// Without such a number: the whole name, and -1.
 struct NumberedName {
   std::string_view prefix, suffix;
   int number = -1;
@@ -44,7 +45,7 @@ bool follows(const Unit& last, const Unit& next) {
          last.numel == next.numel && last.dtype == next.dtype && last.trainable == next.trainable;
 }
 
-// "  memory     a rank needs ...": the name in a column of its own, and its text in another.
+// Returns a row with the name in a column, and the text in the next column: "  memory     a rank needs ...".
 std::string named_row(std::string_view name, std::string_view text) {
   return wrapped(fmt::format("  {:<10} {}", name, text), 13);
 }
@@ -145,7 +146,8 @@ std::string disk_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
                      fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack");
 }
 
-// "  memory     a rank needs at least 23.4 MiB: ...", whether the machine has it, and changes that would fit.
+// Returns rows with the need ("  memory     a rank needs at least 23.4 MiB: ..."), whether the machine has it, and
+// changes that would fit.
 std::string memory_rows(const TrainingPlan& plan) {
   if (!plan.machine) return "";
   const MemoryFit fit = fit_of(plan);
@@ -326,8 +328,8 @@ std::string computation_text(const Computation& computation, int world) {
   return "without the model's computation";
 }
 
-// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute",
-// and the source of the computation.
+// Returns rows with the prediction, and the source of the computation:
+// "  predicted  forward 412 ms (compute), backward 800 ms (compute), update 310 ms (disk): 1.52 s, bound by compute".
 std::string predicted_rows(const TrainingPlan& plan) {
   if (!plan.predicted) return plan.why_not_predicted.empty() ? "" : named_row("time", plan.why_not_predicted);
   const PredictedStep& predicted = *plan.predicted;

@@ -50,7 +50,7 @@ std::string owned_text(const ShardsPlan::Owned& owned) {
                      format_bytes(std::llround(owned.bytes)));
 }
 
-// "weighted: of weights 2, 1, 1 the ranks own ..."
+// Returns a text such as "weighted: by weights 2, 1, 1 the ranks own ...".
 std::string weighted_text(const TrainingPlan& plan, const ShardsPlan& shards, std::string_view owner) {
   constexpr std::size_t kMostRanks = 8;
   const std::vector<double>& weights = plan.options.shard_weights;

@@ -17,9 +17,9 @@ namespace zero {
 namespace {
 
 constexpr int kUsualColumns = 80;
-// The cursor waits where the live line begins. If the window shrinks, a terminal that wraps old lines again moves the cursor
-// with them, and a terminal that cuts them leaves it. So "erase to the end of the screen" erases the whole live line, whatever
-// its rows are by then. Every terminal since the VT100 understands it.
+// The cursor waits where the live line begins. If the window shrinks, a terminal that wraps old lines again moves the
+// cursor with them, and a terminal that cuts them leaves it. So "erase to the end of the screen" erases all rows of the
+// live line. Every terminal since the VT100 supports it.
 constexpr std::string_view kToBegin = "\r", kClear = "\r\x1b[J";
 
 // Returns the terminal's encoding: the first of these variables that is set counts.
@@ -31,7 +31,7 @@ std::string_view locale_of(Variable variable) {
   return variable("LANG");
 }
 
-// "en_US.UTF-8", "C.utf8"
+// Is it a UTF-8 locale, such as "en_US.UTF-8" or "C.utf8"?
 bool is_utf8(std::string_view locale) {
   std::string text(locale);
   std::erase(text, '-');

@@ -20,13 +20,13 @@
 namespace zero {
 namespace {
 
-// ATEN_CPU_CAPABILITY is not among them: libtorch says which instructions it then takes.
+// ATEN_CPU_CAPABILITY is not in the list, because libtorch reports the instructions that result from it.
 constexpr std::array kSettings{
     "MKL_CBWR",         "MKL_ENABLE_INSTRUCTIONS",    "MKL_DEBUG_CPU_TYPE",      "ONEDNN_MAX_CPU_ISA",
     "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"};
 constexpr std::string_view kNone = "-";
 
-// Without spaces: a word of the text.
+// Returns the text without spaces, as one word.
 std::string word(std::string text) {
   for (char& letter : text)
     if (std::isspace(static_cast<unsigned char>(letter)) != 0) letter = '_';
@@ -42,7 +42,7 @@ std::string settings() {
   return word(text);
 }
 
-// The next word of `text`, which must be `key`, and the one after it. Nothing: there are others.
+// Takes `key` and the word after it from the start of `text`, and returns that word. Empty: `text` begins otherwise.
 std::optional<std::string> value_of(std::string_view key, std::string_view& text) {
   const std::string head = fmt::format("{} ", key);
   if (!text.starts_with(head)) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<std::string> value_of(std::string_view key, std::string_view& text
   return value.empty() ? std::nullopt : std::optional(value);
 }
 
-// What differs, "KEY THEN, and KEY NOW here".
+// Collects differences, "KEY THEN, and KEY NOW here".
 class Differences {
  public:
   void compare(std::string_view what, const std::string& then, const std::string& now) {

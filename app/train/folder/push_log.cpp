@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kBegin = "begin", kResumed = "resumed", kRank = "rank", kPush = "push", kLeave = "leave",
                            kReturn = "return", kEnd = "end", kFormat = "format";
-// A log of format 1 did not name it, and had no end; one of format 2 did not say where ranks computed.
+// A log of format 1 had neither a format nor an end; a log of format 2 did not have the places of its ranks.
 constexpr std::string_view kThisFormat = "3";
 constexpr std::string_view kDamaged = "it is not as it was written",
                            kAsItWas = "give the folder of a run as `zero train` left it";
@@ -47,7 +47,7 @@ std::int64_t number_in(std::string_view word) {
   return error == std::errc() && end == word.data() + word.size() ? number : -1;
 }
 
-// Before the line's sum is looked at: another format may have another one.
+// Checks the format before the line's checksum, which may be computed otherwise in another format.
 void require_format(const std::filesystem::path& path, const std::vector<std::string_view>& first) {
   if (first.size() < 2 || first[0] != kBegin) refuse(path, 1, kDamaged);
   const bool names_it = first.size() == 4 && first[2] == kFormat;
@@ -67,7 +67,7 @@ PushEvent event_in(const std::filesystem::path& path, std::size_t line, const st
           .returns = words[0] == kReturn};
 }
 
-// The line must be that of `rank`.
+// Returns the place in a line, which must be the line of `rank`.
 ComputingPlace place_in(const std::filesystem::path& path, std::size_t line, std::string_view said, std::size_t rank) {
   const std::string head = fmt::format("{} {} ", kRank, rank);
   const auto place = said.starts_with(head) ? place_of_text(said.substr(head.size())) : std::nullopt;

@@ -1,15 +1,15 @@
-// PushLog: the order of events of a run with servers and where its ranks compute, as lines of a file in its folder, from which
-// the run can be repeated bit for bit.
+// PushLog: a file with the order of events of a run with servers, from which the run can be repeated bit for bit.
 //
-//   PushLog log(files.pushes, /*clock=*/0, places);  // a new file; of a run that goes on: a line that says so
+//   PushLog log(files.pushes, /*clock=*/0, places);  // a new file; in a resumed run: a line that says so
 //   log.add({.worker = 2, .clock = 17});
 //   log.end(40);                                     // all 40 clocks are done: no event follows
-//   log.flush();                                     // written, in one write(2)
+//   log.flush();                                     // writes the lines, in one write(2)
 //   RecordedPushes recorded = PushLog::read(path);
 //
-// Each line ends with a sum over all lines until it, and the last line says that the run did all its steps: a line that was
-// changed, left out or added is refused, wherever it is, and so is the log of a run that was stopped early. Local. Throws
-// IoError; read() ConfigError under "--replay", also for a log of another format.
+// It also has the machines and builds of the ranks. Each line ends with a checksum of all lines up to it, and the last
+// line says that the run did all its steps. So a changed, missing or added line is refused, and also the log of a run
+// that was stopped early. Local. Throws IoError; read() throws ConfigError under "--replay", also for a log of another
+// format.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +34,23 @@ struct RecordedPushes {
 
 class PushLog {
  public:
-  // "begin 0 format 3 SUM", "resumed 20 format 3 SUM"; then of each rank "rank 2 threads 1 ... SUM" (computing_place.h).
+  // Writes "begin 0 format 3 SUM" or "resumed 20 format 3 SUM", then "rank 2 threads 1 ... SUM" for each rank
+  // (computing_place.h).
   PushLog(const std::filesystem::path& path, std::int64_t clock, std::span<const ComputingPlace> places);
-  // "push 2 17 SUM", "leave 2 17 SUM", "return 2 17 SUM".
+  // Adds "push 2 17 SUM", "leave 2 17 SUM" or "return 2 17 SUM".
   void add(const PushEvent& event);
-  // "end 40 SUM", of a run that has done all its clocks. Nothing is added behind it.
+  // Adds "end 40 SUM" when the run has done all its clocks. Nothing may be added after it.
   void end(std::int64_t clocks);
   void flush();
 
-  // Events and places of a run that did all its steps in one go.
+  // Returns events and places of a run that did all its steps without being resumed.
   static RecordedPushes read(const std::filesystem::path& path);
 
  private:
   void add_line(std::string text);
 
   std::optional<AppendFile> file_;
-  std::string sum_;  // of all lines
+  std::string sum_;  // checksum of all lines
   std::string pending_;
 };
 

@@ -18,7 +18,7 @@
 namespace zero {
 namespace {
 
-// Rank 0's.
+// A series of values that rank 0 saves.
 struct Series {
   std::string_view name;
   ElementType dtype;
@@ -37,7 +37,7 @@ Extra extra_of(const Series& series, const std::vector<T>& values) {
           .bytes = std::vector<std::byte>(bytes.begin(), bytes.end())};
 }
 
-// Throws, by what the manifest says and so on every rank alike, where one is missing.
+// Throws if the manifest lacks a series. Every rank reads the same manifest, so all ranks throw or none.
 void require_series(const Manifest& manifest, const std::filesystem::path& path) {
   for (const Series& series : {kLosses, kNorms, kSeconds, kSkipped}) {
     const auto& extras = manifest.files.front().extras;
@@ -48,7 +48,7 @@ void require_series(const Manifest& manifest, const std::filesystem::path& path)
   }
 }
 
-// Of rank 0; the others have none.
+// Returns the values on rank 0; empty on the others.
 template <typename T>
 std::vector<T> values_in(const std::vector<Extra>& extras, const Series& series) {
   for (const Extra& extra : extras) {
@@ -60,7 +60,7 @@ std::vector<T> values_in(const std::vector<Extra>& extras, const Series& series)
   return {};
 }
 
-// Rank 0's values, on every rank.
+// Returns rank 0's values on every rank.
 template <typename T>
 std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
@@ -82,7 +82,7 @@ std::int64_t count_in(const Manifest& manifest, const std::string& key, const st
   return count;
 }
 
-// Empty for a checkpoint without a compared evaluation, such as one of an earlier version.
+// Returns an empty result for a checkpoint without a compared evaluation, such as a checkpoint of an earlier version.
 BestEvaluation best_in(const Manifest& manifest, const std::filesystem::path& path) {
   if (!manifest.run.contains("evaluated_step")) return {};
   BestEvaluation best{.measure = manifest.run.at("best_measure") == name_of(BestMeasure::kAccuracy)
@@ -133,14 +133,14 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
   const std::string existing = nearest_existing(folder).string();
   std::error_code unknown;
   const auto space = std::filesystem::space(existing, unknown);
-  if (unknown || space.capacity == 0) return;  // what is no disk (/proc) says so in its own way
+  if (unknown || space.capacity == 0) return;  // not a disk (/proc): writing fails with its own error
   const auto free_bytes = static_cast<std::int64_t>(space.available);
   if (free_bytes < bytes)
     throw ConfigError(
         "checkpoint.every", existing,
         fmt::format("has {} free, and a checkpoint takes {}", format_bytes(free_bytes), format_bytes(bytes)),
         "name a run.dir on a larger disk, or set checkpoint.every = 0 to save none");
-  // One more than is kept, while a new one is written.
+  // While a new checkpoint is written, there is one more than is kept.
   const std::int64_t kept = options.keep + (options.keep_best ? 1 : 0);
   if (free_bytes / (kept + 1) < bytes)
     say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one on its way, would take more", existing,
@@ -156,7 +156,8 @@ void RunCheckpoints::say_not_copied() {
     say_("note: there is no memory for a copy of all states: training waits while checkpoints are written");
 }
 
-// Of several launchers. Said once, and nothing of one that a newer replaces.
+// Returns the steps in the memory of all launchers. Notes once that a launcher lacks a step, unless a newer step
+// replaces it.
 std::vector<std::int64_t> RunCheckpoints::in_every_memory() {
   InMemoryCheckpoints::Agreed agreed = kept_->agree(comm_);
   const bool is_newest = agreed.steps.empty() || agreed.partial > agreed.steps.front();
@@ -166,7 +167,7 @@ std::vector<std::int64_t> RunCheckpoints::in_every_memory() {
   return std::move(agreed.steps);
 }
 
-// The newest first; of one step the one in memory comes first.
+// The newest come first; of one step the checkpoint in memory comes first.
 std::vector<RunCheckpoints::Saved> RunCheckpoints::saved() {
   std::vector<Saved> all;
   const bool several = kept_ && kept_->has_several_launchers();
@@ -240,7 +241,7 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
     }
   }
   if (damages.empty()) return std::nullopt;
-  // In the words of rank 0 on all ranks, so that they are told once.
+  // All ranks throw with rank 0's text, so it is reported once.
   const std::string found = broadcast_text(comm_, fmt::format("{}", fmt::join(damages, "\n  ")));
   throw SharedIoError(
       folder_.path().string(),
@@ -313,12 +314,12 @@ void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::strin
     if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", state.step, error.what());
     return;
   }
-  if (save_->copied()) said_not_copied_ = false;  // should that change, it is news
+  if (save_->copied()) said_not_copied_ = false;  // if copying fails later, it is reported again
   if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
-  if (!save_->copied()) finish(engine);  // it is written: nothing is gained by waiting for the end of a step
+  if (!save_->copied()) finish(engine);  // already written: waiting for the end of a step gains nothing
 }
 
-// A failure is told once, and the save is over then.
+// A failure is reported once and ends the save.
 void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance) {
   if (save_ == nullptr) return;
   try {

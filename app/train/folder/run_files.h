@@ -1,8 +1,8 @@
-// RunFiles: where the files of one run lie in its folder.
+// RunFiles: the paths of one run's files in its folder.
 //
 //   write_file(RunFiles("runs/shakespeare").report, json);
 //
-// Paths alone: looks at nothing, makes nothing.
+// Only paths: it reads and creates no file.
 #pragma once
 
 #include <filesystem>
@@ -21,12 +21,12 @@ struct RunFiles {
   std::filesystem::path model = folder / "model.safetensors";
   std::filesystem::path averaged_model = folder / "model_ema.safetensors";
   std::filesystem::path report = folder / "report.json";
-  std::filesystem::path preprocessing = folder / "preprocessor_config.json";  // of a model of images
-  std::filesystem::path timeline = folder / "timeline.json";                  // of a run whose run.timeline is empty
+  std::filesystem::path preprocessing = folder / "preprocessor_config.json";  // for a model of images
+  std::filesystem::path timeline = folder / "timeline.json";                  // of a run with an empty run.timeline
   std::filesystem::path pushes = folder / "pushes.log";                       // of a run with servers: push_log.h
   std::filesystem::path tensorboard = folder / "tensorboard";                 // event files
-  std::filesystem::path launch = folder / ".launch";                          // whose ranks made it
-  std::filesystem::path flight = folder / "flight";                           // of each rank, when one failed
+  std::filesystem::path launch = folder / ".launch";  // the launch whose ranks created the folder
+  std::filesystem::path flight = folder / "flight";   // flight records of all ranks, after a failure
   CheckpointFolder checkpoints{folder / "checkpoints"};
 };
 

@@ -83,7 +83,7 @@ void RunFolder::require_writable() const {
   if (place.empty()) place = ".";
   if (!error && !fs::is_directory(place, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) {
-    // What permissions say is not enough: root has them all, also where nothing can be made.
+    // Permissions are not sufficient: root has all of them, also where no file can be created.
     std::string probe = (place / ".zero-XXXXXX").string();
     if (::mkdtemp(probe.data()) == nullptr || ::rmdir(probe.c_str()) != 0)
       error = std::error_code(errno, std::generic_category());
@@ -95,7 +95,7 @@ void RunFolder::create(std::string_view launch) const {
   std::error_code error;
   const fs::path folder = files_.folder.has_filename() ? files_.folder : files_.folder.parent_path();
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
-  // For this user alone; a folder that is there stays as its owner wants it.
+  // A new folder is accessible only to this user; an existing folder keeps its permissions.
   if (!error) error = make_private_folder(folder);
   if (!error && !fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error && ::access(files_.folder.c_str(), W_OK | X_OK) != 0)
@@ -107,7 +107,7 @@ void RunFolder::create(std::string_view launch) const {
   }
   files_.checkpoints.clear();
   remove_event_files(files_.tensorboard);
-  // Last: what was there before is gone.
+  // Last, after the old run's files are removed.
   launch.empty() ? remove_file(files_.launch) : write_file(files_.launch, launch);
 }
 

@@ -1,12 +1,12 @@
 // RunFolder: the folder of one run, and the rule that a run is never overwritten by accident.
 //
 //   RunFolder folder("runs/shakespeare");
-//   folder.require_free(/*overwrite=*/false);      // every rank: looks, changes nothing
+//   folder.require_free(/*overwrite=*/false);      // every rank: changes nothing
 //   folder.require_writable();                     // one rank: before anything is begun
-//   folder.create();                               // one rank, when all have looked
-//   folder.reopen(500, {});                         // or: to go on after step 500
+//   folder.create();                               // one rank, after all ranks have checked
+//   folder.reopen(500, {});                         // or: to continue after step 500
 //
-// Local. Throws ConfigError under "run.dir" for a folder that holds a run, cannot be made or cannot be written.
+// Local. Throws ConfigError under "run.dir" for a folder that contains a run, cannot be created or cannot be written.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,26 @@ class RunFolder {
  public:
   explicit RunFolder(std::filesystem::path path) : files_(std::move(path)) {}
 
-  // Does it hold a run, finished or not?
+  // True if it contains a run, finished or not.
   bool holds_run() const;
   void require_free(bool overwrite) const;
-  // Can create() make the folder, or write into it? Tries, and leaves nothing behind.
+  // Throws unless create() can create the folder, or write into it. It tries, and leaves no file.
   void require_writable() const;
-  // Makes the folder, for this user alone where it is new, and removes what an old run left in it: configuration, plan,
-  // metrics, event files, weights, report and checkpoints. Nothing else.
+  // Creates the folder; a new folder is accessible only to this user. Removes the files of an old run: configuration,
+  // plan, metrics, event files, weights, report and checkpoints, nothing else.
   void create(std::string_view launch = "") const;
-  // Makes it ready to go on after a step: the report and weights of an end that came, and metrics of later steps, go.
+  // Prepares the folder to continue after `step`: removes the report and weights of an earlier end, and metrics of
+  // later steps.
   void reopen(std::int64_t step, const ComesAgain& again) const;
-  // Was it made by this launch? Then ranks that were started again go on in it. `launch` empty: no.
+  // True if this launch created the folder. Restarted ranks then continue in it. False if `launch` is empty.
   bool is_of(std::string_view launch) const;
-  // Did a run of this configuration end here without a report or a checkpoint? Then nothing of it is worth keeping.
+  // True if a run of this configuration ended here without a report or a checkpoint. It may then be overwritten.
   bool was_cut_short(std::string_view config) const;
-  // Steps of the run that has ended here; -1: none has.
+  // Returns the steps of the run that has ended here; -1: none has.
   std::int64_t finished_steps() const;
-  // Evaluations after the best one of a run that ended early; -1: no such run ended here.
+  // Returns the number of evaluations after the best one in a run that ended early; -1: no such run ended here.
   std::int64_t evaluations_without_improvement() const;
-  // ConfigError unless a finished run's weights are here.
+  // Throws ConfigError unless the weights of a finished run are here.
   void require_finished() const;
 
   const std::filesystem::path& path() const { return files_.folder; }

@@ -25,7 +25,7 @@ RunLock::RunLock(const std::filesystem::path& folder, std::chrono::milliseconds 
   if (socket_.get() < 0) throw IoError(folder.string(), "make a socket to hold it by", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // behind a zero byte: no file
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // after a zero byte, so no file is created
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {

@@ -1,12 +1,11 @@
-// RunLock: at most one process of this machine trains into a run folder.
+// RunLock: ensures that at most one process of this machine trains into a run folder.
 //
-//   RunLock lock("runs/shakespeare");     // rank 0, before it looks what is there; held until destroyed
+//   RunLock lock("runs/shakespeare");     // rank 0, before it reads the folder; held until destroyed
 //
-// A name of the kernel's (an abstract socket) made of the folder's real path: nothing lies in the folder, and a process
-// that ends in whatever way has given it back. Waits `patience` for the ranks of a run that was just killed, with a
-// `pause` between two tries. Local.
-// Throws ConfigError under "run.dir" where another run goes on, IoError when the kernel refuses. Other machines are not
-// seen.
+// The lock is a name in the kernel (an abstract socket), computed from the folder's real path. It leaves no file in the
+// folder, and the kernel releases it however the process ends. The constructor waits up to `patience` for the ranks of
+// a run that was just killed, with a `pause` between two tries. Local. Throws ConfigError under "run.dir" if another
+// run is active there, IoError if the kernel refuses. Runs on other machines are not noticed.
 #pragma once
 
 #include <chrono>

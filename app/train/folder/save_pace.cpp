@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{1};
 
-// A file without a name: nothing is left, however this ends. What syncing takes does not grow with the bytes: a sample
-// leaves it out.
+// Writes an unnamed file, so no file is left however the process ends. sync() does nothing: its time does not grow with
+// the bytes, so a sample must not include it.
 class Sample final : public FileCalls {
  public:
   int open(const std::string& folder, int /*flags*/) const override {
@@ -33,11 +33,11 @@ class Sample final : public FileCalls {
   int sync(int /*fd*/) const override { return 0; }
 };
 
-// Seconds for kLeastBytes, written as a save does.
+// Returns the seconds to write kLeastBytes as a save does.
 double probe(const std::filesystem::path& folder) {
   static const Sample calls;  // threads may outlive the writer
   const Allocation memory = allocate_host(static_cast<std::size_t>(kSumBlockBytes));
-  fill_with_random_bytes(memory.bytes());  // zeros are written faster, by disks that look for them
+  fill_with_random_bytes(memory.bytes());  // some disks detect zeros and write them faster
   const double begin = monotonic_seconds();
   BlockFileWriter writer(folder.string(), kLeastBytes, calls);
   for (std::int64_t done = 0; done < kLeastBytes; done += kSumBlockBytes) writer.append(memory.bytes());
@@ -45,7 +45,7 @@ double probe(const std::filesystem::path& folder) {
   return monotonic_seconds() - begin;
 }
 
-// In a thread of its own, so that nobody waits in a collective for a slow disk.
+// Runs probe() in a separate thread, so no rank waits in a collective for a slow disk.
 class Probe {
  public:
   explicit Probe(const std::filesystem::path& folder) {
@@ -60,7 +60,7 @@ class Probe {
   ~Probe() { thread_.join(); }
 
   bool ended() const { return ended_; }
-  // Once it has ended; -1: cannot be told.
+  // Returns the time after ended(); -1: the probe failed.
   std::int64_t microseconds() const { return unknown_.empty() ? static_cast<std::int64_t>(1e6 * seconds_) : -1; }
 
  private:
@@ -75,7 +75,7 @@ class Probe {
 double estimate_save_seconds(Communicator& comm, const std::filesystem::path& folder, std::int64_t bytes) {
   const std::int64_t of_a_rank = bytes / comm.world();
   if (of_a_rank < kLeastBytes) return 0;
-  comm.barrier({.control = true}).wait();  // all at once
+  comm.barrier({.control = true}).wait();  // all ranks begin at the same time
   const Probe probe(nearest_existing(folder));
   while (all_reduce_min(comm, probe.ended() ? 1 : 0) == 0) std::this_thread::sleep_for(kPause);
   const auto of_ranks = all_gather_value(comm, probe.microseconds());

@@ -1,10 +1,10 @@
-// pace_note(): whether saves keep up, estimated before a run trains, while a longer `checkpoint.every` costs nothing yet.
+// pace_note(): warns before a run trains if saves will not keep up, when `checkpoint.every` can still be changed.
 //
 //   const double seconds = estimate_save_seconds(comm, run_folder, bytes_of_all_ranks);
-//   say(pace_note(policy, bytes_of_all_ranks, seconds, step_seconds));        // empty: nothing speaks against it
+//   say(pace_note(policy, bytes_of_all_ranks, seconds, step_seconds));        // empty: saves keep up
 //
-// A save that is still running when the next is due is waited for (run_checkpoints.h); this says beforehand that it may
-// come to that. A disk with a cache of its own, or one that others use, does as it likes.
+// If a save is still running when the next is due, training waits for it (run_checkpoints.h). The estimate may be wrong
+// for a disk with a cache of its own, or a disk that others use.
 #pragma once
 
 #include <filesystem>
@@ -16,15 +16,17 @@
 
 namespace zero {
 
-// Collective; before states are there: it takes 36 MiB of memory for a moment. Seconds that writing a checkpoint of
-// `bytes` takes: from kLeastBytes that each rank, all at once, writes as a save does, but for the syncs at its end,
-// into a file without a name of the nearest folder above `folder` that is there. 0 where that cannot be told (the save
-// will say why), or where it is too little to matter: less than kLeastBytes a rank. However slow a disk is, ranks that
-// wait for it ask each other meanwhile.
+// Collective. Returns the seconds that writing a checkpoint of `bytes` takes. Call it before states are allocated: it
+// needs 36 MiB of memory for a short time.
+//
+// All ranks write kLeastBytes at the same time, as a save does, but without the syncs at its end. Each writes into an
+// unnamed file in the nearest existing parent of `folder`. The result is 0 if this fails (the save will report why), or
+// if each rank has less than kLeastBytes. Ranks that wait for a slow disk call collectives meanwhile, so no timeout
+// ends them.
 inline constexpr std::int64_t kLeastBytes = std::int64_t{16} << 20;
 double estimate_save_seconds(Communicator& comm, const std::filesystem::path& folder, std::int64_t bytes);
 
-// Local. `step_seconds`: what a step takes at least.
+// Local. `step_seconds`: lower bound of a step's time.
 std::string pace_note(const CheckpointPolicy& policy, std::int64_t bytes, double save_seconds, double step_seconds);
 
 }  // namespace zero

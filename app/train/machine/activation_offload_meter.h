@@ -1,8 +1,8 @@
-// ActivationOffloadMeter: what activation_offload a rank's activations takes, step by step, for its report.
+// ActivationOffloadMeter: the bytes that offloading a rank's activations takes and moves, step by step, for its report.
 //
 //   ActivationOffloadMeter meter(task.activations());     // null: nothing is offloaded, and nothing is added
 //   meter.end_step();                           // after each step
-//   meter.add_to(rank);                         // beside what the engine holds
+//   meter.add_to(rank);                         // added to the engine's memory
 //
 // Local.
 #pragma once
@@ -19,13 +19,14 @@ class ActivationOffloadMeter {
 
   void end_step();
   void add_to(RankReport& rank) const;
-  // What crossed the link for them in the last step, and what went to disk and came back.
+  // Return the bytes of activations that crossed the link in the last step, and the bytes that were written to disk and
+  // read back.
   LinkTraffic link() const { return now_.link - before_.link; }
   DiskTraffic disk() const { return now_.disk - before_.disk; }
 
  private:
   const ActivationStore* store_;
-  ActivationOffloadReport before_;  // at the end of the step before the last
+  ActivationOffloadReport before_;  // at the end of the last step but one
   ActivationOffloadReport now_;
 };
 

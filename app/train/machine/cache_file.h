@@ -1,6 +1,6 @@
-// read_cache(), keep_in_cache(): a file of the user's cache folder with one JSON object, an entry for each thing that is known.
+// read_cache(), keep_in_cache(): a JSON object in a file of the user's cache folder, with an entry for each key.
 //
-//   const auto entries = read_cache(path);                    // {} where the file is not there, or not to be read
+//   const auto entries = read_cache(path);                    // {} if the file is missing or unreadable
 //   keep_in_cache(path, "this machine", {{"disk_read", 3e9}}, "the probed rates");
 //
 // Local.
@@ -16,7 +16,7 @@ namespace zero {
 
 nlohmann::ordered_json read_cache(const std::filesystem::path& path);
 
-// One that cannot be written is a warning: "WHAT cannot be kept for the next run".
+// Writes one entry. If the file cannot be written, it only warns: "WHAT cannot be kept for the next run".
 void keep_in_cache(const std::filesystem::path& path, const std::string& key, nlohmann::ordered_json entry,
                    std::string_view what);
 

@@ -17,7 +17,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
     {{"bytes", 1}, {"KiB", 1024}, {"MiB", 1024.0 * 1024}, {"GiB", 1024.0 * 1024 * 1024}}};
 
-// "2.00 GiB" at the start of a text; 0 where there is no such thing.
+// Parses "2.00 GiB" at the start of a text; 0 if the text does not begin so.
 std::int64_t leading_bytes(std::string_view text) {
   const std::string number(text.substr(0, text.find(' ')));
   char* end = nullptr;
@@ -54,7 +54,7 @@ bool says_out_of_memory(std::string_view said) {
 
 ConfigError device_memory_error(const DeviceMemoryUse& use, std::int64_t step, std::string_view said) {
   const std::int64_t asked = asked_bytes(said);
-  // Of what zero.cpp held, so much would have had to be elsewhere.
+  // The bytes of zero.cpp on the device with which the allocation would have fitted.
   const std::int64_t fits = (use.most_held - asked) / kMiB * kMiB;
   const std::string budget =
       asked > 0 && fits > 0

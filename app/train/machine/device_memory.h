@@ -1,4 +1,4 @@
-// device_memory_error(): a GPU's memory is short while a run trains: who holds how much of it, and what would have fitted.
+// device_memory_error(): the error if a GPU's memory is short during training: who holds how much, what would fit.
 //
 //   try { training.take(...); }
 //   catch (const c10::OutOfMemoryError& error) { throw device_memory_error(use, error.what()); }
@@ -17,19 +17,22 @@ namespace zero {
 
 struct DeviceMemoryUse {
   std::string device;                // "cuda:0"
-  MemoryCount held;                  // by zero.cpp, the most of each tag so far
-  std::int64_t most_held = 0;        // the most of their sum
-  std::int64_t torch = 0;            // by libtorch: activations, and what operators need for themselves
-  std::int64_t next_run_leaves = 0;  // to libtorch, where a budget is "auto"; 0: it is not
+  MemoryCount held;                  // held by zero.cpp: the peak of each tag so far
+  std::int64_t most_held = 0;        // the peak of their sum
+  std::int64_t torch = 0;            // held by libtorch: activations and operators' own needs
+  std::int64_t next_run_leaves = 0;  // left to libtorch if a budget is "auto"; 0: the budget is not "auto"
 };
 
-// Bytes that a message says were asked for ("Tried to allocate 2.00 GiB", "memory = 2.00 GiB: ..."); 0: it says none.
+// Returns the bytes that a message says were requested ("Tried to allocate 2.00 GiB", "memory = 2.00 GiB: ..."); 0: it
+// has no such number.
 std::int64_t asked_bytes(std::string_view said);
 
-// Is this libtorch's word for a device that is full, though of no type of its own: of cuBLAS, cuDNN or the driver?
+// True if this message of libtorch says that the device is full. Errors of cuBLAS, cuDNN or the driver have no
+// exception type of their own for it.
 bool says_out_of_memory(std::string_view said);
 
-// Under "memory". `step`: the one that was not finished. `said`: by whoever found no room.
+// Returns an error under "memory". `step`: the step that was not finished. `said`: the message of the failed
+// allocation.
 ConfigError device_memory_error(const DeviceMemoryUse& use, std::int64_t step, std::string_view said);
 
 }  // namespace zero

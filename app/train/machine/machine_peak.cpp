@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-// The least time of some runs, after a dry one.
+// Returns the least time of `tries` runs, after a warm-up run.
 template <typename Run>
 double best_seconds(int tries, Run run) {
   run();
@@ -33,10 +33,10 @@ double best_seconds(int tries, Run run) {
 
 double probe_matmul_flops(c10::Device place, c10::ScalarType type) {
   const std::int64_t size = place.is_cuda() ? 4096 : 512;
-  const int products = place.is_cuda() ? 8 : 1;  // which are only queued: the host waits for the last
+  const int products = place.is_cuda() ? 8 : 1;  // on a GPU they are queued, and the host waits for the last
   const at::NoGradGuard no_grad;
   const at::TensorOptions options = at::TensorOptions(place).dtype(type);
-  // Not all alike: a GPU is faster where its wires do not change.
+  // The values differ, because a GPU is faster if its wires do not change.
   const at::Tensor a =
       at::arange(size * size, at::TensorOptions(place)).remainder(97).sub(48).reshape({size, size}).to(type);
   at::Tensor product = at::empty({size, size}, options);
@@ -49,7 +49,7 @@ double probe_matmul_flops(c10::Device place, c10::ScalarType type) {
 
 double probe_completion_seconds(const MatrixRule& rule, const MatrixShape& matrix, int threads) {
   constexpr double kMostFlops = 3e10, kSmallFlops = 1e9;
-  // A half keeps what rows that are a power of two apart do to caches.
+  // Halving keeps the effect on caches of rows that are a power of two apart.
   MatrixShape probed = matrix;
   while (rule.completion_flops(probed) > kMostFlops && std::min(probed.rows, probed.columns) > 1)
     probed = {probed.rows / 2, probed.columns / 2};

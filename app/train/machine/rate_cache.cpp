@@ -49,11 +49,11 @@ void RateCache::keep(const std::string& machine, const TierRates& rates) const {
 
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule, const FileCalls& calls) {
-  constexpr int kProbe = 2;  // how rates are probed; what another one found is not taken over
+  constexpr int kProbe = 2;  // version of the probes; rates of other versions are not used
   std::string identity = fmt::format("probe {}, {}, {} cores, {} ranks, {} threads, {}", kProbe, processor_name(),
                                      ::sysconf(_SC_NPROCESSORS_ONLN), local_ranks, threads, update_rule);
   for (const std::string& folder : folders) {
-    if (calls.try_folder(folder) != 0) continue;  // who opens it says why
+    if (calls.try_folder(folder) != 0) continue;  // the code that opens it reports why
     struct stat status {};
     struct statfs system {};
     if (::stat(folder.c_str(), &status) != 0 || ::statfs(folder.c_str(), &system) != 0) continue;

@@ -1,13 +1,13 @@
-// RateCache: what this machine was once found to manage, so that not every run probes it again. A file in the user's
-// cache folder (${XDG_CACHE_HOME:-~/.cache}/zero.cpp/rates.json): one entry for each processor, number of ranks and
-// threads, and set of disks.
+// RateCache: the rates that were probed on this machine, kept so not every run probes them again.
 //
 //   RateCache cache;
 //   const std::string machine = machine_identity(folders, /*ranks=*/2, threads);
 //   const TierRates rates = cache.find(machine).value_or(TierRates{});
 //   cache.keep(machine, rates);
 //
-// A cache: a file that is not there, or not to be read, holds nothing; one that cannot be written is a warning. Local.
+// They are stored in a file of the user's cache folder (${XDG_CACHE_HOME:-~/.cache}/zero.cpp/rates.json), with one
+// entry for each processor, number of ranks and threads, and set of disks. A missing or unreadable file holds nothing;
+// a file that cannot be written is a warning. Local.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +29,8 @@ class RateCache {
   explicit RateCache(std::filesystem::path path) : path_(std::move(path)) {}
   static std::filesystem::path default_path();
 
-  // `with_disk`: rates without a disk's do not serve (it was too small to be probed). Nor do those of an older zero.cpp
-  // that lack one.
+  // Returns the rates of `machine`. With `with_disk`, an entry without a disk's rates is not returned (the disk was too
+  // small to be probed). An entry of an older zero.cpp that lacks a rate is not returned either.
   std::optional<TierRates> find(const std::string& machine, bool with_disk = false) const;
   void keep(const std::string& machine, const TierRates& rates) const;
 
@@ -38,12 +38,13 @@ class RateCache {
   std::filesystem::path path_;
 };
 
-// The same for the same hardware and update rule: processor and cores, what the folders' file systems are and on which
-// devices; a folder that `calls` cannot try (with TimedCalls, one that hangs) is left to whoever opens it. Also for a
-// process that may use some of the cores alone, as a launcher's ranks may.
+// Returns an equal text for equal hardware and update rule: processor and cores, and the folders' file systems and
+// devices. If `calls` cannot try a folder (with TimedCalls: a folder that hangs), the folder is skipped; the code that
+// opens it reports the error. The text does not depend on the cores that a process may use, which a launcher restricts
+// for its ranks.
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,
                              std::string_view update_rule, const FileCalls& calls = FileCalls::kernel());
-// The same of what an engine is to be told; a disk without an answer is given up after its disk_timeout.
+// Returns the identity for an engine's options. It gives up on a disk without an answer after its disk_timeout.
 std::string machine_identity(const OffloadOptions& offload, const OptimizerOptions& optimizer, int local_ranks,
                              int threads);
 

@@ -1,9 +1,9 @@
-// try_operators(): one forward and one backward pass of a run's model in fp16, before anything is written, so that an
-// operator that libtorch lacks for fp16 on a CPU is a refused configuration, and no run that breaks off.
+// try_operators(): runs one forward and one backward pass of a run's model in fp16 before anything is written.
 //
-//   try_operators(run);      // the engine has its values; nothing of it, and nothing of the run, changes
+//   try_operators(run);      // the engine has its values; neither engine nor run changes
 //
-// Collective. Throws ConfigError under "train.dtype" that names the operator. A no-op for other types.
+// If libtorch lacks an operator for fp16 on a CPU, the configuration is refused, and the run does not fail later.
+// Collective. Throws ConfigError under "train.dtype" with the operator's name. No-op for other types.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ namespace zero {
 
 void try_operators(Run& run);
 
-// Local. Runs `pass`, and turns libtorch's word for an operator that it does not have for a shorter type into that error.
+// Local. Runs `pass`. If libtorch reports that it lacks an operator for a shorter type, throws this ConfigError
+// instead.
 void with_operators_of(DType dtype, const std::function<void()>& pass);
 
 }  // namespace zero

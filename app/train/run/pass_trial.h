@@ -1,14 +1,14 @@
-// time_passes(): how long a forward and a backward pass of a model take here: a trial on samples of its own data, before
-// there is a run.
+// time_passes(): measures a model's forward and backward pass here, on samples of its data, before there is a run.
 //
 //   const auto task = make_task(model, corpus.shape(), seed);
 //   const PassSeconds found = time_passes(*task, *corpus.train, {.samples = 32, .dtype = DType::kBFloat16});
-//   found.forward + found.backward              // of a micro-batch, on torch's threads as they are set
+//   found.forward + found.backward              // of a micro-batch, with torch's current threads
 //
-// A dry pass, then the median of up to five, as many as fit into the limit; of a model whose dry pass takes longer than that,
-// the dry pass alone. The model is attached to a world of this process, at stage 0, with plain SGD and a rate of 0: it holds its
-// parameters and gradients (and fp32 masters) for as long as the task lives. Nothing is written. Local. Throws
-// ConfigError under "train.dtype" for an operator that libtorch lacks, as a run does (operator_trial.h).
+// After a warm-up pass it returns the median of up to five passes, as many as fit into the limit. If the warm-up pass
+// exceeds the limit, it is the only pass. The model is attached to a world of this process, at stage 0, with plain SGD
+// and a rate of 0. It holds its parameters and gradients (and fp32 masters) as long as the task lives. Nothing is
+// written. Local. Throws ConfigError under "train.dtype" for an operator that libtorch lacks, as a run does
+// (operator_trial.h).
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@
 namespace zero {
 
 struct PassTrial {
-  std::int64_t samples = 1;  // of a micro-batch
+  std::int64_t samples = 1;  // samples of a micro-batch
   DType dtype = DType::kFloat32;
-  int threads = 1;             // of the model's engine
-  double limit_seconds = 1.5;  // no pass begins after it
+  int threads = 1;             // threads of the model's engine
+  double limit_seconds = 1.5;  // time after which no pass begins
 };
 
 struct PassSeconds {
   double forward = 0;
   double backward = 0;
-  int passes = 0;  // of which they are the median
+  int passes = 0;  // number of passes in the median
 };
 
 PassSeconds time_passes(Task& task, const Dataset& data, const PassTrial& trial);
 
-// Bytes that the trial holds of a model with so many parameters, without activations.
+// Returns the bytes that the trial holds for a model with `num_parameters`, without activations.
 std::int64_t trial_state_bytes(std::int64_t num_parameters, DType dtype);
 
 }  // namespace zero

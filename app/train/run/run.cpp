@@ -29,7 +29,7 @@ bool is_on_one_machine(const World& world) {
   return world.local_size() == world.size();
 }
 
-// The launcher, where it is to hold in-memory checkpoints. Threads share its socket: they have none.
+// Returns the launcher if it is to hold in-memory checkpoints. Threads share its socket, so they have none.
 std::optional<LauncherMemory> launcher_memory(const TrainJob& job, World& world) {
   if (job.checkpoint.memory_every == 0) return std::nullopt;
   if (world.size() > 1 && world.communicator().transport() == "in_process") return std::nullopt;
@@ -59,7 +59,7 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
   return open_group(world.communicator(), ranks, "the run's servers");
 }
 
-// keep_best and patience compare evaluations: there must be data for them, and classes for an accuracy.
+// keep_best and patience compare evaluations: they need data for evaluations, and classes for an accuracy.
 void require_watchable(const TrainJob& job, const Corpus& corpus) {
   const auto measure = watched_measure(job);
   if (!measure) return;
@@ -84,7 +84,7 @@ DataOptions with_context(const TrainJob& job) {
   return data;
 }
 
-// Tokens and labels fit the model that the configuration describes: what does not is named where it stands.
+// Checks that tokens and labels fit the configured model. An error names the place of the first that does not fit.
 Corpus open_corpus(const TrainJob& job) {
   Corpus corpus = open_data(with_context(job));
   const SampleShape shape = corpus.shape();

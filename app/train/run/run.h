@@ -1,13 +1,14 @@
-// Run: the parts of one run, made in the order in which they need each other, and destroyed the other way round. Those
-// who open it, start it, train and end it work on these parts, and keep what is theirs alone.
+// Run: the parts of one run, constructed in the order of their dependencies and destroyed in reverse.
 //
 //   Run run(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output()});   // opens the data
 //   run.engine.emplace(attach(run.task->module(), world, options));                          // run_start.h
 //   run.say("ranks: 2 (zero launch, shared_memory)");                                        // rank 0 prints it
 //   run.save();                                                                              // a checkpoint begins
 //
-// The constructor writes nothing, and allocates nothing for the model. Throws ConfigError for a device that cannot be used,
-// data that cannot be read, and a model that does not fit it. Collective, where it says so.
+// The code that opens, starts, trains and ends a run shares these parts. Data that only one of these phases needs are
+// not here. The constructor writes nothing, and allocates nothing for the model. Throws ConfigError for a device that
+// cannot be used, data that cannot be read, and a model that does not fit the data. Local, unless a function says
+// otherwise.
 #pragma once
 
 #include <memory>
@@ -43,63 +44,66 @@ struct TrainOutput {
 };
 
 struct Run {
-  // All three outlive it. Not on a worker of a run with servers (worker_run.h). Collective over the run, where it has them.
+  // `job`, `world` and `output` must outlive it. A worker of a run with servers does not use it (worker_run.h).
+  // Collective over the run if it has servers.
   Run(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams = {});
 
   bool is_first() const { return world.rank() == 0; }
-  // The ranks that hold the run: all, or its servers. They evaluate, save and tell together.
+  // The ranks that hold the run: all ranks, or its servers. They evaluate, save and report together.
   Communicator& comm() const { return servers == nullptr ? world.communicator() : *servers; }
   int num_computing() const { return job.attach.sync.num_workers(world.size()); }
   void say(const std::string& line) { progress.line(line); }
 
-  // Collective. Begins a checkpoint of where the run stands, or puts one into the launcher's memory; every step must
-  // have been exchanged (RunLog).
+  // Collective. Begin a checkpoint of the current step, on disk or in the launcher's memory. The metrics of every step
+  // must have been exchanged before (RunLog).
   void save();
   void save_in_memory();
-  // Collective. The loss over the validation split, told as that of `step`; 0 where there is none. Nothing where a signal to
-  // stop has come to a rank meanwhile: then the rest is left out. `batches` of each rank; 0: all of it. With train.ema the same of the averages follows, and is told alone. Of copies that train apart the
-  // weights that they share are evaluated.
+  // Collective. Returns the loss over the validation split and logs it for `step`; 0 if there is no split. Empty if a
+  // rank received a signal to stop: the rest of the evaluation is left out. `batches`: batches of each rank; 0: all of
+  // them. With train.ema, the averages are then evaluated too and logged separately. If copies train apart, the weights
+  // that they share are evaluated.
   std::optional<EvaluationResult> evaluate(std::int64_t step, std::int64_t batches);
-  // Collective. The same after the newest step, compared with the evaluations before if a key asks for that
-  // (watched_measure()). Is it the best?
+  // Collective. Evaluates after the newest step. If a key asks for it (watched_measure()), compares the result with
+  // earlier evaluations. True if it is the best.
   bool evaluate_and_compare();
-  // Local. Was this step to be compared, and was not? (A signal came, or keep_best and patience are new.)
+  // Local. True if this step should have been compared and was not: a signal came, or keep_best and patience are new.
   bool evaluation_is_missing() const;
-  // Local. Have train.patience evaluations brought nothing better?
+  // Local. True if the last train.patience evaluations brought no improvement.
   bool ends_early() const;
-  // Of the data, for checkpoints (app/data/data_mark.h).
+  // Returns the mark of the data, for checkpoints (app/data/data_mark.h).
   const std::string& data_mark() const { return mark_; }
 
-  // Collective. Notes what this model's activations have taken of a GPU, for the next run. No-op where no run asks for it.
+  // Collective. Records the GPU memory that this model's activations have taken, for the next run. No-op if no budget
+  // depends on it.
   void learn_activations();
-  // Local. Of the device's memory; 0 on the CPU.
+  // Local. Returns the bytes of the device's memory that libtorch holds; 0 on the CPU.
   std::int64_t torch_bytes() const;
 
   const TrainJob& job;
   World& world;
   const TrainSeams seams;
-  const StopSignal* const stop;                 // null: nobody asks for signals
-  const std::unique_ptr<Communicator> servers;  // null where there are none
-  const std::unique_ptr<Device> device;         // where units lie, and the model computes
+  const StopSignal* const stop;                 // null: signals are not watched
+  const std::unique_ptr<Communicator> servers;  // null without servers
+  const std::unique_ptr<Device> device;         // device of the units, on which the model computes
   RunFolder folder;
   StepTimeline timeline;
   Corpus corpus;
   std::unique_ptr<Task> task;
-  std::optional<LearnedActivations> learned;  // absent where a budget is given, or the device is main memory
+  std::optional<LearnedActivations> learned;  // absent if a budget is given, or the device is main memory
   RunMeter meter;
   Progress progress;
   RunLog log;
   SampleShares shares;
-  RunState state;                    // where the run stands; its series are those of the last save: `log` has them
-  std::optional<Attachment> engine;  // gone before the module that it is attached to
-  RunCheckpoints checkpoints;        // after it: a save goes before the engine that it is of
+  RunState state;                    // progress of the run; its series are those of the last save: `log` has the newest
+  std::optional<Attachment> engine;  // destroyed before its module
+  RunCheckpoints checkpoints;        // declared after `engine`: a save is destroyed before its engine
   RunHealth health;
-  ServedReport served;  // of a run with servers, so far
-  std::string places;   // at which its ranks compute (computing_place.h)
+  ServedReport served;  // events so far of a run with servers
+  std::string places;   // places of its ranks (computing_place.h)
 
  private:
   const RunState& state_to_save();
-  const std::string mark_;  // of the corpus
+  const std::string mark_;  // mark of the corpus
   std::optional<EvaluationResult> evaluate_weights(std::int64_t step, std::int64_t batches, bool averaged);
 };
 

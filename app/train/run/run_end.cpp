@@ -46,7 +46,7 @@ std::string RunEnd::missing_average() const {
 RunReport RunEnd::write_all() {
   RunReport report;
   run_.checkpoints.finish(*run_.engine);
-  if (run_.job.attach.local) {  // behind the last save, from which more steps may go on
+  if (run_.job.attach.local) {  // after the last save, so a resumed run does not have this outer step
     run_.engine->merge_copies();
     run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
   }
@@ -58,7 +58,7 @@ RunReport RunEnd::write_all() {
     report.val_perplexity = found->perplexity;
   }
   run_.learn_activations();
-  if (found) {  // else somebody waits for the end
+  if (found) {  // otherwise a signal asked the run to end
     write_sample();
     write_predictions();
   }
@@ -79,7 +79,7 @@ RunReport RunEnd::write_all() {
   return report;
 }
 
-// On what the run wrote when it began.
+// Extends the config.json that the run wrote when it began.
 bool RunEnd::describe_weights(DType dtype) const {
   const std::filesystem::path& folder = run_.folder.path();
   return run_.task->describe_weights(folder, dtype, run_.corpus.class_names, transformers_config_in(folder));
@@ -102,7 +102,7 @@ void RunEnd::write_predictions() {
   const auto pairs = predict_samples(*run_.task, *run_.corpus.validation, run_.job.train.sample);
   if (pairs.empty()) return;
   run_.say("samples of the validation data, predicted and true:");
-  // In the last column some terminals begin the next line.
+  // One column stays free, because some terminals begin a new line at the last column.
   run_.say(shown_predictions(pairs, *run_.corpus.validation, static_cast<std::size_t>(run_.progress.columns() - 1)));
 }
 
@@ -135,7 +135,7 @@ void RunEnd::fill(RunReport& report) {
   if (job.attach.sync.has_servers()) {
     report.shares.assign(static_cast<std::size_t>(run_.num_computing()), job.train.batch);
     report.served = run_.served;
-    // In a step servers send each other nothing: what crosses is told there.
+    // Servers send each other nothing in a step: `served` has the bytes that are sent.
     report.engine.planned_sent_bytes = 0;
     report.engine.sent_formula_bytes = 0;
   }
@@ -147,7 +147,7 @@ void RunEnd::fill(RunReport& report) {
 
 StoppedRun RunEnd::stop(int signal) {
   const bool saved = save_before_stop();
-  if (run_.job.attach.local) {  // sums that were on their way have arrived for the save
+  if (run_.job.attach.local) {  // sums in flight were completed for the save
     const SentBytes sent = run_.meter.merged(run_.engine->report().outer);
     const std::string failed = failure_of([&] { run_.log.add_to_last_step(sent); });
     if (!failed.empty()) ZERO_LOG(error, "metrics lack the bytes of an outer step: {}", failed);

@@ -1,11 +1,11 @@
-// RunEnd: what a run leaves: after its last step weights, a report and a summary; after a request to stop a checkpoint.
+// RunEnd: writes the results of a run: weights, report and summary at its end; a checkpoint if it is stopped.
 //
 //   RunEnd end(run, start_run(run, opening));
 //   const RunReport report = end.finish();                      // the last step is done
 //   const StoppedRun stopped = end.stop(SIGTERM);               // or: it is not
 //
-// Collective; the engine is abandoned. Throws IoError where rank 0 cannot write, with where the training that is over
-// can be found.
+// Collective; the engine is abandoned. Throws IoError if rank 0 cannot write. The message says where the result of the
+// completed training is.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 namespace zero {
 
 struct StoppedRun {
-  bool saved = false;        // where it stopped is on disk
-  bool save_failed = false;  // that, or an earlier save, or the last metrics, could not be written
+  bool saved = false;        // a checkpoint of its last step is on disk
+  bool save_failed = false;  // this save, an earlier save, or the last metrics could not be written
 };
 
 class RunEnd {
  public:
-  // `weights`: rank 0's files for them, with their room on the disk.
+  // `weights`: rank 0's files for the weights, with reserved disk space.
   RunEnd(Run& run, RunWeights weights);
 
   RunReport finish();
@@ -34,13 +34,13 @@ class RunEnd {
 
  private:
   RunReport write_all();
-  // False where a config.json that describes no model is in the way.
+  // Returns false if a config.json that describes no model is in the way.
   bool describe_weights(DType dtype) const;
-  void write_sample();       // of a language model
-  void write_predictions();  // of a model of classes or numbers; Collective
+  void write_sample();       // for a language model
+  void write_predictions();  // for a model of classes or numbers; Collective
   void fill(RunReport& report);
   bool save_before_stop();
-  std::string missing_average() const;  // words for an error; empty: none is missing
+  std::string missing_average() const;  // text for an error; empty: none is missing
 
   Run& run_;
   RunWeights weights_;
@@ -48,8 +48,8 @@ class RunEnd {
   bool average_written_ = false;
 };
 
-// Local. Where the training of a run whose end failed can be found, as words behind "training is over, all 6 steps; ".
-// `weights_written`: model.safetensors is there.
+// Local. Returns where the training result is if the end of the run failed, as text after "training is over, all 6
+// steps; ". `weights_written`: model.safetensors is complete.
 std::string where_training_is(const RunFolder& folder, const RunCheckpoints& checkpoints, bool saves,
                               bool weights_written, std::int64_t steps);
 

@@ -15,8 +15,8 @@
 namespace zero {
 namespace {
 
-// What the disk manages is wanted wherever states may lie there: for the choice, or to tell what was to be expected. What a
-// GPU and its link manage, for plans that name the run (`zero plan --profile`).
+// Returns known rates. The disk's rates are needed if states may be on disk: to choose a placement, or to predict a
+// step. The rates of a GPU and its link are needed for plans that name the run (`zero plan --profile`).
 EngineSeams known_before(const TrainJob& job, const Device& device, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
   EngineSeams known{.activation_bytes = job.host_activation_bytes,
@@ -27,13 +27,13 @@ EngineSeams known_before(const TrainJob& job, const Device& device, const std::s
   return known;
 }
 
-// Whether training may have to wait for saves, said while that can be changed.
+// Reports whether training may have to wait for saves, when that can still be changed.
 void expect_saves(Run& run, std::int64_t bytes) {
   const TrainJob& job = run.job;
   if (!job.checkpoint.on()) return;
   const double save_seconds = estimate_save_seconds(run.comm(), run.folder.path(), bytes);
   if (save_seconds == 0) return;
-  double step_seconds = 0;  // at least
+  double step_seconds = 0;  // lower bound
   if (job.checkpoint.every_steps > 0) {
     const double flops = run.task->flops_per_sample() * static_cast<double>(job.train.batch * job.train.accumulate);
     step_seconds = flops / probe_matmul_flops(place_of(*run.device));
@@ -42,7 +42,7 @@ void expect_saves(Run& run, std::int64_t bytes) {
   if (!note.empty()) run.say(note);
 }
 
-// What limits the run, while a placement can still be changed.
+// Reports what limits the run, when the placement can still be changed.
 void say_where_states_lie(Run& run) {
   const EngineReport report = run.engine->report();
   if (!off_device(report)) return;
@@ -66,14 +66,14 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;
-  options.max_skipped_steps = std::numeric_limits<int>::max();  // health counts, and ends a run that has told all
+  options.max_skipped_steps = std::numeric_limits<int>::max();  // RunHealth counts them, and logs before a run ends
   expect_saves(run, checkpoint_bytes);
   run.engine.emplace(attach(tensors_of(run.task->module()), run.world, std::move(options), known));
   if (ActivationStore* activations = run.task->activations()) run.engine->control().share_link(*activations);
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);
-  // The engine probes where it chooses a placement, too.
+  // The engine also probes if it chooses a placement.
   const TierRates rates = run.engine->report().rates;
   if (run.is_first() && known.rates.update_numel == 0 && rates.update_numel > 0) RateCache().keep(machine, rates);
 }

@@ -77,7 +77,7 @@ void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::st
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
   log_.tell(std::move(stopped));
-  const auto saved = folder_.files().checkpoints.list();  // in-memory checkpoints end with the launcher
+  const auto saved = folder_.files().checkpoints.list();  // in-memory checkpoints are lost when the launcher ends
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
 

@@ -1,18 +1,16 @@
-// RunHealth: what becomes of a run whose health rules refuse a step, or find that replicas differ: it is told and goes
-// on, goes back to a checkpoint, or ends.
+// RunHealth: continues, rewinds or ends a run if its health rules refuse a step or find that replicas differ.
 //
 //   RunHealth health(options, max_skipped_steps, samples_per_step, state, folder, checkpoints, log);
 //   const StepReport report = engine.step(lr, health.limits(loss));
-//   if (health.judge(engine, report)) ...             // rewound: `state` says where the run is; other samples follow
+//   if (health.judge(engine, report)) ...             // rewound: `state` has the step; other samples follow
 //   if (health.judge_replicas(engine)) ...            // before anything is saved
 //
-// A rewind loads the newest checkpoint, of which the run keeps everything but its place in the data: that is behind the
-// bad step's samples and `rewind_batches` steps' more, and never before what an earlier rewind to the same checkpoint
-// left out. After max_rewinds of them to one checkpoint the run ends, as after max_skipped_steps steps in a row without
-// an update.
+// A rewind loads the newest checkpoint, but the run continues later in the data: after the samples of the bad step and
+// of `rewind_batches` more steps, and never before samples that an earlier rewind to the same checkpoint left out. The
+// run ends after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an update.
 //
-// Collective; the ranks decide alike, and `state` changes on all of them. Throws Error where the run is to end, with
-// what is to be done; what was told until then is written.
+// Collective; all ranks decide alike, and `state` changes on all of them. Throws Error with a remedy if the run must
+// end. All metrics until then are written.
 #pragma once
 
 #include <limits>
@@ -28,27 +26,27 @@ namespace zero {
 
 class RunHealth {
  public:
-  // All of them outlive it.
+  // All references must outlive the object.
   RunHealth(const HealthOptions& options, std::int64_t max_skipped_steps, std::int64_t samples_per_step,
             RunState& state, const RunFolder& folder, RunCheckpoints& checkpoints, RunLog& log);
 
-  // Local. Of the step that comes next.
+  // Local. Returns the limits of the next step.
   StepLimits limits(double loss) { return limits_ = policy_.limits(loss); }
-  // Each step once, when `state` has counted it. True: the run was rewound.
+  // Judges a step. Call it once for each step, after `state` has counted it. True: the run was rewound.
   bool judge(Attachment& engine, const StepReport& report);
   bool judge_replicas(Attachment& engine);
-  // At most once a step, and not at all where they are not to be compared.
+  // Compares the replicas, at most once a step. Compares nothing if check_replicas is 0.
   ReplicaCheck compare_replicas(Attachment& engine);
 
-  // The newest checkpoint that is whole, up to this step, becomes the engine's, the state's and the log's. Throws
-  // IoError where there is none.
+  // Loads the newest undamaged checkpoint of at most step `newest` into the engine, the state and the log. Throws
+  // IoError if there is none.
   Resumed take_newest_checkpoint(Attachment& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
  private:
   bool act(Attachment& engine, HealthEvent event, std::int64_t samples);
   void rewind(Attachment& engine, HealthEvent event, std::int64_t samples);
   [[noreturn]] void stop(Attachment& engine, const HealthEvent& event, const std::string& why);
-  std::int64_t num_skipped_in_a_row() const;  // up to this step
+  std::int64_t num_skipped_in_a_row() const;  // counted back from this step
 
   HealthOptions options_;
   HealthPolicy policy_;
@@ -60,10 +58,10 @@ class RunHealth {
   RunLog& log_;
   StepLimits limits_;
   ReplicaCheck replicas_;
-  std::int64_t num_judged_ = 0;       // steps, those that were taken back too
-  std::int64_t compared_ = -1;        // when num_judged_ was this
-  std::int64_t rewound_to_ = -1;      // the step of a checkpoint
-  std::int64_t rewound_samples_ = 0;  // where the run then went on
+  std::int64_t num_judged_ = 0;       // steps, including steps that were taken back
+  std::int64_t compared_ = -1;        // num_judged_ at the last comparison
+  std::int64_t rewound_to_ = -1;      // step of the checkpoint of the last rewind
+  std::int64_t rewound_samples_ = 0;  // samples used or left out until then
   std::int64_t rewinds_here_ = 0;
 };
 

@@ -109,7 +109,7 @@ void RunLog::add(EvaluationMetrics metrics) {
 
 void RunLog::tell(HealthEvent event) {
   event.time = unix_seconds();
-  if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // of that the engine has told
+  if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // the engine has reported skips
   if (!is_first()) return;
   metrics_->add(event);
   write();

@@ -1,16 +1,16 @@
-// RunLog: what a run tells of its steps, in lines for the user, in metrics.jsonl and for TensorBoard, and the
-// history that it keeps.
+// RunLog: the log of a run's steps: lines for the user, metrics.jsonl, TensorBoard, and the history.
 //
 //   RunLog log(folder, progress, {log_every, steps}, TimeLeft(steps), comm);
 //   log.begin();                                             // the folder is ready: rank 0 writes from here on
-//   log.draw({.after_step = 500, .config = toml});           // for TensorBoard, too
-//   log.add(metrics);                                        // a step as this rank saw it: Local, nothing is written
-//   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: the steps since the last time are told
+//   log.draw({.after_step = 500, .config = toml});           // also for TensorBoard
+//   log.add(metrics);                                        // a step as this rank saw it: Local, writes nothing
+//   if (log.exchange_due()) signal = log.exchange(pending);  // Collective: logs the steps since the last exchange
 //   log.take_back(40);                                       // the run is at step 40 again
-//   log.finish();                                            // nothing waits any more
+//   log.finish();                                            // writes everything
 //
-// Local, unless said otherwise; the folder and the progress outlive it. Metrics that rank 0 cannot write, it keeps and
-// writes with the next; it says so once, and throws IoError when they come to 16 MiB, or when nothing comes any more.
+// Local, unless a function says otherwise; the folder and the progress outlive it. If rank 0 cannot write metrics, it
+// reports this once, keeps them, and writes them with the next metrics. It throws IoError if they exceed 16 MiB, or
+// cannot be written at the end.
 #pragma once
 
 #include <optional>
@@ -30,18 +30,19 @@ class RunLog {
   RunLog(const RunFolder& folder, Progress& progress, StepHistory history, TimeLeft time_left, Communicator& comm);
 
   void begin();
-  // On rank 0, after begin(): event files, too. Throws IoError where they cannot be made.
+  // Also writes event files from now on. Call it on rank 0, after begin(). Throws IoError if they cannot be created.
   void draw(const TensorboardStart& start);
   void add(const StepMetrics& mine) { history_.add(mine); }
   bool exchange_due() const { return history_.exchange_due(); }
-  // Collective. Returns the signal to stop of any rank, or 0.
+  // Collective. Exchanges and logs the steps since the last call. Returns the signal to stop of any rank, or 0.
   int exchange(int stop_signal);
-  // Collective. Outer steps have sent bytes since the last step was told: its line gets them. No-op if no rank sent any.
+  // Collective. Adds bytes that outer steps have sent since the last step was logged to that step's line. No-op if no
+  // rank sent any.
   void add_to_last_step(const SentBytes& by_outer_steps);
-  // Their time is now.
+  // Logs an evaluation, with the current time.
   void add(EvaluationMetrics metrics);
   void tell(HealthEvent event);
-  // What was written of later steps goes; the history is restored apart.
+  // Removes the logged lines of steps after `step`. The history is restored separately.
   void take_back(std::int64_t step);
   void finish();
 
@@ -59,11 +60,11 @@ class RunLog {
   StepHistory history_;
   TimeLeft time_left_;
   Communicator& comm_;
-  bool waits_ = false;                 // lines are kept that could not be written
-  std::optional<MetricsLog> metrics_;  // rank 0's
+  bool waits_ = false;                 // true if lines are kept that could not be written
+  std::optional<MetricsLog> metrics_;  // on rank 0
   std::optional<TensorboardLog> tensorboard_;
-  std::optional<StepMetrics> newest_;  // that was told
-  StepMetrics since_line_;             // sums since the last printed line; `step` counts
+  std::optional<StepMetrics> newest_;  // the newest logged step
+  StepMetrics since_line_;             // sums since the last printed line; `step` is their number of steps
 };
 
 }  // namespace zero

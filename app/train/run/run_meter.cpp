@@ -15,10 +15,10 @@
 namespace zero {
 namespace {
 
-// The medians that a prediction is compared with are of later steps.
+// A prediction is compared with medians of later steps.
 static_assert(kWarmupSteps >= kProfileStep);
 
-// Some sandboxes have no smaps_rollup: the report then says 0, and a run does not end for it.
+// Some sandboxes have no smaps_rollup. The report then has 0, and the run continues.
 std::int64_t proportional_or_zero() {
   try {
     return proportional_bytes();
@@ -45,7 +45,7 @@ SentBytes RunMeter::sent_by_outer_steps(const OuterReport& outer) {
 SentBytes RunMeter::merged(const OuterReport& outer) {
   engine_.outer = outer;
   const SentBytes since = sent_by_outer_steps(outer);
-  if (sent_.empty()) return {};  // the last step's line is of another process
+  if (sent_.empty()) return {};  // another process wrote the last step's line
   sent_.back().total += since.total;
   sent_.back().between_copies += since.between_copies;
   return since;
@@ -58,7 +58,7 @@ void RunMeter::take_back(std::int64_t step) {
 void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   engine_ = engine;
   activation_offload_.end_step();
-  if (engine.device_passes) {  // the host's times are those in which it queued the passes
+  if (engine.device_passes) {  // the host's times only measure the queueing of the passes
     metrics.forward = engine.device_passes->forward_seconds;
     metrics.backward = engine.device_passes->backward_seconds;
   }

@@ -1,13 +1,13 @@
-// RunMeter: what a rank measures of its run: it completes the metrics of each step, says what was learned from them, and
-// has the figures that the report is made of.
+// RunMeter: a rank's measurements of its run: it completes each step's metrics and fills in the report.
 //
 //   RunMeter meter(task.activations(), threads);
 //   meter.begin(engine.report(), /*steps_to_come=*/100);
 //   meter.complete(metrics, engine.report());            // after each step: memory, traffic
-//   meter.count(step, say);                              // then: it is one step more
+//   meter.count(step, say);                              // then: one more step is done
 //   meter.fill(report, comm);                            // at the end; Collective
 //
-// A prediction is made after kProfileStep steps, and compared with the steps that come later. Local, but for fill().
+// After kProfileStep steps it predicts the time of a step, prints the prediction, and compares it with later steps.
+// Local, except fill().
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ namespace zero {
 class RunMeter {
  public:
   using Say = std::function<void(const std::string&)>;
-  // `activations` null: none are offloaded; else it outlives this.
-  // `place`: where operators compute; a GPU's products are probed in `dtype`, a CPU's in fp32.
+  // `activations`: null if none are offloaded; otherwise it must outlive the object. `place`: the device of the
+  // operators. A GPU's products are probed in `dtype`, a CPU's in fp32.
   RunMeter(const ActivationStore* activations, int threads, c10::Device place = c10::Device(c10::DeviceType::CPU),
            DType dtype = DType::kFloat32)
       : activation_offload_(activations),
@@ -38,23 +38,23 @@ class RunMeter {
         probed_(place.is_cuda() ? to_scalar_type(dtype) : c10::ScalarType::Float),
         threads_(threads) {}
 
-  // Before the first step of this process.
-  // `predicts`: the engine's ranks compute what a step takes time for. Servers do not.
+  // Call it before the first step of this process. `predicts`: true if the engine's ranks do the computation that takes
+  // a step's time. Servers do not.
   void begin(const EngineReport& engine, std::int64_t steps_to_come, bool predicts = true);
-  // After a step, with what the engine says then: what it held and moved becomes part of the step's metrics.
+  // Call it after a step with the engine's report. Adds the engine's memory and traffic to the step's metrics.
   void complete(StepMetrics& metrics, const EngineReport& engine);
-  // Copies that train apart have sent bytes since the last step was completed: for the outer step at the run's end, or for sums
-  // that had to arrive before a save. Returns these bytes, for the last step's line.
+  // Returns the bytes that copies that train apart have sent since the last step was completed, for the last step's
+  // line. They come from the outer step at the run's end, or from sums that had to be complete before a save.
   SentBytes merged(const OuterReport& outer);
-  // The run is at that step again: what later ones sent counts no more.
+  // The run is at `step` again: bytes sent by later steps no longer count.
   void take_back(std::int64_t step);
-  // The step that was completed last is `step` of the run. Says what steps are expected to take from here on, and once
-  // where they take far longer.
+  // Counts the last completed step as `step` of the run. Prints the expected time of steps, and once a note if steps
+  // take far longer.
   void count(std::int64_t step, const Say& say);
-  // Steps of this process, those that were taken back too.
+  // Returns the steps of this process, including steps that were taken back.
   std::int64_t num_steps() const { return num_steps_; }
 
-  // Collective. All ranks' figures, the engine's, and what was predicted.
+  // Collective. Fills in all ranks' figures, the engine's figures, and the prediction.
   void fill(RunReport& report, Communicator& comm) const;
 
  private:
@@ -72,14 +72,14 @@ class RunMeter {
   int threads_;
   std::int64_t steps_to_come_ = 0;
   std::int64_t num_steps_ = 0;
-  double last_seconds_ = 0;  // of the last step
+  double last_seconds_ = 0;  // seconds of the last step
   std::vector<SentUntil> sent_;
-  SentBytes by_outer_steps_;  // that lines have
-  RankReport process_;        // of it what is the process's own: memory, start
+  SentBytes by_outer_steps_;  // bytes that are already in lines
+  RankReport process_;        // only the members about the process: memory, start
   MeasuredSteps steps_;
-  EngineReport engine_;  // after the last step
+  EngineReport engine_;  // report after the last step
   bool predicts_ = true;
-  PredictedStep predicted_;  // after kProfileStep steps
+  PredictedStep predicted_;  // prediction made after kProfileStep steps
   std::int64_t replans_then_ = 0;
   SlowSteps slow_;
 };

@@ -22,13 +22,13 @@
 namespace zero {
 namespace {
 
-// What rank 0 alone looks at, and every rank then refuses.
+// Runs a check only on rank 0; if it throws, every rank throws the same error.
 void require_on_first(Communicator& comm, const std::function<void()>& check) {
   std::string reason;
   if (comm.rank() == 0) reason = failure_of(check);
   reason = broadcast_text(comm, reason);
   if (reason.empty()) return;
-  // "KEY = VALUE: REASON", as a ConfigError has it.
+  // The text of a ConfigError is "KEY = VALUE: REASON".
   const std::size_t colon = std::min(reason.find(": "), reason.size());
   const std::string head = reason.substr(0, colon);
   const std::size_t equals = std::min(head.find(" = "), head.size());
@@ -40,11 +40,12 @@ bool as_first_sees(Communicator& comm, bool mine) {
   return all_gather_value(comm, mine ? 1 : 0).front() == 1;
 }
 
-// Keys that change no bit: a replay needs no restarts, and takes its threads from the log.
+// Keys that do not change the results: a replay needs no restarts, and takes its threads from the log.
 constexpr std::array<std::string_view, 5> kFreeKeys{"run.dir", "run.max_restarts", "run.threads", "comm.transport",
                                                     "comm.timeout"};
 
-// Throws if the recorded run has no whole log, had another configuration, or computed elsewhere; other threads are allowed.
+// Throws if the recorded run has no complete log, had another configuration, or computed on other machines or builds.
+// Other threads are allowed.
 std::vector<ComputingPlace> require_recorded(const TrainJob& job) {
   const RunFiles files(job.replay);
   std::vector<ComputingPlace> places = PushLog::read(files.pushes).places;
@@ -85,7 +86,7 @@ std::vector<ComputingPlace> places_in(std::string_view text) {
   return places;
 }
 
-// Names the threads that a replay takes from the recorded run, and a processor that it cannot take.
+// Returns a line with the threads that a replay takes from the recorded run, and with a processor that differs.
 std::string replay_line(std::span<const ComputingPlace> recorded, std::span<const ComputingPlace> here) {
   std::string threads;
   for (const ComputingPlace& place : recorded)

@@ -20,14 +20,15 @@ namespace zero {
 
 namespace {
 
-// Of copies that train apart, and of servers, the ranks of the run decide what is saved.
+// With copies that train apart or servers, the saved states depend on the ranks of the run, so they are not compared
+// here.
 void require_same_states(const TrainJob& job, const std::filesystem::path& checkpoint) {
   if (job.attach.local || job.attach.sync.has_servers()) return;
   std::vector<std::string> saved, states{"parameter"};
   try {
     saved = CheckpointReader(checkpoint).manifest().states;
   } catch (const IoError&) {
-    return;  // damaged: the run goes on from an older one
+    return;  // damaged: the run continues from an older checkpoint
   }
   for (const StateSpec& state : states_of_elements(rule_of(job.attach)->states())) states.push_back(state.name);
   static_cast<void>(numbers_of_states(checkpoint, saved, states, {}));

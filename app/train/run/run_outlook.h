@@ -1,11 +1,12 @@
-// look_ahead(): what a run would do in its folder now: begin, go on, or nothing as it is done. Nothing changes there.
+// look_ahead(): tells what a run would do in its folder now: begin, continue, or nothing because it is done.
 //
 //   const RunOutlook outlook = look_ahead(job);
 //   outlook.line       // "goes on after step 500 of 2,000"; empty: it begins
 //   outlook.step       // steps that are done already
 //
-// Local: this process alone looks, before there are ranks. Throws what the run would: ConfigError under "run.dir" or
-// "train.steps". In-memory checkpoints, which a launcher has while it lives, are not looked for.
+// It changes nothing in the folder. Local: only this process reads, before there are ranks. Throws as the run would:
+// ConfigError under "run.dir" or "train.steps". In-memory checkpoints, which exist while a launcher lives, are not
+// considered.
 #pragma once
 
 #include <cstdint>

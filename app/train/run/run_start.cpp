@@ -38,7 +38,7 @@ void open_activations(Run& run) {
   activations->open();
 }
 
-// Before states are placed: what a budget has left for them is less by so much.
+// Called before states are placed, because activations reduce the budget that is left for them.
 void say_where_activations_lie(Run& run) {
   const auto& offload = run.job.model.activation_offload;
   if (!offload || offload->expected_bytes == 0) return;
@@ -55,7 +55,8 @@ std::string print_plan(Run& run) {
   return table;
 }
 
-// The states are the checkpoint's, everything else is the configuration's; where that has changed, it is said.
+// Resumes: states come from the checkpoint, everything else from the configuration. Reports changes of the
+// configuration.
 void resume(Run& run) {
   const TrainJob& job = run.job;
   const Resumed resumed = run.health.take_newest_checkpoint(*run.engine);
@@ -83,7 +84,7 @@ std::string places_of(const Run& run) {
   return text_of_places(std::move(places));
 }
 
-// On rank 0.
+// Called on rank 0.
 RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const RunFolder& folder = run.folder;
   const bool evaluates_again = run.state.step == run.job.train.steps || run.evaluation_is_missing() || run.ends_early();

@@ -1,12 +1,12 @@
-// start_run(): makes a run that may start ready for its next step: what it is told is judged and said, its engine is
-// attached, states come from a checkpoint where there is one, and the folder is the run's.
+// start_run(): prepares a run for its next step: checks options, attaches the engine, loads states, writes the folder.
 //
 //   const RunOpening opening(...);                                      // not done
-//   auto weights = start_run(run, opening);                             // run.engine is there, run.state says the step
+//   auto weights = start_run(run, opening);                             // sets run.engine and run.state
 //   RunEnd end(run, std::move(weights));
 //
-// The folder is written last, when nothing can be refused any more. Collective. Returns, on rank 0, the files for the
-// weights that the run ends with, which have their room on the disk. Throws ConfigError for all that a user did wrong.
+// States are loaded if there is a checkpoint. The folder is written last, when no check can fail any more. Collective.
+// Returns, on rank 0, the files for the weights at the run's end, with reserved disk space. Throws ConfigError for
+// every mistake of the user.
 #pragma once
 
 #include "app/train/run/run.h"

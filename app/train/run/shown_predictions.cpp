@@ -9,8 +9,8 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kFewestColumns = 16;  // of a sample
-constexpr std::size_t kGap = 2;             // columns in front of each
+constexpr std::size_t kFewestColumns = 16;  // fewest columns of a sample
+constexpr std::size_t kGap = 2;             // columns before each sample
 
 struct ShownPrediction {
   std::string predicted, target, sample;
@@ -20,7 +20,7 @@ std::string cell(std::string_view text, std::size_t columns) {
   return std::string(kGap, ' ').append(text).append(columns - terminal_columns(text), ' ');
 }
 
-// The sample's lines, with `before` in front of the first.
+// Appends the sample's lines, with `before` in front of the first line.
 void append_sample(std::string& lines, const std::string& before, std::string_view sample) {
   const std::string space(terminal_columns(before), ' ');
   for (std::size_t begin = 0, end = 0; end != sample.npos; begin = end + 1) {

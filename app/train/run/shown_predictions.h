@@ -1,11 +1,11 @@
-// shown_predictions(): samples with what a task predicts of each and what is true, as lines to print.
+// shown_predictions(): samples with a task's prediction and the target of each, as lines to print.
 //
 //   run.say(shown_predictions(predict_samples(task, data, 5), data, 79));
 //
-//     daisy  rose   .:-=+*##        // predicted, true, and the sample as the data shows it
+//     daisy  rose   .:-=+*##        // prediction, target, and the sample as the data shows it
 //                   .:-=*#%@
 //
-// Where samples have several lines, an empty one stands between two of them. Local.
+// If samples have several lines, an empty line separates them. Local.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace zero {
 
-// Without a line break behind the last line. `columns`: the width of all; a sample has at least 16 of them, however long
-// the names of classes are.
+// The last line has no line break. `columns`: the width of a line. A sample has at least 16 columns, also if the names
+// of classes are long.
 std::string shown_predictions(std::span<const PredictedSample> samples, const Dataset& data, std::size_t columns);
 
 }  // namespace zero

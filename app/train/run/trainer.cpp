@@ -20,7 +20,8 @@
 namespace zero {
 namespace {
 
-// Once there is an engine, a device whose memory is short is told with what it holds. The peers hear of it, as of any failure.
+// If the device's memory is short after the engine is attached, throws an error that says who holds how much. The peers
+// are notified as after any failure.
 template <typename Body>
 TrainResult naming_device_memory(Run& run, Body body) {
   const auto fail = [&](std::string_view said) {
@@ -59,7 +60,7 @@ TrainResult naming_device_memory(Run& run, Body body) {
 TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput& output, const TrainSeams& seams) {
   const SyncPlan& sync = job.attach.sync;
   if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
-  std::optional<RunLock> lock;  // given back when nothing writes into the folder any more
+  std::optional<RunLock> lock;  // released when nothing writes into the folder any more
   Run run(job, world, output, seams);
   lock = hold_folder(run.folder, run.comm());
   const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
@@ -92,7 +93,7 @@ TrainResult train(const TrainJob& asked, World& world, TrainOutput output, const
     at::set_num_threads(job.attach.threads);
     return train_in_folder(job, world, output, seams);
   } catch (const ConfigError&) {
-    throw;  // before anything began, and said by itself
+    throw;  // thrown before anything began; its message is enough
   } catch (const std::exception& error) {
     world.write_flight(error);
     throw;

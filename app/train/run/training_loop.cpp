@@ -22,7 +22,7 @@ int TrainingLoop::run(bool resumed) {
   const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(holders, job.attach).copies == 1;
   if (job.health.check_replicas > 0 && (holders == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
-  if (job.health.rewinds() && !resumed) run_.save();  // there is always one to go back to
+  if (job.health.rewinds() && !resumed) run_.save();  // a rewind always needs a checkpoint
   Outcome outcome = resumed ? catch_up() : Outcome{};
   while (outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
@@ -81,7 +81,7 @@ bool TrainingLoop::share_anew(const StepMetrics& metrics) {
   return true;
 }
 
-// A checkpoint may be older than the evaluation of its step: a signal came between the two.
+// A checkpoint may have been saved before the evaluation of its step, if a signal came between them.
 TrainingLoop::Outcome TrainingLoop::catch_up() {
   if (run_.evaluation_is_missing() && run_.evaluate_and_compare() && run_.job.checkpoint.keep_best) run_.save();
   return {.ends = run_.ends_early()};
@@ -96,7 +96,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const bool exchanged = run_.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
   if (exchanged) run_.learn_activations();
-  // The last step is evaluated at the end, with all data: a number that cannot be compared.
+  // The last step is evaluated at the end, with all data. That result cannot be compared with the others.
   const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
   const bool is_best = evaluates && (step < o.steps || watched_measure(run_.job)) && run_.evaluate_and_compare();
   const bool ends = evaluates && run_.ends_early();
@@ -106,7 +106,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const bool to_memory = signal == 0 && run_.checkpoints.due_in_memory(step);
   if (!to_disk && !to_memory && !ends) return {.signal = signal};
   if (!exchanged) signal = exchange();
-  if (signal != 0) return {.signal = signal};  // the end saves
+  if (signal != 0) return {.signal = signal};  // RunEnd saves
   if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
   if (to_memory) run_.save_in_memory();
   if (to_disk) run_.save();

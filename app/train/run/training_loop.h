@@ -1,12 +1,11 @@
-// TrainingLoop: the steps of a run, and what is done between them: steps are told, judged, evaluated and saved, and a
-// request to stop is heard.
+// TrainingLoop: the steps of a run, and the work between them: log, judge, evaluate, save, and react to signals.
 //
 //   TrainingLoop loop(run, stop);
 //   const int signal = loop.run(opening.resumes());      // 0: the last step is done
 //
-// What is done between two steps is done at the same ones on every rank. A step that health refuses may take the run
-// back to a checkpoint: `run.state` says where it is, and other samples follow. Collective. Throws Error where the
-// health rules end the run.
+// Every rank does the work between two steps at the same steps. If health refuses a step, the run may return to a
+// checkpoint: `run.state` has the step, and other samples follow. Collective. Throws Error if the health rules end the
+// run.
 #pragma once
 
 #include <functional>
@@ -22,17 +21,17 @@ namespace zero {
 
 class TrainingLoop {
  public:
-  // The engine is attached. Both outlive it; `stop` null: nobody asks.
+  // The engine must be attached. Both arguments must outlive the object. `stop`: null if signals are not watched.
   TrainingLoop(Run& run, const StopSignal* stop);
 
-  // Returns the signal that ended it before the last step, or 0. `resumed`: from a checkpoint.
+  // Returns the signal that ended the run before its last step, or 0. `resumed`: the run continues from a checkpoint.
   int run(bool resumed);
 
  private:
   struct Outcome {
-    int signal = 0;             // that ends the run
-    bool ends = false;          // early: evaluations do not improve
-    bool draws_others = false;  // other samples follow than were drawn: it was rewound, or ranks take other shares
+    int signal = 0;             // signal that ends the run
+    bool ends = false;          // the run ends early: evaluations do not improve
+    bool draws_others = false;  // drawn samples are not used: the run was rewound, or shares changed
   };
   Outcome run_until_others_are_drawn();
   Outcome run_served();
@@ -46,7 +45,7 @@ class TrainingLoop {
   Run& run_;
   const StopSignal* stop_;
   TrainingStep training_;
-  std::optional<ServedStep> served_;  // of a server
+  std::optional<ServedStep> served_;  // on a server
 };
 
 }  // namespace zero

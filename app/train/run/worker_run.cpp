@@ -16,7 +16,8 @@
 namespace zero {
 namespace {
 
-// Clocks in a row, from the worker's on. A quorum may have left clocks out: then other samples follow.
+// Computes consecutive clocks from the worker's clock on. Returns if a quorum has left clocks out, because other
+// samples follow then.
 void run_clocks(const TrainJob& job, const Corpus& corpus, const SampleShares& shares, TrainingStep& training,
                 const PushWorker& worker) {
   const std::int64_t samples = samples_per_step(job.train, static_cast<int>(shares.samples().size()));
@@ -40,14 +41,14 @@ void tell_workers(Communicator& run, bool is_done) {
 TrainResult run_worker(const TrainJob& job, World& world) {
   Communicator& run = world.communicator();
   const bool is_first = !is_replacement(run);
-  if (is_first) open_group(run, {}, "");  // the servers open theirs
+  if (is_first) open_group(run, {}, "");  // the servers open their group
   Corpus corpus = open_corpus(job);
   const auto task = make_task(job.model, corpus.shape(), job.train.seed);
   if (is_first && all_gather_value(run, 0).front() == 1) return {.was_done = true};
   if (is_first) require_same_configuration(run, job.config_hash, job.config_text);
   if (ActivationStore* activations = task->activations()) activations->open();
   AttachOptions options = job.attach;
-  options.awaits_load = true;  // the servers know the values
+  options.awaits_load = true;  // the servers have the values
   Attachment engine = attach(tensors_of(task->module()), world, std::move(options));
   PushWorker& worker = *engine.control().worker();
   const SampleShares shares(job.train.share, job.train.batch, job.attach.sync.num_workers(world.size()),

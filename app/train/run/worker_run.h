@@ -1,13 +1,13 @@
-// run_worker(): a worker's part of a run with servers: it computes gradients, clock after clock, until the servers say that
-// the run is over. It writes nothing and prints nothing: the servers do.
+// run_worker(): a worker's part of a run with servers: it computes gradients, clock after clock, until the run is over.
 //
 //   if (!sync.is_server(world.rank())) return run_worker(job, world);     // train() on the other ranks
 //
-// Its samples of a clock are those of its place among the workers; so a clock has the samples of a step without servers.
-// A replacement of a lost worker does the same without what the ranks do together at their start: it compares its
-// configuration with what the servers send along with the weights.
+// The servers tell it when the run is over. It writes and prints nothing: the servers do. Its samples of a clock depend
+// on its number among the workers, so a clock has the samples of a step without servers. A replacement of a lost worker
+// skips the collectives of the start. Instead it compares its configuration with the one that the servers send with the
+// weights.
 //
-// Collective with the servers' start of the run: opening, configuration, attach(). Throws what these do, and CommError.
+// Collective with the servers' start of the run: opening, configuration, attach(). Throws as these do, and CommError.
 #pragma once
 
 #include "zero/comm/transport/world.h"
@@ -19,7 +19,7 @@ namespace zero {
 
 TrainResult run_worker(const TrainJob& job, World& world);
 
-// The servers' side of its beginning: whether there is nothing left to do. Collective over the run.
+// The servers' side of its start: tells the workers whether the run is done already. Collective over the run.
 void tell_workers(Communicator& run, bool is_done);
 
 }  // namespace zero

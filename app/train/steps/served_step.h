@@ -1,11 +1,11 @@
-// ServedStep: one step of a run with servers, as its servers see it: until every worker has done one more clock.
+// ServedStep: one step of a run with servers, on a server: it ends when every worker has done one more clock.
 //
 //   ServedStep served(job, task, engine, communicator, folder, state.step);
 //   TakenStep taken = served.take(state, [&](double loss) { return health.limits(loss); });
-//   served.dismiss(state.step);                   // the run ends: workers that are there leave
+//   served.dismiss(state.step);                   // the run ends: the remaining workers leave
 //
-// With sync.mode async the updates of a step are as many as came in it, and its loss is their mean. A step in which none
-// came (a worker was lost) has the loss of the one before. Collective over the servers. Throws CommError.
+// With sync.mode async a step has all updates that were made during it, and its loss is their mean. A step without
+// updates (a worker was lost) has the loss of the step before. Collective over the servers. Throws CommError.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,13 @@ namespace zero {
 
 class ServedStep {
  public:
-  // All outlive it. `begun`: clocks that are done.
+  // All arguments must outlive the object. `begun`: number of clocks that are done.
   ServedStep(const TrainJob& job, const Task& task, Attachment& engine, Communicator& run, const RunFolder& folder,
              std::int64_t begun);
 
   TakenStep take(const RunState& done, const TrainingStep::Limits& limits);
-  // `done`: clocks. Where they are all of the run's steps the log of events gets its end.
+  // Lets the remaining workers leave. `done`: number of clocks. If the run has done all its steps, the log of events
+  // gets its last line.
   void dismiss(std::int64_t done);
 
  private:
@@ -35,7 +36,7 @@ class ServedStep {
   Communicator& run_;
   PushServer& server_;
   double last_loss_;
-  std::optional<PushLog> log_;  // the head's
+  std::optional<PushLog> log_;  // on the head
 };
 
 }  // namespace zero

@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// Copies that train apart average their own ranks' gradients alone.
+// If copies train apart, each copy averages only the gradients of its own ranks.
 int averaged_ranks(const TrainJob& job, int ranks) {
   if (!job.attach.local) return ranks;
   return job.attach.group == 0 ? 1 : job.attach.group;

@@ -1,13 +1,13 @@
-// TrainingStep: one step of a run: micro-batches forward and backward, each loss divided by their number, then the
-// update.
+// TrainingStep: one step of a run: micro-batches forward and backward, then the update.
 //
 //   TrainingStep training(job, task, engine, world.rank(), shares, timeline.recorder());
 //   const TakenStep taken = training.take(state, batches, [&](double loss) { return health.limits(loss); });
 //   taken.metrics.loss          // this rank's, weighted by its share of the samples: the mean over ranks is the step's
 //   taken.report.skipped        // nothing was updated
 //
-// The randomness of a micro-batch is a function of seed, step, micro-batch and rank (micro_batch_seed.h). What the
-// engine holds and moves is not in the metrics: RunMeter adds it. Collective.
+// Each loss is divided by the number of micro-batches. The randomness of a micro-batch is a function of seed, step,
+// micro-batch and rank (micro_batch_seed.h). The metrics lack the memory and traffic of the engine: RunMeter adds them.
+// Collective.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +32,19 @@ struct TakenStep {
   StepReport report;
 };
 
-// Of the step after those that are done, with `ranks` that compute: all that does not depend on its result.
+// Returns the metrics of the next step that do not depend on its result. `ranks`: number of ranks that compute.
 StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks);
 
 class TrainingStep {
  public:
-  // All outlive it. `recorder` null: there is no timeline.
-  // `rank`: among those that compute.
+  // All arguments must outlive the object. `recorder`: null if there is no timeline. `rank`: this rank's number among
+  // the ranks that compute.
   TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
                Timeline* recorder);
 
-  // What the update must stay under, by this rank's loss of the step.
+  // Returns the limits of the update for this rank's loss of the step.
   using Limits = std::function<StepLimits(double loss)>;
-  // The step after those that are `done`, with the next `accumulate` batches.
+  // Computes the step after those that are `done`, with the next `accumulate` batches.
   TakenStep take(const RunState& done, Prefetcher& batches, const Limits& limits);
 
  private:
@@ -59,8 +59,8 @@ class TrainingStep {
   int rank_;
   const SampleShares& shares_;
   Timeline* recorder_;
-  int num_averaged_;                    // ranks whose gradients are averaged
-  std::optional<GradientNoise> noise_;  // on the first of them
+  int num_averaged_;                    // number of ranks whose gradients are averaged
+  std::optional<GradientNoise> noise_;  // on the first of these ranks
 };
 
 }  // namespace zero

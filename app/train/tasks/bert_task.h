@@ -1,4 +1,4 @@
-// make_bert_task(): a bert that sorts texts into the data's classes. A row of model_kind.h.
+// make_bert_task(): a bert that classifies texts. Its row is in model_kind.cpp.
 //
 //   auto task = make_bert_task({.name = "bert", .layers = 2, .width = 128, .heads = 2}, corpus.shape(), seed);
 //
@@ -16,10 +16,11 @@
 
 namespace zero {
 
-// Throws ConfigError: what token_model.h throws, and check(BertOptions).
+// Throws the ConfigErrors of token_model.h and of check(BertOptions).
 std::unique_ptr<Task> make_bert_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
-// Of word_order, which has two classes, where the vocabulary is given; else only the data knows.
+// Returns the shape of word_order, which has two classes, if the vocabulary is given. Otherwise only the data knows the
+// shape.
 std::optional<SampleShape> bert_shape(const ModelOptions& model, DataKind data, std::int64_t context);
 
 }  // namespace zero

@@ -1,7 +1,7 @@
-// class_loss(): cross entropy of scores [samples, classes] and classes [samples], in fp32; mean over the targets that
-// count. `label_smoothing` in [0, 1) is the part of each target that is spread evenly over all classes.
+// class_loss(): cross entropy of scores [samples, classes] and classes [samples], in fp32.
 //
-// Local.
+// It is the mean over the targets that count. `label_smoothing` in [0, 1) is the part of each target that is
+// distributed evenly over all classes. Local.
 #pragma once
 
 #include <ATen/ops/cross_entropy_loss.h>

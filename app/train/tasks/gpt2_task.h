@@ -1,4 +1,4 @@
-// make_gpt2_task(): a gpt2 that learns the next token. A row of model_kind.h.
+// make_gpt2_task(): a gpt2 that learns the next token. Its row is in model_kind.cpp.
 //
 //   auto task = make_gpt2_task({.layers = 4, .width = 128, .heads = 4, .context = 64}, corpus.shape(), seed);
 //
@@ -14,7 +14,7 @@
 
 namespace zero {
 
-// Throws ConfigError: what token_model.h throws, and check(Gpt2Options).
+// Throws the ConfigErrors of token_model.h and of check(Gpt2Options).
 std::unique_ptr<Task> make_gpt2_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// "cnn": LeNet-5, which sorts images, grey or in colour, into classes. A row of model_kind.h.
+// make_cnn_task(): "cnn", LeNet-5, which classifies images, grey or in colour. Its row is in model_kind.cpp.
 //
 //   auto task = make_cnn_task({.name = "cnn"}, corpus.shape(), seed);
 //
@@ -14,7 +14,7 @@
 
 namespace zero {
 
-// `data` are images. Throws ConfigError: what check(CnnOptions) throws.
+// `data` must be images. Throws the ConfigErrors of check(CnnOptions).
 std::unique_ptr<Task> make_cnn_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// A linear regression: one number from rows. A row of model_kind.h.
+// make_linear_task(): a linear regression, which predicts one number from a row. Its row is in model_kind.cpp.
 //
 //   auto task = make_linear_task({.name = "linear"}, corpus.shape(), seed);
 //

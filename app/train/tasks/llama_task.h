@@ -1,4 +1,4 @@
-// make_llama_task(): a llama that learns the next token. A row of model_kind.h.
+// make_llama_task(): a llama that learns the next token. Its row is in model_kind.cpp.
 //
 //   auto task = make_llama_task({.layers = 4, .width = 128, .heads = 4, .context = 64}, corpus.shape(), seed);
 //
@@ -14,7 +14,7 @@
 
 namespace zero {
 
-// Throws ConfigError: what token_model.h throws, and check(LlamaOptions).
+// Throws the ConfigErrors of token_model.h and of check(LlamaOptions).
 std::unique_ptr<Task> make_llama_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed);
 
 }  // namespace zero

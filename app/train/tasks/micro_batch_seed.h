@@ -1,9 +1,10 @@
-// The seed of a micro-batch's randomness (dropout): a function of (seed, step, micro-batch, rank) and of nothing else,
-// so that a run gives the same bits at every stage and placement, and from any step on.
+// micro_batch_seed(): the seed of a micro-batch's randomness (dropout).
 //
 //   torch::manual_seed(micro_batch_seed(1337, step, micro, rank));
 //
-// SplitMix64's finaliser (Steele, Lea, Flood 2014), once for each number. Local.
+// It is a function of only (seed, step, micro-batch, rank). So a run has the same bits at every stage and placement,
+// also after it was resumed at any step. It applies SplitMix64's finaliser (Steele, Lea, Flood 2014) once for each
+// number. Local.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// make_mlp_task(): a multi-layer perceptron that learns classes, or one number, from rows. A row of model_kind.h.
+// make_mlp_task(): a perceptron that learns classes, or one number, from rows. Its row is in model_kind.cpp.
 //
 //   auto task = make_mlp_task({.name = "mlp", .sizes = {784, 256, 10}}, corpus.shape(), seed);
 //

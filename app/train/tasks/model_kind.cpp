@@ -52,7 +52,7 @@ constexpr ModelKind recurrent_kind(std::string_view name, decltype(ModelKind::ma
           .make = make};
 }
 
-// Most common first.
+// The most common models come first.
 constexpr std::array<ModelKind, 9> kModelKinds{{
     {.name = "gpt2", .reads = is_tokens, .reads_what = "tokens", .planned_shape = token_shape, .make = make_gpt2_task},
     {.name = "llama",
@@ -85,7 +85,7 @@ constexpr std::array<ModelKind, 9> kModelKinds{{
      .make = make_linear_task},
 }};
 
-// What to write where a model does not read the data.
+// Returns the remedy for a model that does not read the data.
 std::string data_remedy(const ModelKind& kind, const SampleShape& data) {
   const std::string others = names_where(kModelKinds, [&](const ModelKind& other) { return other.reads(data); });
   return fmt::format("use [data] kind {}{}{}", one_of(model_row(kind.name).kinds),
@@ -130,7 +130,7 @@ std::int64_t sample_context(const ModelOptions& model, std::int64_t data_context
   return data_context != 0 ? data_context : model.context;
 }
 
-// The input of every block; nothing else that a model of blocks keeps goes through a checkpoint.
+// Counts the input of every block: a model of blocks offloads nothing else.
 OffloadedInput offloaded_inputs(const ModelOptions& model, std::int64_t batch, std::int64_t context, DType dtype) {
   if (!model.activation_offload || !model.checkpoint_activations) return {};
   return {.count = model.layers, .bytes = batch * context * model.width * static_cast<std::int64_t>(size_of(dtype))};

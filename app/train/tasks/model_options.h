@@ -1,4 +1,4 @@
-// ModelOptions: the keys of [model], and what [train] asks of a model. A model looks at its own.
+// ModelOptions: the keys of [model], and the keys of [train] that concern the model. Each model reads its own keys.
 //
 //   ModelOptions{.name = "gpt2", .layers = 4, .width = 128, .heads = 4, .context = 64}
 //   ModelOptions{.name = "mlp", .sizes = {784, 256, 10}}
@@ -16,24 +16,24 @@
 namespace zero {
 
 struct ModelOptions {
-  std::string name;  // of a row of model_table.h
+  std::string name;  // name of a row of model_table.h
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
-  std::int64_t hidden = 0;  // of a recurrent layer, or of the feed-forward part; 0: the model's usual
+  std::int64_t hidden = 0;  // width of a recurrent layer or of the feed-forward part; 0: the model's default
   std::int64_t kv_heads = 0;
   double rope_theta = 10000;
   double norm_eps = 1e-5;
   bool tie_embeddings = false;
   std::int64_t context = 64;
-  std::int64_t vocab = 0;  // 0: the data's
+  std::int64_t vocab = 0;  // 0: the data's vocabulary
   double dropout = 0;
-  bool checkpoint_activations = false;  // of [train]: only a model of blocks has something to compute again
-  // Where the inputs of activation checkpoints lie until backward; absent: where they are made.
+  bool checkpoint_activations = false;  // key of [train]: only a model of blocks can compute activations again
+  // Storage of the inputs of activation checkpoints until backward; absent: they stay on the device.
   std::optional<ActivationOffloadOptions> activation_offload{};
   std::vector<std::int64_t> sizes;
-  double label_smoothing = 0;  // of [train]
-  std::string init;            // a safetensors file; empty: random
+  double label_smoothing = 0;  // key of [train]
+  std::string init;            // a safetensors file; empty: random values
 };
 
 }  // namespace zero

@@ -1,11 +1,12 @@
-// kModelTable: the models that `zero train` knows, a row each, with all that is known of one without libtorch. The
-// configuration refuses by it; model.init, `zero export` and `zero generate` read names of weights in it; and ModelKind
-// (model_kind.h) adds the functions that make the model. To add a model is to add a row here and one there.
+// kModelTable: the models that `zero train` knows, one row each, with all facts that need no libtorch.
 //
 //   model_row("gpt2").reads("text")             // true
 //   model_row("gpt2").takes("model.kv_heads")   // false: another model's key
 //
-// Values; Local. No torch: a configuration is refused before libtorch is loaded.
+// The configuration is checked against it. model.init, `zero export` and `zero generate` read names of weights from it.
+// ModelKind (model_kind.h) adds the functions that make the model. To add a model, add a row to both tables.
+//
+// Values; Local. No torch, because a configuration is checked before libtorch is loaded.
 #pragma once
 
 #include <algorithm>
@@ -19,30 +20,29 @@
 
 namespace zero {
 
-// An end of names, and what old files have in its place.
+// The end of a name, and the end that old files have instead.
 struct OldEnding {
   std::string_view now;  // "LayerNorm.weight"
   std::string_view old;  // "LayerNorm.gamma"
 };
 
-// How files that others publish differ from the model here: what model.init allows besides the model's own names. A pattern
-// is an end of names ("*.attn.bias") or a beginning ("cls.*").
+// Differences of published files from the model's own names, which model.init allows. A pattern is an end of names
+// ("*.attn.bias") or a beginning ("cls.*").
 struct PublishedFiles {
-  std::string_view prefix{};                        // "bert.": names in the file of a model without its head lack it
+  std::string_view prefix{};                        // "bert.": files of a model without its head lack it
   std::span<const std::string_view> passed_over{};  // patterns of constants, and of heads of other tasks
-  std::string_view tied_head{};  // a copy of the table of tokens, where the model has no such parameter
-  std::span<const std::string_view>
-      new_heads{};  // modules that files of other tasks lack: they begin with random values
+  std::string_view tied_head{};                     // a copy of the table of tokens, if the model has no such parameter
+  std::span<const std::string_view> new_heads{};    // modules that files of other tasks lack; random at first
   std::span<const OldEnding> old_endings{};
 
-  // Is a tensor of this name no weight of the model?
+  // True if a tensor of this name is not a weight of the model.
   constexpr bool passes_over(std::string_view name) const {
     return std::ranges::any_of(passed_over, [name](std::string_view pattern) {
       return pattern.starts_with('*') ? name.ends_with(pattern.substr(1))
                                       : name.starts_with(pattern.substr(0, pattern.find('*')));
     });
   }
-  // Is a tensor of this name a part of `head`, one of new_heads? With the prefix or without.
+  // True if a tensor of this name, with the prefix or without, belongs to `head`, a head in new_heads.
   constexpr bool is_of(std::string_view head, std::string_view name) const {
     const auto begins = [name](std::string_view module) {
       return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
@@ -52,19 +52,20 @@ struct PublishedFiles {
 };
 
 struct ModelRow {
-  std::string_view name;                          // model.name
-  std::span<const std::string_view> kinds;        // of data.kind: what it reads
-  std::span<const std::string_view> keys;         // of [model]: those that make another model of it
-  std::span<const std::string_view> pass_keys{};  // of [model]: those that leave its weights' shapes alone
-  bool has_blocks = false;                        // which an activation checkpoint can compute again
-  std::string_view token_weight{};                // a parameter [vocab, ...]; empty: it has none
-  std::optional<PublishedKind> published{};       // what transformers calls it
+  std::string_view name;                    // model.name
+  std::span<const std::string_view> kinds;  // values of data.kind that the model reads
+  std::span<const std::string_view> keys;   // keys of [model] that change the shapes of its weights, or its function
+  std::span<const std::string_view> pass_keys{};  // keys of [model] that do not change the shapes of its weights
+  bool has_blocks = false;                        // blocks that an activation checkpoint can compute again
+  std::string_view token_weight{};                // a parameter [vocab, ...]; empty: the model has none
+  std::optional<PublishedKind> published{};       // the model's kind in transformers
   std::string_view hidden_weight{};               // a parameter with a row for each feature of the feed-forward part
   std::string_view classes_weight{};              // a parameter with a row for each class
   PublishedFiles files{};
 
   constexpr bool reads(std::string_view kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
-  // "model.heads"; true of model.name and model.init, which all have, and of the keys of other sections.
+  // True if the model uses `key`, for example "model.heads". Always true for model.name and model.init, and for keys of
+  // other sections.
   constexpr bool takes(std::string_view key) const {
     return !key.starts_with("model.") || key == "model.name" || key == "model.init" ||
            std::ranges::find(keys, key) != keys.end() || std::ranges::find(pass_keys, key) != pass_keys.end();
@@ -112,7 +113,7 @@ constexpr ModelRow recurrent(std::string_view name) {
 
 }  // namespace model_words
 
-// Most common first.
+// The most common models come first.
 inline constexpr std::array kModelTable{
     ModelRow{
         .name = "gpt2",
@@ -153,7 +154,7 @@ inline constexpr std::array kModelTable{
     ModelRow{.name = "linear", .kinds = model_words::kTable, .keys = {}},
 };
 
-// `name` is one of the table.
+// Returns the row of `name`, which must be in the table.
 inline const ModelRow& model_row(std::string_view name) {
   const auto* const found = std::ranges::find(kModelTable, name, &ModelRow::name);
   ZERO_CHECK(found != kModelTable.end(), "no row for model {}", name);

@@ -1,10 +1,11 @@
-// make_rnn_task(), make_lstm_task(), make_gru_task(): of tokens a language model, of images a classifier that reads row
-// by row; the data decides. Rows of model_kind.h.
+// make_rnn_task(), make_lstm_task(), make_gru_task(): recurrent models. Their rows are in model_kind.cpp.
 //
 //   auto task = make_lstm_task({.name = "lstm", .layers = 1, .hidden = 256, .context = 64}, corpus.shape(), seed);
 //
-// Local. Throws ConfigError: what token_model.h throws, "data.channels" for images in colour, and what
-// check(RecurrentOptions) throws.
+// If the data are tokens, the model is a language model. If they are images, it is a classifier that reads row by row.
+//
+// Local. Throws the ConfigErrors of token_model.h and of check(RecurrentOptions), and "data.channels" for images in
+// colour.
 #pragma once
 
 #include <cstdint>

@@ -22,9 +22,9 @@ namespace zero {
 
 struct RowTaskOptions {
   bool classifies = false;
-  double flops = 0;                              // of a sample, forward and backward
-  double label_smoothing = 0;                    // of the training loss alone
-  std::optional<TransformersModel> published{};  // the model as transformers knows it; absent: it does not
+  double flops = 0;                              // FLOPs of a sample, forward and backward
+  double label_smoothing = 0;                    // applied only to the training loss
+  std::optional<TransformersModel> published{};  // the model in transformers' terms; absent: unknown to it
 };
 
 // `Model`: the holder of a module (TORCH_MODULE) with forward([batch, ...]) -> [batch, outputs].
@@ -57,7 +57,7 @@ class RowTask : public Task {
   torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing) const {
     if (options_.classifies) return class_loss(scores, target, label_smoothing);
     const torch::Tensor found = scores.to(at::kFloat);
-    // Without values, libtorch's mean resizes its result, and warns of it.
+    // On the meta device, libtorch's mean of mse_loss() resizes its result and warns about it.
     return found.is_meta() ? at::mse_loss(found, target, at::Reduction::None).mean() : at::mse_loss(found, target);
   }
 

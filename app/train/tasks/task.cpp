@@ -16,7 +16,7 @@ torch::Tensor as_tensor(const Array& array) {
   return std::visit(
       [&](const auto& values) {
         using T = typename std::decay_t<decltype(values)>::value_type;
-        // from_blob wants a writable pointer; nobody writes into an input.
+        // from_blob() requires a writable pointer, but nothing writes into an input.
         return at::from_blob(const_cast<T*>(values.data()), array.shape, c10::CppTypeToScalarType<T>::value);
       },
       array.values);

@@ -1,10 +1,10 @@
-// Task: a model, and what it is trained to do with a batch.
+// Task: a model, and the loss with which it is trained on a batch.
 //
 //   auto task = make_task({.name = "gpt2", .width = 128, ...}, corpus.shape(), seed);     // model_kind.h
 //   auto loss = task->loss(batch);             // mean over the targets that count
 //   task->module()                             // built under zero::deferred: no memory before attach()
 //
-// The loss is fp32 whatever the parameters' type is. Local.
+// The loss is fp32 for parameters of every type. Local.
 #pragma once
 
 #include <cstdint>
@@ -31,39 +31,40 @@ class Task {
   virtual ~Task() = default;
 
   virtual torch::nn::Module& module() = 0;
-  // Where the module computes, and batches are brought: the CPU unless this says another device.
+  // Sets the device on which the module computes and to which batches are copied. Default: the CPU.
   void compute_on(c10::Device place) { place_ = place; }
-  // Tensors as in app/data/sample/batch.h; on the meta device where the module is.
+  // Returns the loss. The tensors are those of app/data/sample/batch.h; they are on the meta device if the module is.
   virtual torch::Tensor loss(const torch::Tensor& input, const torch::Tensor& target) = 0;
   // On the CPU the batch is read until backward is over.
   torch::Tensor loss(const Batch& batch);
-  // The loss without label smoothing, and of a task that sorts samples into classes the number of targets that were found; else undefined.
+  // The loss without label smoothing, and for a task of classes the number of correct predictions; otherwise
+  // num_correct is undefined.
   struct Score {
     torch::Tensor loss;
     torch::Tensor num_correct;
   };
   virtual Score score(const torch::Tensor& input, const torch::Tensor& target) { return {loss(input, target), {}}; }
   Score score(const Batch& batch);
-  // Of each sample its class, or its number; undefined: a task that predicts neither. What a sample and its target look like,
-  // the data says: Dataset::show(), name_of().
+  // Returns the class or the number of each sample; undefined if the task predicts neither. Dataset::show() and
+  // name_of() display a sample and its target.
   virtual torch::Tensor predictions(const torch::Tensor& /*input*/) { return {}; }
-  // The perplexity that a mean loss over held-out data means; empty: the task has none.
+  // Returns the perplexity for a mean loss over held-out data; empty if the task has none.
   virtual std::optional<double> perplexity(double /*loss*/) const { return std::nullopt; }
-  // Multiplications and additions of a forward and a backward pass over one sample.
+  // Returns the multiplications and additions of a forward and a backward pass over one sample.
   virtual double flops_per_sample() const = 0;
-  // What throughput counts: tokens of a sample, or 1 where a sample is a row.
+  // Returns the unit of throughput: the tokens of a sample, or 1 if a sample is a row.
   virtual std::int64_t tokens_per_sample() const { return 1; }
-  // Are those tokens, not rows?
+  // True if tokens_per_sample() counts tokens, not rows.
   virtual bool has_tokens() const { return false; }
-  // The model as a language model, or null: what can generate text.
+  // Returns the model as a language model, which can generate text; null if it is not one.
   virtual LanguageModel* language_model() { return nullptr; }
-  // Where its activations are offloaded, or null: nowhere.
+  // Returns the store of its offloaded activations; null: none are offloaded.
   virtual ActivationStore* activations() { return nullptr; }
-  // The model as transformers knows it; nothing: it does not.
+  // Returns the model in transformers' terms; empty: transformers does not have it.
   virtual std::optional<TransformersModel> published() const { return std::nullopt; }
-  // Writes what other programs need beside weights of type `dtype` in `folder`: config.json for transformers, with the
-  // names of the data's classes, on the `base` of the config.json of first weights (transformers_config.h).
-  // False where a file that is no model's is in the way. Throws IoError.
+  // Writes into `folder` the file that other programs need beside weights of type `dtype`: config.json for
+  // transformers, with the names of the data's classes. `base`: the config.json of the first weights, which is extended
+  // (transformers_config.h). Returns false if a file that does not belong to a model is in the way. Throws IoError.
   bool describe_weights(const std::filesystem::path& folder, DType dtype, std::vector<std::string> class_names = {},
                         std::string_view base = "") const {
     std::optional<TransformersModel> model = published();
@@ -75,7 +76,7 @@ class Task {
   c10::Device place_ = c10::Device(c10::DeviceType::CPU);
 };
 
-// Memory of the batch, not a copy of it: valid as long as the batch is.
+// Returns a tensor over the batch's memory, not a copy. It is valid while the batch is valid.
 torch::Tensor as_tensor(const Array& array);
 
 }  // namespace zero

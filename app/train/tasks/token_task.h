@@ -20,12 +20,13 @@ namespace zero {
 
 struct TokenTaskOptions {
   std::int64_t context = 0;                      // tokens of a sample
-  double flops_per_token = 0;                    // forward and backward
-  double label_smoothing = 0;                    // of the training loss alone
-  std::optional<TransformersModel> published{};  // the model as transformers knows it; absent: it does not
+  double flops_per_token = 0;                    // FLOPs of a token, forward and backward
+  double label_smoothing = 0;                    // applied only to the training loss
+  std::optional<TransformersModel> published{};  // the model in transformers' terms; absent: unknown to it
 };
 
-// `Model`: the holder of a module (TORCH_MODULE) that is a LanguageModel with forward([batch, time]) -> [batch, time, vocab].
+// `Model`: the holder of a module (TORCH_MODULE) that is a LanguageModel with forward([batch, time]) -> [batch, time,
+// vocab].
 template <typename Model>
 class TokenTask : public Task {
  public:

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// Training again when the scope ends, also by an exception.
+// Sets evaluation mode; the destructor restores training mode, also after an exception.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
@@ -45,7 +45,7 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;
     const auto counted = static_cast<double>(all.fill(i, batch));
-    // Every rank runs the model, also where nothing counts: its units are gathered by all.
+    // Every rank runs the model, also if none of its targets count, because all ranks gather the units.
     const Task::Score score = task.score(batch);
     const double mean = score.loss.item<double>();
     if (counted > 0) loss += mean * counted;

@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 constexpr double kDecay = 0.55;
-constexpr int kNoRank = -1;  // its seeds are none of a rank's dropout
+constexpr int kNoRank = -1;  // gives seeds that no rank's dropout uses
 
 }  // namespace
 

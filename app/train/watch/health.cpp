@@ -12,8 +12,8 @@ namespace zero {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLeastRise = 0.1;           // of a loss, over the mean
-const double kLeastLogRise = std::log(2.0);  // of a norm
+constexpr double kLeastRise = 0.1;           // least rise of a loss, as a fraction of the mean
+const double kLeastLogRise = std::log(2.0);  // least rise of a norm's logarithm
 
 struct Moments {
   double mean = 0;
@@ -62,7 +62,7 @@ StepLimits HealthPolicy::limits(double loss) const {
 HealthAction HealthPolicy::after(const StepReport& report) {
   switch (report.reason) {
     case SkipReason::kNone:
-    case SkipReason::kOverflow:  // the loss is as good as any, and the norm is infinite
+    case SkipReason::kOverflow:  // the loss is valid, and the norm is infinite
       see(static_cast<double>(static_cast<float>(report.loss)), report.grad_norm);
       return HealthAction::kIgnore;
     case SkipReason::kNonFinite:

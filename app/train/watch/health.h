@@ -1,16 +1,17 @@
-// HealthPolicy: what losses and gradient norms a healthy run has, and what is done with a step that has others.
+// HealthPolicy: the range of healthy losses and gradient norms, and the action for a step outside it.
 //
 //   HealthPolicy health({.spike = HealthAction::kRewind});
 //   health.restore(losses, norms, skipped);                       // of the steps so far
 //   StepReport report = engine.step(lr, health.limits(my_loss));
-//   switch (health.after(report)) ...                              // what is to be done; an update counts as seen
+//   switch (health.after(report)) ...                              // the action; an update is added to the window
 //
-// A spike is a loss more than `spike_sigma` standard deviations above the mean of the last 128 updates, and a tenth
-// above that mean; or a norm so far above the mean of the logarithms, and twice as large as that. Fewer than 32 updates
-// judge nothing. Steps without an update are no part of it.
+// Mean and standard deviation are those of the last 128 updates. With fewer than 32 updates nothing is judged.
+//   - A loss is a spike above mean + max(spike_sigma * deviation, |mean| / 10).
+//   - A norm is a spike if log(norm) is above mean + max(spike_sigma * deviation, log 2), of the logarithms of norms.
+// Steps that the rules refuse are not counted; an overflow counts with its loss.
 //
-// Invariant: what it says depends on the steps alone, in the precision in which checkpoints keep them: a run that goes
-// on decides as one that was never interrupted. Local.
+// Invariant: decisions depend only on the steps, in the precision in which checkpoints keep them. So a resumed run
+// decides like a run that was never interrupted. Local.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +25,11 @@ namespace zero {
 enum class HealthAction : std::uint8_t { kIgnore, kSkip, kRewind, kStop };
 
 struct HealthOptions {
-  HealthAction non_finite = HealthAction::kSkip;  // gradients, and losses where anything is judged; not kIgnore
+  HealthAction non_finite = HealthAction::kSkip;  // for gradients, and for losses if judges(); not kIgnore
   HealthAction spike = HealthAction::kIgnore;
   double spike_sigma = 6;
-  std::int64_t rewind_batches = 0;                   // steps' worth of samples left out behind the bad one
-  std::int64_t max_rewinds = 3;                      // to the same checkpoint
+  std::int64_t rewind_batches = 0;                   // steps whose samples are left out after the bad step
+  std::int64_t max_rewinds = 3;                      // most rewinds to the same checkpoint
   std::int64_t check_replicas = 0;                   // steps between comparisons over ranks; 0: none
   HealthAction on_corruption = HealthAction::kStop;  // or kRewind
 
@@ -39,7 +40,7 @@ struct HealthOptions {
   }
 };
 
-// Throws ConfigError: something is to be rewound, and there are no checkpoints.
+// Throws ConfigError if an action is to rewind, and there are no checkpoints.
 void require_possible(const HealthOptions& options, bool saves_checkpoints);
 
 class HealthPolicy {
@@ -49,12 +50,12 @@ class HealthPolicy {
 
   explicit HealthPolicy(const HealthOptions& options) : options_(options) {}
 
-  // Of the next step; none where nothing is judged.
+  // Returns the limits of the next step; empty limits if nothing is judged.
   StepLimits limits(double loss) const;
-  // kIgnore: the run goes on. An update is taken into the window.
+  // Returns the action for a step; kIgnore: the run continues. Adds an update to the window.
   HealthAction after(const StepReport& report);
-  // Forgets what it has seen for these: by step, from the first; `skipped`: numbers of steps without an update, counted
-  // from 1, in order.
+  // Replaces the window by these steps. `losses` and `norms`: by step, from the first. `skipped`: numbers of refused
+  // steps, counted from 1, in order.
   void restore(std::span<const float> losses, std::span<const double> norms, std::span<const std::int64_t> skipped);
 
  private:

@@ -15,7 +15,7 @@
 namespace zero {
 namespace {
 
-constexpr double kErrors = 2;  // a gain of as many standard errors is no accident
+constexpr double kErrors = 2;  // a gain of this many standard errors is significant
 
 struct OwnSeconds {
   double mean;
@@ -58,7 +58,7 @@ bool SampleShares::learn(double own_seconds, Communicator& comm) {
   if (now - slowest_seconds(paces, better) <= std::max(kWorthwhile * now, kErrors * error)) return false;
   samples_ = std::move(better);
   own_.restart();
-  is_warm_ = false;  // tensors of other sizes: the next step teaches nothing
+  is_warm_ = false;  // tensors have other sizes now: the next step is not measured
   return true;
 }
 

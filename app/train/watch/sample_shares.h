@@ -1,20 +1,13 @@
-// SampleShares: how many samples of a micro-batch each rank takes: as many as every other, as many as it was told, or as
-// many as it computes in the time that the others need for theirs.
+// SampleShares: the number of samples of a micro-batch that each rank takes: equal, given, or measured.
 //
 //   SampleShares shares({.kind = ShareKind::kMeasured}, /*batch=*/8, world, rank);
-//   shares.grid()                                      // which samples are this rank's
+//   shares.grid()                                      // the samples of this rank
 //   shares.weight()                                    // the factor of its mean loss
-//   if (shares.learn(own_seconds, comm)) ...           // after each step: the next one has other shares
+//   if (shares.learn(own_seconds, comm)) ...           // after each step: the next step has other shares
 //
-// All ranks together take batch x world samples, whoever takes them: the samples of a step do not depend on the shares.
-// The engine averages over ranks, so that a rank's mean loss counts as its share of the samples when it is multiplied
-// with share / batch: the gradient is the mean over all samples.
-//
-// Where shares are measured, every rank learns after each kWindow steps how long each computed itself, without the waits for
-// others (steady_mean.h), fits the time of a sample and a fixed part (pace_fit.h), and takes the shares with the earliest
-// end. All change after the same step. They stay where the slowest rank would gain less than kWorthwhile, or less than twice
-// the error of the measurement, which falls from window to window. The first step of a process, and the first with
-// other shares, teach nothing.
+// All ranks together take batch x world samples, so the samples of a step do not depend on the shares. The engine
+// averages over ranks. A rank's mean loss is therefore multiplied by share / batch, and the gradient is the mean over
+// all samples.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +26,32 @@ enum class ShareKind : std::uint8_t { kEqual, kGiven, kMeasured };
 
 struct ShareOptions {
   ShareKind kind = ShareKind::kEqual;
-  std::vector<std::int64_t> given;  // of each rank; they sum to batch x world
-  std::int64_t most = 0;            // of measured shares: samples that one rank may take, >= batch; 0: any number
+  std::vector<std::int64_t> given;  // samples of each rank; their sum is batch x world
+  std::int64_t most = 0;            // limit of measured shares: samples of one rank, >= batch; 0: no limit
 };
 
 class SampleShares {
  public:
   static constexpr std::size_t kWindow = SteadyMean::kWindow;
-  static constexpr double kWorthwhile = 0.02;  // of the slowest rank's seconds
+  static constexpr double kWorthwhile = 0.02;  // fraction of the slowest rank's seconds
 
   SampleShares(const ShareOptions& options, std::int64_t batch, int world, int rank);
 
-  // Every rank takes as many, always.
+  // True if every rank always takes the same number of samples.
   bool are_equal() const { return options_.kind == ShareKind::kEqual; }
   const std::vector<std::int64_t>& samples() const { return samples_; }
   BatchGrid grid() const { return shared_grid(samples_, rank_); }
   double weight() const;
-  // After a step. Collective at the end of each window where shares are measured; else Local.
+  // Call it after each step. Returns true if the shares changed. If shares are measured, it is Collective at the end of
+  // each window, otherwise Local.
+  //
+  // After each kWindow steps every rank reports how long it computed, without waiting for others (steady_mean.h).
+  // SampleShares fits the time of a sample and a fixed time (pace_fit.h), and chooses the shares with which the step
+  // ends earliest. All ranks change after the same step. Shares stay if the slowest rank would gain less than
+  // kWorthwhile, or less than twice the error of the measurement, which falls from window to window. The first step of
+  // a process, and the first step with other shares, are not measured.
   bool learn(double own_seconds, Communicator& comm);
-  // "6 + 2"
+  // Returns the shares, for example "6 + 2".
   std::string text() const;
 
  private:
@@ -60,7 +60,7 @@ class SampleShares {
   int rank_;
   std::vector<std::int64_t> samples_;
   bool is_warm_ = false;
-  SteadyMean own_;             // of this rank's steps
+  SteadyMean own_;             // seconds of this rank's steps
   std::vector<PaceFit> fits_;  // by rank, the same on all ranks
 };
 

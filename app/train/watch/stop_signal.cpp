@@ -26,7 +26,8 @@ StopSignal::StopSignal() {
   }
 }
 
-// What came twice, or too late to be asked for, must not end a process that has done what it was asked.
+// A second signal, or one that came after the last pending(), must not end a process that has already stopped as
+// requested.
 StopSignal::~StopSignal() {
   signalfd_siginfo info;
   while (::read(descriptor_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {

@@ -1,10 +1,10 @@
-// SIGINT, SIGTERM and SIGUSR1, asked for instead of delivered: a step is always finished.
+// StopSignal: SIGINT, SIGTERM and SIGUSR1 as a flag instead of a handler, so a step is always finished.
 //
-//   StopSignal stop;                    // before the process has other threads: they inherit what is blocked
+//   StopSignal stop;                    // before the process has other threads: they inherit the blocked signals
 //   if (int signal = stop.pending()) ...
 //
-// The signals are blocked while this lives and read from a descriptor, so there is no handler and no global state. Made
-// in one thread, asked in any. Local. Throws IoError when the kernel refuses.
+// While it lives, the signals are blocked and read from a descriptor, so there is no handler and no global state. One
+// thread creates it; any thread may call pending(). Local. Throws IoError if the kernel refuses.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
   ~StopSignal();
 
-  // The number of the signal that came first, or 0.
+  // Returns the number of the first signal that was received, or 0.
   int pending() const;
 
  private:

@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// What says how many tokens the model has, for a message.
+// Returns the source of the model's number of tokens, for a message.
 std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
   if (job.model.vocab > 0) return "model.vocab is";
   if (!job.data.tokenizer.empty())

@@ -1,10 +1,11 @@
-// open_first_weights(): the file that a run's model begins with, opened and matched before anything is allocated. What lies
-// beside it and tells another model is refused first (model_of_weights.h).
+// open_first_weights(): opens the file of a run's first weights and matches it before anything is allocated.
 //
 //   const std::optional<InitialWeights> init = open_first_weights(job, corpus, *task);   // empty: random values
 //
-// Local. Throws as InitialWeights does; weights that have another number of tokens are told beside what says how many the
-// model has: a key, a tokenizer, a vocabulary, or a token of the data.
+// If files beside the weights describe another model, this is refused first (model_of_weights.h).
+//
+// Local. Throws as InitialWeights does. If the weights have another number of tokens, the error names the source of the
+// model's number: a key, a tokenizer, a vocabulary, or a token of the data.
 #pragma once
 
 #include <optional>

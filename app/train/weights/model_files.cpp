@@ -28,14 +28,14 @@ void write_config(const TrainJob& job, const Task& task, const Corpus& corpus, c
   task.describe_weights(folder, job.attach.dtype.value_or(DType::kFloat32), corpus.class_names, base);
 }
 
-// Empty: there is none.
+// Returns the folder of the tokenizer's files; empty: there is none.
 fs::path tokenizer_folder(const TrainJob& job) {
   if (!job.data.tokenizer.empty()) return job.data.tokenizer;
   if (job.data.vocab.filename() == "vocab.txt") return folder_of_weights(job.data.vocab);
   return job.model.init.empty() ? fs::path() : folder_of_weights(job.model.init);
 }
 
-// What a token of the data is, if a tokenizer beside the first weights did not make it; empty: it may have.
+// Says how the data makes tokens, if not with a tokenizer beside the first weights; empty: it may use that tokenizer.
 std::string other_tokens(const TrainJob& job) {
   if (job.data.kind == DataKind::kText) return "makes a token of each byte";
   return is_labelled_text(job.data) && job.data.vocab.empty() ? "learns words of its own" : "";

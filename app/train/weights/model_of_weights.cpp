@@ -30,9 +30,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kInit = "model.init";
-constexpr std::int64_t kMostNumber = 1'000'000'000;  // of a number that others are derived from
+constexpr std::int64_t kMostNumber = 1'000'000'000;  // limit of a number from which others are derived
 
-// A key of [model] that stands at another value than the weights were made with. `at`: what says so, within the file.
+// A key of [model] whose value differs from that of the weights. `at`: the entry of the file with the weights' value.
 struct Difference {
   std::string key;
   Json ours, theirs;
@@ -45,7 +45,7 @@ std::string text_of(const Json& value) {
   return text.size() <= 80 ? text : text.substr(0, 77) + "...";
 }
 
-// Models compute with fp32: a file may have 1e-5 as fp32 has it.
+// Numbers are equal if they are equal in fp32, with which models compute: a file may have 1e-5 rounded to fp32.
 bool is_same(const Json& one, const Json& other) {
   if (!one.is_number() || !other.is_number()) return one == other;
   if (!one.is_number_float() && !other.is_number_float()) return one == other;
@@ -70,29 +70,30 @@ void refuse_any(const std::vector<Difference>& found, const fs::path& file) {
       fmt::format("set {}", fmt::join(remedies, ", ")));
 }
 
-// A config.json, compared with the model here.
+// Compares a config.json with the model here.
 class Comparison {
  public:
   explicit Comparison(const Json& config) : config_(config) {}
 
-  // What it has under `name`, or transformers' default.
+  // Returns the value under `name`, or transformers' default.
   Json value(std::string_view name, Json usual) const { return published_value(config_, name, std::move(usual)); }
   std::int64_t number(std::string_view name, std::int64_t usual) const {
     const Json found = value(name, usual);
     return found.is_number_integer() && found >= 0 && found <= kMostNumber ? found.get<std::int64_t>() : usual;
   }
 
-  // A key of [model] has it, and so it can be set.
+  // Compares a value that a key of [model] can set.
   void key(std::string_view key, const Json& ours, std::string_view name, const Json& theirs) {
     if (!is_same(ours, theirs)) differences_.push_back({std::string(key), ours, theirs, std::string(name)});
   }
-  // The model here has nothing but these values, which are one function; no key changes that.
+  // Compares a value for which the model here has only the choices `ours`, which are the same function. No key can
+  // change it.
   void only(std::string_view name, const Json& theirs, std::initializer_list<Json> ours) {
     if (std::ranges::none_of(ours, [&](const Json& each) { return is_same(each, theirs); }))
       unknown_.push_back(fmt::format("{} = {}, not {}", name, text_of(theirs), text_of(*ours.begin())));
   }
 
-  // Throws where something differs.
+  // Throws if a value differs.
   void judge(std::string_view model, const std::string& init, const fs::path& file) const {
     if (!unknown_.empty())
       throw ConfigError(kInit, init,
@@ -120,7 +121,7 @@ void compare_gpt2(Comparison& with) {
     with.only(name, with.value(name, false), {false});
 }
 
-// Transformers 5 has rotary positions within rope_parameters, earlier versions within rope_scaling.
+// Transformers 5 has rotary positions in rope_parameters, earlier versions in rope_scaling.
 void compare_rotary_positions(Comparison& with) {
   std::string_view name = "rope_scaling";
   Json parameters = with.value(name, nullptr);
@@ -150,7 +151,7 @@ void compare_bert(Comparison& with) {
     with.only(name, with.value(name, false), {false});
 }
 
-// The value here of a key of [model].
+// Returns the value of a key of [model] in the configured model.
 Json value_here(std::string_view key, const TransformersModel& ours) {
   if (key == "model.layers") return ours.layers;
   if (key == "model.width") return ours.width;
@@ -171,7 +172,7 @@ void compare_keys(Comparison& with, const TransformersModel& ours, const Json& c
   }
 }
 
-// Lines for the user: which dropout counts, and what the file asks for that is not done here.
+// Returns lines for the user: which dropout is used, and which settings of the file zero.cpp ignores.
 std::vector<std::string> notes_on(const ModelOptions& model, const TransformersModel& ours,
                                   const PublishedConfig& published) {
   std::vector<std::string> notes;
@@ -228,13 +229,14 @@ std::vector<std::string> compare_transformers(const ModelOptions& model, const T
   return notes_on(model, ours, *published);
 }
 
-// The keys that shapes do not tell.
+// Compares the keys that shapes do not determine.
 void compare_run(const ModelOptions& model, const RunFiles& run) {
   std::error_code ignored;
   if (!fs::is_regular_file(run.config, ignored) || !fs::is_regular_file(run.report, ignored)) return;
   require_input_file(kInit, run.config);
   const ConfigurationKeys keys = keys_of_configuration(read_file(run.config));
-  // The value of a key then; without it, `usual`. What zero.cpp writes as TOML is JSON, too.
+  // Returns the value of a key in that run, or `usual` if the key is missing. The TOML that zero.cpp writes is also
+  // JSON.
   const auto then = [&keys](std::string_view key, const Json& usual) {
     const auto found = keys.find(key);
     if (found == keys.end()) return usual;

@@ -11,7 +11,8 @@
 namespace zero {
 namespace {
 
-// "lm_head.weight is tied to wte.weight", if the group takes a parameter by such a second name only; empty: it takes none.
+// Returns for example "lm_head.weight is tied to wte.weight", if the group matches a parameter only by such a second
+// name; otherwise "".
 std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec>& specs) {
   for (const ParamSpec& spec : specs) {
     for (const std::string& alias : spec.aliases) {
@@ -23,7 +24,7 @@ std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec
   return "";
 }
 
-// A pattern with a slip in it would change nothing, and nobody would see it.
+// Throws if a group has no parameters: a mistyped pattern would silently change nothing.
 void require_members(const std::vector<ParameterGroup>& groups, const std::vector<ParamSpec>& specs) {
   for (const ParameterGroup& named : groups) {
     if (named.name.empty()) continue;
@@ -66,11 +67,12 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
   return plan;
 }
 
-// Copies that train apart are in it one by one, beside what they share. States of rows and columns are in every rank's file.
+// If copies train apart, a checkpoint has each copy and their shared states. Each rank's file has the states of rows
+// and columns.
 std::int64_t checkpoint_bytes(torch::nn::Module& module, int world, const AttachOptions& attach) {
   const OptimizerSpec rule = spec_of(*rule_of(attach));
   const int copies = attach.local ? mesh_of(world, attach).copies : 1;
-  const auto element_bytes = [&](bool matrices) {  // as they are saved
+  const auto element_bytes = [&](bool matrices) {  // bytes of an element in a checkpoint
     std::int64_t own = 4, shared = 0;
     for (const StateSpec& state : rule.states) (state.shared() ? shared : own) += state.kept_by(matrices) ? 4 : 0;
     return copies * own + shared;

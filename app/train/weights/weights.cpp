@@ -36,7 +36,7 @@ constexpr std::string_view kKey = "model.init";
   throw ConfigError(kKey, path, reason, "`zero inspect FILE` lists what a file holds; names are as in the model");
 }
 
-// A file with bad contents is refused under its own name; here the option that named it belongs before that.
+// The error of a file with bad contents begins with the file's name. Here the name of the option is put before it.
 SafetensorsSet open_set(const fs::path& path) {
   try {
     return SafetensorsSet::open(path, kKey);
@@ -51,7 +51,8 @@ const ParamSpec* spec_named(const std::vector<ParamSpec>& specs, std::string_vie
   return found == specs.end() ? nullptr : &*found;
 }
 
-// The row of a model: as told, else the one whose table of tokens is a parameter. Null: no row describes the module.
+// Returns the row of a model: `told`, otherwise the row whose table of tokens is a parameter. Null: no row describes
+// the module.
 const ModelRow* row_for(const std::vector<ParamSpec>& specs, const ModelRow* told) {
   if (told != nullptr) return told;
   const auto* const found = std::ranges::find_if(
@@ -59,18 +60,18 @@ const ModelRow* row_for(const std::vector<ParamSpec>& specs, const ModelRow* tol
   return found == kModelTable.end() ? nullptr : found;
 }
 
-// The rows that say how a file may name the weights: of a module that no row describes all of them.
+// Returns the rows whose names a file may use: all rows, if no row describes the module.
 std::span<const ModelRow> naming_rows(const ModelRow* row) {
   return row == nullptr ? std::span<const ModelRow>(kModelTable) : std::span(row, 1);
 }
 
-// The table that is the head, too; null: the head is a parameter of its own, or there is none.
+// Returns the table of tokens if it is also the head; null: the head is a separate parameter, or there is none.
 const ParamSpec* tied_to_head(const std::vector<ParamSpec>& specs, const ModelRow* row) {
   if (row == nullptr || row->files.tied_head.empty() || spec_named(specs, row->files.tied_head)) return nullptr;
   return spec_named(specs, row->token_weight);
 }
 
-// Of a parameter, the tensor under its own name, without the prefix, or as old files call it. Null: none.
+// Returns a parameter's tensor: under its own name, without the prefix, or under the name in old files. Null: none.
 const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::string_view name, const ModelRow* row) {
   std::vector<std::string> names{std::string(name)};
   for (const ModelRow& each : naming_rows(row))
@@ -86,7 +87,7 @@ const SafetensorsSet::Tensor* find_published(const SafetensorsSet& set, std::str
   return nullptr;
 }
 
-// A model that was made for another task has no such heads as this one: they are to be learned.
+// Returns the new heads that the file lacks: a model for another task has no such heads, and they must be trained.
 std::vector<std::string_view> lacking_heads(const SafetensorsSet& set, const ModelRow* row) {
   std::vector<std::string_view> lacking;
   if (row == nullptr) return lacking;
@@ -100,7 +101,8 @@ bool is_weight_type(ElementType type) {
   return dtype_of(type).has_value();
 }
 
-// Weights of another vocabulary, said as such: the tokens of a data set, and not a shape, are what does not fit.
+// Throws for weights of another vocabulary. The error names the data's tokens instead of a shape, because they are the
+// cause.
 void require_vocabulary(const SafetensorsEntry& entry, const ParamSpec& spec, const std::string& path,
                         const std::string& vocabulary) {
   if (vocabulary.empty()) return;
@@ -131,7 +133,7 @@ std::string first_few(const std::vector<std::string>& names) {
 
 constexpr std::size_t kPieceNumel = std::size_t{1} << 19;
 
-// Piece by piece where the file has another type.
+// Reads in pieces if the file has another type.
 void read_as_fp32(const SafetensorsSet::Tensor& tensor, std::span<float> values) {
   const SafetensorsEntry& entry = *tensor.entry;
   ZERO_CHECK(std::ssize(values) == entry.numel(), "{} elements of {}", values.size(), entry.name);
@@ -163,7 +165,7 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-// Each once, under its own name.
+// Returns each buffer once, under its own name.
 std::vector<Extra> buffers_of(const torch::nn::Module& module) {
   NamedBuffers named;
   std::set<const at::TensorImpl*> seen;
@@ -176,7 +178,7 @@ std::vector<Extra> buffers_of(const torch::nn::Module& module) {
   return buffers;
 }
 
-// Temporary files of writers that were killed.
+// Removes temporary files of killed writers.
 void remove_leftovers(const fs::path& path) {
   const std::string prefix = path.filename().string() + ".tmp-";
   std::error_code ignored;
@@ -186,7 +188,7 @@ void remove_leftovers(const fs::path& path) {
   for (const fs::path& leftover : leftovers) fs::remove(leftover, ignored);
 }
 
-// `hash`: takes what is written of the parameters; null: none.
+// `hash`: receives the bytes of the parameters as they are written; null: none.
 void write_and_hash(Attachment& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file,
                     Sha256* hash) {
   engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
@@ -266,7 +268,8 @@ InitialWeights::InitialWeights(const torch::nn::Module& module, const std::files
 void InitialWeights::read(const std::string& name, std::span<float> values) const {
   const SafetensorsSet::Tensor& tensor = tensors_.at(name);
   if (tensor.entry != nullptr) return read_as_fp32(tensor, values);
-  // A head that the file lacks: weights normal 0.02 as the models here begin, biases 0. Each head has a seed of its own.
+  // A head that the file lacks: weights are drawn from a normal distribution with deviation 0.02, as in new models
+  // here; biases are 0. Each head has its own seed.
   const auto head = std::ranges::find_if(new_heads_, [&](std::string_view each) {
     return name.starts_with(each) && name.substr(each.size()).starts_with('.');
   });

@@ -28,7 +28,7 @@ TEST(Check, NeedsNoMessage) {
   EXPECT_NE(message.find("false does not hold\n"), std::string::npos) << message;
 }
 
-TEST(Check, EvaluatesItsConditionOnceAndItsMessageOnlyWhenItFails) {
+TEST(Check, EvaluatesMessageOnlyOnFailure) {
   int conditions = 0;
   int messages = 0;
   ZERO_CHECK(++conditions == 1, "{}", ++messages);

@@ -18,7 +18,7 @@ TEST(ConfigError, LeavesOutWhatIsEmpty) {
   EXPECT_STREQ(ConfigError("train.data", "", "is missing", "").what(), "train.data: is missing");
 }
 
-TEST(CommError, NamesTheRankWhenItIsKnown) {
+TEST(CommError, NamesTheKnownRank) {
   const CommError known(3, "all_gather of unit h.2", "no answer for 60 s");
   EXPECT_STREQ(known.what(), "rank 3: all_gather of unit h.2: no answer for 60 s");
   EXPECT_EQ(known.rank(), 3);
@@ -31,7 +31,7 @@ TEST(IoError, SaysWhatTheSystemSaid) {
   EXPECT_EQ(error.error_number(), ENOENT);
 }
 
-TEST(IoError, SaysWhoseBytesTheyWereWhereThatIsKnown) {
+TEST(IoError, NamesTheOwnerOfBytes) {
   const IoError error("/nvme0", "read of 4,096 bytes at 0", EIO, "", 3);
   EXPECT_EQ(error.unit(), 3);
   const IoError told = error.within("rank 1: unit h.2");
@@ -41,13 +41,13 @@ TEST(IoError, SaysWhoseBytesTheyWereWhereThatIsKnown) {
   EXPECT_EQ(IoError("/nvme0", "read", EIO).unit(), -1);
 }
 
-TEST(IoError, ADamagedFileHasNoErrorNumber) {
+TEST(IoError, DamagedFileHasNoErrorNumber) {
   const IoError error("model.safetensors", "header", 0, "ends after 5 of 8 bytes");
   EXPECT_STREQ(error.what(), "model.safetensors: header: ends after 5 of 8 bytes");
   EXPECT_EQ(error.error_number(), 0);
 }
 
-TEST(Error, EachKindIsCaughtAsAnError) {
+TEST(Error, EachKindIsAnError) {
   EXPECT_THROW(throw ConfigError("k", "v", "r", "x"), Error);
   EXPECT_THROW(throw CommError(0, "o", "r"), Error);
   EXPECT_THROW(throw IoError("p", "o", 0), Error);

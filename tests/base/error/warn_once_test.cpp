@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-TEST(SayOnce, TheFirstWhoAsksAboutAThing) {
+TEST(SayOnce, IsTrueForTheFirstCaller) {
   EXPECT_TRUE(say_once("a test's own"));
   EXPECT_FALSE(say_once("a test's own"));
   EXPECT_TRUE(say_once("another of it"));

@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-TEST(DataFiles, APatternGivesItsFilesInTheOrderOfTheirBytes) {
+TEST(DataFiles, PatternSortsFilesByBytes) {
   const TemporaryFolder folder;
   for (const char* name : {"t_10.bin", "t_2.bin", "t_1.bin", "T_3.bin", "t_1.txt"}) folder.write(name, "x");
   const auto at = [&](const char* name) { return (folder / name).string(); };
@@ -16,7 +16,7 @@ TEST(DataFiles, APatternGivesItsFilesInTheOrderOfTheirBytes) {
   EXPECT_EQ(found.text(), at("last.bin") + " and 3 more");
 }
 
-TEST(DataFiles, AFileWhoseNameLooksLikeAPatternIsItself) {
+TEST(DataFiles, PatternLikeNameIsAFile) {
   const TemporaryFolder folder;
   const std::string path = folder.write("a[1].bin", "x").string();
   folder.write("a1.bin", "x");

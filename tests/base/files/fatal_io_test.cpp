@@ -27,7 +27,7 @@ TEST(FatalIo, GivesWhatTheBodyReturns) {
   EXPECT_FALSE(io.failed());
 }
 
-TEST(FatalIo, AnIoErrorIsThrownByEveryLaterCall) {
+TEST(FatalIo, LaterCallsRethrowTheError) {
   FatalIo io([](const IoError& error) { return error.within("rank 3"); });
   const std::string first = message_of([&] { io.run(fail); });
   EXPECT_TRUE(first.starts_with("rank 3: /nvme: ")) << first;
@@ -44,7 +44,7 @@ TEST(FatalIo, OneInsideAnotherSaysItOnce) {
   EXPECT_EQ(said.find("rank 3"), said.rfind("rank 3")) << said;
 }
 
-TEST(FatalIo, WhatMayNotBeThrownNowIsThrownByTheNextCall) {
+TEST(FatalIo, NextCallThrowsAHeldError) {
   FatalIo io;
   io.run_noexcept(fail);
   EXPECT_TRUE(io.failed());

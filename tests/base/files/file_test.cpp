@@ -41,7 +41,7 @@ TEST(FileDescriptor, IsNotInheritedByPrograms) {
   EXPECT_NE(::fcntl(file.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(FileDescriptor, AnOpenThatFailsNamesThePath) {
+TEST(FileDescriptor, FailedOpenNamesThePath) {
   EXPECT_TRUE(says(message_of<IoError>([] { FileDescriptor::open("/no/such/file", O_RDONLY); }),
                    "/no/such/file: open: No such file"));
 }
@@ -62,7 +62,7 @@ TEST(ReadFile, AFolderIsAnError) {
   EXPECT_TRUE(says(message_of<IoError>([] { read_file("/tmp"); }), "/tmp: read: Is a directory"));
 }
 
-TEST(WriteFile, ReplacesTheContentsAndLeavesNothingElse) {
+TEST(WriteFile, ReplacesContents) {
   const TemporaryFolder folder;
   const auto path = folder.write("config.toml", "an old and longer text");
   write_file(path, "new");
@@ -70,7 +70,7 @@ TEST(WriteFile, ReplacesTheContentsAndLeavesNothingElse) {
   EXPECT_EQ(folder.num_files(), 1u);
 }
 
-TEST(WriteFile, GivesThePermissionsOfAnyNewFile) {
+TEST(WriteFile, HasPermissionsOfANewFile) {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -80,11 +80,11 @@ TEST(WriteFile, GivesThePermissionsOfAnyNewFile) {
   EXPECT_EQ(info.st_mode & 0777, 0666 & ~mask);
 }
 
-TEST(WriteFile, AMissingFolderIsAnErrorThatNamesTheFile) {
+TEST(WriteFile, MissingFolderNamesTheFile) {
   EXPECT_TRUE(says(message_of<IoError>([] { write_file("/no/such/folder/file", "x"); }), "/no/such/folder/file"));
 }
 
-TEST(WriteFile, WorksWithAPathInTheCurrentFolder) {
+TEST(WriteFile, WorksInTheCurrentFolder) {
   const TemporaryFolder folder;
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
@@ -113,7 +113,7 @@ TEST(AtomicFile, WithoutCommitNothingIsLeft) {
   EXPECT_EQ(folder.num_files(), 0u);
 }
 
-TEST(AtomicFile, ItsPermissionsAreThoseThatWereAskedFor) {
+TEST(AtomicFile, HasTheRequestedPermissions) {
   const TemporaryFolder folder;
   write_file(folder / "file", "x", {.durable = false, .mode = 0600});
   struct stat info {};
@@ -123,7 +123,7 @@ TEST(AtomicFile, ItsPermissionsAreThoseThatWereAskedFor) {
   EXPECT_EQ(read_file(folder / "file"), "x");
 }
 
-TEST(ReadAtMost, GivesTheFirstBytesOrAllThereAre) {
+TEST(ReadAtMost, ReadsFirstBytesOrAll) {
   const TemporaryFolder folder;
   const FileDescriptor file = FileDescriptor::open(folder.write("file", "twelve bytes"), O_RDONLY);
   EXPECT_EQ(read_at_most(file.get(), 6, "file"), "twelve");
@@ -132,7 +132,7 @@ TEST(ReadAtMost, GivesTheFirstBytesOrAllThereAre) {
   EXPECT_TRUE(says(message_of<IoError>([] { read_at_most(-1, 1, "the name"); }), "the name"));
 }
 
-TEST(MakePrivateFolder, IsForThisUserAloneAndLeavesOneThatIsThere) {
+TEST(MakePrivateFolder, PrivateAndKeepsAnExistingOne) {
   const TemporaryFolder folder;
   const auto mode = [](const std::filesystem::path& path) {
     struct stat info {};
@@ -156,7 +156,7 @@ TEST(AtomicFile, PiecesMayComeInAnyOrder) {
   EXPECT_EQ(read_file(folder / "model"), std::string("fir\0last", 8));
 }
 
-TEST(AtomicFile, TwoWritersOfOneNameDoNotMix) {
+TEST(AtomicFile, TwoWritersDoNotMix) {
   const TemporaryFolder folder;
   AtomicFile first(folder / "model"), second(folder / "model");
   first.write_at(0, bytes_of("1111"));
@@ -168,7 +168,7 @@ TEST(AtomicFile, TwoWritersOfOneNameDoNotMix) {
   EXPECT_EQ(folder.num_files(), 1u);
 }
 
-TEST(AtomicFile, StepsOverWhatAKilledWriterLeft) {
+TEST(AtomicFile, IgnoresAKilledWritersFile) {
   const TemporaryFolder folder;
   folder.write("model.tmp-" + std::to_string(::getpid()) + "-0", "left");
   AtomicFile file(folder / "model");
@@ -178,7 +178,7 @@ TEST(AtomicFile, StepsOverWhatAKilledWriterLeft) {
   EXPECT_EQ(folder.num_files(), 2u);
 }
 
-TEST(AtomicFile, ANameThatIsAFolderFailsAtCommitAndCleansUp) {
+TEST(AtomicFile, FolderNameFailsAtCommit) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "model");
   {
@@ -222,7 +222,7 @@ TEST(AppendFile, LinesOfSeveralWritersStayWhole) {
   EXPECT_EQ(count, 300);
 }
 
-TEST(AppendFile, AFullDiskIsAnErrorWithTheSizeOfTheWrite) {
+TEST(AppendFile, FullDiskNamesTheSize) {
   AppendFile file("/dev/full");
   try {
     file.append("some text");
@@ -233,7 +233,7 @@ TEST(AppendFile, AFullDiskIsAnErrorWithTheSizeOfTheWrite) {
   }
 }
 
-TEST(RequireInputFile, AcceptsAFileAndALinkToOne) {
+TEST(RequireInputFile, AcceptsFilesAndLinks) {
   const TemporaryFolder folder;
   const auto path = folder.write("input.txt", "");
   std::filesystem::create_symlink(path, folder / "link");
@@ -241,7 +241,7 @@ TEST(RequireInputFile, AcceptsAFileAndALinkToOne) {
   EXPECT_NO_THROW(require_input_file("data.path", folder / "link"));
 }
 
-TEST(RequireInputFile, SaysUnderTheKeyWhatIsWrong) {
+TEST(RequireInputFile, NamesTheKeyAndReason) {
   const TemporaryFolder folder;
   const auto reason = [](const std::filesystem::path& path) {
     return message_of<ConfigError>([&] { require_input_file("data.path", path); });
@@ -253,7 +253,7 @@ TEST(RequireInputFile, SaysUnderTheKeyWhatIsWrong) {
   EXPECT_TRUE(says(reason(folder.write("plain", "") / "below"), "no such file"));
 }
 
-TEST(RequireOutputFile, AcceptsANewNameAndAFileThatIsReplaced) {
+TEST(RequireOutputFile, AcceptsNewAndReplacedFiles) {
   const TemporaryFolder folder;
   EXPECT_NO_THROW(require_output_file("-o", folder / "new"));
   EXPECT_NO_THROW(require_output_file("-o", folder.write("old", "x")));
@@ -261,7 +261,7 @@ TEST(RequireOutputFile, AcceptsANewNameAndAFileThatIsReplaced) {
 }
 
 // A file is written beside it and takes its name: of /dev/null that would be the end.
-TEST(RequireOutputFile, ADeviceAPipeOrAFolderIsRefusedUnderTheKey) {
+TEST(RequireOutputFile, RefusesDevicesPipesAndFolders) {
   const TemporaryFolder folder;
   const auto reason = [](const std::filesystem::path& path) {
     return message_of<ConfigError>([&] { require_output_file("-o", path); });
@@ -274,7 +274,7 @@ TEST(RequireOutputFile, ADeviceAPipeOrAFolderIsRefusedUnderTheKey) {
   EXPECT_TRUE(says(reason(""), "no file was given"));
 }
 
-TEST(RequireInputFile, AFileThatMayNotBeReadIsRefused) {
+TEST(RequireInputFile, RefusesUnreadableFiles) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const TemporaryFolder folder;
   const auto path = folder.write("secret", "x");

@@ -60,7 +60,7 @@ TEST(InputFile, AnEmptyFileHasNoBytes) {
   EXPECT_EQ(file.read_all(), "");
 }
 
-TEST(InputFile, FinishesShortReadsAndThoseThatASignalInterrupts) {
+TEST(InputFile, FinishesShortAndInterruptedReads) {
   const TemporaryFolder folder;
   const InputFile file(folder.write("file", "twelve bytes"), haltingly);
   num_calls = 0;
@@ -68,7 +68,7 @@ TEST(InputFile, FinishesShortReadsAndThoseThatASignalInterrupts) {
   EXPECT_EQ(num_calls, 8);
 }
 
-TEST(InputFile, AReadThatFailsNamesThePathTheBytesAndTheReason) {
+TEST(InputFile, FailedReadNamesPathAndBytes) {
   const TemporaryFolder folder;
   const auto path = folder.write("file", "twelve bytes");
   const InputFile file(path, failing);
@@ -81,7 +81,7 @@ TEST(InputFile, AReadThatFailsNamesThePathTheBytesAndTheReason) {
   }
 }
 
-TEST(InputFile, OneThatBecomesShorterIsNamedWithBothSizes) {
+TEST(InputFile, ShrunkenFileIsNamedWithSizes) {
   const TemporaryFolder folder;
   const auto path = folder.write("file", "twelve bytes");
   const InputFile file(path);
@@ -96,7 +96,7 @@ TEST(InputFile, OneThatBecomesShorterIsNamedWithBothSizes) {
   EXPECT_TRUE(says(message_of<IoError>([&] { (void)file.read_all(); }), "read of 10 bytes at 2"));
 }
 
-TEST(InputFile, WhatIsAddedLaterIsNotSeen) {
+TEST(InputFile, LaterAdditionsAreNotSeen) {
   const TemporaryFolder folder;
   const auto path = folder.write("file", "twelve bytes");
   const InputFile file(path);

@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-TEST(PluginFile, ThereIsNoneOfAnUnknownName) {
+TEST(PluginFile, UnknownNameHasNoFile) {
   EXPECT_EQ(plugin_file("libzero_no_such_plugin.so"), "");
 }
 

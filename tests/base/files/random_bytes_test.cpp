@@ -14,7 +14,7 @@ TEST(RandomBytes, NoNameComesTwice) {
   EXPECT_EQ(names.size(), 1000u);
 }
 
-TEST(RandomBytes, ANameIsItsBytesInHexadecimal) {
+TEST(RandomBytes, NameIsHexadecimal) {
   EXPECT_EQ(random_name(16).size(), 32u);
   EXPECT_EQ(random_name(16).find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(random_name(0), "");

@@ -26,7 +26,7 @@ TEST(Sha256, GivesThePublishedDigests) {
   EXPECT_EQ(hex(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-RC_GTEST_PROP(Sha256, DoesNotDependOnHowTheBytesAreCut, (const std::vector<std::string>& pieces)) {
+RC_GTEST_PROP(Sha256, IsIndependentOfPieces, (const std::vector<std::string>& pieces)) {
   Sha256 hash;
   std::string whole;
   for (const std::string& piece : pieces) {

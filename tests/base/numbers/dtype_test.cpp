@@ -30,7 +30,7 @@ TEST(DType, SizesAndNames) {
   EXPECT_EQ(name_of(DType::kFloat16), "fp16");
 }
 
-TEST(DType, EveryBFloat16SurvivesTheWayThroughFloat) {
+TEST(DType, BFloat16SurvivesFloat) {
   for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
     const auto from = static_cast<BFloat16Bits>(bits);
     const bool signalling = std::isnan(to_float(from)) && (bits & 0x0040U) == 0;
@@ -39,7 +39,7 @@ TEST(DType, EveryBFloat16SurvivesTheWayThroughFloat) {
 }
 
 // Between two neighbours of bf16 lie 65,536 floats; the nearer one is taken, and in the middle the even one.
-TEST(DType, RoundingIsToNearestAndTiesGoToEven) {
+TEST(DType, RoundsToNearestEven) {
   for (const std::uint32_t low : {0x0000U, 0x0001U, 0x3f80U, 0x3f81U, 0x7f7eU, 0xbf80U, 0xc2c7U}) {
     const auto at = [&](std::uint32_t fraction) { return bfloat16(std::bit_cast<float>((low << 16) + fraction)); };
     EXPECT_EQ(at(0x7fff), low);
@@ -54,7 +54,7 @@ TEST(DType, TheLargestFloatRoundsToInfinity) {
   EXPECT_EQ(bfloat16(std::numeric_limits<float>::infinity()), 0x7f80U);
 }
 
-TEST(DType, NaNStaysAQuietNaNOfItsSign) {
+TEST(DType, KeepsQuietNaNAndSign) {
   // All of the payload in the low half: rounding, or cutting, would make it an infinity.
   EXPECT_EQ(bfloat16(std::bit_cast<float>(0x7f800001U)), 0x7fc0U);
   EXPECT_EQ(bfloat16(std::bit_cast<float>(0xff800001U)), 0xffc0U);
@@ -93,7 +93,7 @@ std::uint32_t nearest_half(float value) {
   return sign | (above < below || (above == below && low % 2 == 1) ? low + 1 : low);
 }
 
-TEST(Float16, EveryOneHasItsValueAndSurvivesTheWayThroughFloat) {
+TEST(Float16, EveryValueSurvivesFloat) {
   for (std::uint32_t half = 0; half <= 0xffff; ++half) {
     const float value = to_float(static_cast<Float16Bits>(half));
     if ((half & 0x7fffU) > 0x7c00U) {
@@ -108,7 +108,7 @@ TEST(Float16, EveryOneHasItsValueAndSurvivesTheWayThroughFloat) {
   }
 }
 
-TEST(Float16, AnyFloatIsRoundedToTheNearestAndTiesGoToEven) {
+TEST(Float16, RoundsToNearestEven) {
   std::mt19937 random(5);
   for (int i = 0; i < 400'000; ++i) {
     // A third of any bits, a third of fp16's own range, a third on or beside the middle of two neighbours.
@@ -125,7 +125,7 @@ TEST(Float16, AnyFloatIsRoundedToTheNearestAndTiesGoToEven) {
   }
 }
 
-TEST(Float16, WhatIsTooLargeIsInfiniteAndWhatIsTooSmallIsZero) {
+TEST(Float16, OverflowIsInfiniteUnderflowIsZero) {
   EXPECT_EQ(float16(65504.0F), 0x7bffU);
   EXPECT_EQ(float16(65519.99F), 0x7bffU);
   EXPECT_EQ(float16(65520.0F), 0x7c00U);
@@ -137,12 +137,12 @@ TEST(Float16, WhatIsTooLargeIsInfiniteAndWhatIsTooSmallIsZero) {
   EXPECT_EQ(float16(std::numeric_limits<float>::denorm_min()), 0x0000U);
 }
 
-TEST(Float16, ANaNStaysAQuietNaNOfItsSign) {
+TEST(Float16, KeepsQuietNaNAndSign) {
   EXPECT_EQ(float16(std::bit_cast<float>(0x7f800001U)), 0x7e00U);
   EXPECT_EQ(float16(std::bit_cast<float>(0xffffffffU)), 0xfe00U);
 }
 
-TEST(DType, ElementsOfOneTypeBecomeThoseOfAnother) {
+TEST(DType, ConvertsElementsBetweenTypes) {
   const std::vector<float> values{1.0F, -0.1F, 70000.0F, 1e-6F};
   std::vector<std::uint16_t> halves(4);
   std::vector<float> back(4);
@@ -194,7 +194,7 @@ std::vector<std::byte> converted_one_by_one(const std::vector<std::byte>& in, DT
   return out;
 }
 
-TEST(DType, EveryInstructionSetConvertsElementsToTheBitsOfASingleOne) {
+TEST(DType, InstructionSetsConvertToSameBits) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
   for (const auto target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);

@@ -29,7 +29,7 @@ ExactSum sum_of(const std::vector<double>& terms) {
   return sum;
 }
 
-TEST(ExactSum, NeitherOrderNorGroupingChangesABit) {
+TEST(ExactSum, OrderAndGroupingKeepBits) {
   std::vector<double> terms = wild_squares(10'000, 1);
   const double expected = sum_of(terms).value();
   std::mt19937 random(2);
@@ -46,7 +46,7 @@ TEST(ExactSum, NeitherOrderNorGroupingChangesABit) {
   }
 }
 
-TEST(ExactSum, SumsOfSumsAreExactHoweverManyTermsTheyHave) {
+TEST(ExactSum, SumsOfSumsAreExact) {
   ExactSum sum = sum_of({1.5, 0x1p-90, 0x1.8p40});
   for (int doubling = 0; doubling < 38; ++doubling) sum.add(ExactSum(sum));
   ExactSum expected = sum_of({0x1.8p38, 0x1p-52, 0x1.8p78});
@@ -60,7 +60,7 @@ TEST(ExactSum, NothingIsTooSmallToCount) {
   EXPECT_EQ(sum.value(), 1 + std::exp2(-50)) << "in double each of them would be lost";
 }
 
-TEST(ExactSum, HoldsTheSquaresOfTheSmallestAndTheLargestFloat) {
+TEST(ExactSum, HoldsSmallestAndLargestSquares) {
   const double smallest = std::numeric_limits<float>::denorm_min();
   const double largest = std::numeric_limits<float>::max();
   ExactSum sum;
@@ -71,7 +71,7 @@ TEST(ExactSum, HoldsTheSquaresOfTheSmallestAndTheLargestFloat) {
   EXPECT_EQ(many.value(), 3 * (largest * largest));
 }
 
-TEST(ExactSum, ZeroIsZeroAndWhatIsNoSquareMakesANaN) {
+TEST(ExactSum, NegativeTermsMakeANaN) {
   ExactSum zero;
   zero.add(0.0);
   zero.add(-0.0);
@@ -86,7 +86,7 @@ TEST(ExactSum, ZeroIsZeroAndWhatIsNoSquareMakesANaN) {
   }
 }
 
-TEST(ExactSum, AnInfinityStaysUnlessANaNComes) {
+TEST(ExactSum, InfinityStaysUnlessNaN) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   ExactSum sum, other;
   sum.add(kInfinity);
@@ -112,7 +112,7 @@ TEST(ExactSum, TakesIntegersAtAnyExponent) {
   EXPECT_EQ(least.value(), 0x1p250);
 }
 
-TEST(ExactSum, ReturnsAsLimbsWhatItGaveAsLimbs) {
+TEST(ExactSum, LimbsRoundTrip) {
   const std::vector<double> terms = wild_squares(1000, 7);
   SumLimbs limbs;
   for (int half = 0; half < 2; ++half) {

@@ -13,7 +13,7 @@ TEST(MemoryBudget, IsAWordOrASize) {
   EXPECT_EQ(MemoryBudget::parse("64MiB"), (MemoryBudget{.kind = MemoryBudget::Kind::kBytes, .bytes = 64 << 20}));
 }
 
-TEST(MemoryBudget, AnythingElseIsRefusedUnderItsKey) {
+TEST(MemoryBudget, RefusesOtherTextsByKey) {
   for (const char* text : {"", "max", "AUTO", "64 elephants", "-1MiB"}) {
     try {
       MemoryBudget::parse(text, "zero.host_memory");

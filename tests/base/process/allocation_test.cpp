@@ -20,7 +20,7 @@ struct Lender {
   }
 };
 
-TEST(Allocation, IsGivenBackOnceWithWhatItWas) {
+TEST(Allocation, GivenBackOnce) {
   Lender lender;
   { const Allocation bytes = lender.lend(64, 128); }
   ASSERT_EQ(lender.returned.size(), 1U);
@@ -40,7 +40,7 @@ TEST(Allocation, MovingHandsOverTheDuty) {
   EXPECT_EQ(lender.returned.size(), 1U);
 }
 
-TEST(Allocation, AssigningGivesBackTheOldOneAtOnce) {
+TEST(Allocation, AssignmentReleasesTheOldOne) {
   Lender lender;
   Allocation bytes = lender.lend(0, 64);
   bytes = lender.lend(64, 32);

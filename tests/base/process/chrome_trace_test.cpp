@@ -53,20 +53,20 @@ TEST(ChromeTrace, ASpanIsACompleteEvent) {
   EXPECT_EQ(names_of(trace).at({"thread_name", 0, event.at("tid").get<int>()}), "gather");
 }
 
-TEST(ChromeTrace, WithoutSpansItIsATraceAllTheSame) {
+TEST(ChromeTrace, IsValidWithoutSpans) {
   EXPECT_TRUE(Json::parse(to_chrome_trace({}, {})).at("traceEvents").empty());
   const Json trace = trace_of({});
   EXPECT_TRUE(events_of(trace, "X").empty());
   EXPECT_EQ(names_of(trace).at({"process_name", 0, 0}), "rank 0");
 }
 
-TEST(ChromeTrace, ASpanOfNoUnitHasItsActivitysNameAndOneOfNoBytesNone) {
+TEST(ChromeTrace, NamesSpansWithoutUnitOrBytes) {
   const auto events = events_of(trace_of({{.begin = 0, .end = 1, .activity = Activity::kBackward}}), "X");
   EXPECT_EQ(events.at(0).at("name"), "backward");
   EXPECT_TRUE(events.at(0).at("args").empty());
 }
 
-TEST(ChromeTrace, AUnitWithoutANameHasItsNumber) {
+TEST(ChromeTrace, UnnamedUnitHasItsNumber) {
   const auto events = events_of(trace_of({{.begin = 0, .end = 1, .unit = 4, .activity = Activity::kUpdate}}), "X");
   EXPECT_EQ(events.at(0).at("name"), "update 4");
 }
@@ -83,7 +83,7 @@ TEST(ChromeTrace, NamesAreEscaped) {
   EXPECT_EQ(events[2].at("name"), "gather not \xef\xbf\xbd UTF-8");
 }
 
-TEST(ChromeTrace, ARankIsAProcessAndHasItsOwnOrigin) {
+TEST(ChromeTrace, RankIsAProcessWithOrigin) {
   const std::vector<TimelineSpan> early{{.begin = 10, .end = 11, .activity = Activity::kForward}};
   const std::vector<TimelineSpan> late{{.begin = 110, .end = 111, .activity = Activity::kForward}};
   const std::array ranks{RankTimeline{.spans = early, .origin = 9, .num_lost = 2},
@@ -99,7 +99,7 @@ TEST(ChromeTrace, ARankIsAProcessAndHasItsOwnOrigin) {
   EXPECT_EQ(trace.at("otherData").at("lost_spans"), 5);
 }
 
-TEST(ChromeTrace, RowsStandInOneOrderAndEmptyOnesAreLeftOut) {
+TEST(ChromeTrace, RowsAreOrderedWithoutEmptyOnes) {
   const Json trace = trace_of({{.begin = 0, .end = 1, .activity = Activity::kLinkDown},
                                {.begin = 2, .end = 3, .activity = Activity::kForward},
                                {.begin = 1, .end = 2, .activity = Activity::kGatherGradient}});
@@ -129,7 +129,7 @@ TEST(ChromeTrace, TransfersInFlightTogetherGetLanes) {
   EXPECT_EQ(lanes.at("write 3"), "disk write");
 }
 
-TEST(ChromeTrace, WhatComputesSharesALaneTheOuterSpanFirst) {
+TEST(ChromeTrace, ComputeSharesALaneOuterFirst) {
   // In the order in which they end.
   const auto events = events_of(trace_of({{.begin = 0, .end = 1, .unit = 0, .activity = Activity::kWaitLink},
                                           {.begin = 0, .end = 2, .unit = 0, .activity = Activity::kWaitGather},
@@ -156,7 +156,7 @@ TEST(ChromeTrace, RoundingKeepsSpansInEachOther) {
   EXPECT_EQ(end_of(events.at(0)), end_of(events.at(1)));
 }
 
-RC_GTEST_PROP(ChromeTrace, EverySpanIsInItOnceAndNoLaneHoldsTwoAtATime, ()) {
+RC_GTEST_PROP(ChromeTrace, EverySpanOnceWithoutOverlap, ()) {
   std::vector<TimelineSpan> spans;
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> times;  // nanoseconds
   std::vector<std::string> names;

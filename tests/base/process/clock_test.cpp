@@ -20,12 +20,12 @@ TEST(Clock, MonotonicTimeNeverGoesBack) {
   }
 }
 
-TEST(Clock, BootTimeCountsWhatMonotonicTimeCounts) {
+TEST(Clock, BootTimeAdvancesAsMonotonicTime) {
   const double monotonic = monotonic_seconds();
   EXPECT_GE(boot_seconds() + 1e-6, monotonic) << "it adds the time asleep";
 }
 
-TEST(Clock, ThisProcessStartedBeforeNowAndAfterItsParent) {
+TEST(Clock, OwnStartIsAfterTheParents) {
   constexpr double kTick = 0.01;
   EXPECT_GT(process_start_seconds(), 0);
   EXPECT_LE(process_start_seconds(), boot_seconds() + kTick);
@@ -33,7 +33,7 @@ TEST(Clock, ThisProcessStartedBeforeNowAndAfterItsParent) {
   EXPECT_EQ(process_start_seconds(), process_start_seconds(getpid()));
 }
 
-TEST(Clock, AChildIsDatedByTheMomentOfItsStart) {
+TEST(Clock, ChildHasItsStartTime) {
   constexpr double kTick = 0.01;
   const double before = boot_seconds();
   const pid_t child = fork();
@@ -49,7 +49,7 @@ TEST(Clock, AChildIsDatedByTheMomentOfItsStart) {
   EXPECT_LE(start, after + 2 * kTick);
 }
 
-TEST(Clock, ANameWithParenthesesAndSpacesDoesNotShiftTheFields) {
+TEST(Clock, OddProcessNamesKeepFields) {
   char name[16] = {};
   prctl(PR_GET_NAME, name);
   const double start = process_start_seconds();
@@ -58,7 +58,7 @@ TEST(Clock, ANameWithParenthesesAndSpacesDoesNotShiftTheFields) {
   prctl(PR_SET_NAME, name);
 }
 
-TEST(Clock, AProcessThatIsNotThereIsAnIoError) {
+TEST(Clock, MissingProcessIsAnIoError) {
   EXPECT_THROW(process_start_seconds(1 << 30), IoError);
 }
 

@@ -35,11 +35,11 @@ class FakeRoot : public ::testing::Test {
   const std::string root_ = folder_.path().string();
 };
 
-TEST_F(FakeRoot, WithoutControlGroupsWhatIsAvailableIsWhatMemInfoSays) {
+TEST_F(FakeRoot, AvailableIsMemInfoWithoutGroups) {
   EXPECT_EQ(available_memory(root_), 8 * kGiB);
 }
 
-TEST_F(FakeRoot, AVersion2LimitCountsWhatTheGroupUsesAndCouldNotDrop) {
+TEST_F(FakeRoot, Version2CountsUnreclaimableUse) {
   write("/proc/self/cgroup", "0::/job\n");
   write("/sys/fs/cgroup/job/memory.max", 4 * kGiB);
   write("/sys/fs/cgroup/job/memory.current", 3 * kGiB);
@@ -49,7 +49,7 @@ TEST_F(FakeRoot, AVersion2LimitCountsWhatTheGroupUsesAndCouldNotDrop) {
 }
 
 // Above it the kernel lets a group wait until it has given memory back.
-TEST_F(FakeRoot, AGroupThatIsMadeToWaitHasNoRoomThere) {
+TEST_F(FakeRoot, ThrottledGroupHasNoRoom) {
   write("/proc/self/cgroup", "0::/job\n");
   write("/sys/fs/cgroup/job/memory.max", "max\n");
   write("/sys/fs/cgroup/job/memory.current", kGiB);
@@ -61,7 +61,7 @@ TEST_F(FakeRoot, AGroupThatIsMadeToWaitHasNoRoomThere) {
   EXPECT_EQ(available_memory(root_), kGiB);
 }
 
-TEST_F(FakeRoot, PressureIsTheWorseOfTheMachinesAndTheGroups) {
+TEST_F(FakeRoot, PressureIsTheWorseOfBoth) {
   EXPECT_EQ(memory_pressure(root_), 0) << "a kernel that does not tell";
   write("/proc/self/cgroup", "0::/job\n");
   write("/proc/pressure/memory",
@@ -73,7 +73,7 @@ TEST_F(FakeRoot, PressureIsTheWorseOfTheMachinesAndTheGroups) {
   EXPECT_DOUBLE_EQ(memory_pressure(root_), 1.25);
 }
 
-TEST_F(FakeRoot, ALimitAboveTheGroupHoldsForIt) {
+TEST_F(FakeRoot, ParentLimitHolds) {
   write("/proc/self/cgroup", "0::/slice/job\n");
   write("/sys/fs/cgroup/slice/job/memory.max", "max\n");
   write("/sys/fs/cgroup/slice/job/memory.current", kGiB);
@@ -82,14 +82,14 @@ TEST_F(FakeRoot, ALimitAboveTheGroupHoldsForIt) {
   EXPECT_EQ(available_memory(root_), kGiB);
 }
 
-TEST_F(FakeRoot, AContainerThatSeesItsGroupAsTheRootIsLimitedAllTheSame) {
+TEST_F(FakeRoot, ContainersRootGroupIsLimited) {
   write("/proc/self/cgroup", "0::/docker/0123abcd\n");  // named as the host does; not to be seen from here
   write("/sys/fs/cgroup/memory.max", 2 * kGiB);
   write("/sys/fs/cgroup/memory.current", 0);
   EXPECT_EQ(available_memory(root_), 2 * kGiB);
 }
 
-TEST_F(FakeRoot, AVersion1LimitIsFoundByTheMemoryController) {
+TEST_F(FakeRoot, Version1UsesTheMemoryController) {
   write("/proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/job\n3:memory_x:/other\n0::/\n");
   write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", 4 * kGiB);
   write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", kGiB);
@@ -97,33 +97,33 @@ TEST_F(FakeRoot, AVersion1LimitIsFoundByTheMemoryController) {
   EXPECT_EQ(available_memory(root_), 3 * kGiB + 524288000);
 }
 
-TEST_F(FakeRoot, NoLimitInVersion1IsAHugeNumber) {
+TEST_F(FakeRoot, Version1WithoutLimitIsHuge) {
   write("/proc/self/cgroup", "4:memory:/\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", std::int64_t{0x7ffffffffffff000});
   write("/sys/fs/cgroup/memory/memory.usage_in_bytes", kGiB);
   EXPECT_EQ(available_memory(root_), 8 * kGiB);
 }
 
-TEST_F(FakeRoot, AGroupOverItsLimitHasNothingLeft) {
+TEST_F(FakeRoot, GroupOverItsLimitHasNothing) {
   write("/proc/self/cgroup", "0::/\n");
   write("/sys/fs/cgroup/memory.max", kGiB);
   write("/sys/fs/cgroup/memory.current", 2 * kGiB);
   EXPECT_EQ(available_memory(root_), 0);
 }
 
-TEST_F(FakeRoot, WithoutMemInfoItIsAnIoError) {
+TEST_F(FakeRoot, MissingMemInfoThrowsIoError) {
   EXPECT_THROW(available_memory(root_ + "/nowhere"), IoError);
   write("/proc/meminfo", "MemTotal: 16777216 kB\n");
   EXPECT_THROW(available_memory(root_), IoError);
 }
 
-TEST(Machine, ThisOneHasMemoryButNotMoreThanIsInstalled) {
+TEST(Machine, HasMemoryWithinTheInstalled) {
   const std::int64_t installed = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   EXPECT_GT(available_memory(), 0);
   EXPECT_LT(available_memory(), installed);
 }
 
-TEST(Machine, UsableCoresAreThoseOfTheAffinity) {
+TEST(Machine, UsableCoresFollowAffinity) {
   const int before = num_usable_cores();
   EXPECT_GE(before, 1);
   std::thread([before] {  // a thread of its own, so that the test's affinity stays as it is

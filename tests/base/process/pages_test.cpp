@@ -40,7 +40,7 @@ std::int64_t huge_kib(const std::byte* begin) {
   return sum;
 }
 
-TEST(Pages, PrivatePagesAreZeroAndFromTwoMebibytesOnAligned) {
+TEST(Pages, PrivatePagesAreZeroAndAligned) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, kHugePageBytes, 3 * kHugePageBytes + 17}) {
     const Allocation pages = map_private(bytes);
     ASSERT_EQ(pages.size(), bytes);
@@ -52,7 +52,7 @@ TEST(Pages, PrivatePagesAreZeroAndFromTwoMebibytesOnAligned) {
   }
 }
 
-TEST(Pages, MoreThanThereIsIsRefusedWithErrno) {
+TEST(Pages, TooManyPagesSetErrno) {
   for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - kHugePageBytes, SIZE_MAX / 2}) {
     errno = 0;
     EXPECT_FALSE(map_private(bytes));
@@ -60,7 +60,7 @@ TEST(Pages, MoreThanThereIsIsRefusedWithErrno) {
   }
 }
 
-TEST(Pages, ReservedAddressesBecomePagesWherePartsAreMadeWritable) {
+TEST(Pages, ReservedAddressesBecomeWritablePages) {
   const Allocation reserved = reserve_addresses(std::size_t{1} << 40);
   ASSERT_TRUE(reserved);
   const auto part = reserved.bytes().subspan(kHugePageBytes, kHugePageBytes);
@@ -69,13 +69,13 @@ TEST(Pages, ReservedAddressesBecomePagesWherePartsAreMadeWritable) {
   EXPECT_EQ(part[1], std::byte{0});
 }
 
-TEST(Pages, ASharedMappingThatIsRefusedSaysWhy) {
+TEST(Pages, RefusedSharedMappingGivesTheReason) {
   errno = 0;
   EXPECT_FALSE(map_shared(-1, 3 * kHugePageBytes, true));
   EXPECT_EQ(errno, EBADF);
 }
 
-TEST(Pages, TwoSharedMappingsOfAFileAreTheSameBytesOnHugePagesOrSmallOnes) {
+TEST(Pages, SharedMappingsShowTheSameBytes) {
   const std::size_t bytes = 4 * kHugePageBytes + 4097;
   const int file = memory_file(bytes);
   const Allocation mine = map_shared(file, bytes, true);
@@ -91,7 +91,7 @@ TEST(Pages, TwoSharedMappingsOfAFileAreTheSameBytesOnHugePagesOrSmallOnes) {
   }
 }
 
-TEST(Pages, AMappingWithoutAHugePageHasNone) {
+TEST(Pages, MappingWithoutHugePagesHasNone) {
   const int file = memory_file(4096);
   const Allocation small = map_shared(file, 4096, true);
   close(file);

@@ -34,7 +34,7 @@ std::vector<Block> blocks_of(ThreadTeam& team, std::int64_t begin, std::int64_t 
   return blocks;
 }
 
-TEST(ThreadTeam, CutsDependOnRangeAndGrainAlone) {
+TEST(ThreadTeam, CutsDependOnRangeAndGrain) {
   ThreadTeam one(1);
   ThreadTeam three(3);
   const std::vector<Block> expected{{5, 9}, {9, 13}, {13, 15}};
@@ -59,13 +59,13 @@ TEST(ThreadTeam, AnEmptyRangeCallsNothing) {
   EXPECT_TRUE(blocks_of(team, 7, 3, 1).empty());
 }
 
-TEST(ThreadTeam, TheEndOf64BitsIsInReach) {
+TEST(ThreadTeam, ReachesTheEndOf64Bits) {
   ThreadTeam team(2);
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(blocks_of(team, kMax - 3, kMax, kMax), (std::vector<Block>{{kMax - 3, kMax}}));
 }
 
-TEST(ThreadTeam, AllThreadsWorkAtTheSameTime) {
+TEST(ThreadTeam, ThreadsWorkAtTheSameTime) {
   ThreadTeam team(3);
   std::latch all(3);  // opens only when three blocks are in progress at once
   std::mutex mutex;
@@ -79,7 +79,7 @@ TEST(ThreadTeam, AllThreadsWorkAtTheSameTime) {
   EXPECT_TRUE(ids.contains(std::this_thread::get_id())) << "the caller works too";
 }
 
-TEST(ThreadTeam, ATeamOfOneStaysOnTheCallersThread) {
+TEST(ThreadTeam, TeamOfOneUsesCallersThread) {
   ThreadTeam team(1);
   EXPECT_EQ(team.size(), 1);
   team.for_range(0, 10, 1, [me = std::this_thread::get_id()](std::int64_t, std::int64_t) {
@@ -87,7 +87,7 @@ TEST(ThreadTeam, ATeamOfOneStaysOnTheCallersThread) {
   });
 }
 
-TEST(ThreadTeam, ServesManyLoopsAndWhatTheyWroteIsSeen) {
+TEST(ThreadTeam, ManyLoopsSeeEarlierWrites) {
   ThreadTeam team(4);
   std::vector<std::int64_t> values(64);
   for (int round = 0; round < 500; ++round) {
@@ -98,7 +98,7 @@ TEST(ThreadTeam, ServesManyLoopsAndWhatTheyWroteIsSeen) {
   for (std::int64_t i = 0; i < 64; ++i) ASSERT_EQ(values[static_cast<std::size_t>(i)], 500 * i);
 }
 
-TEST(ThreadTeam, ThrowsWhatABodyThrewAndGoesOnToServe) {
+TEST(ThreadTeam, RethrowsAndGoesOn) {
   for (const int size : {1, 3}) {
     ThreadTeam team(size);
     std::atomic<int> begun = 0;
@@ -113,7 +113,7 @@ TEST(ThreadTeam, ThrowsWhatABodyThrewAndGoesOnToServe) {
   }
 }
 
-TEST(ThreadTeam, ALoopInsideALoopIsOurBug) {
+TEST(ThreadTeam, NestedLoopIsABug) {
   ThreadTeam team(2);
   EXPECT_THROW(team.for_range(0, 4, 1, [&](std::int64_t, std::int64_t) { team.for_range(0, 2, 1, [](auto, auto) {}); }),
                InternalError);

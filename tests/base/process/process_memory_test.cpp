@@ -28,7 +28,7 @@ class Touched {
 // The kernel counts pages per thread and adds up now and then: up to a few hundred kB off.
 constexpr std::int64_t kSlack = 4 * kMiB;
 
-TEST(ProcessMemory, TouchedPagesAreResidentUntilTheyAreGivenBack) {
+TEST(ProcessMemory, TouchedPagesAreResident) {
   const auto before = resident_bytes();
   std::int64_t during = 0;
   {
@@ -46,7 +46,7 @@ TEST(ProcessMemory, ThePeakStays) {
   EXPECT_GE(peak_resident_bytes() + kSlack, resident_bytes());
 }
 
-TEST(ProcessMemory, PagesOfOneOwnerCountInFullAsProportional) {
+TEST(ProcessMemory, OwnedPagesCountAsProportional) {
   const auto before = proportional_bytes();
   const Touched pages(MAP_SHARED);  // shared in kind, with nobody as yet
   EXPECT_GE(proportional_bytes(), before + Touched::kBytes - kSlack);

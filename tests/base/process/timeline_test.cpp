@@ -13,7 +13,7 @@ std::vector<Activity> activities_of(const Timeline& timeline) {
   return activities;
 }
 
-TEST(Timeline, KeepsWhatBeginsAndEndsWhileItRecords) {
+TEST(Timeline, KeepsSpansOfTheRecording) {
   Timeline timeline;
   TimedSpan before(&timeline, Activity::kForward);
   timeline.start();
@@ -45,7 +45,7 @@ TEST(Timeline, StartForgetsWhatWasRecordedBefore) {
   EXPECT_TRUE(timeline.spans().empty()) << "it began before";
 }
 
-TEST(Timeline, CountsWhatItHasNoRoomForAndNeverMoves) {
+TEST(Timeline, CountsOverflowAndNeverMoves) {
   Timeline timeline(2);
   timeline.start();
   const TimelineSpan* const memory = timeline.spans().data();
@@ -58,7 +58,7 @@ TEST(Timeline, CountsWhatItHasNoRoomForAndNeverMoves) {
   EXPECT_EQ(timeline.spans().data(), memory);
 }
 
-TEST(Timeline, TakesASpanThatEndsInTheFuture) {
+TEST(Timeline, AcceptsSpansThatEndLater) {
   Timeline timeline;
   timeline.add({.begin = monotonic_seconds(), .end = monotonic_seconds() + 60, .activity = Activity::kLinkUp});
   EXPECT_TRUE(timeline.spans().empty()) << "it does not record";
@@ -68,7 +68,7 @@ TEST(Timeline, TakesASpanThatEndsInTheFuture) {
   EXPECT_DOUBLE_EQ(timeline.spans()[0].end - timeline.spans()[0].begin, 60);
 }
 
-TEST(Timeline, ActivitiesHaveNamesOfTheirOwnAndEveryRowSomeToShow) {
+TEST(Timeline, ActivitiesAndRowsHaveNames) {
   std::set<std::string_view> names;
   std::set<TimelineRow> rows;
   for (int i = 0; i < kNumActivities; ++i) {
@@ -103,7 +103,7 @@ TEST(TimedSpan, EndsOnce) {
   EXPECT_EQ(timeline.spans().size(), 1u);
 }
 
-TEST(TimedSpan, LastsAsLongAsWhatItWasMovedInto) {
+TEST(TimedSpan, LastsAsLongAsItsTarget) {
   Timeline timeline;
   timeline.start();
   std::vector<TimedSpan> kept;

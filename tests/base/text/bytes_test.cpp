@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-TEST(Bytes, BinarySuffixesArePowersOf1024AndDecimalOnesOf1000) {
+TEST(Bytes, BinaryAndDecimalSuffixes) {
   EXPECT_EQ(parse_bytes("512B", "k"), 512);
   EXPECT_EQ(parse_bytes("64KiB", "k"), 65536);
   EXPECT_EQ(parse_bytes("1.5GiB", "k"), 1610612736);
@@ -26,7 +26,7 @@ TEST(Bytes, FractionsAreRoundedNotCut) {
   EXPECT_EQ(parse_duration("1.001s", "k").count(), 1001);
 }
 
-TEST(Bytes, WhatIsNoSizeIsRefusedUnderItsKey) {
+TEST(Bytes, RefusesWrongSizesByKey) {
   for (const char* text : {"", "64", "MiB", "64mib", "64 M iB", "-1MiB", "nanMiB", "infB", "1e400B", "9e18TiB", "0x10B",
                            "64MiB ", "1,5MiB"}) {
     try {
@@ -48,7 +48,7 @@ TEST(Bytes, DurationsHaveFourUnits) {
   EXPECT_THROW(parse_duration("2d", "k"), ConfigError);
 }
 
-TEST(Bytes, ThreeDigitsArePrintedInTheLargestUnitThatFits) {
+TEST(Bytes, PrintsThreeDigitsInLargestUnit) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
   EXPECT_EQ(format_bytes(1024), "1.00 KiB");
@@ -58,7 +58,7 @@ TEST(Bytes, ThreeDigitsArePrintedInTheLargestUnitThatFits) {
   EXPECT_EQ(format_bytes(-(std::int64_t{3} << 30)), "-3.00 GiB");
 }
 
-TEST(Bytes, RoundingUpNeverPrints1024OfAUnit) {
+TEST(Bytes, RoundingNeverPrints1024) {
   EXPECT_EQ(format_bytes((1 << 20) - 1), "1.00 MiB");
   EXPECT_EQ(format_bytes((std::int64_t{1} << 40) - 1), "1.00 TiB");
   EXPECT_EQ(format_bytes(10235), "10.0 KiB");  // 9.995 KiB
@@ -85,12 +85,12 @@ TEST(FormatCount, OneOfANounIsSingular) {
   EXPECT_EQ(format_count(1234, "step"), "1,234 steps");
 }
 
-RC_GTEST_PROP(Bytes, EveryWholeNumberOfMiBIsReadBack, ()) {
+RC_GTEST_PROP(Bytes, ReadsBackWholeMebibytes, ()) {
   const auto mib = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 40);
   RC_ASSERT(parse_bytes(std::to_string(mib) + "MiB", "k") == mib << 20);
 }
 
-RC_GTEST_PROP(Bytes, WhatIsPrintedIsReadBackWithinHalfAPercent, ()) {
+RC_GTEST_PROP(Bytes, ReadsBackWithinHalfAPercent, ()) {
   const auto bytes = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 50);
   const auto back = parse_bytes(format_bytes(bytes), "k");
   RC_ASSERT(std::abs(static_cast<double>(back - bytes)) <= 0.005 * static_cast<double>(bytes) + 0.5);

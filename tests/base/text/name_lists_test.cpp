@@ -12,7 +12,7 @@ struct NamedRow {
   bool holds;
 };
 
-TEST(NameLists, NamesAreJoinedAsInASentence) {
+TEST(NameLists, JoinsNamesAsInASentence) {
   using Names = std::vector<std::string_view>;
   EXPECT_EQ(one_of(Names{}), "");
   EXPECT_EQ(one_of(Names{"a"}), "a");
@@ -20,7 +20,7 @@ TEST(NameLists, NamesAreJoinedAsInASentence) {
   EXPECT_EQ(all_of(Names{"a", "b", "c"}), "a, b and c");
 }
 
-TEST(NameLists, RowsAreNamedInTheOrderOfTheirTable) {
+TEST(NameLists, RowsKeepTableOrder) {
   constexpr std::array kRows{NamedRow{"one", true}, NamedRow{"two", false}, NamedRow{"three", true}};
   EXPECT_EQ(names_where(kRows, &NamedRow::holds), "one or three");
   EXPECT_EQ(names_where(kRows, [](const NamedRow& row) { return !row.holds; }), "two");

@@ -5,7 +5,7 @@
 namespace zero {
 namespace {
 
-TEST(Seconds, AreReadInTheUnitThatFits) {
+TEST(Seconds, ReadsTheFittingUnit) {
   EXPECT_EQ(format_seconds(0), "0 ms");
   EXPECT_EQ(format_seconds(0.00021), "0.2 ms");
   EXPECT_EQ(format_seconds(0.0065), "6.5 ms");
@@ -18,7 +18,7 @@ TEST(Seconds, AreReadInTheUnitThatFits) {
   EXPECT_EQ(format_seconds(1e6), "278 h");
 }
 
-TEST(Seconds, AUnitIsLeftBeforeItsNumberRoundsUpToTheNext) {
+TEST(Seconds, UnitChangesBeforeRoundingUp) {
   EXPECT_EQ(format_seconds(0.9996), "1.00 s");
   EXPECT_EQ(format_seconds(59.97), "1.00 min");
   EXPECT_EQ(format_seconds(3599), "1.00 h");

@@ -10,18 +10,18 @@ TEST(TerminalText, WhatFitsStays) {
   EXPECT_EQ(terminal_text("", 5), "");
 }
 
-TEST(TerminalText, WhatIsTooWideEndsWithDots) {
+TEST(TerminalText, WideTextEndsWithDots) {
   EXPECT_EQ(terminal_text("to be, or not to be", 12), "to be, or...");
   EXPECT_EQ(terminal_text("abcd", 3), "...");
 }
 
-TEST(TerminalText, ACharacterIsCutBeforeItBegins) {
+TEST(TerminalText, CutsBeforeACharacter) {
   EXPECT_EQ(terminal_columns("Ærø"), 3U);
   EXPECT_EQ(terminal_text("ÆØÅæøå", 6), "ÆØÅæøå");
   EXPECT_EQ(terminal_text("ÆØÅæøå!", 6), "ÆØÅ...");
 }
 
-TEST(TerminalText, NothingOfItIsACommandOfTheTerminal) {
+TEST(TerminalText, NeverControlsTheTerminal) {
   EXPECT_EQ(terminal_text("a\x1b[2Jb\nc\td\x7f", 40), "a [2Jb c d ");
 }
 

@@ -28,7 +28,7 @@ std::vector<std::uint32_t> run(int world, int stage, const std::filesystem::path
   return weights;
 }
 
-TEST(FactorExtras, AnyWorldGoesOnWithTheBitsOfTheRunThatWasNotInterrupted) {
+TEST(FactorExtrasOnAnyDevice, AnyWorldContinuesWithSameBits) {
   const TemporaryFolder folder;
   const auto expected = run(1, 3, folder / "whole", 0, 6, false);
   for (const int from : {1, 4}) {
@@ -40,7 +40,7 @@ TEST(FactorExtras, AnyWorldGoesOnWithTheBitsOfTheRunThatWasNotInterrupted) {
   }
 }
 
-TEST(FactorExtras, AreInEveryFileByTheNameOfTheirParameter) {
+TEST(FactorExtras, AreInEveryFileByParameter) {
   const TemporaryFolder folder;
   run(2, 3, folder / "saved", 0, 1, false);
   CheckpointReader reader(folder / "saved");
@@ -54,7 +54,7 @@ TEST(FactorExtras, AreInEveryFileByTheNameOfTheirParameter) {
   }
 }
 
-TEST(FactorExtras, ThatAreMissingAreSaidByName) {
+TEST(FactorExtras, MissingOnesAreNamed) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), adafactor(3));
     std::vector<SavedExtra> saved;
@@ -69,7 +69,7 @@ TEST(FactorExtras, ThatAreMissingAreSaidByName) {
   });
 }
 
-TEST(FactorExtras, ACheckpointOfAnotherOptimizerIsRefused) {
+TEST(FactorExtras, RefusesAnotherOptimizersCheckpoint) {
   const TemporaryFolder folder;
   const auto path = folder / "saved";
   run(1, 3, path, 0, 1, false);

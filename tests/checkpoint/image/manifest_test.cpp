@@ -51,7 +51,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(parse_saved_file(to_text(file), "m"), file);
 }
 
-TEST(Manifest, ALossScaleIsThereWhereARunHadADynamicOne) {
+TEST(Manifest, HasDynamicLossScaleOnly) {
   EXPECT_FALSE(nlohmann::json::parse(to_text(example()))["manifest"].contains("loss_scale"));
   Manifest scaled = example();
   scaled.loss_scale = {.value = 4096, .good_steps = 17};
@@ -65,7 +65,7 @@ TEST(Manifest, IsJsonForEverybody) {
   EXPECT_EQ(manifest["config_sha256"], sha256_hex(std::as_bytes(std::span(config))));
 }
 
-TEST(Manifest, NoByteOfItCanChangeUnseen) {
+TEST(Manifest, NoByteChangesUnseen) {
   const std::string text = to_text(example());
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const int bit : {0, 5}) {
@@ -78,7 +78,7 @@ TEST(Manifest, NoByteOfItCanChangeUnseen) {
     EXPECT_THROW((void)parse_manifest(text.substr(0, size), "m"), IoError) << size;
 }
 
-TEST(Manifest, WhatDoesNotFitTogetherIsRefused) {
+TEST(Manifest, RefusesInconsistencies) {
   const auto refused = [](const std::function<void(nlohmann::json&)>& edit, const std::string& reason) {
     const std::string text = refusal(edited(edit));
     EXPECT_NE(text.find(reason), std::string::npos) << reason << " in: " << text;
@@ -133,7 +133,7 @@ TEST(Manifest, NamesNothingOutsideItsFolder) {
         << name;
 }
 
-TEST(Manifest, AKeyThatOccursTwiceIsRefused) {
+TEST(Manifest, RefusesDuplicateKeys) {
   std::string body = nlohmann::json::parse(to_text(example()))["manifest"].dump();
   body.insert(1, "\"steps\":9,");
   const std::string text =

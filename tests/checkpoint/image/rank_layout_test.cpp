@@ -36,7 +36,7 @@ TEST(RankLayout, RanksTogetherCoverEveryStateOnce) {
   }
 }
 
-TEST(RankLayout, TheHeaderIsThatOfASafetensorsFile) {
+TEST(RankLayout, HeaderIsThatOfSafetensors) {
   const auto specs = small_specs(DType::kBFloat16);
   const auto units = make_units(specs, {});
   const std::vector<Extra> extras{
@@ -53,7 +53,7 @@ TEST(RankLayout, TheHeaderIsThatOfASafetensorsFile) {
   EXPECT_EQ(header.entries.back().name, "run/losses");
 }
 
-TEST(RankLayout, FrozenParametersKeepTheirTypeAndHaveNoMoments) {
+TEST(RankLayout, FrozenParametersHaveNoMoments) {
   const auto specs = small_specs(DType::kBFloat16);
   const RankLayout layout = lay_out_rank(specs, make_units(specs, {}), SavedStates(kStates, {}), {}, 0, {});
   int found = 0;
@@ -65,7 +65,7 @@ TEST(RankLayout, FrozenParametersKeepTheirTypeAndHaveNoMoments) {
   EXPECT_EQ(found, 1);
 }
 
-TEST(RankLayout, ANameThatCannotBeStoredIsRefused) {
+TEST(RankLayout, RefusesUnstorableNames) {
   std::vector<ParamSpec> specs{{.name = std::string(600, 'x'), .shape = {3}}};
   EXPECT_THROW(lay_out_rank(specs, make_units(specs, {}), SavedStates(kStates, {}), {}, 0, {}), ConfigError);
 }

@@ -11,11 +11,11 @@
 namespace zero {
 namespace {
 
-TEST(SameOutcome, WhereAllGoWellNothingIsThrown) {
+TEST(SameOutcome, AllWellThrowsNothing) {
   on_ranks(3, [](Communicator& comm) { require_same_outcome(comm, "p", [] {}); });
 }
 
-TEST(SameOutcome, OneRanksErrorIsToldByAllInItsWords) {
+TEST(SameOutcome, OneErrorIsReportedByAll) {
   const auto ends = ends_of_ranks(3, [](Communicator& comm) {
     require_same_outcome(comm, "p", [&] {
       if (comm.rank() == 1) throw IoError("file", "read", EIO);
@@ -26,14 +26,14 @@ TEST(SameOutcome, OneRanksErrorIsToldByAllInItsWords) {
   EXPECT_EQ(ends[2], ends[0]);
 }
 
-TEST(SameOutcome, WhatAllFindAlikeStaysWhatItIs) {
+TEST(SameOutcome, CommonErrorStaysAsItIs) {
   for (const auto& end : ends_of_ranks(2, [](Communicator& comm) {
          EXPECT_THROW(require_same_outcome(comm, "p", [] { throw ConfigError("k", "v", "r", ""); }), ConfigError);
        }))
     EXPECT_EQ(end, "");
 }
 
-TEST(SameFailure, IsAnIoErrorOnEveryRank) {
+TEST(SameFailure, IoErrorOnEveryRank) {
   on_ranks(3, [](Communicator& comm) {
     require_same_failure(comm, "p", [] {});
     const auto refused = [&](const auto& error) {
@@ -49,7 +49,7 @@ TEST(SameFailure, IsAnIoErrorOnEveryRank) {
   });
 }
 
-TEST(SameFailure, ThatIsABugStaysOneWhereItWasMet) {
+TEST(SameFailure, BugStaysWithItsRank) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     const auto body = [&] {
       if (comm.rank() == 1) throw InternalError("a bug");

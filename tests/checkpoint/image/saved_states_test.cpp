@@ -18,7 +18,7 @@ std::optional<std::vector<int>> found(const Names& saved, const Names& wanted, c
   return SavedStates::find(saved, wanted, copies);
 }
 
-TEST(SavedStates, OfOneModelAreTheEnginesOwn) {
+TEST(SavedStates, OneModelHasTheEnginesStates) {
   const SavedStates states(kModel, {});
   EXPECT_EQ(states.names(), kModel);
   EXPECT_EQ(states.num_of_engine(), 3);
@@ -28,7 +28,7 @@ TEST(SavedStates, OfOneModelAreTheEnginesOwn) {
   EXPECT_EQ(found(kModel, kModel, {}), (std::vector{0, 1, 2}));
 }
 
-TEST(SavedStates, OfCopiesAreWhatTheyShareAndThenEachCopysOwn) {
+TEST(SavedStates, CopiesSaveSharedThenOwnStates) {
   const SavedStates states(kCopy, {2, 1});
   EXPECT_EQ(states.names(), (Names{"parameter", "outer_momentum", "parameter@0", "exp_avg@0", "exp_avg_sq@0",
                                    "parameter@1", "exp_avg@1", "exp_avg_sq@1"}));
@@ -49,21 +49,24 @@ TEST(SavedStates, AsManyCopiesFindTheirOwn) {
   EXPECT_EQ(found(saved_by(3), kCopy, {3, 2}), (std::vector{8, 9, 10, 1, 0}));
 }
 
-TEST(SavedStates, AnotherNumberOfCopiesFindsTheSharedWeightsAndMomentsInTurn) {
+TEST(SavedStates, OtherCopiesFindStatesInTurn) {
   EXPECT_EQ(found(saved_by(2), kCopy, {3, 1}), (std::vector{0, 6, 7, 1, 0}));
   EXPECT_EQ(found(saved_by(2), kCopy, {3, 2}), (std::vector{0, 3, 4, 1, 0}));
 }
 
-TEST(SavedStates, OneModelFindsTheSharedWeightsAndTheFirstCopysMoments) {
+// The moments that one model finds are those of the first copy.
+
+TEST(SavedStates, OneModelFindsSharedWeights) {
   EXPECT_EQ(found(saved_by(2), kModel, {}), (std::vector{0, 3, 4}));
 }
 
-TEST(SavedStates, CopiesFindInOneModelTheirAnchorToo) {
+TEST(SavedStates, CopiesFindAnchorInOneModel) {
   EXPECT_EQ(found(kModel, kCopy, {2, 1}), (std::vector{0, 1, 2, SavedStates::kZeros, 0}));
 }
 
 // A residual is a copy's own: what it has not sent yet.
-TEST(SavedStates, ResidualsAreFoundByAsManyCopiesAndBeginAsZerosElsewhere) {
+// Any other number of copies begins with residuals of zero.
+TEST(SavedStates, ResidualsNeedAsManyCopies) {
   const Names kept{"parameter", "exp_avg", "exp_avg_sq", "outer_residual", "outer_momentum", "anchor"};
   const SavedStates states(kept, {2, 1});
   EXPECT_EQ(states.names(),

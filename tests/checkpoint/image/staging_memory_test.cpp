@@ -53,7 +53,7 @@ class Machine {
   ScriptedModel model_;
 };
 
-TEST(StagingMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
+TEST(StagingMemory, LentMemoryIsReused) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());
@@ -74,7 +74,7 @@ TEST(StagingMemory, ItIsHeldFromTheFirstLoanOnAndLentAgain) {
   });
 }
 
-TEST(StagingMemory, ALargerImageTakesTheSmallerOnesPlace) {
+TEST(StagingMemory, LargerImageReplacesTheSmaller) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());
@@ -87,7 +87,7 @@ TEST(StagingMemory, ALargerImageTakesTheSmallerOnesPlace) {
   });
 }
 
-TEST(StagingMemory, OfTwoLoansAtATimeOneIsKept) {
+TEST(StagingMemory, KeepsOneOfTwoLoans) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());
@@ -100,7 +100,7 @@ TEST(StagingMemory, OfTwoLoansAtATimeOneIsKept) {
   });
 }
 
-TEST(StagingMemory, WhereMemoryIsShortItGoesAtTheNextLook) {
+TEST(StagingMemory, ReleasesWhenMemoryIsShort) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());
@@ -125,7 +125,7 @@ TEST(StagingMemory, WhereMemoryIsPlentyItStays) {
   });
 }
 
-TEST(StagingMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
+TEST(StagingMemory, StaysWithAThirdFree) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = kPage}));
@@ -133,7 +133,7 @@ TEST(StagingMemory, ItStaysWhereAThirdOfItIsFreeBesideIt) {
   });
 }
 
-TEST(StagingMemory, EveryRankOfTheMachineHoldsOne) {
+TEST(StagingMemory, CountsOneForEachRank) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = 2 * kPage}));
@@ -141,7 +141,7 @@ TEST(StagingMemory, EveryRankOfTheMachineHoldsOne) {
   });
 }
 
-TEST(StagingMemory, EveryRankOfTheMachineNeedsRoomForOne) {
+TEST(StagingMemory, EveryRankNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
@@ -151,7 +151,7 @@ TEST(StagingMemory, EveryRankOfTheMachineNeedsRoomForOne) {
   });
 }
 
-TEST(StagingMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
+TEST(StagingMemory, ReleasesBelowTwiceTheReserve) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/5 * kPage);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = 10 * kPage}));
@@ -159,7 +159,7 @@ TEST(StagingMemory, ItGoesWhereLessIsFreeThanTwiceTheReserve) {
   });
 }
 
-TEST(StagingMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
+TEST(StagingMemory, KeepsTheInitialReserve) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     const std::int64_t reserve = default_reserve(kPlenty);
@@ -168,7 +168,7 @@ TEST(StagingMemory, TheReserveIsThatOfTheMachineAsItWasAtFirst) {
   });
 }
 
-TEST(StagingMemory, ItGoesWhereSomebodyWaitsForMemory) {
+TEST(StagingMemory, ReleasesUnderMemoryPressure) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = kPlenty, .pressure = MemoryPolicy::kStalled - 1}));
@@ -176,7 +176,7 @@ TEST(StagingMemory, ItGoesWhereSomebodyWaitsForMemory) {
   });
 }
 
-TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
+TEST(StagingMemory, OneThreadReadsTheMonitorsSource) {
   on_ranks(1, [](Communicator& comm) {
     std::atomic<int> inside{0}, most{0};
     const auto slow = [&] {
@@ -193,7 +193,7 @@ TEST(StagingMemory, TheMonitorsSourceIsAskedByOneThreadAtATime) {
   });
 }
 
-TEST(StagingMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
+TEST(StagingMemory, ReleasesBeforeASaveIsRefused) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());
@@ -204,7 +204,7 @@ TEST(StagingMemory, WhatIsKeptIsGivenBackBeforeASaveIsRefusedMemory) {
   });
 }
 
-TEST(StagingMemory, OneMachineWithoutRoomIsEveryRanksAnswer) {
+TEST(StagingMemory, OneFullMachineAnswersForAll) {
   on_ranks(3, [](Communicator& comm) {
     Machine machine(comm);
     StagingMemory memory(machine.engine().resources());

@@ -32,7 +32,7 @@ class Reader : public testing::Test {
   std::vector<float> weights_;
 };
 
-TEST_F(Reader, AnyRangeOfATensorIsReadAcrossRanks) {
+TEST_F(Reader, ReadsRangesAcrossRanks) {
   CheckpointReader reader(folder_ / "c");
   const int wte = reader.find("wte");
   for (std::size_t begin = 0; begin < weights_.size(); begin += 7) {
@@ -60,7 +60,7 @@ TEST_F(Reader, AMissingPartIsAnError) {
   EXPECT_THROW(CheckpointReader(folder_ / "nothing"), IoError);
 }
 
-TEST_F(Reader, AFileThatIsALinkIsRefused) {
+TEST_F(Reader, RefusesLinkedFiles) {
   const auto file = folder_ / "c/rank-00001.safetensors";
   std::filesystem::rename(file, folder_ / "elsewhere");
   std::filesystem::create_symlink(folder_ / "elsewhere", file);
@@ -69,7 +69,7 @@ TEST_F(Reader, AFileThatIsALinkIsRefused) {
 }
 
 // As `cp -al` makes one, to keep it for nothing: and the run's next save at the same path writes new files.
-TEST_F(Reader, ACopyOfHardLinksIsACheckpointThatNoSaveTouches) {
+TEST_F(Reader, HardLinkedCopyStaysUntouched) {
   std::filesystem::create_directory(folder_ / "copy");
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "c"))
     std::filesystem::create_hard_link(entry.path(), folder_ / "copy" / entry.path().filename());

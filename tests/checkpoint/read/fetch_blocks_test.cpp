@@ -39,7 +39,7 @@ Fetched fetched_to_the_second(SeveralLaunchers& machines, const Cell& cell) {
   return found;
 }
 
-TEST(FetchBlocks, ARankThatReadsItsOwnFileAloneGetsNothing) {
+TEST(FetchBlocks, OwnFileNeedsNoFetch) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 3}, 0, 3, {2});
   const Fetched fetched = fetched_to_the_second(machines, {.stage = 3});
@@ -47,7 +47,7 @@ TEST(FetchBlocks, ARankThatReadsItsOwnFileAloneGetsNothing) {
   EXPECT_EQ(fetched.most_bytes, 0);
 }
 
-TEST(FetchBlocks, WhatRanksHoldWholeComesFromTheOtherMachineAndIsCharged) {
+TEST(FetchBlocks, WholeStatesComeFromAnotherMachine) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 1}, 0, 3, {2});
   const Fetched fetched = fetched_to_the_second(machines, {.stage = 1});
@@ -56,7 +56,7 @@ TEST(FetchBlocks, WhatRanksHoldWholeComesFromTheOtherMachineAndIsCharged) {
   EXPECT_EQ(fetched.bytes_after, 0);
 }
 
-TEST(FetchBlocks, ABitThatIsFlippedOnTheOtherMachineIsFound) {
+TEST(FetchBlocksOnAnyDevice, RemoteFlippedBitIsFound) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 1}, 0, 3, {2});
   const auto folder = InMemoryCheckpoints(machines.launcher(0).connect(), "run").path_of(2);
@@ -69,7 +69,7 @@ TEST(FetchBlocks, ABitThatIsFlippedOnTheOtherMachineIsFound) {
   EXPECT_THROW(fetched_to_the_second(machines, {.stage = 1}), Error);
 }
 
-TEST(FetchBlocks, AFileThatNoMachineHasIsNamedOnEveryRankBeforeAnythingChanges) {
+TEST(FetchBlocks, MissingFileIsNamedBeforeChanges) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 1}, 0, 3, {2});
   const auto folder = InMemoryCheckpoints(machines.launcher(0).connect(), "run").path_of(2);
@@ -84,7 +84,7 @@ TEST(FetchBlocks, AFileThatNoMachineHasIsNamedOnEveryRankBeforeAnythingChanges) 
   });
 }
 
-TEST(FetchBlocks, AMachineWithoutMemoryForItIsEveryRanksError) {
+TEST(FetchBlocks, MachineWithoutMemoryFailsAllRanks) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 1}, 0, 3, {2});
   on_ranks(2, [&](Communicator& comm) {
@@ -97,7 +97,7 @@ TEST(FetchBlocks, AMachineWithoutMemoryForItIsEveryRanksError) {
 }
 
 // Another number of ranks on the same machines: the rest comes over, and extras are those of rank 2 % 2.
-TEST(FetchBlocks, AnotherNumberOfRanksReadsWhatItsMachinesHave) {
+TEST(FetchBlocks, AnotherWorldReadsItsMachines) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 3}, 0, 3, {2});
   on_ranks(3, [&](Communicator& comm) {

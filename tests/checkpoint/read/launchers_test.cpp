@@ -25,7 +25,7 @@ void expect_launchers(const std::vector<std::string>& names, const std::vector<i
   });
 }
 
-TEST(Launchers, RanksThatAreToldOneNameHaveOneLauncherWhateverTheirOrder) {
+TEST(Launchers, OneNameIsOneLauncher) {
   expect_launchers({"a"}, {0}, {0});
   expect_launchers({"a", "a", "a"}, {0, 0, 0}, {0});
   expect_launchers({"b", "b", "a", "a"}, {0, 0, 1, 1}, {0, 2});

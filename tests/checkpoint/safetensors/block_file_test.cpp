@@ -38,7 +38,7 @@ std::vector<std::byte> read(const std::filesystem::path& path, const BlockSums& 
   return data;
 }
 
-TEST(BlockFile, WhatIsAppendedInPiecesOfAnySizeComesBack) {
+TEST(BlockFile, AnyPiecesComeBack) {
   const TemporaryFolder folder;
   int n = 0;
   for (const std::int64_t bytes : {std::int64_t{1}, std::int64_t{4096}, kSumBlockBytes - 1, kSumBlockBytes,
@@ -52,13 +52,13 @@ TEST(BlockFile, WhatIsAppendedInPiecesOfAnySizeComesBack) {
   }
 }
 
-TEST(BlockFile, SumsDoNotDependOnThePieces) {
+TEST(BlockFile, SumsIgnorePieces) {
   const TemporaryFolder folder;
   const auto data = pattern(2 * kSumBlockBytes + 77);
   EXPECT_EQ(write(folder / "a", data, 4099), write(folder / "b", data, data.size()));
 }
 
-TEST(BlockFile, AFlippedBitIsFoundInItsBlock) {
+TEST(BlockFileOnAnyDevice, FlippedBitNamesItsBlock) {
   const TemporaryFolder folder;
   auto data = pattern(2 * kSumBlockBytes + 100);
   const BlockSums sums = write(folder / "a", data, data.size());
@@ -84,7 +84,7 @@ TEST(BlockFile, BlocksAreReadInAnyOrder) {
   }
 }
 
-TEST(BlockFile, AFileOfAnotherSizeIsRefusedWithBoth) {
+TEST(BlockFile, RefusesAnotherSizeWithBoth) {
   const TemporaryFolder folder;
   const auto data = pattern(5000);
   const BlockSums sums = write(folder / "a", data, 5000);
@@ -100,7 +100,7 @@ struct OlderKernel final : FileCalls {
   }
 };
 
-TEST(BlockFile, WhatIsNoFileInTheFolderIsRefused) {
+TEST(BlockFile, RefusesNonFiles) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "c/folder");
   folder.write("secret", "x");
@@ -125,7 +125,7 @@ TEST(BlockFile, WhatIsNoFileInTheFolderIsRefused) {
   }
 }
 
-TEST(BlockFile, AFolderStaysTheOneThatWasOpened) {
+TEST(BlockFile, FolderStaysTheOpenedOne) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "c");
   std::filesystem::create_directory(folder / "other");
@@ -139,7 +139,7 @@ TEST(BlockFile, AFolderStaysTheOneThatWasOpened) {
   EXPECT_NO_THROW((void)reader.read_block(0));
 }
 
-TEST(BlockFile, AFileThatIsThereIsNotOverwritten) {
+TEST(BlockFile, DoesNotOverwriteFiles) {
   const TemporaryFolder folder;
   const auto path = folder.write("a", "mine");
   EXPECT_THROW(BlockFileWriter(path.string(), 10), IoError);

@@ -7,14 +7,14 @@ namespace {
 
 constexpr int kNumTypes = static_cast<int>(ElementType::kU64) + 1;
 
-TEST(ElementType, EveryNameLeadsBackToItsType) {
+TEST(ElementType, NamesLeadBackToTypes) {
   for (int i = 0; i < kNumTypes; ++i) {
     const auto type = static_cast<ElementType>(i);
     EXPECT_EQ(element_type_of(name_of(type)), type) << name_of(type);
   }
 }
 
-TEST(ElementType, HasTheBitsOfItsName) {
+TEST(ElementTypeOnAnyDevice, HasTheBitsOfItsName) {
   EXPECT_EQ(bits_of(ElementType::kF4), 4);
   EXPECT_EQ(bits_of(ElementType::kBool), 8);
   EXPECT_EQ(bits_of(ElementType::kBF16), 16);
@@ -27,7 +27,7 @@ TEST(ElementType, UnknownNamesHaveNone) {
     EXPECT_FALSE(element_type_of(name).has_value()) << name;
 }
 
-TEST(ElementType, TheDTypesOfParametersHaveOne) {
+TEST(ElementType, ParameterTypesHaveOne) {
   EXPECT_EQ(element_type_of(DType::kFloat32), ElementType::kF32);
   EXPECT_EQ(element_type_of(DType::kBFloat16), ElementType::kBF16);
   EXPECT_EQ(element_type_of(DType::kFloat16), ElementType::kF16);

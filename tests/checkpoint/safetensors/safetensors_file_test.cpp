@@ -46,7 +46,7 @@ TEST(SafetensorsFile, ReadsWhatPythonWrote) {
   EXPECT_EQ(file.at("e").size_bytes(), 0);
 }
 
-TEST(SafetensorsFile, ReadsFromTheMiddleOfATensor) {
+TEST(SafetensorsFile, ReadsFromTheMiddleOfTensors) {
   const TemporaryFolder folder;
   const auto file = SafetensorsFile::open(folder.write("model.safetensors", kByPython));
   float last = 0;
@@ -56,7 +56,7 @@ TEST(SafetensorsFile, ReadsFromTheMiddleOfATensor) {
       << "what lies behind it is another's";
 }
 
-TEST(SafetensorsFile, AFileThatShrinksWhileItIsReadIsAnErrorWithPathOperationAndBytes) {
+TEST(SafetensorsFile, ShrinkingFileIsNamedWithBytes) {
   const TemporaryFolder folder;
   const auto path = folder.write("model.safetensors", kByPython);
   const auto file = SafetensorsFile::open(path);
@@ -74,7 +74,7 @@ TEST(SafetensorsFile, CanBeMoved) {
   EXPECT_EQ(floats_of(second, "w"), (std::vector<float>{0, 1, 2}));
 }
 
-TEST(SafetensorsFile, ATensorThatIsAbsentIsNamed) {
+TEST(SafetensorsFile, AbsentTensorIsNamed) {
   const TemporaryFolder folder;
   const auto file = SafetensorsFile::open(folder.write("model.safetensors", kByPython));
   EXPECT_EQ(file.find("v"), nullptr);
@@ -84,7 +84,7 @@ TEST(SafetensorsFile, ATensorThatIsAbsentIsNamed) {
   EXPECT_TRUE(says(message, "It holds 4 tensors, among them i, w, e. See them all with: zero inspect "));
 }
 
-TEST(SafetensorsFile, AnEmptySetHasNothingToName) {
+TEST(SafetensorsFile, EmptySetHasNoNames) {
   const TemporaryFolder folder;
   const auto file = SafetensorsFile::open(folder.write("model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { file.at("v"); }), "It holds 0 tensors. "));
@@ -98,13 +98,13 @@ TEST(SafetensorsFile, EveryTruncationIsDetected) {
   }
 }
 
-TEST(SafetensorsFile, ErrorsAboutTheContentsNameTheFile) {
+TEST(SafetensorsFile, ContentErrorsNameTheFile) {
   const TemporaryFolder folder;
   const auto path = folder.write("model.safetensors", "not a model");
   EXPECT_TRUE(message_of<ConfigError>([&] { SafetensorsFile::open(path); }).starts_with(path.string() + ": "));
 }
 
-TEST(SafetensorsFile, AFileThatIsNotThereIsNamedUnderItsKey) {
+TEST(SafetensorsFile, MissingFileIsNamedByKey) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { SafetensorsFile::open("none.safetensors", "model.init"); }),
                    "model.init = none.safetensors: no such file"));
 }

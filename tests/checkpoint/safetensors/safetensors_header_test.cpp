@@ -39,7 +39,7 @@ std::string one(std::string_view fields) {
   return "{\"w\":{" + std::string(fields) + "}}";
 }
 
-TEST(SafetensorsHeader, ReadsEntriesInTheOrderOfTheirBytes) {
+TEST(SafetensorsHeader, EntriesKeepByteOrder) {
   const auto header = parse(file_of(R"({"__metadata__":{"format":"pt","by":"\u00e9"},
       "z":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},
       "a":{"data_offsets":[32,33],"shape":[],"dtype":"U8"},
@@ -75,7 +75,7 @@ TEST(SafetensorsHeader, PackedTypesFillWholeBytes) {
       says(refusal(one(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2), "F4 [3] has no size in whole bytes"));
 }
 
-TEST(SafetensorsHeader, TheLengthMustLieInTheFile) {
+TEST(SafetensorsHeader, LengthMustFitTheFile) {
   const auto parse_bytes = [](std::uint64_t length, std::string_view rest) {
     std::string file(reinterpret_cast<const char*>(&length), sizeof(length));
     file += rest;
@@ -91,7 +91,7 @@ TEST(SafetensorsHeader, TheLengthMustLieInTheFile) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { parse(""); }), "has 0 bytes"));
 }
 
-TEST(SafetensorsHeader, ErrorsNameTheFileAndTheRemedy) {
+TEST(SafetensorsHeader, ErrorsNameFileAndRemedy) {
   const std::string message = refusal("[]");
   EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
   EXPECT_TRUE(says(message, "\n  The file is damaged"));
@@ -123,7 +123,7 @@ TEST(SafetensorsHeader, NoKeyOccursTwice) {
   EXPECT_TRUE(says(refusal(one(R"("shape":[1],"shape":[1])")), "tensor 'w': 'shape' occurs twice"));
 }
 
-TEST(SafetensorsHeader, EveryFieldIsNeededAndNoOtherIsKnown) {
+TEST(SafetensorsHeader, EveryFieldIsKnownAndNeeded) {
   EXPECT_TRUE(says(refusal(one("")), "tensor 'w': has no dtype"));
   EXPECT_TRUE(says(refusal(one(R"("dtype":"U8","data_offsets":[0,1])"), 1), "tensor 'w': has no shape"));
   EXPECT_TRUE(says(refusal(one(R"("dtype":"U8","shape":[1])"), 1), "tensor 'w': has no data_offsets"));
@@ -131,7 +131,7 @@ TEST(SafetensorsHeader, EveryFieldIsNeededAndNoOtherIsKnown) {
       says(refusal(one(R"("strides":[1])")), "unknown field 'strides'; known are dtype, shape and data_offsets"));
 }
 
-TEST(SafetensorsHeader, ValuesHaveTheTypeOfTheirPlace) {
+TEST(SafetensorsHeader, ValuesHaveTheirTypes) {
   EXPECT_TRUE(says(refusal(R"({"w":3})"), "expected an object for a tensor, found a number"));
   EXPECT_TRUE(says(refusal(R"({"w":null})"), "expected an object for a tensor, found null"));
   EXPECT_TRUE(says(refusal(R"({"w":[[[[[)"), "expected an object for a tensor, found an array"));
@@ -206,7 +206,7 @@ TEST(SafetensorsHeader, LimitsKeepMemoryBounded) {
             1u);
 }
 
-TEST(SafetensorsHeader, AMessageFitsOneScreenWhateverTheFileSays) {
+TEST(SafetensorsHeader, MessagesFitOneScreen) {
   EXPECT_LT(refusal("{\"" + std::string(100'000, 'n') + "\":{}}").size(), 500u);
   EXPECT_LT(refusal(one("\"dtype\":\"" + std::string(100'000, 'n') + "\"")).size(), 500u);
   EXPECT_LT(refusal(one("\"shape\":[1" + std::string(100'000, '0') + "]")).size(), 500u);
@@ -240,7 +240,7 @@ TEST(LayOut, RefusesWhatNoReaderWouldTake) {
   EXPECT_TRUE(says(refused({{"w", ElementType::kF4, {3}}}), "too large"));
 }
 
-TEST(RenderSafetensorsHeader, IsPaddedToEightBytesWithSpaces) {
+TEST(RenderSafetensorsHeader, IsPaddedToEightBytes) {
   for (std::size_t length = 1; length < 10; ++length) {
     std::vector<SafetensorsEntry> entries = {{std::string(length, 'n'), ElementType::kU8, {1}}};
     lay_out(entries, "file");
@@ -251,7 +251,7 @@ TEST(RenderSafetensorsHeader, IsPaddedToEightBytesWithSpaces) {
   }
 }
 
-TEST(RenderSafetensorsHeader, ANameThatIsNotUtf8IsRefused) {
+TEST(RenderSafetensorsHeader, RefusesNonUtf8Names) {
   EXPECT_TRUE(says(message_of<ConfigError>([] {
                      render_safetensors_header({{"\xff", ElementType::kU8, {0}}}, {}, "file");
                    }),

@@ -52,7 +52,7 @@ TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
 }
 
 // As a trainer does it: shard after shard, in the order the units come.
-TEST(SafetensorsWriter, PiecesMayComeInAnyOrderAndSize) {
+TEST(SafetensorsWriter, PiecesComeInAnyOrder) {
   const TemporaryFolder folder;
   std::mt19937 random(1);
   for (int round = 0; round < 10; ++round) {
@@ -75,7 +75,7 @@ TEST(SafetensorsWriter, PiecesMayComeInAnyOrderAndSize) {
   }
 }
 
-TEST(SafetensorsWriter, NothingShowsBeforeCommitAndNothingStaysWithoutIt) {
+TEST(SafetensorsWriter, NothingShowsBeforeCommit) {
   const TemporaryFolder folder;
   {
     SafetensorsWriter writer(folder / "model", {{"w", ElementType::kU8, {1}}});
@@ -103,14 +103,14 @@ TEST(SafetensorsWriter, NoPieceLeavesItsTensor) {
   EXPECT_THROW(writer.write("v", 0, {}), InternalError);
 }
 
-TEST(SafetensorsWriter, NamesThatCannotBeStoredAreRefusedBeforeAnythingIsWritten) {
+TEST(SafetensorsWriter, RefusesUnstorableNamesBeforeWriting) {
   const TemporaryFolder folder;
   EXPECT_THROW(SafetensorsWriter(folder / "m", {{"w", ElementType::kU8, {1}}, {"w", ElementType::kU8, {1}}}),
                ConfigError);
   EXPECT_EQ(folder.num_files(), 0u);
 }
 
-TEST(SafetensorsWriter, AFolderThatIsMissingIsAnIoError) {
+TEST(SafetensorsWriter, MissingFolderIsAnIoError) {
   EXPECT_THROW(SafetensorsWriter("/no/such/folder/model", {}), IoError);
 }
 

@@ -56,13 +56,13 @@ TEST(TransformersConfig, ABaseKeepsItsKeys) {
   EXPECT_FALSE(json.contains("resid_pdrop")) << "0.1 is transformers' default";
 }
 
-TEST(TransformersConfig, ABaseOfAnotherModelDoesNotCount) {
+TEST(TransformersConfig, IgnoresABaseOfAnotherModel) {
   EXPECT_EQ(written(kGpt2, {{"model_type", "bert"}, {"my_key", 1}}),
             Json::parse(transformers_config(kGpt2, DType::kFloat32)));
   EXPECT_EQ(transformers_config(kGpt2, DType::kFloat32, "no JSON"), transformers_config(kGpt2, DType::kFloat32));
 }
 
-TEST(TransformersConfig, AnotherDropoutIsWrittenUnderEachName) {
+TEST(TransformersConfig, WritesDropoutUnderEachName) {
   TransformersModel model = kGpt2;
   model.dropout = 0.25;
   const Json gpt2 = written(model, {{"model_type", "gpt2"}, {"embd_pdrop", 0.25}, {"attn_pdrop", 0.1}});
@@ -75,7 +75,7 @@ TEST(TransformersConfig, AnotherDropoutIsWrittenUnderEachName) {
   EXPECT_EQ(written(kLlama, {{"model_type", "llama"}, {"attention_dropout", 0.2}})["attention_dropout"], 0.2);
 }
 
-TEST(TransformersConfig, ALongerContextOfALlamaStays) {
+TEST(TransformersConfig, KeepsALongerLlamaContext) {
   EXPECT_EQ(written(kLlama, {{"model_type", "llama"}, {"max_position_embeddings", 99}})["max_position_embeddings"], 99);
   EXPECT_EQ(written(kLlama, {{"model_type", "llama"}, {"max_position_embeddings", 8}})["max_position_embeddings"], 16);
   EXPECT_FALSE(written(kLlama, {{"model_type", "llama"}}).contains("max_position_embeddings"));

@@ -34,7 +34,7 @@ std::string index_of(int num_files) {
   return "{\"weight_map\": {" + map + "}}";
 }
 
-TEST(WeightIndex, SaysWhichTensorIsInWhichFile) {
+TEST(WeightIndex, MapsTensorsToFiles) {
   const WeightMap files{{"a", "1.safetensors"}, {"b", "1.safetensors"}, {"c", "..2"}};
   const std::string map = R"("weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "..2"})";
   EXPECT_EQ(parse("{" + map + "}"), files);
@@ -47,7 +47,7 @@ TEST(WeightIndex, NamesNoFileOutsideItsFolder) {
   EXPECT_TRUE(says(refusal_of_name(R"(\u002e\u002e)"), R"(".." is no name)"));
 }
 
-TEST(WeightIndex, NamesNoFileWithAZeroByte) {
+TEST(WeightIndex, RefusesFileNamesWithZeroBytes) {
   EXPECT_TRUE(says(refusal_of_name(R"(1.safetensors\u0000.txt)"),
                    R"("1.safetensors\u0000.txt" is no name of a file in its own folder)"));
   EXPECT_TRUE(says(refusal_of_name(R"(\u0000)"), R"("\u0000" is no name of a file in its own folder)"));

@@ -21,7 +21,7 @@ nlohmann::json bench(const std::string& arguments) {
   return nlohmann::json::parse(ran.output, nullptr, false);
 }
 
-TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
+TEST(Bench, RuleGivesRatiosOfItsTimes) {
   const auto json = bench("optimizer --mib 4 --threads 2");
   EXPECT_EQ(json["array_bytes"], 4 << 20);
   EXPECT_DOUBLE_EQ(json["ratio_best"].get<double>(),
@@ -29,7 +29,7 @@ TEST(Bench, AnUpdateRuleGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["update_median_s"].get<double>(), json["update_best_s"].get<double>());
 }
 
-TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARun) {
+TEST(Bench, UpdateIsMeasuredInRunTypes) {
   for (const char* dtype : {"bf16", "fp16"}) {
     for (const char* name : {"adamw", "lamb", "adafactor", "adamw8bit"}) {
       const auto json = bench("optimizer --mib 1 --name " + std::string(name) + " --dtype " + dtype);
@@ -43,7 +43,7 @@ TEST(Bench, AnUpdateIsMeasuredInTheTypesOfARun) {
   EXPECT_EQ(folder.zero("bench optimizer --device cuda --dtype bf16").status, 2);
 }
 
-TEST(Bench, AnAverageIsMeasuredBesideStatesOfEveryKind) {
+TEST(Bench, AverageIsMeasuredWithEveryState) {
   for (const char* dtype : {"fp32", "bf16"}) {
     for (const char* name : {"adamw", "lamb", "adafactor", "adamw8bit", "muon_step"}) {
       const auto json = bench("optimizer --mib 1 --ema 0.999 --name " + std::string(name) + " --dtype " + dtype);
@@ -54,7 +54,7 @@ TEST(Bench, AnAverageIsMeasuredBesideStatesOfEveryKind) {
   }
 }
 
-TEST(Bench, MuonsPassesAreMeasuredEachByItself) {
+TEST(Bench, MuonPassesAreMeasuredSeparately) {
   for (const char* dtype : {"fp32", "bf16", "fp16"}) {
     for (const char* name : {"muon_direct", "muon_step"}) {
       const auto json = bench("optimizer --mib 1 --threads 2 --name " + std::string(name) + " --dtype " + dtype);
@@ -75,7 +75,7 @@ TEST(Bench, MuonsPassesAreMeasuredEachByItself) {
   EXPECT_EQ(folder.zero("bench optimizer --name muon").status, 2) << "as a whole it is products: zero bench muon";
 }
 
-TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {
+TEST(Bench, RefusesUpdateOnMissingDevice) {
   const Folder folder;
   for (const char* bench : {"optimizer --mib 4", "optimizer --mib 4 --name muon_direct", "muon --rows 8 --columns 8"}) {
     if (!ZERO_CAN_TRAIN && std::string_view(bench).starts_with("muon")) continue;
@@ -85,7 +85,7 @@ TEST(Bench, AnUpdateOnADeviceThatIsNotThereIsRefused) {
   }
 }
 
-TEST(Bench, OffloadAndCommOnADeviceThatIsNotThereAreRefusedOnce) {
+TEST(Bench, RefusesOffloadAndCommOnce) {
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const Folder folder;
   for (const char* part : {"offload", "comm"}) {
@@ -97,7 +97,7 @@ TEST(Bench, OffloadAndCommOnADeviceThatIsNotThereAreRefusedOnce) {
   }
 }
 
-TEST(Bench, OffloadOnADeviceGivesRatiosOfItsOwnTimes) {
+TEST(Bench, DeviceOffloadGivesOwnRatios) {
   const auto json = bench("offload --mib 3 --rounds 2 --depth 2 --device cpu");
   EXPECT_EQ(json["device"], "host");
   const auto& copies = json["copies"];
@@ -117,7 +117,7 @@ TEST(Bench, OffloadOnADeviceGivesRatiosOfItsOwnTimes) {
   EXPECT_GE(json["step_on_host"]["limit_median_s"].get<double>(), json["update_median_s"].get<double>());
 }
 
-TEST(Bench, CommOnADeviceMeasuresGatherAndSumOfAUnit) {
+TEST(Bench, DeviceCommMeasuresGatherAndSum) {
   const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory --device cpu");
   EXPECT_EQ(json["device"], "host");
   const auto& series = json["transports"][0];
@@ -151,7 +151,7 @@ TEST(Bench, MuonComputesWhatLibtorchDoes) {
                    json["zero_flops_per_second"].get<double>() / json["libtorch_flops_per_second"].get<double>());
 }
 
-TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
+TEST(Bench, CommMeasuresEverySize) {
   const auto json = bench("comm --mib 1 --rounds 2 --transports shared_memory");
   ASSERT_EQ(json["transports"].size(), 1u) << json.dump();
   EXPECT_EQ(json["transports"][0]["transport"], "shared_memory");
@@ -162,7 +162,7 @@ TEST(Bench, CommMeasuresEverySizeBetweenTwoProcesses) {
   }
 }
 
-TEST(Bench, CommRefusesATransportThatDoesNotExistOnce) {
+TEST(Bench, CommRefusesUnknownTransportOnce) {
   const Folder folder;
   const Ran ran = folder.zero("bench comm --mib 1 --transports pigeon");
   EXPECT_EQ(ran.status, 2);
@@ -180,7 +180,7 @@ TEST(Bench, CommLeavesMpisRanksToMpirun) {
   EXPECT_NE(ran.output.find("all_reduce, 2 ranks, 1 rounds"), std::string::npos) << ran.output;
 }
 
-TEST(Bench, OffloadGivesRatiosOfItsOwnTimes) {
+TEST(Bench, OffloadGivesOwnRatios) {
   const auto json = bench("offload --mib 3 --rounds 2 --depth 2");
   EXPECT_EQ(json["moment_bytes"], 3 << 20);
   const auto median = [&](const char* part) { return json[std::string(part) + "_median_s"].get<double>(); };
@@ -191,7 +191,7 @@ TEST(Bench, OffloadGivesRatiosOfItsOwnTimes) {
   EXPECT_GT(json["step_best_s"].get<double>(), 0);
 }
 
-TEST(Bench, DiskGivesRatiosOfItsOwnTimes) {
+TEST(Bench, DiskGivesOwnRatios) {
   const auto json = bench("disk --mib 9 --rounds 2 --depth 4");
   EXPECT_EQ(json["bytes"], 16 << 20) << "whole blocks of 8 MiB";
   EXPECT_EQ(json["depth"], 4);
@@ -205,7 +205,7 @@ TEST(Bench, DiskGivesRatiosOfItsOwnTimes) {
   }
 }
 
-TEST(Bench, DiskMeasuresEitherEngineOverSeveralFoldersAndLeavesNoFile) {
+TEST(Bench, DiskMeasuresBothAndCleansUp) {
   const Folder folder;
   for (const char* name : {"one", "two"}) std::filesystem::create_directory(folder.path() / name);
   const Ran ran = folder.zero("bench disk --dir one --dir two --mib 8 --rounds 1 --engine threads --checksums");
@@ -215,7 +215,7 @@ TEST(Bench, DiskMeasuresEitherEngineOverSeveralFoldersAndLeavesNoFile) {
   for (const char* name : {"one", "two"}) EXPECT_TRUE(std::filesystem::is_empty(folder.path() / name));
 }
 
-TEST(Bench, CheckpointGivesRatiosOfItsOwnTimes) {
+TEST(Bench, CheckpointGivesOwnRatios) {
   const auto json = bench("checkpoint --mib 9 --rounds 2 --ranks 3");
   EXPECT_EQ(json["bench"], "checkpoint");
   EXPECT_NEAR(json["bytes"].get<double>(), 9 << 20, 1 << 17) << "with headers";

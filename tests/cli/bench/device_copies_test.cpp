@@ -28,11 +28,11 @@ void go_round(Device& device, int depth) {
     (copies.*each)();
 }
 
-TEST(DeviceCopies, BringsAllBytesUpToTheDiskAndBackOnMainMemory) {
+TEST(DeviceCopies, CopiesThroughDiskAndBack) {
   for (const int depth : {1, 3, 8}) go_round(HostDevice::instance(), depth);
 }
 
-TEST(DeviceCopies, OrdersItsCopiesOnADeviceThatRunsThemLate) {
+TEST(DeviceCopies, OrdersCopiesOnALateDevice) {
   for (const int depth : {1, 3}) {
     RecordedDevice at_once, late({.late = 7}), behind({.far_behind = true});
     for (RecordedDevice* device : {&at_once, &late, &behind}) go_round(*device, depth);

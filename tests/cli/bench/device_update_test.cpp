@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kNumel = 1000 * 256;
 
-TEST(DeviceUpdate, TouchesWhatTheRuleReadsAndWrites) {
+TEST(DeviceUpdate, TouchesWhatTheRuleTouches) {
   HostDevice host;
   EXPECT_EQ(DeviceUpdate(host, SgdOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(), 12 * kNumel);
   EXPECT_EQ(DeviceUpdate(host, AdamWOptions{}, UpdatePass::kUpdate, kNumel).touched_bytes(), 28 * kNumel);
@@ -27,7 +27,7 @@ TEST(DeviceUpdate, RunsOnWhateverDevice) {
   update.copy();
 }
 
-TEST(DeviceUpdate, MeasuresThePassesOfARuleOfMatricesEachByItself) {
+TEST(DeviceUpdate, MeasuresMatrixPassesSeparately) {
   HostDevice host;
   DeviceUpdate direct(host, MuonOptions{}, UpdatePass::kDirection, kNumel);
   EXPECT_EQ(direct.touched_bytes(), 16 * kNumel) << "gradient and momentum, momentum and directions";
@@ -37,7 +37,7 @@ TEST(DeviceUpdate, MeasuresThePassesOfARuleOfMatricesEachByItself) {
   step.run();
 }
 
-TEST(DeviceUpdate, ARuleThatNeedsMoreThanEachElementIsRefused) {
+TEST(DeviceUpdate, RefusesRulesOverWholeParameters) {
   HostDevice host;
   expect_says(message_of<ConfigError>([&] { DeviceUpdate(host, LambOptions{}, UpdatePass::kUpdate, kNumel); }),
               {"--name = lamb", "--device cpu"});

@@ -17,7 +17,7 @@ TEST(Measurement, BestIsTheFastest) {
   EXPECT_EQ(of({3, 1, 2}).best(), 1);
 }
 
-TEST(Measurement, MedianIsInTheMiddleOrBetweenTheTwo) {
+TEST(Measurement, MedianIsMiddleOrMean) {
   EXPECT_EQ(of({5, 1, 2}).median(), 2);
   EXPECT_EQ(of({4, 1, 2, 8}).median(), 3);
 }
@@ -26,7 +26,7 @@ TEST(Measurement, SpreadIsRelativeToTheBest) {
   EXPECT_DOUBLE_EQ(of({1.0, 1.2}).spread(), 0.2);
 }
 
-TEST(Measurement, TimeIsThatOfTheWorkAndIsKept) {
+TEST(Measurement, TimeIsTheWorksTime) {
   Measurement measurement;
   bool ran = false;
   const double seconds = measurement.time([&] { ran = true; });

@@ -8,7 +8,7 @@
 namespace zero::cli {
 namespace {
 
-TEST(MomentStep, RunsWithMomentsOnAnyTierBesideADevice) {
+TEST(MomentStep, RunsWithMomentsOnAnyTier) {
   const TemporaryFolder folder;
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
     const MomentStepOptions options{.mib = 2, .folders = {folder.path().string()}, .depth = 2};

@@ -45,11 +45,11 @@ void gathers_and_sums(Communicator& comm, Device& device) {
   EXPECT_EQ(unit.way(), device.host_readable() ? "in place" : "through the host");
 }
 
-TEST(UnitCollectives, OnMainMemoryTheTransportTakesTheUnitAsItIs) {
+TEST(UnitCollectives, MainMemoryPassesTheUnitDirectly) {
   on_ranks(2, [](Communicator& comm) { gathers_and_sums(comm, HostDevice::instance()); });
 }
 
-TEST(UnitCollectives, OnADeviceBytesGoThroughTheHostWithoutARace) {
+TEST(UnitCollectives, DevicePassesThroughHostWithoutRaces) {
   for (const std::uint64_t seed : {1, 2})
     on_ranks(2, [seed](Communicator& comm) {
       RecordedDevice device({.late = seed});

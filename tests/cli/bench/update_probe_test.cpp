@@ -40,7 +40,7 @@ bool none_changed(const Values& values) {
   return std::ranges::count(values, typename Values::value_type{1}) == std::ssize(values);
 }
 
-TEST(UpdateProbe, WritesEveryElementThatAnUpdateWritesAndNoOther) {
+TEST(UpdateProbe, WritesTheElementsOfAnUpdate) {
   ProbedMemory<float> memory;
   UpdateSpan span = memory.span();
   span.states[0] = memory.states[0].data();
@@ -51,7 +51,7 @@ TEST(UpdateProbe, WritesEveryElementThatAnUpdateWritesAndNoOther) {
   EXPECT_EQ(memory.gradient, std::vector<float>(kProbed, 3));
 }
 
-TEST(UpdateProbe, WritesTheRoundedParameterBesideAGradientOfEitherType) {
+TEST(UpdateProbe, WritesRoundedParametersForEitherType) {
   ProbedMemory<float> wide;  // completed directions are fp32
   UpdateSpan span = wide.span();
   span.low_precision = reinterpret_cast<std::byte*>(wide.copy.data());
@@ -64,7 +64,7 @@ TEST(UpdateProbe, WritesTheRoundedParameterBesideAGradientOfEitherType) {
   EXPECT_TRUE(all_changed(half.copy) && all_changed(half.parameter));
 }
 
-TEST(UpdateProbe, WritesCodesAndScalesBesideAStateInFp32) {
+TEST(UpdateProbe, WritesCodesScalesAndFp32) {
   for (const bool averaged : {false, true}) {
     ProbedMemory<std::uint16_t> memory;
     UpdateSpan span = memory.span();
@@ -78,7 +78,7 @@ TEST(UpdateProbe, WritesCodesAndScalesBesideAStateInFp32) {
   }
 }
 
-TEST(UpdateProbe, OfADirectionDoesNotReadTheParameter) {
+TEST(UpdateProbe, DirectionDoesNotReadTheParameter) {
   const auto directions = [](float before) {
     ProbedMemory<float> memory;
     memory.parameter.assign(kProbed, before);

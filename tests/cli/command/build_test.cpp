@@ -32,14 +32,14 @@ TEST(Build, IsNamedByVersionAndCommit) {
   EXPECT_TRUE(std::string(build_name()).starts_with(ZERO_VERSION)) << build_name();
 }
 
-TEST(Build, AnotherOneIsRefusedByBothNames) {
+TEST(Build, RefusesAnotherByBothNames) {
   EXPECT_NO_THROW(require_same_build("lib.so", build_name()));
   const std::string message = message_of<ConfigError>([] { require_same_build("lib.so", kOther); });
   for (const std::string& part : {std::string("lib.so"), std::string(kOther), std::string(build_name())})
     EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-TEST(Build, TheCoreThatIsLoadedIsOfThisOne) {
+TEST(Build, LoadedCoreIsOfThisBuild) {
   EXPECT_NO_THROW(require_same_core());
 }
 
@@ -56,7 +56,7 @@ TEST(Build, ACommandRefusesAnotherBuildsLibrary) {
   expect_refused(ran, "libzero_app.so");
 }
 
-TEST(Build, ACommandRefusesACoreOfAnotherOne) {
+TEST(Build, CommandRefusesAnotherCore) {
   if (built::kSanitized) GTEST_SKIP() << "a sanitizer ends a program that has another library preloaded";
   const fs::path library = folder_of_other_build() / "libzero_core.so";
   ASSERT_TRUE(fs::exists(library));

@@ -32,7 +32,7 @@ TEST(ConfigArguments, KeysAndFlagsMayBeMixed) {
   EXPECT_EQ(loaded.config.zero.stage, 1);
 }
 
-TEST(ConfigArguments, GivenToAnotherCommandMeanTheSame) {
+TEST(ConfigArguments, MeanTheSameToOtherCommands) {
   const TemporaryFolder folder;
   const auto file = folder.write("c.toml", "[train]\nsteps = 9\n").string();
   const Parsed first({file, "--run.dir", "a b=c", "--optimizer.betas", "[0.5, 0.25]", "--data.path="});
@@ -42,7 +42,7 @@ TEST(ConfigArguments, GivenToAnotherCommandMeanTheSame) {
   EXPECT_EQ(second.config.load(false).config.train.steps, 9);
 }
 
-TEST(ConfigArguments, AKeyWithoutItsSectionIsASlip) {
+TEST(ConfigArguments, KeyWithoutSectionIsAMistake) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { Parsed({"--stage", "2"}); }), "did you mean '--zero.stage'?"));
   EXPECT_TRUE(says(message_of<ConfigError>([] { Parsed({"--flga"}); }), "did you mean '--flag'?"));
 }
@@ -53,7 +53,7 @@ TEST(ConfigArguments, FilesAreLookedAtWhenAsked) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { parsed.config.load(/*check_files=*/true); }), "no such file"));
 }
 
-TEST(ConfigArguments, KeysPrintTheReferenceAndEndThere) {
+TEST(ConfigArguments, KeysPrintTheReferenceAndEnd) {
   testing::internal::CaptureStdout();
   EXPECT_FALSE(Parsed({"--keys", "comm"}).go_on);
   EXPECT_TRUE(says(testing::internal::GetCapturedStdout(), "timeout = \"60s\""));

@@ -37,7 +37,7 @@ TEST_F(Flags, AreReadInAnyOrder) {
   EXPECT_TRUE(json_);
 }
 
-TEST_F(Flags, HelpIsPrintedAndNothingElseIsAsked) {
+TEST_F(Flags, HelpIgnoresEverythingElse) {
   testing::internal::CaptureStdout();
   EXPECT_FALSE(parse({"--help"}));
   const std::string help = testing::internal::GetCapturedStdout();
@@ -59,7 +59,7 @@ TEST_F(Flags, AMissingArgumentIsNamed) {
   EXPECT_TRUE(says(refusal({}), "FILE"));
 }
 
-TEST_F(Flags, AValueOfAnotherKindIsRefused) {
+TEST_F(Flags, RefusesValuesOfAnotherKind) {
   for (const char* value : {"two", "1.5", "1e3", "99999999999999999999"})
     EXPECT_TRUE(says(refusal({"a", "--node-rank", value}),
                      fmt::format("--node-rank = {}: not a whole number, or out of range\n  see `zero verb", value)));
@@ -68,11 +68,11 @@ TEST_F(Flags, AValueOfAnotherKindIsRefused) {
   EXPECT_TRUE(says(refusal({"a", "--rate", "fast"}), "--rate = fast: not a number\n"));
 }
 
-TEST_F(Flags, AMissingValueIsSaidToBe) {
+TEST_F(Flags, ReportsAMissingValue) {
   EXPECT_TRUE(says(refusal({"a", "--node-rank"}), "--node-rank: a value is missing\n  see `zero verb --help`"));
 }
 
-TEST_F(Flags, BehindAProgramEverythingIsItsOwn) {
+TEST_F(Flags, PassOnArgumentsAfterAProgram) {
   app_.prefix_command();
   EXPECT_TRUE(parse({"file", "--json", "program", "--what", "--json"}));
   EXPECT_EQ(app_.remaining(), (Words{"program", "--what", "--json"}));

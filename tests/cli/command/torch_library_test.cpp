@@ -23,7 +23,8 @@ TEST(TorchLibrary, IsThereOrSaysWhyNot) {
 }
 
 // libgomp tells what it was loaded with.
-TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
+// Unless the user chose otherwise.
+TEST(TorchLibrary, ThreadsSleepWhileWaiting) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   const Folder folder;
   const auto said = [&](const std::string& variables) {
@@ -33,7 +34,7 @@ TEST(TorchLibrary, ThreadsWaitAsleepUnlessTheUserWantsOtherwise) {
   EXPECT_NE(said("OMP_WAIT_POLICY=active").find("OMP_WAIT_POLICY = 'ACTIVE'"), std::string::npos);
 }
 
-TEST(TorchLibrary, AnotherTorchThanItWasBuiltForIsRefusedWithBothNumbers) {
+TEST(TorchLibrary, RefusesAnotherTorchWithBothVersions) {
   EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0"));
   EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0+cu130")) << "CUDA or none, it is one libtorch";
   EXPECT_NO_THROW(require_same_torch("2.11.0", "")) << "it does not say";

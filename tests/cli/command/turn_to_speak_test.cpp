@@ -14,7 +14,9 @@ long wait_of(int rank, const std::exception& error, const std::string& source = 
       .count();
 }
 
-TEST(TurnToSpeak, WhatAllRanksMeetAlikeTheFirstOfAHostSaysAtOnceAndTheOthersLater) {
+// The first rank of a host prints at once, the others later.
+
+TEST(TurnToSpeak, OneRankPrintsCommonErrors) {
   const ConfigError refused("zero.device_memory", "1 KiB", "too small", "");
   EXPECT_EQ(wait_of(0, refused), 0);
   EXPECT_GT(wait_of(1, refused), 1) << "mpirun takes a second to end the others";
@@ -26,7 +28,9 @@ TEST(TurnToSpeak, WhatAllRanksMeetAlikeTheFirstOfAHostSaysAtOnceAndTheOthersLate
       << "the first rank of another host";
 }
 
-TEST(TurnToSpeak, ARankWithAnErrorOfItsOwnSpeaksAtOnceAndSoDoesOneOfThoseThatMissIt) {
+// So does one of the ranks that miss the failed rank.
+
+TEST(TurnToSpeak, OwnErrorsAreReportedAtOnce) {
   const Error own("rank 2: index out of range");
   const IoError of_a_disk("/disk", "write", 5);
   const CommError left(2, "all_gather", "it left");
@@ -36,12 +40,14 @@ TEST(TurnToSpeak, ARankWithAnErrorOfItsOwnSpeaksAtOnceAndSoDoesOneOfThoseThatMis
   EXPECT_GT(wait_of(1, left), wait_of(0, left)) << "of a rank that was killed one witness tells";
 }
 
-TEST(TurnToSpeak, WhereRankZeroIsMissingRankOneTells) {
+TEST(TurnToSpeak, RankOneReportsForMissingZero) {
   const CommError left(0, "all_gather", "it left");
   EXPECT_LT(wait_of(1, left), wait_of(2, left));
 }
 
-TEST(TurnToSpeak, NobodyWaitsUnderOurLauncherOrAlone) {
+// Nor does a single rank.
+
+TEST(TurnToSpeak, NobodyWaitsUnderOurLauncher) {
   const ConfigError refused("a", "", "b", "");
   EXPECT_EQ(wait_of(3, refused, "zero launch"), 0);
   EXPECT_EQ(wait_before_words(refused, {}), std::chrono::seconds(0));

@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-TEST(Doctor, JsonHasEveryCheckWithARemedyWhereOneIsNeeded) {
+TEST(Doctor, JsonHasEveryCheckAndRemedy) {
   const Folder folder;
   const Ran ran = folder.zero("doctor --json");
   const auto json = nlohmann::json::parse(ran.output, nullptr, false);
@@ -45,7 +45,9 @@ TEST(Doctor, LeavesNothingBehind) {
   }
 }
 
-TEST(Doctor, TableHasOneLineACheckAndRemediesBelow) {
+// The remedies are below the table.
+
+TEST(Doctor, TableHasOneLinePerCheck) {
   const Folder folder;
   const Ran ran = folder.zero("doctor");
   std::istringstream lines(ran.output);
@@ -90,7 +92,7 @@ std::string flight_file(int rank, int begun, int blamed) {
       .dump();
 }
 
-TEST(DoctorFlight, NamesTheCulpritAndWhatEveryRankDid) {
+TEST(DoctorFlight, NamesCulpritAndEveryRank) {
   const Folder folder;
   folder.write("flight/rank-00000.json", flight_file(0, 5, 2));
   folder.write("flight/rank-00001.json", flight_file(1, 5, 2));
@@ -122,7 +124,9 @@ TEST(DoctorFlight, JsonSaysTheSame) {
   EXPECT_TRUE(json["ranks"][2]["step"].is_null());
 }
 
-TEST(DoctorFlight, ADamagedFileIsNamedAndTheOthersAreCompared) {
+// It is named.
+
+TEST(DoctorFlight, DamagedFileDoesNotStopComparison) {
   const Folder folder;
   folder.write("flight/rank-00000.json", flight_file(0, 5, 2));
   folder.write("flight/rank-00001.json", "{");

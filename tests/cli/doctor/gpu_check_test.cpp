@@ -12,28 +12,32 @@ GpusHere one_gpu() {
       .driver = "13.0"};
 }
 
-TEST(GpuFinding, AMachineWithoutOneLacksNothingAndIsToldWhatAutoIs) {
+// The report says what auto means there.
+
+TEST(GpuFinding, MachineWithoutGpuIsFine) {
   const Finding finding = gpu_finding(find_gpus(/*memory=*/false, ""), "torch is a wheel without CUDA");
   EXPECT_EQ(finding.health, Health::kOk);
   expect_says(finding.found, {"none: libzero_device_cuda.so is not there", "torch is a wheel without CUDA",
                               "run.device = \"auto\" is the CPU"});
 }
 
-TEST(GpuFinding, AGpuIsNamedWithItsFreeMemoryAndWhatWillUseIt) {
+// Also what will use it.
+
+TEST(GpuFinding, NamesGpuAndFreeMemory) {
   const Finding finding = gpu_finding(one_gpu(), "");
   EXPECT_EQ(finding.health, Health::kOk);
   expect_says(finding.found, {"cuda:0 Fake GPU 0, 1.00 GiB of 2.00 GiB free", "driver for CUDA 13.0", "plug-in found",
                               "torch with CUDA"});
 }
 
-TEST(GpuFinding, AGpuThatLibtorchCannotUseIsAWarningWithTheReason) {
+TEST(GpuFinding, WarnsIfLibtorchCannotUseIt) {
   const Finding finding = gpu_finding(one_gpu(), "this is a wheel of torch without CUDA (/torch/lib)");
   EXPECT_EQ(finding.health, Health::kWarn);
   expect_says(finding.found, {"a wheel of torch without CUDA", "is the CPU"});
   expect_says(finding.remedy, {"with CUDA 13"});
 }
 
-TEST(GpuFinding, ADriverThatIsTooOldIsAWarningWithWhatToDo) {
+TEST(GpuFinding, WarnsOfAnOldDriver) {
   const GpusHere here{.driver = "12.8", .reason = "the driver is too old", .remedy = "install driver 580 or later"};
   const Finding finding = gpu_finding(here, "");
   EXPECT_EQ(finding.health, Health::kWarn);

@@ -46,18 +46,18 @@ TEST_F(Machine, ThatIsWellSaysSo) {
   }
 }
 
-TEST_F(Machine, WithoutHugePagesSaysHowToGetThem) {
+TEST_F(Machine, ExplainsHowToGetHugePages) {
   put("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
   EXPECT_EQ(check("huge pages").health, Health::kWarn);
   EXPECT_EQ(check("huge pages").remedy, "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
-TEST_F(Machine, ThatIsNearlyFullIsWarnedOf) {
+TEST_F(Machine, WarnsOfLittleMemory) {
   put("proc/meminfo", "MemTotal:       16777216 kB\nMemAvailable:    100000 kB\n");
   EXPECT_EQ(check("memory").health, Health::kWarn);
 }
 
-TEST_F(Machine, SaysTheLimitOfItsControlGroup) {
+TEST_F(Machine, ReportsTheControlGroupsLimit) {
   put("sys/fs/cgroup/memory.max", "4294967296\n");
   EXPECT_TRUE(says(check("control group").found, "version 2, memory limited to 4.00 GiB"));
   put("sys/fs/cgroup/memory.max", "max\n");
@@ -67,7 +67,7 @@ TEST_F(Machine, SaysTheLimitOfItsControlGroup) {
   EXPECT_TRUE(says(check("control group").found, "memory limited to 2.00 GiB")) << "a group above the process's own";
 }
 
-TEST_F(Machine, WithASlowClockIsWarnedOf) {
+TEST_F(Machine, WarnsOfASlowClock) {
   put("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
   EXPECT_EQ(check("clock").health, Health::kWarn);
 }

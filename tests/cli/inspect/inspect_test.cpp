@@ -84,7 +84,9 @@ TEST_F(Inspect, IdxLabelsAreCountedByClass) {
   EXPECT_EQ(found["classes"][1]["count"], 2);
 }
 
-TEST_F(Inspect, ACompressedFileIsKnownByWhatIsInItHoweverLargeItIs) {
+// However large the file is.
+
+TEST_F(Inspect, RecognisesCompressedContents) {
   constexpr std::size_t kLabels = 0x300000;  // more, compressed, than is read to tell what it is
   std::string labels("\0\0\x08\x01\0\x30\0\0", 8);
   std::mt19937 random(1);
@@ -99,7 +101,9 @@ TEST_F(Inspect, ACompressedFileIsKnownByWhatIsInItHoweverLargeItIs) {
   EXPECT_GT(std::filesystem::file_size(folder_.path() / "labels.gz"), std::size_t{2} << 20);
 }
 
-TEST_F(Inspect, AFileOfAFewBytesIsTextAndAnEmptyOneIsRefused) {
+// An empty file is refused.
+
+TEST_F(Inspect, ShortFileIsText) {
   for (const std::string bytes : {"a", "ab", "\x1f"}) {
     folder_.write("short.txt", bytes);
     EXPECT_EQ(json("short.txt")["num_tokens"], bytes.size());
@@ -149,7 +153,7 @@ TEST_F(Inspect, TablesOfTextsSayTheirKeys) {
   EXPECT_EQ(json("iris.csv")["columns"][1]["different"], 2);
 }
 
-TEST_F(Inspect, FilesThatNoKindReadsAreRefused) {
+TEST_F(Inspect, RefusesFilesOfUnknownKinds) {
   for (const auto& [name, bytes, what] : {std::tuple("a.parquet", std::string("PAR1\1\2\3\4"), "a Parquet file"),
                                           std::tuple("a.zst", std::string("\x28\xb5\x2f\xfd rest"), "zstd-compressed"),
                                           std::tuple("a.png", std::string("\x89PNG\r\n rest"), "a PNG picture")}) {
@@ -161,7 +165,9 @@ TEST_F(Inspect, FilesThatNoKindReadsAreRefused) {
   }
 }
 
-TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {
+// Of a run.
+
+TEST_F(Inspect, ReadsStateFromUnfinishedFiles) {
   folder_.write("run/config.toml", "[train]\nsteps = 7\n[zero]\nstage = 2\n");
   folder_.write("run/metrics.jsonl", "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 2.5}\n{\"step\": 3, \"lo");
   Json found = json("run");
@@ -176,7 +182,9 @@ TEST_F(Inspect, ARunShowsItsStateFromUnfinishedFiles) {
   EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
 }
 
-TEST_F(Inspect, ARunIsDescribedInUnitsAndNumbersThatPeopleRead) {
+// In units and numbers that people read.
+
+TEST_F(Inspect, DescribesRunsReadably) {
   folder_.write("run/config.toml", "[train]\nsteps = 1\n");
   folder_.write("run/report.json",
                 R"({"losses": [3], "world": 1, "transport": "in_process", "step_s_median": 83.5, "tokens_per_second": 2,
@@ -199,7 +207,7 @@ TEST_F(Inspect, OneOfAThingIsSingular) {
   EXPECT_NE(text("one.csv").find("CSV, 1 row, 2 columns; "), std::string::npos) << text("one.csv");
 }
 
-TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {
+TEST_F(Inspect, ReportsMissingAndForeignFolders) {
   folder_.write("empty/x", "");
   EXPECT_NE(folder_.zero("inspect empty").errors.find("not a run"), std::string::npos);
   const Ran none = folder_.zero("inspect none.bin");
@@ -213,7 +221,7 @@ TEST_F(Inspect, WhatIsNoRunOrMissingIsSaid) {
   EXPECT_NE(folder_.zero("inspect runs").errors.find("name one of them, such as runs/a"), std::string::npos);
 }
 
-TEST_F(Inspect, AFolderOfWeightsIsDescribedAsWhatItIs) {
+TEST_F(Inspect, DescribesAFolderOfWeights) {
   const std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
   folder_.write("exported/model.safetensors", safetensors(header, 24));
   folder_.write("exported/config.json", R"({"model_type": "gpt2"})");

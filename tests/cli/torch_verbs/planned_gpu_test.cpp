@@ -107,7 +107,7 @@ std::int64_t bytes(const Json& json, const char* part, const char* key) {
   return json[part][key].get<std::int64_t>();
 }
 
-TEST_F(PlannedGpu, HasRoomForStatesOrTheHostHasThem) {
+TEST_F(PlannedGpu, HoldsStatesOrTheHostDoes) {
   const Json plenty = memory(64 * kMiB, "--run.device cuda"), little = memory(3 * kMiB, "--run.device cuda");
   EXPECT_EQ(plenty["gpu"], "cuda:0 Fake GPU 0");
   EXPECT_EQ(plenty["free_bytes"], 64 * kMiB);
@@ -120,7 +120,7 @@ TEST_F(PlannedGpu, HasRoomForStatesOrTheHostHasThem) {
             bytes(plenty, "rank", "states_bytes"));
 }
 
-TEST_F(PlannedGpu, IsSharedByTheRanksThatHaveNoneOfTheirOwn) {
+TEST_F(PlannedGpu, RanksWithoutTheirOwnShareIt) {
   const Json three = memory(64 * kMiB, "--run.device cuda --world 3");
   EXPECT_EQ(three["needed_bytes"].get<std::int64_t>(), 2 * bytes(three, "rank", "total_bytes"));
   const Json second = memory(64 * kMiB, "--run.device cuda:1 --world 3");
@@ -128,13 +128,14 @@ TEST_F(PlannedGpu, IsSharedByTheRanksThatHaveNoneOfTheirOwn) {
   EXPECT_EQ(second["needed_bytes"].get<std::int64_t>(), 3 * bytes(second, "rank", "total_bytes"));
 }
 
-TEST_F(PlannedGpu, ThatIsNotAmongThemIsNotJudged) {
+TEST_F(PlannedGpu, AbsentOneIsNotJudged) {
   EXPECT_EQ(memory(64 * kMiB, "--run.device cuda:2")["fits"], nullptr);
   EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "there is no cuda:2 here");
 }
 
 // States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.
-TEST_F(PlannedGpu, ThatIsElsewhereHasThePlacementOfOneWithRoom) {
+// A GPU elsewhere is planned as one with room.
+TEST_F(PlannedGpu, RemoteOneIsAssumedRoomy) {
   for (const std::string budgets :
        {"--zero.device_memory 2MiB", "--zero.device_memory 2MiB --zero.host_memory 17MiB"}) {
     Json here = memory(1024 * kMiB, "--run.device cuda:1 --zero.disk . " + budgets),
@@ -153,7 +154,7 @@ TEST_F(PlannedGpu, IsNamedWithItsFreeMemory) {
   EXPECT_CONTAINS(one_line(ran.output), "64.0 MiB");
 }
 
-TEST_F(PlannedGpu, HoldsInputsOfBlocksNoLongerWhereTheyAreOffloaded) {
+TEST_F(PlannedGpu, OffloadedInputsLeaveIt) {
   const std::string flags = "--run.device cuda --model.layers 12 --train.checkpoint_activations true ";
   const Json stay = memory(64 * kMiB, flags), leave = memory(64 * kMiB, flags + "--train.offload_activations host");
   constexpr std::int64_t kInput = std::int64_t{2} * 16 * 64 * 4;
@@ -161,13 +162,13 @@ TEST_F(PlannedGpu, HoldsInputsOfBlocksNoLongerWhereTheyAreOffloaded) {
   EXPECT_EQ(bytes(leave, "host", "needed_bytes"), bytes(stay, "host", "needed_bytes") + 12 * kInput);
 }
 
-TEST_F(PlannedGpu, IsNotThePlanOfARunWhoseLibtorchHasNoCuda) {
+TEST_F(PlannedGpu, CpuLibtorchPlansWithoutIt) {
   const Ran ran = plan(64 * kMiB, "--run.device auto");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_EQ(ran.output.find("Fake GPU"), std::string::npos) << "libtorch is the CPU's: so is the run";
 }
 
-TEST_F(PlannedGpu, OfAnEarlierRunsActivationsIsTheRunsPlacement) {
+TEST_F(PlannedGpu, EarlierRunsActivationsSetPlacement) {
   const std::string flags = "--run.device cuda";
   const Json guessed = memory(3 * kMiB, flags);
   const std::string work = guessed["activations_of"];
@@ -180,7 +181,7 @@ TEST_F(PlannedGpu, OfAnEarlierRunsActivationsIsTheRunsPlacement) {
   EXPECT_EQ(memory(3 * kMiB, flags + " --zero.rates probe")["rank"], guessed["rank"]);
 }
 
-TEST_F(PlannedGpu, ThatCannotBeUsedEndsARunWithWhatToDo) {
+TEST_F(PlannedGpu, UnusableOneEndsWithARemedy) {
   expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no driver of NVIDIA");
   expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
   expect_refused("--run.device auto", "FAKE_CUDA_DRIVER=12080", "the driver is too old");

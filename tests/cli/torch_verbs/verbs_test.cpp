@@ -14,7 +14,7 @@ class Command : public testing::Test {
   Folder folder_;
 };
 
-TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
+TEST_F(Command, ShowsVerbsOnOneScreen) {
   for (const char* arguments : {"", "--help", "-h", "help"}) {
     const Ran ran = folder_.zero(arguments);
     EXPECT_EQ(ran.status, 0) << arguments;
@@ -28,7 +28,7 @@ TEST_F(Command, AloneShowsTheVerbsOnOneScreen) {
   }
 }
 
-TEST_F(Command, EveryVerbHasHelpOfLessThanSixtyLines) {
+TEST_F(Command, HelpFitsSixtyLines) {
   for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm",
                            "bench disk", "bench step", "report", "compare", "doctor", "convert", "completion", "man"}) {
     const Ran ran = folder_.zero(std::string(verb) + " --help");
@@ -48,20 +48,20 @@ TEST_F(Command, VersionIsOneLine) {
   EXPECT_EQ(folder_.zero("--version").output, "zero.cpp " ZERO_VERSION "\n");
 }
 
-TEST_F(Command, AnUnknownVerbGetsTheNearOne) {
+TEST_F(Command, UnknownVerbSuggestsTheNearest) {
   const Ran ran = folder_.zero("trian");
   EXPECT_EQ(ran.status, 2);
   EXPECT_TRUE(ran.errors.starts_with("zero trian: unknown verb\n  did you mean 'train'?")) << ran.errors;
   EXPECT_EQ(ran.output, "");
 }
 
-TEST_F(Command, AnUnknownFlagGetsTheNearOne) {
+TEST_F(Command, UnknownFlagSuggestsTheNearest) {
   const Ran ran = folder_.zero("doctor --jsn");
   EXPECT_EQ(ran.status, 2);
   EXPECT_EQ(ran.errors, "zero doctor: --jsn: unknown flag\n  did you mean '--json'? see `zero doctor --help`\n");
 }
 
-TEST_F(Command, ASlipForVersionGetsItWhereverItStands) {
+TEST_F(Command, MisspeltVersionIsRecognisedAnywhere) {
   EXPECT_EQ(folder_.zero("--verion").errors,
             "zero --verion: unknown flag\n  did you mean '--version'? `zero --help` lists verbs and flags\n");
   for (const std::string verb : {"train", "inspect", "generate", "export", "doctor", "plan"}) {
@@ -100,7 +100,9 @@ struct BadInput {
 
 class BadTraining : public testing::TestWithParam<BadInput> {};
 
-TEST_P(BadTraining, EndsWithTwoOneScreenAndNoTrace) {
+// No trace is printed.
+
+TEST_P(BadTraining, StatusTwoFitsOneScreen) {
   const Folder folder;
   folder.write("input.txt", "text to learn");
   folder.write("empty.txt", "");
@@ -163,7 +165,7 @@ TEST_F(Command, GenerateWritesNoTextWithoutEnd) {
   }
 }
 
-TEST_F(Command, ExportWantsAFileThatIsNoRunsOwn) {
+TEST_F(Command, ExportProtectsTheRunsFiles) {
   EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is named");
   folder_.write("run/config.toml", "");
   folder_.write("run/model.safetensors", "");

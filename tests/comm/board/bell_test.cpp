@@ -60,7 +60,7 @@ TEST(Bell, ASleepEndsAtItsLimit) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(29));
 }
 
-TEST(Bell, ASleepDoesNotBeginWhenTheChangeHasHappened) {
+TEST(Bell, SkipsSleepAfterTheChange) {
   Bell bell = {};
   bell.sleep([] { return true; }, milliseconds(1000000));
   SUCCEED();

@@ -44,7 +44,7 @@ class BoardPostsTest : public ::testing::Test {
   std::vector<std::byte> input_ = std::vector<std::byte>(kLarge, std::byte{7});
 };
 
-TEST_F(BoardPostsTest, ASmallInputMayChangeAsSoonAsItIsPosted) {
+TEST_F(BoardPostsTest, SmallInputMayChangeAfterPosting) {
   std::byte small{7};
   const auto& post = posts_.collective(barrier(1), {&small, 1}, kPeers);
   small = std::byte{8};
@@ -53,7 +53,7 @@ TEST_F(BoardPostsTest, ASmallInputMayChangeAsSoonAsItIsPosted) {
   EXPECT_TRUE(post.in_place.empty());
 }
 
-TEST_F(BoardPostsTest, WhatThePeersNeedIsOnTheBoard) {
+TEST_F(BoardPostsTest, BoardHoldsEverythingPeersNeed) {
   posts_.collective({.sequence = 5, .operation = Operation::kAllGather, .unit = 3, .bytes = kLarge}, input_, kPeers);
   EXPECT_EQ(board_[0].slot(5).sequence.load(), 5U);
   EXPECT_EQ(board_[0].slot(5).unread.load(), kPeers);
@@ -61,7 +61,7 @@ TEST_F(BoardPostsTest, WhatThePeersNeedIsOnTheBoard) {
   EXPECT_EQ(board_[0].newest.describe(), "all_gather #5 (unit 3, 4097 bytes)");
 }
 
-TEST_F(BoardPostsTest, DrainWaitsForTheReadersOfALargeInput) {
+TEST_F(BoardPostsTest, DrainWaitsForLargeInputsReaders) {
   auto& post = posts_.collective(barrier(1), input_, kPeers);
   post.waited = true;
   read(1, post);
@@ -70,14 +70,14 @@ TEST_F(BoardPostsTest, DrainWaitsForTheReadersOfALargeInput) {
   EXPECT_EQ(post.slot->unread.load(), 0U);
 }
 
-TEST_F(BoardPostsTest, DrainDoesNotWaitForReadersOfAWorkThatIsUnderWay) {
+TEST_F(BoardPostsTest, DrainIgnoresReadersOfUnfinishedWork) {
   const auto& post = posts_.collective(barrier(1), input_, kPeers);
   posts_.drain();
   EXPECT_EQ(post.slot->unread.load(), kPeers);
   EXPECT_EQ(post.in_place.data(), input_.data());
 }
 
-TEST_F(BoardPostsTest, AReaderThatLeftIsNotWaitedFor) {
+TEST_F(BoardPostsTest, IgnoresReadersThatLeft) {
   posts_.collective(barrier(1), input_, kPeers).waited = true;
   board_[1].left.store(1);
   board_[2].left.store(1);
@@ -85,7 +85,7 @@ TEST_F(BoardPostsTest, AReaderThatLeftIsNotWaitedFor) {
   EXPECT_EQ(wait_.seconds(), 0);
 }
 
-TEST_F(BoardPostsTest, ACopyIsGivenBackWhenItsLastReaderIsDone) {
+TEST_F(BoardPostsTest, LastReaderReleasesACopy) {
   peers_.in_place = false;
   const auto& post = posts_.collective(barrier(1), input_, kPeers);
   EXPECT_TRUE(post.in_place.empty());
@@ -97,7 +97,7 @@ TEST_F(BoardPostsTest, ACopyIsGivenBackWhenItsLastReaderIsDone) {
   EXPECT_EQ(peers_.reclaimed, std::vector<std::uint64_t>{1});
 }
 
-TEST_F(BoardPostsTest, ASlotIsUsedAgainWhenItsReadersAreDone) {
+TEST_F(BoardPostsTest, SlotIsReusedAfterItsReaders) {
   auto& post = posts_.collective(barrier(1), input_, only(1));
   post.waited = true;
   const std::jthread reader = reading(1, post);
@@ -107,14 +107,14 @@ TEST_F(BoardPostsTest, ASlotIsUsedAgainWhenItsReadersAreDone) {
   EXPECT_GT(wait_.seconds(), 0);
 }
 
-TEST_F(BoardPostsTest, MoreWorksInFlightThanSlotsAreOurBug) {
+TEST_F(BoardPostsTest, RejectsMoreWorksThanSlots) {
   const auto& post = posts_.collective(barrier(1), {}, kPeers);
   read(1, post);
   read(2, post);
   EXPECT_THROW(posts_.collective(barrier(1 + kSlots), {}, kPeers), InternalError);
 }
 
-TEST_F(BoardPostsTest, AMessageTakesTheFirstSlotThatIsRead) {
+TEST_F(BoardPostsTest, MessageTakesTheFirstReadSlot) {
   std::vector<BoardPosts::Post*> posts;
   for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, 1));
   read(1, *posts[4]);
@@ -123,7 +123,8 @@ TEST_F(BoardPostsTest, AMessageTakesTheFirstSlotThatIsRead) {
 }
 
 // Rank 1 reads nothing.
-TEST_F(BoardPostsTest, AMessageWithoutAFreeSlotWaitsForWhicheverReaderComesFirst) {
+// If no slot is free.
+TEST_F(BoardPostsTest, MessageWaitsForTheFirstReader) {
   std::vector<BoardPosts::Post*> posts;
   for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, n == 8 ? 2 : 1));
   const std::jthread reader = reading(2, *posts[7]);
@@ -131,7 +132,7 @@ TEST_F(BoardPostsTest, AMessageWithoutAFreeSlotWaitsForWhicheverReaderComesFirst
   EXPECT_GT(wait_.seconds(), 0);
 }
 
-TEST_F(BoardPostsTest, SaysHowManyMessagesARankHasNotRead) {
+TEST_F(BoardPostsTest, CountsUnreadMessages) {
   EXPECT_EQ(posts_.unread_messages(1), 0);
   const auto& first = posts_.message(message(1), input_, 1);
   posts_.message(message(2), input_, 1);
@@ -144,7 +145,7 @@ TEST_F(BoardPostsTest, SaysHowManyMessagesARankHasNotRead) {
   EXPECT_EQ(posts_.unread_messages(1), 0) << "nobody reads them any more";
 }
 
-TEST_F(BoardPostsTest, TheReleaseOfMemoryWaitsForItsReaders) {
+TEST_F(BoardPostsTest, MemoryReleaseWaitsForReaders) {
   Allocation memory = posts_.allocate(kLarge, Written::kWhole);
   const auto& post = posts_.collective(barrier(1), memory.bytes(), only(2));
   const std::jthread reader = reading(2, post);
@@ -154,7 +155,9 @@ TEST_F(BoardPostsTest, TheReleaseOfMemoryWaitsForItsReaders) {
   EXPECT_TRUE(peers_.kept.empty());
 }
 
-TEST_F(BoardPostsTest, MemoryThatAPeerMayReadIsKeptWhenTheRunHasFailed) {
+// Memory that a peer may still read.
+
+TEST_F(BoardPostsTest, FailedRunKeepsSharedMemory) {
   Allocation read_one = posts_.allocate(kLarge, Written::kWhole), other = posts_.allocate(kLarge, Written::kWhole);
   posts_.collective(barrier(1), read_one.bytes(), only(2));
   board_.fail(2, "barrier #1", "died");
@@ -165,7 +168,9 @@ TEST_F(BoardPostsTest, MemoryThatAPeerMayReadIsKeptWhenTheRunHasFailed) {
   EXPECT_EQ(peers_.num_released, 1);
 }
 
-TEST_F(BoardPostsTest, MemoryThatPeersReadInAGroupThatIsGoneIsKeptToo) {
+// Memory that peers read in a group that is gone.
+
+TEST_F(BoardPostsTest, FailedRunKeepsAGroupsMemory) {
   Allocation memory = posts_.allocate(kLarge, Written::kWhole);
   {
     Board board(of_group_.data(), board_, only(0) | only(2));
@@ -179,7 +184,9 @@ TEST_F(BoardPostsTest, MemoryThatPeersReadInAGroupThatIsGoneIsKeptToo) {
   EXPECT_EQ(peers_.kept.size(), 1U);
 }
 
-TEST_F(BoardPostsTest, AGroupThatIsLeftWaitsForItsReadersAndTheRunIsNotLeft) {
+// The rank does not leave the run.
+
+TEST_F(BoardPostsTest, LeavingAGroupWaitsForReaders) {
   Board board(of_group_.data(), board_, only(0) | only(2));
   BoardWait wait(board, peers_, 0, kLong);
   auto posts = std::make_unique<BoardPosts>(posts_, board, wait, " of group copy 0 (ranks 0, 2)");

@@ -28,7 +28,7 @@ class BoardTest : public ::testing::Test {
   Board board_{memory_.get(), 3};
 };
 
-TEST_F(BoardTest, ZeroBytesAreTheStateBeforeAnything) {
+TEST_F(BoardTest, ZeroBytesAreTheInitialState) {
   EXPECT_FALSE(board_.failed());
   EXPECT_EQ(board_.left(), 0u);
   for (int rank = 0; rank < 3; ++rank) {
@@ -37,7 +37,7 @@ TEST_F(BoardTest, ZeroBytesAreTheStateBeforeAnything) {
   }
 }
 
-TEST_F(BoardTest, APostIsReadAsItWasWritten) {
+TEST_F(BoardTest, PostsReadBackAsWritten) {
   const Signature signature{.sequence = 70, .operation = Operation::kBroadcast, .unit = 4, .bytes = 9, .root = 2};
   const Source source{.kind = Source::Kind::kMemory, .number = 11, .offset = 22};
   board_[1].slot(70).post(signature, 70, source, only(0) | only(2));
@@ -51,7 +51,7 @@ TEST_F(BoardTest, APostIsReadAsItWasWritten) {
   EXPECT_EQ(&view[1].slot(70 + kSlots), &slot);
 }
 
-TEST_F(BoardTest, WhatARankBeganLastIsSaidWithItsGroup) {
+TEST_F(BoardTest, NewestWorkNamesItsGroup) {
   Newest& newest = board_[1].newest;
   newest.note({.sequence = 4, .operation = Operation::kBroadcast, .unit = 2, .bytes = 8, .root = 1},
               " of group copy 1 (ranks 2, 3)");
@@ -62,7 +62,7 @@ TEST_F(BoardTest, WhatARankBeganLastIsSaidWithItsGroup) {
   EXPECT_EQ(newest.describe(), "barrier #6" + std::string(96, 'x'));
 }
 
-TEST_F(BoardTest, TheFirstFailureIsTheOneThatAllThrow) {
+TEST_F(BoardTest, AllThrowTheFirstFailure) {
   board_.fail(1, "barrier #3", "its process ended");
   board_.fail(2, "barrier #4", "something later");
   EXPECT_TRUE(board_.failed());
@@ -76,7 +76,7 @@ TEST_F(BoardTest, TheFirstFailureIsTheOneThatAllThrow) {
   }
 }
 
-TEST_F(BoardTest, AFailureTooLongForItsPlaceIsCut) {
+TEST_F(BoardTest, CutsAnOverlongFailure) {
   board_.fail(0, std::string(10000, 'o'), std::string(100000, 'r'));
   try {
     board_.throw_failure();
@@ -102,7 +102,7 @@ TEST_F(BoardTest, ConcurrentFailuresAgreeOnOne) {
   for (const std::string& text : seen) EXPECT_EQ(text, seen[0]);
 }
 
-TEST_F(BoardTest, ARankLeavesThisBoardOrTheRun) {
+TEST_F(BoardTest, RankLeavesThisBoardOrRun) {
   const std::unique_ptr<std::byte, Free> memory(zeros(3));
   Board group(memory.get(), board_, only(0) | only(2));
   group.leave(2);
@@ -114,7 +114,9 @@ TEST_F(BoardTest, ARankLeavesThisBoardOrTheRun) {
   EXPECT_TRUE(board_.left_run(0)) << "also when it is said twice";
 }
 
-TEST_F(BoardTest, ALateLookAtADeadProcessDoesNotStrikeItsReplacement) {
+// A late look at a dead process does not end its replacement.
+
+TEST_F(BoardTest, LateDeathSparesTheReplacement) {
   const std::uint32_t seen = board_[2].left.load();
   board_.note_lost(2, seen);
   EXPECT_TRUE(board_.left_run(2));
@@ -127,7 +129,9 @@ TEST_F(BoardTest, ALateLookAtADeadProcessDoesNotStrikeItsReplacement) {
   EXPECT_TRUE(board_.left_run(2)) << "the replacement is lost, too";
 }
 
-TEST_F(BoardTest, NothingWaitsForALostRankToReadIt) {
+// As a reader of messages and slots.
+
+TEST_F(BoardTest, LostRankIsNotAwaited) {
   board_[1].messages[0].post({.sequence = 1}, message_key(1, 2), {}, only(2));
   board_[1].slots[3].post({.sequence = 3}, 3, {}, only(0) | only(2));
   board_[2].messages[0].post({.sequence = 1}, message_key(1, 0), {}, only(0));

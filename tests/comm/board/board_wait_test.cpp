@@ -55,12 +55,12 @@ TEST_F(BoardWaitTest, TheBellEndsTheWait) {
   EXPECT_EQ(board_[0].waiting_for.load(), 0u);
 }
 
-TEST_F(BoardWaitTest, OneLateRankIsNamedWithItsState) {
+TEST_F(BoardWaitTest, LateRankIsNamedWithState) {
   EXPECT_EQ(wait(milliseconds(30), [] { return only(2); }),
             "rank 2: barrier #7: it is not there after 30 ms; it last began nothing; state of 2");
 }
 
-TEST_F(BoardWaitTest, WhatTheLateRankWaitsForIsSaid) {
+TEST_F(BoardWaitTest, NamesTheLateRanksOwnWait) {
   const Signature last{.sequence = 6, .operation = Operation::kAllGather, .unit = 1, .bytes = 8};
   board_[2].newest.note(last, "");
   board_[2].waiting_for.store(only(1));
@@ -68,7 +68,9 @@ TEST_F(BoardWaitTest, WhatTheLateRankWaitsForIsSaid) {
                   "it last began all_gather #6 (unit 1, 8 bytes) and waits for rank 1; state of 2");
 }
 
-TEST_F(BoardWaitTest, InAGroupTheErrorNamesTheGroupAndWhatTheLateRankDoesElsewhere) {
+// It names the group, and what the late rank does outside the group.
+
+TEST_F(BoardWaitTest, GroupErrorNamesOutsideWork) {
   tests::BoardMemory memory(kWorld);
   Board group(memory.data(), board_, only(0) | only(2));
   board_[2].newest.note({.sequence = 6, .operation = Operation::kBarrier}, " of group copies (ranks 1, 2)");
@@ -80,8 +82,9 @@ TEST_F(BoardWaitTest, InAGroupTheErrorNamesTheGroupAndWhatTheLateRankDoesElsewhe
             "group copies (ranks 1, 2) and waits for rank 1; state of 2");
   EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has failed, too";
 }
+using BoardWaitTestSlow = BoardWaitTest;
 
-TEST_F(BoardWaitTest, ARankThatLeftTheGroupAloneIsSaidToHaveLeftTheGroup) {
+TEST_F(BoardWaitTestSlow, NamesRanksThatLeftTheGroup) {
   tests::BoardMemory memory(kWorld);
   Board group(memory.data(), board_, only(0) | only(2));
   group[2].left.store(1);
@@ -100,18 +103,22 @@ TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
   EXPECT_CONTAINS(error, "rank 1: it last began nothing; state of 1; rank 2: ");
 }
 
-TEST_F(BoardWaitTest, OfSeveralTheOneThatWaitsForNoneOfThemIsAtFault) {
+// Of several late ranks the one that waits for no other late rank.
+
+TEST_F(BoardWaitTest, BlamesTheLateRankThatComputes) {
   board_[1].waiting_for.store(only(2));
   EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 2: barrier #7: ranks 1, 2 are not");
 }
 
-TEST_F(BoardWaitTest, OfThoseThatWaitForEachOtherTheFirstIsNamed) {
+// Late ranks wait for each other.
+
+TEST_F(BoardWaitTest, NamesTheFirstInACycle) {
   board_[1].waiting_for.store(only(2));
   board_[2].waiting_for.store(only(0) | only(1));
   EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 1: barrier #7: ranks 1, 2 are not");
 }
 
-TEST_F(BoardWaitTest, AnyDeathEndsTheWaitAtOnce) {
+TEST_F(BoardWaitTest, AnyDeathEndsTheWait) {
   board_[2].process.store(4711);
   peers_.dead_ranks = only(2);
   // It is rank 1 that is waited for.
@@ -119,7 +126,7 @@ TEST_F(BoardWaitTest, AnyDeathEndsTheWaitAtOnce) {
             "rank 2: barrier #7: its process ended; it last began nothing; it was process 4711");
 }
 
-TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {
+TEST_F(BoardWaitTestSlow, OrderlyLeaveMattersOnlyIfNeeded) {
   peers_.dead_ranks = only(2);
   board_[2].left.store(1);
   std::atomic<int> looks = 0;
@@ -128,7 +135,7 @@ TEST_F(BoardWaitTest, ARankThatLeftInGoodOrderIsNoDeathUnlessItIsNeeded) {
                   "rank 2: barrier #7: it left the run while rank 0 waits");
 }
 
-TEST_F(BoardWaitTest, ARankThatDidItsPartJustBeforeItLeftIsNotMissed) {
+TEST_F(BoardWaitTest, PartDoneBeforeLeavingCounts) {
   // Late when looked at; then, before the wait asks who has left, it does its part and leaves.
   bool done = false;
   peers_.when_asked = [&] {
@@ -138,7 +145,7 @@ TEST_F(BoardWaitTest, ARankThatDidItsPartJustBeforeItLeftIsNotMissed) {
   EXPECT_EQ(wait(milliseconds(60000), [&] { return done ? RankSet{0} : only(2); }), "");
 }
 
-TEST_F(BoardWaitTest, TryingIsAnAnswerAndNoError) {
+TEST_F(BoardWaitTest, TryingNeverThrows) {
   BoardWait wait(board_, peers_, 0, milliseconds(60000));
   EXPECT_TRUE(wait.try_until_nobody([] { return RankSet{0}; }, milliseconds(0)));
   EXPECT_FALSE(wait.try_until_nobody([] { return only(1); }, milliseconds(20)));
@@ -147,7 +154,7 @@ TEST_F(BoardWaitTest, TryingIsAnAnswerAndNoError) {
   EXPECT_FALSE(wait.try_until_nobody([] { return only(1); }, milliseconds(60000)));
 }
 
-TEST_F(BoardWaitTest, AnEarlierFailureIsThrownBeforeAnythingElse) {
+TEST_F(BoardWaitTest, ThrowsAnEarlierFailureFirst) {
   board_.fail(1, "all_to_all #3", "said by another rank");
   EXPECT_EQ(wait(milliseconds(60000), [] { return RankSet{0}; }), "rank 1: all_to_all #3: said by another rank");
 }

@@ -26,7 +26,7 @@ class NamedDevice final : public ForwardedDevice {
   std::string identity_;
 };
 
-TEST(DeviceSharers, AreTheRanksWhoseDeviceHasTheSameIdentity) {
+TEST(DeviceSharers, HaveTheSameDeviceIdentity) {
   constexpr std::array kDevices{
       "GPU a of machine m", "GPU b of machine m", "GPU a of machine m", "GPU a of machine n", "", ""};
   auto comms = make_in_process(static_cast<int>(kDevices.size()), std::chrono::seconds(20));

@@ -20,12 +20,12 @@ TEST(InProcess, SaysWhoItIs) {
   }
 }
 
-TEST(InProcess, WorldsOutsideOneToSixtyFourAreRefused) {
+TEST(InProcess, RefusesWorldsOutside1To64) {
   for (const int world : {-1, 0, 65}) EXPECT_THROW(make_in_process(world, seconds(1)), ConfigError) << world;
   EXPECT_EQ(make_in_process(64, seconds(1)).size(), 64u);
 }
 
-TEST(InProcess, OneThreadMayBeginOnAllRanksAndThenWait) {
+TEST(InProcess, OneThreadMayRunAllRanks) {
   // Beginning waits for nobody: a single thread can play both ranks.
   const auto ranks = make_in_process(2, seconds(5));
   const std::byte in[2] = {std::byte{1}, std::byte{2}};
@@ -44,7 +44,7 @@ TEST(InProcess, ACommunicatorOutlivesTheOthers) {
   EXPECT_THROW(ranks[1]->barrier({}).wait(), CommError);
 }
 
-TEST(InProcess, AnUnfinishedWorkMayBeDroppedWhenARankFails) {
+TEST(InProcess, FailureDropsUnfinishedWork) {
   auto ranks = make_in_process(2, seconds(5));
   {
     const Work work = ranks[0]->barrier({});

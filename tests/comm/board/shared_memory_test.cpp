@@ -26,7 +26,9 @@ TEST(SharedMemory, SaysWhoItIs) {
   EXPECT_EQ(comm->timeout(), milliseconds(1234));
 }
 
-TEST(SharedMemory, RunIdsLongerThanASocketsNameAreToldApart) {
+// Run ids longer than the name of a socket.
+
+TEST(SharedMemory, LongRunIdsStayDistinct) {
   // Two runs whose names differ in the last of 300 letters, at the same time.
   const std::string base = fmt::format("{}-{}", getpid(), std::string(300, 'x'));
   std::vector<std::jthread> threads;
@@ -44,7 +46,7 @@ TEST(SharedMemory, RunIdsLongerThanASocketsNameAreToldApart) {
   EXPECT_EQ(sums[3], 5);
 }
 
-TEST(SharedMemory, ARankOfAnEarlierGenerationCannotJoin) {
+TEST(SharedMemory, EarlierGenerationCannotJoin) {
   const std::string run_id = fmt::format("generations-{}", getpid());
   const auto of_generation = [&](int rank, int generation) {
     RankEnvironment ranks = rank_of(rank, 2, run_id);
@@ -83,7 +85,7 @@ TEST(SharedMemory, ManyWindowsComeAndGo) {
   body(0);
 }
 
-TEST(SharedMemory, WindowsThatPeersNeverLookAtDoNotBlock) {
+TEST(SharedMemory, UnreadWindowsDoNotBlock) {
   // Rank 0 announces window after window to rank 1, which reads none of them for a long time.
   const std::string run_id = fmt::format("unread-{}", getpid());
   std::jthread other([&] {

@@ -46,7 +46,7 @@ int num_mappings() {
   return count;
 }
 
-TEST_F(WindowsTest, APeerSeesWhatIsWrittenIntoAWindow) {
+TEST_F(WindowsTest, PeerSeesWindowWrites) {
   Allocation memory = a_->allocate(10000);
   const auto in = memory.bytes().subspan(5000, 100);
   EXPECT_TRUE(a_->readable_in_place(in));
@@ -59,7 +59,7 @@ TEST_F(WindowsTest, APeerSeesWhatIsWrittenIntoAWindow) {
   EXPECT_EQ(b_->find(0, a_->share(in)), there);
 }
 
-TEST_F(WindowsTest, AGroupsBoardIsOneMemoryThatBothWrite) {
+TEST_F(WindowsTest, GroupBoardIsSharedMemory) {
   std::jthread other([&] {
     const Allocation there = b_->share_board(first_ranks(2), 1, 5000);
     there.data()[7] = std::byte{42};
@@ -70,7 +70,7 @@ TEST_F(WindowsTest, AGroupsBoardIsOneMemoryThatBothWrite) {
   EXPECT_EQ(here.data()[8], std::byte{0});
 }
 
-TEST_F(WindowsTest, BoardsAreToldApartByTheirNumbers) {
+TEST_F(WindowsTest, NumbersDistinguishBoards) {
   const Allocation one = a_->share_board(first_ranks(2), 1, 100), two = a_->share_board(first_ranks(2), 2, 200);
   one.data()[0] = std::byte{1};
   two.data()[0] = std::byte{2};
@@ -78,13 +78,13 @@ TEST_F(WindowsTest, BoardsAreToldApartByTheirNumbers) {
   EXPECT_EQ(b_->share_board(first_ranks(2), 1, 100).data()[0], std::byte{1});
 }
 
-TEST_F(WindowsTest, ABoardThatIsNotSharedIsAnErrorThatNamesWhoShouldHave) {
+TEST_F(WindowsTest, UnsharedBoardNamesTheRank) {
   a_ = nullptr;
   EXPECT_TRUE(says(message_of<CommError>([&] { b_->share_board(first_ranks(2), 1, 100); }),
                    "rank 0: opening a group: it did not share the group's board"));
 }
 
-TEST_F(WindowsTest, WithoutHugePagesTheyWorkAsWell) {
+TEST_F(WindowsTest, WorksWithoutHugePages) {
   ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
   Allocation memory = a_->allocate(std::size_t{4} << 20, Written::kWhole);
   const Source source = a_->share(memory.bytes());
@@ -94,7 +94,7 @@ TEST_F(WindowsTest, WithoutHugePagesTheyWorkAsWell) {
   EXPECT_EQ(::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
 }
 
-TEST_F(WindowsTest, WhatLiesOutsideIsCopiedAndTheCopyUsedAgain) {
+TEST_F(WindowsTest, OutsideBytesUseReusableCopies) {
   std::vector<std::byte> heap(100000, std::byte{7});
   EXPECT_FALSE(a_->readable_in_place(heap));
   const Source first = a_->share(heap);
@@ -118,7 +118,7 @@ TEST_F(WindowsTest, LargeCopiesAreGivenBack) {
   EXPECT_EQ(num_mappings(), before + 1);
 }
 
-TEST_F(WindowsTest, AReleasedWindowHoldsNoMemoryAtThePeer) {
+TEST_F(WindowsTest, PeerUnmapsAReleasedWindow) {
   const int before = num_mappings();
   {
     Allocation memory = a_->allocate(1 << 20);
@@ -134,26 +134,26 @@ TEST_F(WindowsTest, AReleasedWindowHoldsNoMemoryAtThePeer) {
   EXPECT_EQ(num_mappings(), before);
 }
 
-TEST_F(WindowsTest, AMapIsReadOnlyForPeers) {
+TEST_F(WindowsTest, PeersCannotWriteAMap) {
   Allocation memory = a_->allocate(4096);
   const std::byte* there = b_->find(0, a_->share(memory.bytes()));
   EXPECT_DEATH(*const_cast<std::byte*>(there) = std::byte{1}, "");
 }
 
-TEST_F(WindowsTest, ABoundaryBetweenTwoWindowsIsNotCrossed) {
+TEST_F(WindowsTest, NoReadCrossesTwoWindows) {
   Allocation memory = a_->allocate(4096);
   EXPECT_TRUE(a_->readable_in_place(memory.bytes()));
   EXPECT_FALSE(a_->readable_in_place({memory.data() + 1, 4096}));
   EXPECT_FALSE(a_->readable_in_place({memory.data() - 1, 1}));
 }
 
-TEST_F(WindowsTest, AnEndOfFileIsADeath) {
+TEST_F(WindowsTest, EndOfFileMeansDeath) {
   EXPECT_EQ(a_->dead(), 0u);
   b_ = nullptr;
   EXPECT_EQ(a_->dead(), only(1));
 }
 
-TEST_F(WindowsTest, AProcessIsDescribedByItsState) {
+TEST_F(WindowsTest, DescribesAProcessByItsState) {
   EXPECT_EQ(a_->describe(1), "") << "it has not said which it is";
   Board view(a_->board(), 2);
   view[1].process.store(getpid());

@@ -70,7 +70,9 @@ void on_each_target(Body body) {
   hwy::GetChosenTarget().DeInit();
 }
 
-TEST(BlockCode, ErrsByLessThanAStepAndByHalfAStepToTheNearest) {
+// Rounding to the nearest errs by at most half a step.
+
+TEST(BlockCode, ErrorStaysBelowOneStep) {
   rc::check([] {
     const auto codec = *rc::gen::elementOf(std::vector<WireCodec>(std::begin(kCodecs), std::end(kCodecs)));
     const auto values = some_values(*rc::gen::inRange<std::size_t>(1, 1200), *rc::gen::arbitrary<std::uint64_t>());
@@ -103,7 +105,9 @@ TEST(BlockCode, MeansOverKeysAreTheElements) {
   }
 }
 
-TEST(BlockCode, KeepsMultiplesOfTheScaleWhateverTheKey) {
+// With any key.
+
+TEST(BlockCode, KeepsMultiplesOfTheScale) {
   rc::check([] {
     const auto codec = *rc::gen::elementOf(std::vector<WireCodec>(std::begin(kCodecs), std::end(kCodecs)));
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
@@ -122,7 +126,7 @@ TEST(BlockCode, KeepsMultiplesOfTheScaleWhateverTheKey) {
   });
 }
 
-TEST(BlockCode, KeepsZerosAndPowersOfTwoExactly) {
+TEST(BlockCode, KeepsZerosAndPowersOfTwo) {
   for (const WireCodec codec : kCodecs) {
     std::vector<float> values(300, 0);
     values[3] = static_cast<float>(most_of(codec)) * 0x1p-30F;
@@ -131,7 +135,9 @@ TEST(BlockCode, KeepsZerosAndPowersOfTwoExactly) {
   }
 }
 
-TEST(BlockCode, ABlockWithAnInfinityOrNaNDecodesToNaNsAndItsNeighboursDoNot) {
+// Its neighbours do not.
+
+TEST(BlockCode, NonFiniteBlocksBecomeNaNs) {
   for (const WireCodec codec : kCodecs) {
     for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
@@ -144,7 +150,7 @@ TEST(BlockCode, ABlockWithAnInfinityOrNaNDecodesToNaNsAndItsNeighboursDoNot) {
   }
 }
 
-TEST(BlockCode, TakesTheLargestAndTheSmallestFloats) {
+TEST(BlockCode, EncodesSmallestAndLargestFloats) {
   for (const WireCodec codec : kCodecs) {
     constexpr float kMost = std::numeric_limits<float>::max();
     const auto back = sent(codec, {kMost, -kMost, kMost / 2, 0}, {.key = 3});
@@ -156,7 +162,7 @@ TEST(BlockCode, TakesTheLargestAndTheSmallestFloats) {
   }
 }
 
-TEST(BlockCode, BytesAreTheSameOnEveryInstructionSetAndInEveryCut) {
+TEST(BlockCode, InstructionSetsAndCutsKeepBytes) {
   for (const WireCodec codec : kCodecs) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       const auto wide = some_values(5 * kWireBlock + 37, 11);
@@ -197,7 +203,7 @@ TEST(BlockCode, AddsWhatItDecodes) {
   }
 }
 
-TEST(BlockCode, RoundsElementsOfOtherNumbersAndKeysOtherwise) {
+TEST(BlockCode, RoundingVariesByPositionAndKey) {
   const std::vector<float> values(kWireBlock, 0.3F);
   std::vector<float> mixed_values = values;
   mixed_values[0] = 1;  // so that 0.3 is no multiple of the scale

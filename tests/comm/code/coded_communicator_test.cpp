@@ -45,7 +45,9 @@ std::vector<float> coded(WireCodec codec, const float* values, std::int64_t nume
   return back;
 }
 
-TEST(CodedCommunicator, AGatherLeavesWhatEachShardDecodesToOnEveryRankItsOwnToo) {
+// A rank's own shard is decoded as well.
+
+TEST(CodedCommunicator, GatherDecodesEveryShardEverywhere) {
   rc::check([] {
     const int world = *rc::gen::inRange(2, 5);
     const auto numel = *rc::gen::inRange<std::size_t>(0, 3000);
@@ -105,7 +107,9 @@ Reduced reduced(int world, std::size_t numel, const WireCodecs& codecs, std::int
   return result;
 }
 
-TEST(CodedCommunicator, ASumIsOfContributionsThatWereRoundedOnceWhateverTheTiles) {
+// Whatever the tiles.
+
+TEST(CodedCommunicator, SumRoundsEachContributionOnce) {
   const std::size_t numel = 9000;
   for (const int world : {2, 3}) {
     const Reduced exact = reduced(world, numel, {}, 9000, false);
@@ -120,7 +124,7 @@ TEST(CodedCommunicator, ASumIsOfContributionsThatWereRoundedOnceWhateverTheTiles
   }
 }
 
-TEST(CodedCommunicator, StatisticsAreThoseOfTheFinalSum) {
+TEST(CodedCommunicator, StatisticsDescribeTheFinalSum) {
   const Reduced sums = reduced(2, 9000, kBoth8, 0, false);
   for (int rank = 0; rank < 2; ++rank) {
     const std::byte* second = reinterpret_cast<const std::byte*>(sums.sums[rank].data() + 9000);
@@ -130,7 +134,9 @@ TEST(CodedCommunicator, StatisticsAreThoseOfTheFinalSum) {
   }
 }
 
-TEST(CodedCommunicator, RoundingIsOfTheStepAndTheUnitAndHowOftenInTheStep) {
+// Also by how often the unit is coded in the step.
+
+TEST(CodedCommunicator, RoundingVariesByStepAndUnit) {
   const Reduced zero = reduced(2, 500, kBoth8, 500, false, 0), one = reduced(2, 500, kBoth8, 500, false, 1);
   EXPECT_NE(zero.sums, one.sums);
   const std::vector<float>& sums = zero.sums[0];  // three units with the same contributions
@@ -152,7 +158,9 @@ TEST(CodedCommunicator, RoundingIsOfTheStepAndTheUnitAndHowOftenInTheStep) {
   });
 }
 
-TEST(CodedCommunicator, SumsBeginWithWhatTheyAreGivenAndAreRoundedToTheirType) {
+// They round to their type.
+
+TEST(CodedCommunicator, SumsStartFromInputAndRound) {
   on_coded_ranks(2, [](Communicator& comm) {
     CodedCommunicator wire(comm, kBoth8, {DType::kFloat32}, {.largest_numel = 500, .contributor = comm.rank()});
     const std::vector<float> in = ramp(1000, comm.rank()), onto = ramp(500, 9);
@@ -175,7 +183,7 @@ TEST(CodedCommunicator, SumsBeginWithWhatTheyAreGivenAndAreRoundedToTheirType) {
   });
 }
 
-TEST(CodedCommunicator, AnInfinityOfOneRankReachesTheStatistics) {
+TEST(CodedCommunicator, InfinityReachesTheStatistics) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     on_coded_ranks(2, [dtype](Communicator& comm) {
       CodedCommunicator wire(comm, kBoth8, {dtype}, {.largest_numel = 512, .contributor = comm.rank()});
@@ -194,7 +202,9 @@ TEST(CodedCommunicator, AnInfinityOfOneRankReachesTheStatistics) {
   }
 }
 
-TEST(CodedCommunicator, SendsTheBytesOfTheFormulaAndOthersAsTheyAre) {
+// Types that are not coded are sent as they are.
+
+TEST(CodedCommunicator, SendsTheFormulasBytes) {
   on_coded_ranks(4, [](Communicator& comm) {
     for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
       CodedCommunicator wire(comm, {.gather = codec, .reduce = codec}, {DType::kFloat32}, {.largest_numel = 1000});
@@ -239,7 +249,7 @@ TEST(CodedCommunicator, AWorldOfOneIsUnchanged) {
   });
 }
 
-TEST(CodedCommunicator, CopiesOfAModelPassPartialSumsOnAsTheyAre) {
+TEST(CodedCommunicator, CopiesPassPartialSumsUncoded) {
   std::vector<std::vector<float>> sums(4);
   on_coded_ranks(4, [&](Communicator& run) {
     const int copy_number = run.rank() / 2, place = run.rank() % 2;

@@ -51,7 +51,9 @@ Floats largest_by_sorting(const Floats& values, double share) {
   return kept;
 }
 
-TEST(TopKCode, TakesTheLargestOfEachBlockAndLeavesTheRest) {
+// The rest stays in the residual.
+
+TEST(TopKCode, KeepsTheLargestOfEachBlock) {
   for (const std::size_t numel : {1U, 7U, 1023U, 1024U, 1025U, 5000U}) {
     for (const double share : {1e-4, 0.01, 0.1, 0.5, 1.0}) {
       const Floats before = some_elements(numel), expected = largest_by_sorting(before, share);
@@ -66,20 +68,20 @@ TEST(TopKCode, TakesTheLargestOfEachBlockAndLeavesTheRest) {
   }
 }
 
-TEST(TopKCode, OfEqualOnesTheFirstAreTaken) {
+TEST(TopKCode, TakesTheFirstOfEqualElements) {
   Floats elements(1024, -2.0F);
   const Floats sent = sent_of(taken_from(elements, 0.01), 0.01, 1024);
   for (std::size_t i = 0; i < 1024; ++i) EXPECT_EQ(sent[i], i < 10 ? -2.0F : 0.0F) << i;
 }
 
-TEST(TopKCode, AllElementsAreAMessageThatLeavesNothing) {
+TEST(TopKCode, FullMessageLeavesNothing) {
   Floats elements = some_elements(3000);
   const Floats before = elements;
   EXPECT_EQ(sent_of(taken_from(elements, 1), 1, 3000), before);
   EXPECT_EQ(elements, Floats(3000));
 }
 
-TEST(TopKCode, MessagesAreAddedInTheirOrderInFp32) {
+TEST(TopKCode, AddsMessagesInOrderInFp32) {
   const std::size_t numel = 2500;
   Floats sum(numel), expected(numel);
   for (int message = 0; message < 3; ++message) {
@@ -93,7 +95,7 @@ TEST(TopKCode, MessagesAreAddedInTheirOrderInFp32) {
   EXPECT_EQ(sum, expected);
 }
 
-TEST(TopKCode, InfinitiesAndNaNsAreTakenBeforeAllNumbers) {
+TEST(TopKCode, TakesNonFiniteElementsFirst) {
   Floats elements = some_elements(1024);
   elements[1000] = std::numeric_limits<float>::quiet_NaN();
   elements[1001] = -std::numeric_limits<float>::infinity();
@@ -104,7 +106,7 @@ TEST(TopKCode, InfinitiesAndNaNsAreTakenBeforeAllNumbers) {
   EXPECT_EQ(elements[1001], 0) << "what stays behind is finite";
 }
 
-TEST(TopKCode, AMessageHasSixBytesForEachElementThatItTakes) {
+TEST(TopKCode, ElementTakesSixBytes) {
   EXPECT_EQ(topk_bytes(1024, 0.01), 60);
   EXPECT_EQ(topk_bytes(100'000, 0.01), 6 * (97 * 10 + 7));
   EXPECT_EQ(topk_bytes(1025, 0.01), 66) << "a block of one element sends it";
@@ -113,7 +115,7 @@ TEST(TopKCode, AMessageHasSixBytesForEachElementThatItTakes) {
   EXPECT_DOUBLE_EQ(topk_element_bytes(0.1), 102 * 6 / 1024.0);
 }
 
-TEST(TopKCode, APlaceBeyondTheBlockIsNoMessage) {
+TEST(TopKCode, RefusesPositionsBeyondTheBlock) {
   Floats elements = some_elements(100);
   std::vector<std::byte> message = taken_from(elements, 0.01);
   message[0] = std::byte{100};

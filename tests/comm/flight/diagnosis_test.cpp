@@ -97,7 +97,7 @@ const FlightCall kGather{FlightOperation::kAllGather, 0, 100, -1};
 const FlightCall kSum{FlightOperation::kReduceScatter, 0, 400, -1};
 const FlightCall kBarrier{};
 
-TEST(Diagnosis, ARunOfOneRankIsToldInTheSingular) {
+TEST(Diagnosis, OneRankReadsInTheSingular) {
   EXPECT_EQ(diagnose({Told(0, 1).rounds(20)}).summary, "nothing is wrong: the only rank has begun 40 collectives");
   EXPECT_EQ(diagnose({Told(0, 1).did(kGather)}).summary, "nothing is wrong: the only rank has begun 1 collective");
   EXPECT_EQ(diagnose({Told(0, 1).rounds(20).because("late", -1)}).summary,
@@ -115,7 +115,7 @@ TEST(Diagnosis, AllWellIsSaid) {
             "collective, since then");
 }
 
-TEST(Diagnosis, ASkippedCollectiveIsTheFirstDifference) {
+TEST(Diagnosis, SkippedCollectiveIsFirstDifference) {
   // Rank 1 leaves out a sum and is one ahead from there.
   const auto found = diagnose({Told(0, 3).rounds(5).did(kGather).did(kSum).waits(kGather),
                                Told(1, 3).rounds(5).did(kGather).did(kGather).waits(kSum),
@@ -136,7 +136,7 @@ TEST(Diagnosis, ReorderedCollectivesAreTheFirstDifference) {
   EXPECT_EQ(found.collective, 5u);
 }
 
-TEST(Diagnosis, OtherSizesUnitsAndRootsAreDifferences) {
+TEST(Diagnosis, SizesUnitsAndRootsCount) {
   for (const auto& other :
        {FlightCall{FlightOperation::kAllGather, 0, 101, -1}, FlightCall{FlightOperation::kAllGather, 1, 100, -1}}) {
     const auto found = diagnose({Told(0, 3).did(kGather), Told(1, 3).did(kGather), Told(2, 3).did(other)});
@@ -153,20 +153,20 @@ TEST(Diagnosis, TwoThatDisagreeAreBothNamed) {
   EXPECT_TRUE(says(found.summary, "do not say which"));
 }
 
-TEST(Diagnosis, RingsOfOtherLengthsAreComparedWhereTheyOverlap) {
+TEST(Diagnosis, RingsCompareTheirOverlap) {
   // What rank 0 did before is not known: that is no difference.
   EXPECT_EQ(diagnose({Told(0, 2).rounds(50).keeps(7), Told(1, 2).rounds(50)}).trouble, FlightTrouble::kNone);
   const auto found = diagnose({Told(0, 2).rounds(50).waits(kSum).keeps(7), Told(1, 2).rounds(50).waits(kGather)});
   EXPECT_EQ(found.collective, 101u);
 }
 
-TEST(Diagnosis, MessagesAreNotNumberedWithTheCollectives) {
+TEST(Diagnosis, MessagesDoNotShiftCollectiveNumbers) {
   const FlightCall send{FlightOperation::kSend, -1, 10, 1}, receive{FlightOperation::kReceive, -1, 10, 0};
   const auto found = diagnose({Told(0, 2).did(send).did(send).rounds(3), Told(1, 2).rounds(3).did(receive)});
   EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
 }
 
-TEST(Diagnosis, TheRankThatIsStillComputingIsBehind) {
+TEST(Diagnosis, ComputingRankIsBehind) {
   const auto found = diagnose({Told(0, 3).rounds(5).fails(kGather, 1), Told(1, 3).rounds(5),  //
                                Told(2, 3).rounds(5).fails(kGather, 1)});
   EXPECT_EQ(found.trouble, FlightTrouble::kBehind);
@@ -177,12 +177,14 @@ TEST(Diagnosis, TheRankThatIsStillComputingIsBehind) {
   EXPECT_TRUE(says(found.ranks[0].did, "all_gather #11 (unit 0, 100 bytes): failed after 2.001 s"));
 }
 
-TEST(Diagnosis, OfTwoThatAreBehindTheOneThatErrorsNameIsTheCulprit) {
+TEST(Diagnosis, ErrorsDecideBetweenTwoBehind) {
   const auto found = diagnose({Told(0, 3).rounds(5).fails(kGather, 2), Told(1, 3).rounds(5), Told(2, 3).rounds(5)});
   EXPECT_EQ(found.culprits, std::vector{2});
 }
 
-TEST(Diagnosis, OfTwoThatAreBehindWithoutAWordTheOneThatEndedLessIsTheCulprit) {
+// Of two ranks that are behind.
+
+TEST(Diagnosis, FewerEndsDecideWithoutErrors) {
   const auto found = diagnose({Told(0, 3).rounds(5).waits(kGather), Told(1, 3).rounds(4).did(kGather).waits(kSum),
                                Told(2, 3).rounds(4).did(kGather).did(kSum)});
   // Same kind of round, so the units agree: round 5 is unit 0.
@@ -190,7 +192,9 @@ TEST(Diagnosis, OfTwoThatAreBehindWithoutAWordTheOneThatEndedLessIsTheCulprit) {
   EXPECT_EQ(found.culprits, std::vector{1});
 }
 
-TEST(Diagnosis, ARankStoppedInsideACollectiveThatOthersHaveEndedIsBehind) {
+// Others have ended that collective.
+
+TEST(Diagnosis, RankStoppedInCollectiveIsBehind) {
   const auto found =
       diagnose({Told(0, 2).rounds(4).did(kGather).because("late", -1), Told(1, 2).rounds(4).waits(kGather)});
   EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
@@ -198,7 +202,9 @@ TEST(Diagnosis, ARankStoppedInsideACollectiveThatOthersHaveEndedIsBehind) {
   EXPECT_EQ(found.collective, 9u);
 }
 
-TEST(Diagnosis, WhereAllHaveBegunTheSameTheErrorsDecide) {
+// All have begun the same.
+
+TEST(Diagnosis, ErrorsDecideIfAllAreEqual) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 2), Told(1, 3).rounds(4).fails(kGather, 2),
                                Told(2, 3).rounds(4).waits(kGather)});
   EXPECT_EQ(found.trouble, FlightTrouble::kBlamed);
@@ -206,7 +212,9 @@ TEST(Diagnosis, WhereAllHaveBegunTheSameTheErrorsDecide) {
   EXPECT_TRUE(says(found.summary, "all_gather #9 (unit 0, 100 bytes): begun 9.992 s before the last record, and not"));
 }
 
-TEST(Diagnosis, ARankThatEndedByItselfIsTheCulpritHoweverFarItCame) {
+// However far it came.
+
+TEST(Diagnosis, SelfEndedRankIsTheCulprit) {
   const auto found = diagnose(
       {Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4).because("disk full", 1), Told(2, 3).rounds(3)});
   EXPECT_EQ(found.trouble, FlightTrouble::kOwnError);
@@ -214,7 +222,7 @@ TEST(Diagnosis, ARankThatEndedByItselfIsTheCulpritHoweverFarItCame) {
   EXPECT_EQ(found.ranks[1].reason, "disk full");
 }
 
-TEST(Diagnosis, ARankWithoutARecordIsNamed) {
+TEST(Diagnosis, RankWithoutARecordIsNamed) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(2, 3).rounds(4).fails(kGather, 1)});
   EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
   EXPECT_EQ(found.culprits, std::vector{1});
@@ -223,26 +231,28 @@ TEST(Diagnosis, ARankWithoutARecordIsNamed) {
   EXPECT_EQ(found.num_missing, 1);
 }
 
-TEST(Diagnosis, ARecordThatIsMissingIsAFindingByItself) {
+TEST(Diagnosis, MissingRecordIsAFinding) {
   const auto found = diagnose({Told(0, 2).rounds(4)});
   EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
   EXPECT_EQ(found.culprits, std::vector{1});
 }
 
-TEST(Diagnosis, ErrorsThatNameARankWithARecordGoBeforeAMissingOne) {
+// Errors name a rank that has a record.
+
+TEST(Diagnosis, NamedRankPrecedesAMissingOne) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4)});
   EXPECT_EQ(found.trouble, FlightTrouble::kBlamed);
   EXPECT_EQ(found.culprits, std::vector{1});
   EXPECT_EQ(found.num_missing, 1);
 }
 
-TEST(Diagnosis, AnErrorWithoutATraceIsUnclear) {
+TEST(Diagnosis, ErrorWithoutATraceIsUnclear) {
   const auto found = diagnose({Told(0, 2).rounds(4).because("no idea", -1), Told(1, 2).rounds(4)});
   EXPECT_EQ(found.trouble, FlightTrouble::kUnclear);
   EXPECT_TRUE(found.culprits.empty());
 }
 
-TEST(Diagnosis, RecordsOfEarlierRunsDoNotCount) {
+TEST(Diagnosis, EarlierRunsDoNotCount) {
   FlightRecord other_run = Told(1, 3).rounds(9).waits(kBarrier);
   other_run.identity.run = "an earlier run";
   other_run.written_ns = kStart - kSecond;
@@ -259,7 +269,7 @@ TEST(Diagnosis, RecordsOfEarlierRunsDoNotCount) {
   EXPECT_EQ(diagnose({now, earlier_attempt}).stale, std::vector{1});
 }
 
-TEST(Diagnosis, AWorldOfManyMissingRanksIsShort) {
+TEST(Diagnosis, ManyMissingRanksStayShort) {
   const auto found = diagnose({Told(5, 65536).rounds(2)});
   EXPECT_EQ(found.num_missing, 65535);
   EXPECT_LE(found.ranks.size(), 65u);
@@ -267,7 +277,7 @@ TEST(Diagnosis, AWorldOfManyMissingRanksIsShort) {
   EXPECT_TRUE(says(found.summary, "and 65519 more"));
 }
 
-TEST(Diagnosis, TheOrderOfTheRecordsDoesNotMatter) {
+TEST(Diagnosis, RecordOrderDoesNotMatter) {
   const FlightRecord a = Told(0, 3).rounds(5).fails(kGather, 1), b = Told(1, 3).rounds(5), c = a;
   FlightRecord third = c;
   third.identity.rank = 2;
@@ -278,7 +288,8 @@ TEST(Diagnosis, TheOrderOfTheRecordsDoesNotMatter) {
 
 // Rank 2 was stopped before it read rank 1's input, for which rank 1 waits in drain(). Rank 0 waits for both, and its
 // transport names the first of them; all throw that same error.
-TEST(Diagnosis, AWitnessIsNotTheCulpritThoughEveryErrorNamesIt) {
+// Though every error names it.
+TEST(Diagnosis, WitnessIsNotTheCulprit) {
   const FlightRecord first = Told(0, 3).rounds(5).fails(kGather, 1).waited(2 * kSecond),
                      second = Told(1, 3).rounds(5).because("late", 1).waited(2 * kSecond - 900'000'000);
   const auto without = diagnose({first, second});
@@ -291,20 +302,21 @@ TEST(Diagnosis, AWitnessIsNotTheCulpritThoughEveryErrorNamesIt) {
 }
 
 // It computes for long, and hears of the others' error when it begins.
-TEST(Diagnosis, ALateRankThatThrowsTheErrorAboutItselfIsTheCulprit) {
+// The error is about itself.
+TEST(Diagnosis, LateRankAccusingItselfIsCulprit) {
   const auto found = diagnose({Told(0, 2).rounds(5).fails(kGather, 1).waited(2 * kSecond),
                                Told(1, 2).rounds(5).fails(kGather, 1).waited(50'000)});
   EXPECT_EQ(found.trouble, FlightTrouble::kOwnError) << found.summary;
   EXPECT_EQ(found.culprits, std::vector{1});
 }
 
-TEST(Diagnosis, ARecordThatWasWrittenBeforeItBeganIsStillComparedWithItself) {
+TEST(Diagnosis, RecordWrittenBeforeItsStartCompares) {
   FlightRecord record = Told(0, 1).rounds(1);
   record.written_ns = record.started_ns - 1;
   EXPECT_EQ(diagnose({record}).trouble, FlightTrouble::kNone);
 }
 
-TEST(Diagnosis, ARankThatHasBegunNothingIsSaid) {
+TEST(Diagnosis, RankWithoutACollectiveIsReported) {
   const auto found = diagnose({Told(0, 2).fails(kBarrier, 1), Told(1, 2)});
   EXPECT_EQ(found.culprits, std::vector{1});
   EXPECT_EQ(found.ranks[1].did, "it has begun no collective");
@@ -314,7 +326,9 @@ TEST(Diagnosis, ARankThatHasBegunNothingIsSaid) {
 const std::string kRow0 = "row 0 (ranks 0, 1)", kRow1 = "row 1 (ranks 2, 3)", kColumn0 = "column 0 (ranks 0, 2)",
                   kColumn1 = "column 1 (ranks 1, 3)";
 
-TEST(Diagnosis, GroupsCountForThemselvesAndAllWellIsSaid) {
+// If all is well, the summary says so.
+
+TEST(Diagnosis, GroupsCountSeparately) {
   const auto found = diagnose({Told(0, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn0, kSum),
                                Told(1, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn1, kSum),
                                Told(2, 4).did_in(kColumn0, kSum), Told(3, 4).did_in(kColumn1, kSum)});
@@ -323,7 +337,7 @@ TEST(Diagnosis, GroupsCountForThemselvesAndAllWellIsSaid) {
   EXPECT_EQ(found.ranks[0].begun, 3U);
 }
 
-TEST(Diagnosis, ADisagreementInAGroupIsThatGroups) {
+TEST(Diagnosis, GroupDisagreementStaysInItsGroup) {
   const auto found =
       diagnose({Told(0, 4).rounds(2).waits_in(kRow0, kGather), Told(1, 4).rounds(2).waits_in(kRow0, kSum),
                 Told(2, 4).rounds(2).waits_in(kRow1, kSum), Told(3, 4).rounds(2).waits_in(kRow1, kSum)});
@@ -333,7 +347,8 @@ TEST(Diagnosis, ADisagreementInAGroupIsThatGroups) {
 }
 
 // Rank 3 computes. Rank 1 waits for it in their column, rank 2 in their row, and rank 0 for rank 1 in their row.
-TEST(Diagnosis, OfAChainOfWaitsThroughGroupsTheRankThatWaitsForNobodyIsBehind) {
+// Through groups: the rank that waits for nobody.
+TEST(Diagnosis, WaitChainsEndIsBehind) {
   const auto found =
       diagnose({Told(0, 4).rounds(1).did_in(kRow0, kGather).did_in(kColumn0, kSum).waits_in(kRow0, kGather),
                 Told(1, 4).rounds(1).did_in(kRow0, kGather).waits_in(kColumn1, kSum),
@@ -346,7 +361,7 @@ TEST(Diagnosis, OfAChainOfWaitsThroughGroupsTheRankThatWaitsForNobodyIsBehind) {
 }
 
 // What a ring no longer holds of a group is not known; it is not nothing.
-TEST(Diagnosis, AGroupThatARingHasForgottenIsNotComparedThere) {
+TEST(Diagnosis, ForgottenGroupIsNotCompared) {
   const auto found =
       diagnose({Told(0, 2).did_in(kRow0, kGather).rounds(4).keeps(3), Told(1, 2).did_in(kRow0, kGather).rounds(4)});
   EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;

@@ -65,13 +65,13 @@ TEST(FlightFile, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(FlightFile, AStepThatWasNeverNotedIsNone) {
+TEST(FlightFile, UnnotedStepIsAbsent) {
   FlightRecord record = four_entries();
   record.step.reset();
   EXPECT_FALSE(parse_flight(flight_json(record), "here").step);
 }
 
-TEST(FlightFile, ReasonsThatAreNotUtf8AreWrittenAllTheSame) {
+TEST(FlightFile, WritesReasonsThatAreNotUtf8) {
   FlightRecord record = four_entries();
   record.cause.reason = "bad \xff byte";
   EXPECT_EQ(parse_flight(flight_json(record), "here").cause.reason, "bad \xEF\xBF\xBD byte");
@@ -84,7 +84,7 @@ struct Damage {
   const char* reason;
 };
 
-TEST(FlightFile, WhatMakesNoSenseIsRefusedByName) {
+TEST(FlightFile, RefusesNonsenseByName) {
   const std::vector<Damage> damages{
       {"/format", "zero flight 1", "another format"},
       {"/rank", 4, "rank is 4, not below 4"},
@@ -124,7 +124,9 @@ TEST(FlightFile, WhatMakesNoSenseIsRefusedByName) {
   }
 }
 
-RC_GTEST_PROP(FlightFile, AnyTextIsARecordOrAnIoError, ()) {
+// It is a record or an IoError.
+
+RC_GTEST_PROP(FlightFile, AnyTextLoadsOrThrows, ()) {
   std::string text = flight_json(four_entries());
   const auto num_changes = *rc::gen::inRange(1, 4);
   for (int i = 0; i < num_changes; ++i) {
@@ -164,7 +166,9 @@ TEST_F(FlightFolderTest, IsForItsOwnerAlone) {
   EXPECT_EQ(mode(path.parent_path()), 0700);
 }
 
-TEST_F(FlightFolderTest, ALaterFileReplacesAnEarlierOneAndNothingElseIsLeft) {
+// Nothing else is left.
+
+TEST_F(FlightFolderTest, LaterFileReplacesTheEarlier) {
   write(1, {.reason = "first"});
   write(1, {.reason = "second"});
   write(0);
@@ -175,13 +179,13 @@ TEST_F(FlightFolderTest, ALaterFileReplacesAnEarlierOneAndNothingElseIsLeft) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "run" / "flight"), fs::directory_iterator()), 2);
 }
 
-TEST_F(FlightFolderTest, NothingIsWrittenOfARingThatNobodyMade) {
+TEST_F(FlightFolderTest, UnmadeRingWritesNothing) {
   const Allocation memory = map_private(FlightRing::bytes(4));
   EXPECT_EQ(write_flight(folder_ / "flight", memory.bytes(), {}), fs::path());
   EXPECT_FALSE(fs::exists(folder_ / "flight"));
 }
 
-TEST_F(FlightFolderTest, DamagedFilesAreNamedAndTheOthersRead) {
+TEST_F(FlightFolderTest, DamagedFilesAreNamedOthersRead) {
   const fs::path flight = write(0).parent_path();
   write(1);
   write_file(flight / "rank-00002.json", "{");
@@ -202,11 +206,11 @@ TEST_F(FlightFolderTest, DamagedFilesAreNamedAndTheOthersRead) {
   EXPECT_TRUE(says(found.damaged[4], "is of rank 1"));
 }
 
-TEST_F(FlightFolderTest, AFolderThatCannotBeListedIsNamed) {
+TEST_F(FlightFolderTest, UnlistableFolderIsNamed) {
   EXPECT_TRUE(says(message_of<IoError>([&] { read_flight_folder(folder_ / "nowhere"); }), "nowhere: list"));
 }
 
-TEST_F(FlightFolderTest, AFolderThatCannotBeMadeIsNamed) {
+TEST_F(FlightFolderTest, UncreatableFolderIsNamed) {
   folder_.write("run", "a file");
   EXPECT_TRUE(says(message_of<IoError>([&] { write(0); }), "flight"));
 }

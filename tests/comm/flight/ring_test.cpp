@@ -74,7 +74,9 @@ TEST_F(Ring, KeepsTheNewest) {
   }
 }
 
-TEST_F(Ring, AnEndThatComesAfterTheEntryIsGoneChangesNothing) {
+// The entry is gone.
+
+TEST_F(Ring, LateEndChangesNothing) {
   FlightRing ring(memory_.bytes(), kIdentity);
   const std::uint64_t first = ring.begin(gather(0));
   for (int unit = 1; unit <= 8; ++unit) ring.begin(gather(unit));
@@ -85,7 +87,7 @@ TEST_F(Ring, AnEndThatComesAfterTheEntryIsGoneChangesNothing) {
   }
 }
 
-TEST_F(Ring, TheStepThatWasNotedLastIsRead) {
+TEST_F(Ring, LastNotedStepIsRead) {
   FlightRing ring(memory_.bytes(), kIdentity);
   EXPECT_FALSE(read().step);
   ring.note_step(0);
@@ -109,7 +111,7 @@ TEST_F(Ring, NothingWasMadeInZeroBytes) {
   EXPECT_FALSE(read_ring(memory_.bytes()));
 }
 
-TEST_F(Ring, ATornEntryIsLeftOutAndCounted) {
+TEST_F(Ring, TornEntryIsCountedNotRead) {
   FlightRing ring(memory_.bytes(), kIdentity);
   for (int unit = 0; unit < 5; ++unit) ring.begin(gather(unit));
   // What a rank leaves that is killed when it has written an entry's number in front, and not yet the rest: the entry
@@ -133,7 +135,7 @@ TEST_F(Ring, LongNamesAreCut) {
   EXPECT_EQ(read().identity.run, std::string(63, 'r'));
 }
 
-TEST_F(Ring, BytesThatAreNoRingAreRefused) {
+TEST_F(Ring, RefusesBytesThatAreNoRing) {
   std::ranges::fill(memory_.bytes(), std::byte{0x5a});
   EXPECT_TRUE(says(message_of<IoError>([&] { read_ring(memory_.bytes()); }), "not of this version"));
   EXPECT_TRUE(says(message_of<IoError>([&] { read_ring(memory_.bytes().first(100)); }), "100 bytes hold none"));
@@ -145,7 +147,7 @@ TEST_F(Ring, MemoryWithoutRoomIsOurBug) {
 }
 
 // A reader beside the writer: what it gets is what was once written, never a mixture of two.
-TEST_F(Ring, AReaderBesideTheWriterSeesWholeEntries) {
+TEST_F(Ring, ConcurrentReaderSeesWholeEntries) {
   FlightRing ring(memory_.bytes(), kIdentity);
   std::atomic<bool> done = false;
   std::jthread writer([&] {
@@ -166,7 +168,8 @@ TEST_F(Ring, AReaderBesideTheWriterSeesWholeEntries) {
 }
 
 // Whatever is in the bytes: an IoError, or a record that its own file can hold.
-RC_GTEST_FIXTURE_PROP(Ring, HostileBytesAreRefusedOrMakeARecordThatCanBeWritten, ()) {
+// They are refused, or make a record that can be written.
+RC_GTEST_FIXTURE_PROP(Ring, HostileBytesNeverBreakARecord, ()) {
   const Allocation memory = map_private(FlightRing::bytes(8));
   FlightRing ring(memory.bytes(), kIdentity);
   for (int unit = 0; unit < 12; ++unit) ring.end(ring.begin(gather(unit)));
@@ -212,7 +215,7 @@ TEST_F(Ring, GroupsCountTheirCollectivesByThemselves) {
   EXPECT_EQ(describe(record.entries[4], record), "all_gather #2 (unit 4, 64 bytes)");
 }
 
-TEST_F(Ring, HasRoomForSoManyGroupsAndNoMore) {
+TEST_F(Ring, HasRoomForLimitedGroups) {
   FlightRing ring(memory_.bytes(), kIdentity);
   for (int group = 1; group <= kMostFlightGroups; ++group) EXPECT_EQ(ring.add_group("pair"), group);
   EXPECT_EQ(ring.add_group("pair"), -1);
@@ -232,7 +235,7 @@ TEST(FlightEntryText, SaysWhatRanksSayOfCollectives) {
             "receive from rank 0 (8 bytes)");
 }
 
-TEST(FlightEntryText, EveryOperationIsFoundByItsName) {
+TEST(FlightEntryText, NamesFindTheirOperations) {
   for (std::uint32_t i = 1; i <= 7; ++i) {
     const auto operation = static_cast<FlightOperation>(i);
     EXPECT_EQ(find_flight_operation(name_of(operation)), operation);

@@ -54,7 +54,7 @@ TEST(LauncherMemory, WithoutALauncherThereIsNone) {
   EXPECT_FALSE(LauncherMemory::of_environment(only("")));
 }
 
-TEST(LauncherMemory, AVariableThatIsNoSocketIsRefused) {
+TEST(LauncherMemory, RefusesVariableWithoutSocket) {
   const FileDescriptor file = make_memory_file("test", 10);
   const std::string number = std::to_string(file.get());
   for (const char* value : {"no", "-1", "7x", "999999", number.c_str()}) {
@@ -63,7 +63,9 @@ TEST(LauncherMemory, AVariableThatIsNoSocketIsRefused) {
   }
 }
 
-TEST(LauncherMemory, TheSocketIsNotInheritedOnceItIsUsedAndMayBeAskedForAgain) {
+// Once used. It may be asked for again.
+
+TEST(LauncherMemory, SocketIsNotInherited) {
   auto [ours, theirs] = UnixSocket::pair();
   const FileDescriptor inherited(fcntl(theirs.get(), F_DUPFD, 3));
   theirs = UnixSocket();
@@ -81,7 +83,7 @@ TEST(LauncherMemory, TheSocketIsNotInheritedOnceItIsUsedAndMayBeAskedForAgain) {
   EXPECT_FALSE(again->get("something"));
 }
 
-TEST(LauncherMemory, ARefusalIsGivenAsItsReason) {
+TEST(LauncherMemory, RefusalCarriesItsReason) {
   auto [ours, theirs] = UnixSocket::pair();
   const OneAnswer launcher(std::move(ours), [](const MemoryRequest& request, UnixSocket& to) {
     send(to, request.number, MemoryAnswer::Kind::kRefused, "the house is full");
@@ -93,21 +95,25 @@ TEST(LauncherMemory, ARefusalIsGivenAsItsReason) {
   EXPECT_TRUE(says(message, "a/name"));
 }
 
-TEST(LauncherMemory, ALauncherThatIsGoneIsACommError) {
+TEST(LauncherMemory, GoneLauncherIsCommError) {
   auto [ours, theirs] = UnixSocket::pair();
   LauncherMemory memory(std::move(theirs), kLong);
   ours = UnixSocket();
   EXPECT_TRUE(says(message_of<CommError>([&] { memory.remove(""); }), "the launcher is gone"));
 }
 
-TEST(LauncherMemory, ALauncherThatDoesNotAnswerIsACommErrorAtTheTimeout) {
+// At the timeout.
+
+TEST(LauncherMemory, SilentLauncherIsCommError) {
   auto [ours, theirs] = UnixSocket::pair();
   LauncherMemory memory(std::move(theirs), milliseconds(20));
   EXPECT_TRUE(says(message_of<CommError>([&] { memory.get("x"); }),
                    "memory of the launcher: get 'x': the launcher did not answer within 20 ms"));
 }
 
-TEST(LauncherMemory, AnAnswerThatComesTooLateIsNotTakenForAnother) {
+// It is not taken for the answer to another request.
+
+TEST(LauncherMemory, LateAnswerIsDropped) {
   auto [ours, theirs] = UnixSocket::pair();
   std::uint64_t first = 0;
   const OneAnswer launcher(std::move(ours), [&](const MemoryRequest& request, UnixSocket& to) {
@@ -134,7 +140,7 @@ TEST(LauncherMemory, NamesComeInSeveralAnswers) {
   EXPECT_EQ(memory.list(""), (std::vector<std::string>{"a", "b", "c"}));
 }
 
-TEST(LauncherMemory, ANameThatNobodyCouldKeepIsOurBug) {
+TEST(LauncherMemory, UnkeepableNameIsOurBug) {
   auto [ours, theirs] = UnixSocket::pair();
   LauncherMemory memory(std::move(theirs), kLong);
   EXPECT_THROW(memory.get("with space"), InternalError);

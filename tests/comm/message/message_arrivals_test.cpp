@@ -23,12 +23,12 @@ TEST(MessageArrivals, TheFirstMessageEndsTheWait) {
   EXPECT_EQ(run_over(network, 3, kLong, the_first_message_ends_the_wait), std::vector<std::string>(3));
 }
 
-TEST(MessageArrivals, ALimitEndsTheWaitAndNothingElse) {
+TEST(MessageArrivals, TimeoutOnlyEndsTheWait) {
   FakeNetwork network;
   EXPECT_EQ(run_over(network, 2, kLong, a_limit_ends_the_wait_and_nothing_else), std::vector<std::string>(2));
 }
 
-TEST(MessageArrivals, AMessageThatWasSentMayChange) {
+TEST(MessageArrivals, SentMessagesMayChange) {
   FakeNetwork network;
   std::latch changed(1);
   const auto ends = run_over(network, 2, kLong, [&](Communicator& comm) {
@@ -52,7 +52,7 @@ TEST(MessageArrivals, AMessageThatWasSentMayChange) {
   EXPECT_EQ(ends, std::vector<std::string>(2));
 }
 
-TEST(MessageArrivals, ARankThatLeavesHasSentItsMessages) {
+TEST(MessageArrivals, LeavingRankDeliversItsMessages) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, kLong, [](Communicator& comm) {
     if (comm.rank() == 1) {
@@ -73,7 +73,7 @@ TEST(MessageArrivals, ARankThatLeavesHasSentItsMessages) {
 
 // Rank 1 waits for rank 0, and rank 0 for rank 1. It dies when both are there: whoever fails tells the others for half a
 // second.
-TEST(MessageArrivals, ADeadRankEndsTheWaitForAnother) {
+TEST(MessageArrivals, DeadRankEndsEveryWait) {
   FakeNetwork network;
   std::latch wait(2);
   const auto ends = run_over(network, 3, kLong, [&](Communicator& comm) {
@@ -105,7 +105,9 @@ TEST(MessageArrivals, AFailureReachesWhoeverWaits) {
   EXPECT_EQ(ends[0], ends[1]);
 }
 
-TEST(MessageArrivals, WithoutARankThatMayBeLostTheRunGoesOn) {
+// The rank called may_be_lost().
+
+TEST(MessageArrivals, RunSurvivesAnExpendableRank) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
@@ -157,7 +159,9 @@ TEST(MessageArrivals, CollectivesGoOnBetweenWaits) {
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "died"}));
 }
 
-TEST(MessageArrivals, ARankThatHasBegunTheNextCollectivesStillEndsTheWait) {
+// A rank dies after it began the next collectives.
+
+TEST(MessageArrivals, LaterCollectivesStillEndTheWait) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) {
@@ -175,7 +179,7 @@ TEST(MessageArrivals, ARankThatHasBegunTheNextCollectivesStillEndsTheWait) {
   EXPECT_CONTAINS(ends[0], "rank 2: receive: its process ended or left");
 }
 
-TEST(MessageArrivals, ARankThatLeftIsMissedByACollective) {
+TEST(MessageArrivals, CollectiveMissesARankThatLeft) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, kLong, [](Communicator& comm) {
     EXPECT_TRUE(comm.arrivals()->await([] { return true; }));

@@ -76,7 +76,7 @@ TEST(MessageCommunicator, WorksAreWaitedInAnyOrder) {
   });
 }
 
-TEST(MessageCommunicator, MessagesUnderWayAtOneTimeHaveDifferentTags) {
+TEST(MessageCommunicator, ConcurrentMessagesHaveDifferentTags) {
   FakeNetwork network;
   run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     std::vector<Work> works;
@@ -90,7 +90,7 @@ TEST(MessageCommunicator, MessagesUnderWayAtOneTimeHaveDifferentTags) {
 }
 
 // Over a slow network the news that bytes are expected would else come behind this rank's own.
-TEST(MessageCommunicator, ACollectiveExpectsItsBytesFromItsBeginning) {
+TEST(MessageCommunicator, CollectiveReceivesFromTheStart) {
   FakeNetwork network;
   std::vector<std::byte> in(8), out(16);
   MessageCommunicator comm(std::make_unique<FakeLink>(network, 0), "fake", 0, 2, milliseconds(1));
@@ -122,7 +122,7 @@ TEST(MessageCommunicator, CountsPayloadAndNotHeaders) {
   });
 }
 
-TEST(MessageCommunicator, AMismatchIsTheSameErrorOnBothSides) {
+TEST(MessageCommunicator, BothSidesReportTheSameMismatch) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     std::vector<std::byte> in(10), out(20);
@@ -137,7 +137,7 @@ TEST(MessageCommunicator, AMismatchIsTheSameErrorOnBothSides) {
             "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 6, 10 bytes), rank 1 does barrier #1");
 }
 
-TEST(MessageCommunicator, AMismatchWritesNothingIntoTheOutput) {
+TEST(MessageCommunicator, MismatchLeavesTheOutputUntouched) {
   FakeNetwork network;
   run_over(network, 2, milliseconds(10000), [](Communicator& comm) {
     const auto in = block(comm.rank() == 0 ? 10 : 500, 7);
@@ -167,7 +167,7 @@ TEST(MessageCommunicator, ALateRankIsNamed) {
   EXPECT_TRUE(ends[0].starts_with("rank 1: ")) << ends[0];
 }
 
-TEST(MessageCommunicator, ALostRankIsNamedWithTheReasonOfTheLibrary) {
+TEST(MessageCommunicator, LostRankHasTheLibrarysReason) {
   FakeNetwork network;
   const auto ends = run_over(network, 2, milliseconds(10000), [&](Communicator& comm) {
     if (comm.rank() == 1) throw std::runtime_error("died");
@@ -176,7 +176,7 @@ TEST(MessageCommunicator, ALostRankIsNamedWithTheReasonOfTheLibrary) {
   EXPECT_EQ(ends[0], "rank 1: barrier #1: its process ended or left while rank 0 waits for it (a cable was cut)");
 }
 
-TEST(MessageCommunicator, TheReasonReachesARankThatHasNotSeenIt) {
+TEST(MessageCommunicator, ReasonReachesRanksThatMissedIt) {
   // Rank 2 dies while rank 1 waits for its message; rank 0 only waits for rank 1. Both are there by then: whoever fails
   // tells the others for half a second.
   FakeNetwork network;
@@ -205,7 +205,7 @@ TEST(MessageCommunicator, AnErrorSticks) {
   });
 }
 
-TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
+TEST(MessageCommunicator, GroupSendsUnderItsTags) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, milliseconds(10000), [](Communicator& comm) {
     const auto all = open_group(comm, {0, 1, 2}, "all");
@@ -228,7 +228,8 @@ TEST(MessageCommunicator, AGroupSendsUnderTagsOfItsOwn) {
 }
 
 // Rank 3 leaves. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in a pair of their own.
-TEST(MessageCommunicator, TheReasonReachesGroupsThatTheDeadRankIsNotIn) {
+// Also groups without the dead rank.
+TEST(MessageCommunicator, ReasonReachesOtherGroups) {
   FakeNetwork network;
   std::latch wait(3);
   const auto ends = run_over(network, 4, milliseconds(10000), [&](Communicator& comm) {
@@ -248,7 +249,7 @@ TEST(MessageCommunicator, TheReasonReachesGroupsThatTheDeadRankIsNotIn) {
     EXPECT_EQ(ends[rank], "rank 3: its part of the run: it left with an error of its own");
 }
 
-TEST(MessageCommunicator, ReleasedMemoryIsNotSentAnyMore) {
+TEST(MessageCommunicator, ReleasedMemoryIsNotSent) {
   expect_all(2, [](Communicator& comm) {
     std::vector<std::byte> out(20000);
     for (int round = 0; round < 20; ++round) {

@@ -55,7 +55,7 @@ TEST(Rendezvous, Torchrun) {
   EXPECT_EQ(ranks.master_port, 29501);
 }
 
-TEST(Rendezvous, RunsThatDifferInPortOrRestartHaveDifferentIds) {
+TEST(Rendezvous, PortOrRestartChangesId) {
   Variables other_port = kTorchrun, restarted = kTorchrun;
   other_port["MASTER_PORT"] = "29502";
   restarted["TORCHELASTIC_RESTART_COUNT"] = "1";
@@ -63,7 +63,7 @@ TEST(Rendezvous, RunsThatDifferInPortOrRestartHaveDifferentIds) {
   EXPECT_NE(detect(restarted).run_id, detect(kTorchrun).run_id);
 }
 
-TEST(Rendezvous, RanksOfOneRunHaveOneId) {
+TEST(Rendezvous, RanksOfOneRunShareId) {
   Variables other = kTorchrun;
   other["RANK"] = "2";
   other["LOCAL_RANK"] = "0";
@@ -96,7 +96,9 @@ TEST(Rendezvous, ZeroLaunchNamesItsRuns) {
   EXPECT_EQ(detect(launched).source, "zero launch");
 }
 
-TEST(Rendezvous, WithoutALocalWorldAllRanksAreHere) {
+// Without a local world.
+
+TEST(Rendezvous, AllRanksAreLocalByDefault) {
   const RankEnvironment ranks = detect({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "1"}});
   EXPECT_EQ(ranks.local_world, 3);
 }
@@ -136,14 +138,14 @@ TEST(Rendezvous, Slurm) {
   EXPECT_EQ(ranks.run_id, "slurm-40123-0");
 }
 
-TEST(Rendezvous, SlurmOnOneNodeNeedsNoLists) {
+TEST(Rendezvous, OneSlurmNodeNeedsNoLists) {
   const RankEnvironment ranks =
       detect({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "5"}});
   EXPECT_EQ(describe(ranks), "rank 1 of 2 (local 1 of 2), from Slurm");
   EXPECT_EQ(ranks.master_addr, "127.0.0.1");
 }
 
-TEST(Rendezvous, SlurmsVariablesInABatchScriptAreNotRanks) {
+TEST(Rendezvous, SlurmBatchVariablesAreNoRanks) {
   EXPECT_EQ(
       detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"ENVIRONMENT", "BATCH"}}).world,
       1);
@@ -166,7 +168,7 @@ TEST(Rendezvous, KubeflowsAutoIsTheCores) {
   EXPECT_EQ(ranks.world, num_usable_cores());
 }
 
-TEST(Rendezvous, RankWithoutLocalRankIsANode) {
+TEST(Rendezvous, RankWithoutLocalRankIsNode) {
   const RankEnvironment ranks = detect({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"PET_NPROC_PER_NODE", "2"}});
   EXPECT_TRUE(ranks.per_node);
   EXPECT_EQ(ranks.rank, 2);
@@ -176,7 +178,9 @@ TEST(Rendezvous, RankWithoutLocalRankIsANode) {
   EXPECT_EQ(detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}}).rank, 1);
 }
 
-TEST(Rendezvous, TheOrderIsFlagsTorchrunOpenMpiPmiSlurm) {
+// Then PMI, then Slurm.
+
+TEST(Rendezvous, PrefersFlagsThenTorchrunThenMpi) {
   Variables all = kTorchrun;
   const Variables others{
       {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"PMI_RANK", "0"},  {"PMI_SIZE", "1"},
@@ -203,7 +207,7 @@ TEST(Rendezvous, FlagsWinOneByOne) {
   EXPECT_EQ(ranks.run_id, "mine");
 }
 
-TEST(Rendezvous, TorchrunsStoreIsUsedWhereItSaysSo) {
+TEST(Rendezvous, UsesTorchrunsStoreIfTold) {
   Variables variables = kTorchrun;
   EXPECT_FALSE(detect(variables).agent_run);
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // zero launch; torchrun with TORCH_DISABLE_SHARE_RDZV_TCP_STORE

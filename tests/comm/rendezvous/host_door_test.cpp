@@ -77,7 +77,7 @@ void expect_connected(UnixSocket& one, UnixSocket& other) {
   EXPECT_EQ(received, sent);
 }
 
-TEST_F(HostDoorTest, AReplacementGetsTheBoardAndConnectionsToThoseThatAreNamed) {
+TEST_F(HostDoorTest, ReplacementGetsBoardAndNamedConnections) {
   auto process = come();
   EXPECT_EQ(await_knock(only(2)), 2);
   std::vector<UnixSocket> ends = door().hand_out(2, only(1));
@@ -104,7 +104,7 @@ TEST_F(HostDoorTest, OneThatNobodyMissesWaits) {
   EXPECT_TRUE(process.get().is_replacement);
 }
 
-TEST_F(HostDoorTest, AProcessThatEndsWhileItWaitsIsForgotten) {
+TEST_F(HostDoorTest, ForgetsProcessThatEndsWaiting) {
   std::optional<UnixSocket> process = UnixSocket::connect(name_);
   ASSERT_TRUE(process);
   const std::int32_t hello[5] = {0x7a630003, 2 | (1 << 16), 3, 4711, 0};
@@ -114,7 +114,7 @@ TEST_F(HostDoorTest, AProcessThatEndsWhileItWaitsIsForgotten) {
   EXPECT_FALSE(door().knocking(only(2)));
 }
 
-TEST_F(HostDoorTest, AProcessThatEndsAfterItIsHandedOutIsSeenByItsConnection) {
+TEST_F(HostDoorTest, ConnectionNoticesDeathAfterHandout) {
   std::optional<UnixSocket> process = UnixSocket::connect(name_);
   const std::int32_t hello[5] = {0x7a630003, 2 | (1 << 16), 3, 4711, 0};
   process->send(hello, sizeof hello, -1, kPatience);
@@ -127,7 +127,7 @@ TEST_F(HostDoorTest, AProcessThatEndsAfterItIsHandedOutIsSeenByItsConnection) {
   EXPECT_EQ(ends[1].receive(&byte, 1, nullptr, kPatience), Result::kGone);
 }
 
-TEST_F(HostDoorTest, TheNewerOfTwoProcessesOfARankCounts) {
+TEST_F(HostDoorTest, NewerProcessOfRankCounts) {
   auto first = come(1);
   await_knock(only(2));
   auto second = come(2);
@@ -137,13 +137,13 @@ TEST_F(HostDoorTest, TheNewerOfTwoProcessesOfARankCounts) {
   EXPECT_TRUE(second.get().is_replacement);
 }
 
-TEST_F(HostDoorTest, AStrangerIsRefusedAndTheRunIsNotDisturbed) {
+TEST_F(HostDoorTest, RefusesStrangerAndRunContinues) {
   EXPECT_CONTAINS(refusal(come(0)), "is a second rank 2: two runs have one name; set ZERO_RUN_ID");
   EXPECT_CONTAINS(refusal(come(1, 2, 4)), "believes it is rank 2 of 4, rank 0 counts 3 ranks");
   EXPECT_CONTAINS(refusal(come(1, 2, 3, 1)), "rank 2 is of generation 1, this run is at generation 0");
 }
 
-TEST_F(HostDoorTest, WhoeverWaitsAtTheEndOfTheRunIsToldSo) {
+TEST_F(HostDoorTest, EndTellsWaitingProcesses) {
   auto process = come();
   await_knock(only(2));
   ranks_[0]->door.reset();
@@ -155,7 +155,7 @@ TEST_F(HostDoorTest, WhoeverWaitsAtTheEndOfTheRunIsToldSo) {
   }
 }
 
-TEST(HostDoor, IsOpenOnlyWhereReplacementsMayCome) {
+TEST(HostDoor, OpensOnlyForReplacements) {
   const std::string name = fmt::format("zero.cpp-no-door-{}", getpid());
   std::jthread other([&] { meet(name, 1, 2, {}); });
   EXPECT_FALSE(meet(name, 0, 2, {}).door);

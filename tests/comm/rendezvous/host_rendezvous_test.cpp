@@ -48,7 +48,7 @@ TEST(HostRendezvous, OneRankMeetsItself) {
   EXPECT_EQ(rendezvous.sockets.size(), 1u);
 }
 
-TEST(HostRendezvous, EveryTwoRanksGetAConnectionAndAllTheSameBoard) {
+TEST(HostRendezvous, AllPairsConnectAndShareBoard) {
   constexpr int kWorld = 5;
   const std::string name = name_here("all");
   std::vector<Outcome> outcomes(kWorld);
@@ -87,7 +87,7 @@ std::pair<std::string, std::string> miss_two(milliseconds limit) {
 }
 
 // Within a short limit a busy machine may not start rank 3: then it is missing as well, and a longer one is tried.
-TEST(HostRendezvous, WhoeverIsMissingIsNamedOnAllThatCame) {
+TEST(HostRendezvous, MissingRankIsNamedByAll) {
   for (milliseconds limit{1000};; limit *= 4) {
     const auto [zero, three] = miss_two(limit);
     const std::string expected = fmt::format("ranks 1, 2 did not arrive within {} ms", limit.count());
@@ -103,7 +103,7 @@ TEST(HostRendezvous, RankZeroIsMissedByName) {
                   "rank 0: rendezvous of the ranks: did not open");
 }
 
-TEST(HostRendezvous, ADifferentWorldIsRefusedOnBothSides) {
+TEST(HostRendezvous, BothSidesRefuseDifferentWorld) {
   const std::string name = name_here("world");
   Outcome other;
   {
@@ -125,7 +125,7 @@ TEST(HostRendezvous, AnotherVersionIsRefused) {
   EXPECT_CONTAINS(host.error, "process 4711 runs another version of zero.cpp");
 }
 
-TEST(HostRendezvous, ARankZeroThatSpeaksOfRanksThatAreNotThereIsNotBelieved) {
+TEST(HostRendezvous, DistrustsRankZeroNamingMissingRanks) {
   struct {
     std::int32_t kind = 1;  // a socket to another rank
     std::int32_t rank = 0;
@@ -147,7 +147,9 @@ TEST(HostRendezvous, ARankZeroThatSpeaksOfRanksThatAreNotThereIsNotBelieved) {
   }
 }
 
-TEST(HostRendezvous, ARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
+// It is told; the others meet without it.
+
+TEST(HostRendezvous, EarlierGenerationsRankIsRefused) {
   const std::string name = name_here("stale");
   Outcome host, stale, fresh;
   {
@@ -162,7 +164,7 @@ TEST(HostRendezvous, ARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt
   EXPECT_EQ(fresh.error, "");
 }
 
-TEST(HostRendezvous, ARankZeroOfAnEarlierGenerationGivesUp) {
+TEST(HostRendezvous, EarlierGenerationsRankZeroGivesUp) {
   const std::string name = name_here("stale-zero");
   Outcome stale;
   std::jthread zero([&] { stale = attend(name, 0, 2, kLong, 1); });
@@ -173,7 +175,9 @@ TEST(HostRendezvous, ARankZeroOfAnEarlierGenerationGivesUp) {
   EXPECT_CONTAINS(stale.error, why);
 }
 
-TEST(HostRendezvous, ADeathBeforeAllAreThereIsNoticedAtOnce) {
+// Before all ranks have come.
+
+TEST(HostRendezvous, NoticesEarlyDeathAtOnce) {
   const std::string name = name_here("death");
   Outcome host;
   std::jthread thread([&] { host = attend(name, 0, 3, kNever); });
@@ -194,7 +198,8 @@ TEST(HostRendezvous, ATakenNameIsSaid) {
 }
 
 // A signal that waits until a step has ended, as in `zero train`; here it has come before there was one.
-TEST(HostRendezvous, ARankToldToEndDoesNotWaitForTheOthers) {
+// A rank that is told to end.
+TEST(HostRendezvous, EndedRankDoesNotWait) {
   sigset_t deferred, before;
   sigemptyset(&deferred);
   sigaddset(&deferred, SIGTERM);

@@ -27,14 +27,14 @@ std::string token_of(const RankEnvironment& ranks, const std::map<std::string, s
   return rendezvous_token(ranks, environment);
 }
 
-TEST(JobToken, SeveralHostsNeedOneAndTheRemedyIsTold) {
+TEST(JobToken, SeveralHostsNeedTokenWithRemedy) {
   const auto message = message_of<ConfigError>([] { token_of(kTwoHosts, {}); });
   EXPECT_TRUE(says(message, "ZERO_TOKEN: is not set"));
   EXPECT_TRUE(says(message, "export ZERO_TOKEN=$(openssl rand -hex 32)"));
   EXPECT_THROW(token_of(kTwoHosts, {{"ZERO_TOKEN", ""}, {"ZERO_TOKEN_FILE", ""}}), ConfigError);
 }
 
-TEST(JobToken, OneHostAndTorchrunGetAlongWithout) {
+TEST(JobToken, OneHostOrTorchrunNeedsNone) {
   EXPECT_EQ(token_of(kOneHost, {}), "");
   RankEnvironment torchrun = kTwoHosts;
   torchrun.agent_run = "none";
@@ -49,7 +49,7 @@ TEST(JobToken, WhereItIsGivenItCounts) {
   }
 }
 
-TEST(JobToken, AFileIsReadThatIsItsOwnersAlone) {
+TEST(JobToken, ReadsOwnersPrivateFileOnly) {
   const TemporaryFolder folder;
   const auto path = folder.write("token", "0123456789abcdef0123\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
@@ -70,7 +70,7 @@ TEST(JobToken, WhatIsNoFileIsRefused) {
     EXPECT_THROW(token_of(kOneHost, {{"ZERO_TOKEN_FILE", folder / name}}), ConfigError) << name;
 }
 
-TEST(JobToken, AWeakOneIsRefusedAndNotTold) {
+TEST(JobToken, RefusesWeakTokenWithoutPrintingIt) {
   for (const std::string& token : {std::string("secret"), std::string(15, 'x'), std::string(5000, 'x'),
                                    std::string("two lines of text\nare not a token")}) {
     const auto message = message_of<ConfigError>([&] { token_of(kOneHost, {{"ZERO_TOKEN", token}}); });

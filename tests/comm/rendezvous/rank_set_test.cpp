@@ -17,7 +17,7 @@ TEST(RankSet, IsFormattedForPeople) {
   EXPECT_EQ(format_ranks(only(1) | only(3) | only(63)), "ranks 1, 3, 63");
 }
 
-TEST(RankSet, OfTheFirstRanksHasAtMostAll) {
+TEST(RankSet, FirstRanksAreLimitedToAll) {
   EXPECT_EQ(first_ranks(3), 7u);
   EXPECT_EQ(first_ranks(64), ~RankSet{0});
 }

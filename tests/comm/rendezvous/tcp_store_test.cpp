@@ -60,7 +60,7 @@ TEST(TcpStore, AGetWaitsForTheSet) {
   EXPECT_EQ(got, "came");
 }
 
-TEST(TcpStore, ValuesOfAnyBytesUpToAMebibyte) {
+TEST(TcpStore, TakesAnyBytesUpToMebibyte) {
   FakeTcpStore server;
   TcpStore store("127.0.0.1", server.port(), seconds(60));
   for (const std::string& value :
@@ -73,14 +73,14 @@ TEST(TcpStore, ValuesOfAnyBytesUpToAMebibyte) {
   EXPECT_CONTAINS(error_of([&] { store.get(std::string(4097, 'k')); }), "a key of more than 4 KiB");
 }
 
-TEST(TcpStore, AKeyThatNobodySetsIsNamedAtTheTimeout) {
+TEST(TcpStore, UnsetKeyIsNamedAtTimeout) {
   FakeTcpStore server;
   TcpStore store("127.0.0.1", server.port(), milliseconds(50));
   EXPECT_EQ(error_of([&] { store.get("zero/none/rank 0"); }),
             fmt::format("store at 127.0.0.1:{}: no answer to get of 'zero/none/rank 0' within 50 ms", server.port()));
 }
 
-TEST(TcpStore, AnAbsentServerIsAnErrorWithItsAddress) {
+TEST(TcpStore, AbsentServerErrorHasAddress) {
   const int port = unclaimed_port();
   EXPECT_EQ(error_of([&] { TcpStore("127.0.0.1", port, seconds(10)); }),
             fmt::format("store at 127.0.0.1:{}: Connection refused", port));
@@ -88,7 +88,7 @@ TEST(TcpStore, AnAbsentServerIsAnErrorWithItsAddress) {
                   "store at no.such.host.invalid:1");
 }
 
-TEST(TcpStore, AServerThatHangsUpIsAnError) {
+TEST(TcpStore, HangingUpIsAnError) {
   OneAnswer server("", true);
   EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }), "hung up");
 }

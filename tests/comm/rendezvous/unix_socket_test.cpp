@@ -62,7 +62,7 @@ TEST(UnixSocket, ADescriptorTravelsWithARecord) {
   EXPECT_NE(fcntl(other.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(UnixSocket, ADescriptorThatNobodyExpectsIsClosed) {
+TEST(UnixSocket, ClosesUnexpectedDescriptor) {
   auto [a, b] = UnixSocket::pair();
   const FileDescriptor file = make_memory_file("test", 4096);
   const int free_before = dup(0);
@@ -95,7 +95,9 @@ void send_two(const UnixSocket& socket, int fd, std::size_t bytes) {
   ASSERT_EQ(sendmsg(socket.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
 }
 
-TEST(UnixSocket, NoDescriptorIsLeftOpenWhateverThePeerSends) {
+// Whatever the peer sends.
+
+TEST(UnixSocket, LeaksNoDescriptor) {
   auto [a, b] = UnixSocket::pair();
   const FileDescriptor file = make_memory_file("test", 4096);
   const int free_before = dup(0);
@@ -130,7 +132,7 @@ TEST(UnixSocket, AFullSocketIsAnAnswer) {
   EXPECT_EQ(result, Result::kWouldBlock);
 }
 
-TEST(UnixSocket, APeerThatIsGoneIsAnAnswer) {
+TEST(UnixSocket, GonePeerIsAnAnswer) {
   auto [a, b] = UnixSocket::pair();
   const int record = 1;
   a.send(&record, sizeof record, -1, kLong);
@@ -144,7 +146,7 @@ TEST(UnixSocket, APeerThatIsGoneIsAnAnswer) {
   EXPECT_EQ(b.send(&record, sizeof record, -1, kLong), Result::kGone);
 }
 
-TEST(UnixSocket, ARecordOfAnotherSizeIsAnError) {
+TEST(UnixSocket, OtherRecordSizeIsAnError) {
   auto [a, b] = UnixSocket::pair();
   const char record[8] = {};
   int received = 0;

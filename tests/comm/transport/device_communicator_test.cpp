@@ -145,7 +145,7 @@ class BetweenDevices : public testing::Test {
 };
 
 // The staging of a slot holds 4,096 elements of a block at a time.
-TEST_F(BetweenDevices, SumsHaveTheBitsOfTheHost) {
+TEST_F(BetweenDevices, SumsKeepHostBits) {
   const std::vector<SumCase> cases{{},
                                    {.accumulate = true},
                                    {.dtype = DType::kBFloat16},
@@ -163,7 +163,9 @@ TEST_F(BetweenDevices, SumsHaveTheBitsOfTheHost) {
   }
 }
 
-TEST_F(BetweenDevices, SumsOfTheLibraryAreInItsOrderAndNeedNoStaging) {
+// They are in the order of the library.
+
+TEST_F(BetweenDevices, LibrarySumsNeedNoStaging) {
   const std::vector<SumCase> cases{{},
                                    {.accumulate = true},
                                    {.dtype = DType::kBFloat16},
@@ -185,7 +187,7 @@ TEST_F(BetweenDevices, SumsOfTheLibraryAreInItsOrderAndNeedNoStaging) {
   }
 }
 
-TEST_F(BetweenDevices, WhatIsHeldIsKnownBeforeThereIsAny) {
+TEST_F(BetweenDevices, HeldBytesAreKnownBeforehand) {
   const std::vector<DeviceCommunicator::Options> all{
       {}, {.staging_bytes = 1}, {.staging_bytes = 1 << 20, .ranks_of_a_kernel = 2}, {.linked_sums = true}};
   for (const int world : {1, 2, 3}) {
@@ -211,7 +213,9 @@ TEST_F(BetweenDevices, SumsOfUnequalBlocksHaveThem) {
   }
 }
 
-TEST_F(BetweenDevices, SumsOfMoreRanksThanAKernelTakesHaveThem) {
+// More ranks than a kernel takes.
+
+TEST_F(BetweenDevices, ManyRanksSumsKeepBits) {
   for (const int ranks_of_a_kernel : {1, 2, 3}) {
     for (const bool accumulate : {false, true}) {
       expect_all_well(
@@ -250,7 +254,7 @@ TEST_F(BetweenDevices, GathersHaveEachRanksBlock) {
   }
 }
 
-TEST_F(BetweenDevices, WorksThatBeginTogetherEndInTheOrderOfTheirWaits) {
+TEST_F(BetweenDevices, ConcurrentWorksEndInWaitOrder) {
   expect_all_well(ends_of_device_ranks(2, [&](DeviceRank& rank) {
     std::vector<Memory> in, out, sums;
     std::vector<Work> works;
@@ -269,7 +273,9 @@ TEST_F(BetweenDevices, WorksThatBeginTogetherEndInTheOrderOfTheirWaits) {
   }));
 }
 
-TEST_F(BetweenDevices, AllToAllBroadcastAndMessagesBringTheirBytes) {
+// All-to-all, broadcast and messages.
+
+TEST_F(BetweenDevices, OtherCollectivesMoveTheirBytes) {
   expect_all_well(ends_of_device_ranks(3, [&](DeviceRank& rank) {
     const int own = rank.world.rank();
     Bytes mine(30);
@@ -289,7 +295,7 @@ TEST_F(BetweenDevices, AllToAllBroadcastAndMessagesBringTheirBytes) {
   }));
 }
 
-TEST_F(BetweenDevices, TryCompleteIsTrueOnceTheBytesAreThere) {
+TEST_F(BetweenDevices, TryCompleteFollowsArrivedBytes) {
   expect_all_well(ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Memory in(rank.gpu, Bytes(64, std::byte(7))), out(rank.gpu, Bytes(128));
     Work work = rank.comm.all_gather(in.bytes(), out.bytes(), {});

@@ -40,7 +40,7 @@ Work sum(DeviceRank& rank, const Allocation& memory) {
 }
 constexpr const char* kSum = "reduce_scatter #3 (unit 5, 128 bytes) between devices";
 
-TEST_F(DeviceWatch, ASumOfTheLibraryThatDoesNotComeEndsWithTheTimeout) {
+TEST_F(DeviceWatch, MissingLibrarySumTimesOut) {
   for (const bool busy : {false, true}) {
     nccl_->reset();
     std::latch both(2);
@@ -63,7 +63,9 @@ TEST_F(DeviceWatch, ASumOfTheLibraryThatDoesNotComeEndsWithTheTimeout) {
   }
 }
 
-TEST_F(DeviceWatch, ASumOfTheLibraryThatFailsOrThatARankLeavesNamesWhoIsAtFault) {
+// Also if a rank leaves.
+
+TEST_F(DeviceWatch, FailedLibrarySumNamesCulprit) {
   for (const bool leaves : {false, true}) {
     nccl_->reset();
     const auto ends = ends_of_device_ranks(2,
@@ -87,7 +89,7 @@ TEST_F(DeviceWatch, ASumOfTheLibraryThatFailsOrThatARankLeavesNamesWhoIsAtFault)
   }
 }
 
-TEST_F(DeviceWatch, RanksThatDoOtherThingsAreBothNamed) {
+TEST_F(DeviceWatch, DifferingRanksAreBothNamed) {
   for (const bool other_unit : {true, false}) {
     const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
       const Allocation memory = rank.gpu.allocate(1024);
@@ -100,7 +102,9 @@ TEST_F(DeviceWatch, RanksThatDoOtherThingsAreBothNamed) {
   }
 }
 
-TEST_F(DeviceWatch, ARankThatDoesNotComeIsNamedWithWhatItDidLast) {
+// With what it did last.
+
+TEST_F(DeviceWatch, MissingRankIsNamed) {
   std::latch given_up(1);
   const auto ends = ends_of_device_ranks(
       2,
@@ -120,7 +124,9 @@ TEST_F(DeviceWatch, ARankThatDoesNotComeIsNamedWithWhatItDidLast) {
   EXPECT_EQ(ends[1], "this is the late one");
 }
 
-TEST_F(DeviceWatch, ARankThatLeavesWhileOthersExchangeBytesWithItIsNamed) {
+// While others exchange bytes with it.
+
+TEST_F(DeviceWatch, LeavingRankIsNamed) {
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
     rank.world.barrier({}).wait();
@@ -134,7 +140,7 @@ TEST_F(DeviceWatch, ARankThatLeavesWhileOthersExchangeBytesWithItIsNamed) {
   EXPECT_EQ(ends[1], "it leaves");
 }
 
-TEST_F(DeviceWatch, BytesThatDoNotComeEndWithTheTimeoutAndNobodyIsBlamed) {
+TEST_F(DeviceWatch, MissingBytesTimeOutBlamingNobody) {
   std::latch both(2);  // have seen it: one that leaves would be named
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
@@ -154,7 +160,9 @@ TEST_F(DeviceWatch, BytesThatDoNotComeEndWithTheTimeoutAndNobodyIsBlamed) {
   for (const std::string& end : ends) EXPECT_EQ(end, "");
 }
 
-TEST_F(DeviceWatch, AnErrorOfTheLibraryIsToldInItsWordsAndStays) {
+// And stays.
+
+TEST_F(DeviceWatch, LibraryErrorKeepsItsWords) {
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
     rank.world.barrier({}).wait();
@@ -168,7 +176,7 @@ TEST_F(DeviceWatch, AnErrorOfTheLibraryIsToldInItsWordsAndStays) {
   expect_says(ends[1], {"rank 0: "});
 }
 
-TEST_F(DeviceWatch, ACallThatTheLibraryDoesNotTakeEndsWithTheTimeout) {
+TEST_F(DeviceWatch, RefusedLibraryCallTimesOut) {
   std::latch both(2);
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
@@ -182,7 +190,7 @@ TEST_F(DeviceWatch, ACallThatTheLibraryDoesNotTakeEndsWithTheTimeout) {
   for (const std::string& end : ends) EXPECT_EQ(end, "");
 }
 
-TEST_F(DeviceWatch, OnTheWayOutOfAnErrorNothingIsWaitedFor) {
+TEST_F(DeviceWatch, ErrorPathWaitsForNothing) {
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
     rank.world.barrier({}).wait();
@@ -213,7 +221,9 @@ std::vector<std::string> refusals(const std::vector<std::string>& gpus, std::chr
       timeout);
 }
 
-TEST_F(DeviceWatch, TwoRanksOnOneGpuAreRefusedOnAllRanksBeforeTheLibraryIsAsked) {
+// On all ranks, before the library is called.
+
+TEST_F(DeviceWatch, RefusesTwoRanksOnOneGpu) {
   const auto ends = refusals({"0000:01:00.0", "0000:02:00.0", "0000:02:00.0"}, std::chrono::seconds(60));
   for (const std::string& end : ends)
     expect_says(end,
@@ -222,14 +232,16 @@ TEST_F(DeviceWatch, TwoRanksOnOneGpuAreRefusedOnAllRanksBeforeTheLibraryIsAsked)
   EXPECT_EQ(nccl_->num_aborted, 0);
 }
 
-TEST_F(DeviceWatch, WhereADeviceCannotSayWhichOneItIsTheLibraryRefusesIt) {
+TEST_F(DeviceWatch, LibraryRefusesUnidentifiedDuplicateGpu) {
   nccl_->duplicate_gpu = true;
   for (const std::string& end : refusals({"", ""}, std::chrono::seconds(60)))
     expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL: invalid usage", "Duplicate GPU detected",
                       "leave out comm.transport"});
 }
 
-TEST_F(DeviceWatch, AnOldLibraryIsRefusedWithBothVersions) {
+// Both versions.
+
+TEST_F(DeviceWatch, RefusesOldLibraryWithVersions) {
   nccl_->version = 21703;
   for (const std::string& end : refusals({"a", "b"}, std::chrono::seconds(60)))
     expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL 2.17.3 is too old: zero.cpp needs 2.18.0",
@@ -239,18 +251,18 @@ TEST_F(DeviceWatch, AnOldLibraryIsRefusedWithBothVersions) {
   expect_says(here.why, {"2.17.3 is too old"});
 }
 
-TEST_F(DeviceWatch, ALibraryThatIsNewEnoughIsAvailable) {
+TEST_F(DeviceWatch, NewLibraryIsAvailable) {
   EXPECT_TRUE(device_link_here().available);
   expect_says(device_link_here().why, {"libzero_transport_nccl.so"});
 }
 
-TEST_F(DeviceWatch, RanksThatDoNotConnectSaySo) {
+TEST_F(DeviceWatch, UnconnectedRanksAreReported) {
   nccl_->absent = 1;
   for (const std::string& end : refusals({"a", "b"}, std::chrono::milliseconds(1000)))
     expect_says(end, {"comm: rank 0: opening nccl: NCCL has not connected the ranks within 0.5 s"});
 }
 
-TEST_F(DeviceWatch, ALinkOfOneRankOpensAlone) {
+TEST_F(DeviceWatch, SingleRankLinkOpens) {
   EXPECT_EQ(refusals({"a"}, std::chrono::seconds(60)).front(), "it opened");
 }
 

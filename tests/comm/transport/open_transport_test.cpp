@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(Plugin, AnUnknownTransportIsAnErrorWithTheNames) {
+TEST(Plugin, UnknownTransportErrorListsNames) {
   try {
     open_transport("carrier_pigeon", {}, seconds(1));
     FAIL();
@@ -31,19 +31,19 @@ TEST(Plugin, AnUnknownTransportIsAnErrorWithTheNames) {
   }
 }
 
-TEST(Plugin, NcclIsNoTransportOfTheHost) {
+TEST(Plugin, NcclIsNoHostTransport) {
   const std::string refusal = message_of<ConfigError>([] { open_transport("nccl", {}, seconds(1)); });
   EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs alone"));
   EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
 }
 
-TEST(Plugin, OverMpiNoRankIsStartedAgainAlone) {
+TEST(Plugin, MpiRestartsNoSingleRank) {
   const std::string refusal =
       message_of<ConfigError>([] { open_transport("mpi", {.world = 2, .most_replacements = 1}, seconds(1)); });
   EXPECT_TRUE(says(refusal, "comm.transport = mpi: a rank that is started again alone finds no way into a run"));
 }
 
-TEST(Plugin, TheTableHasEveryTransportWithAReason) {
+TEST(Plugin, TableListsEveryTransportWithReason) {
   const auto statuses = transport_statuses();
   std::vector<std::string> names;
   for (const TransportStatus& status : statuses) {
@@ -59,7 +59,9 @@ TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
   EXPECT_EQ(open_transport("shared_memory", {}, seconds(1))->world(), 1);
 }
 
-TEST(Plugin, GlooIsSkippedUnderAddressSanitizerAndSaysSo) {
+// And says so.
+
+TEST(Plugin, GlooIsSkippedUnderAddressSanitizer) {
   const auto statuses = transport_statuses();
   const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
   if (built::kSanitized) {
@@ -73,7 +75,9 @@ bool gloo_is_there() {
   return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
 }
 
-TEST(Plugin, GlooBetweenHostsNeedsATokenBeforeAnythingListens) {
+// Before anything listens.
+
+TEST(Plugin, GlooHostsNeedToken) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const Listener taken;  // which rank 0 would find out
   const RankEnvironment ranks{.world = 2, .master_port = taken.port(), .run_id = "x"};
@@ -92,7 +96,8 @@ std::string meet_over_gloo(const RankEnvironment& ranks) try {
 }
 
 // The launcher names each start anew: "5f", "5f-1".
-TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt) {
+// It is told, and the others meet without it.
+TEST(Plugin, GlooRefusesEarlierGenerationsRank) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = unclaimed_port();
   const auto rank_of = [port](int rank, const char* run, int generation) {
@@ -115,7 +120,8 @@ TEST(Plugin, OverGlooARankOfAnEarlierGenerationIsToldSoAndTheOthersMeetWithoutIt
 }
 
 // /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
-TEST(Plugin, GlooBetweenHostsRefusesALoopbackAddressAtOnce) {
+// At once.
+TEST(Plugin, GlooHostsRefuseLoopbackAddress) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = unclaimed_port();
   const EnvironmentVariable token("ZERO_TOKEN", "a token of the tests");

@@ -56,7 +56,7 @@ std::vector<std::byte> bytes_of(std::size_t count, int seed) {
 }
 
 // Ranks that do the same must look alike: the diagnosis takes a difference for a mismatch.
-TEST(Recorded, GathersOfUnevenBlocksAreTheSameCallOnEveryRank) {
+TEST(Recorded, UnevenGathersMatchOnEveryRank) {
   run_ranks(3, [](RecordedCommunicator& comm) {
     const std::vector<std::int64_t> bounds{0, 100, 110, 300};
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -70,7 +70,7 @@ TEST(Recorded, GathersOfUnevenBlocksAreTheSameCallOnEveryRank) {
   });
 }
 
-TEST(Recorded, EveryMovementArrivesAndIsOneEntry) {
+TEST(Recorded, EveryMovementIsOneEntry) {
   const auto ends = run_ranks(3, [](RecordedCommunicator& comm) {
     constexpr std::size_t kBytes = 9000;
     const int rank = comm.rank();
@@ -142,7 +142,9 @@ TEST(Recorded, IsWhatItsInnerOneIs) {
   EXPECT_EQ(ends, std::vector<std::string>(2));
 }
 
-TEST(Recorded, AnEntryEndsWithItsWaitInWhateverOrder) {
+// In whatever order the waits are.
+
+TEST(Recorded, WaitEndsItsEntry) {
   run_ranks(2, [](RecordedCommunicator& comm) {
     std::byte in[2] = {}, out[4] = {};
     Work first = comm.all_gather(std::span(in).first(1), std::span(out).first(2), {.unit = 0});
@@ -163,7 +165,7 @@ void all_are_here(std::atomic<int>& come, int world) {
   for (++come; come < world;) std::this_thread::yield();
 }
 
-TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
+TEST(Recorded, FailedWaitIsWrittenBeforeThrowing) {
   const TemporaryFolder folder;
   std::atomic<int> come{0};
   const auto ends = run_ranks(3, [&](RecordedCommunicator& comm) {
@@ -194,7 +196,7 @@ TEST(Recorded, AFailedWaitIsMarkedAndWrittenBeforeItIsThrown) {
   EXPECT_EQ(diagnosis.culprits, std::vector{2}) << diagnosis.summary;
 }
 
-TEST(Recorded, ADisagreementIsFoundInTheFilesOfBoth) {
+TEST(Recorded, BothFilesShowTheDisagreement) {
   const TemporaryFolder folder;
   std::atomic<int> come{0};
   run_ranks(3, [&](RecordedCommunicator& comm) {
@@ -211,7 +213,9 @@ TEST(Recorded, ADisagreementIsFoundInTheFilesOfBoth) {
   EXPECT_EQ(diagnosis.collective, 5u);
 }
 
-TEST(Recorded, AGroupsCollectivesAreEntriesOfTheSameRingUnderItsNameWithRanksOfTheWorld) {
+// Under the group's name, with ranks of the world.
+
+TEST(Recorded, GroupCollectivesShareTheRing) {
   const auto ends = run_ranks(4, [](RecordedCommunicator& comm) {
     const bool odd = comm.rank() % 2 == 1;
     const auto group = open_group(comm, odd ? std::vector{1, 3} : std::vector{0, 2}, odd ? "odd" : "even");
@@ -235,7 +239,7 @@ TEST(Recorded, AGroupsCollectivesAreEntriesOfTheSameRingUnderItsNameWithRanksOfT
   EXPECT_EQ(ends, std::vector<std::string>(4));
 }
 
-TEST(Recorded, GroupsBeyondThoseOfTheRingWorkUnrecorded) {
+TEST(Recorded, SurplusGroupsWorkUnrecorded) {
   const auto ends = run_ranks(2, [](RecordedCommunicator& comm) {
     for (int i = 0; i < 40; ++i) open_group(comm, {0, 1}, "pair")->barrier({.unit = i}).wait();
     EXPECT_EQ(record_of(comm).groups.size(), 31U);
@@ -243,7 +247,7 @@ TEST(Recorded, GroupsBeyondThoseOfTheRingWorkUnrecorded) {
   EXPECT_EQ(ends, std::vector<std::string>(2));
 }
 
-TEST(Recorded, TheRankThatIsBehindInItsGroupIsFoundBehindAChainOfWaits) {
+TEST(Recorded, FindsTheRankBehindGroupWaits) {
   const TemporaryFolder folder;
   // 0 waits for 1 in a group, 1 for 2 in another, 2 for 3 in a third; 3 never comes.
   std::atomic<int> come{0};
@@ -263,7 +267,7 @@ TEST(Recorded, TheRankThatIsBehindInItsGroupIsFoundBehindAChainOfWaits) {
   EXPECT_TRUE(says(found.summary, "in group pair (ranks 2, 3)")) << found.summary;
 }
 
-TEST(Recorded, ARecordThatCannotBeWrittenLeavesTheError) {
+TEST(Recorded, WriteFailureKeepsTheError) {
   const TemporaryFolder folder;
   folder.write("file", "");
   const auto ends = run_ranks(2, [&](RecordedCommunicator& comm) {
@@ -313,7 +317,7 @@ class DoneAtOnce final : public Communicator {
   milliseconds timeout() const override { return {}; }
 };
 
-TEST(Recorded, WhatIsDoneAtTheCallEndsThere) {
+TEST(Recorded, ImmediateWorkEndsAtTheCall) {
   RecordedCommunicator comm(std::make_unique<DoneAtOnce>(), flight_memory(4), {});
   EXPECT_TRUE(comm.barrier({}).finished());
   EXPECT_NE(record_of(comm).entries.back().ended_ns, 0);
@@ -330,7 +334,7 @@ TEST(Recorded, LostPeerIsNotedInRing) {
   EXPECT_EQ(lost[0], (FlightLoss{.rank = 1, .left = true}));
 }
 
-TEST(Recorded, AStepIsNotedInTheRingAndNowhereElse) {
+TEST(Recorded, OnlyTheRingNotesAStep) {
   DoneAtOnce plain;
   plain.note_step(7);
   RecordedCommunicator comm(std::make_unique<DoneAtOnce>(), flight_memory(4), {});
@@ -360,7 +364,9 @@ TEST(FlightSettings, CapacityIsTorchsVariableReadStrictly) {
   }
 }
 
-TEST(FlightSettings, OneRankAndACapacityOfNothingAreNotRecorded) {
+// One rank, or a capacity of zero, records nothing.
+
+TEST(FlightSettings, RecordOnlySeveralRanksWithCapacity) {
   auto one = make_in_process(1, milliseconds(1000));
   EXPECT_EQ(record_flight(one[0], "run", variables({})), nullptr);
   EXPECT_NE(one[0], nullptr);

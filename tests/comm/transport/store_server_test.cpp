@@ -131,7 +131,7 @@ TEST(StoreServer, ALargeValueGoesBothWays) {
   }
 }
 
-TEST(StoreServer, AnotherRunIsToldWhoseThisIsAndDropped) {
+TEST(StoreServer, DropsForeignRunAndNamesOwn) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = enter(server.port()), theirs = connect_to(server.port());
   const Greeting greeting = greet_server(theirs.get(), "theirs", rendezvous_secret("another token", "theirs"), kLong);
@@ -140,7 +140,9 @@ TEST(StoreServer, AnotherRunIsToldWhoseThisIsAndDropped) {
   EXPECT_TRUE(hung_up(theirs));
 }
 
-TEST(StoreServer, AWrongTokenIsRefusedWithALineAndTheRunGoesOn) {
+// With one line.
+
+TEST(StoreServer, RefusesWrongTokenAndContinues) {
   Lines said;
   {
     const StoreServer server(said.keep(options_of(1)));
@@ -154,7 +156,7 @@ TEST(StoreServer, AWrongTokenIsRefusedWithALineAndTheRunGoesOn) {
     EXPECT_EQ(line, "a connection from 127.0.0.1 was refused: it does not have this run's token");
 }
 
-TEST(StoreServer, ManyRefusalsAreNotToldOneByOne) {
+TEST(StoreServer, LimitsRefusalLines) {
   Lines said;
   {
     const StoreServer server(said.keep(options_of(1)));
@@ -165,7 +167,7 @@ TEST(StoreServer, ManyRefusalsAreNotToldOneByOne) {
   EXPECT_NE(said.lines.back().find("more connections are refused"), std::string::npos);
 }
 
-TEST(StoreServer, WhoeverDoesNotProveItselfGetsNothing) {
+TEST(StoreServer, UnprovenPeerGetsNothing) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = enter(server.port());
   for (const Operation operation : {Operation::kSet, Operation::kGet, Operation::kProof, Operation::kRefusal}) {
@@ -183,7 +185,7 @@ TEST(StoreServer, WhoeverDoesNotProveItselfGetsNothing) {
   EXPECT_EQ(read_message(ours.get(), answer, milliseconds(100)), Read::kLate) << "a stranger's value is there";
 }
 
-TEST(StoreServer, AHandshakeThatWasOverheardIsWorthNothing) {
+TEST(StoreServer, OverheardHandshakeIsWorthless) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = connect_to(server.port());
   const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
@@ -210,7 +212,7 @@ TEST(StoreServer, AHandshakeThatWasOverheardIsWorthNothing) {
 }
 
 // Somebody who listens in rank 0's place learns a proof, and can give none.
-TEST(StoreServer, AServerThatCannotProveItselfIsNotBelieved) {
+TEST(StoreServer, DistrustsUnprovenServer) {
   for (const bool echoes : {false, true}) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -228,7 +230,9 @@ TEST(StoreServer, AServerThatCannotProveItselfIsNotBelieved) {
   }
 }
 
-TEST(StoreServer, AMessageTooLargeForAStrangerIsNotWaitedFor) {
+// Without waiting for it.
+
+TEST(StoreServer, DropsTooLargeStrangersMessage) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = enter(server.port());
   for (const auto& [key_bytes, value_bytes] : {std::pair(257u, 32u), {3u, 65u}, {1u << 20, 1u << 20}, {~0u, ~0u}}) {
@@ -259,14 +263,14 @@ TEST(StoreServer, RandomBytesChangeNothing) {
   expect_served(late, "1");
 }
 
-TEST(StoreServer, ConnectionsThatSayNothingHoldUpNobody) {
+TEST(StoreServer, SilentConnectionsDelayNobody) {
   const StoreServer server(options_of(1));  // which gives them longer than a rank waits here
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(connect_to(server.port()));
   expect_served(enter(server.port()), "0");
 }
 
-TEST(StoreServer, ConnectionsThatSayNothingAreDroppedAfterAWhile) {
+TEST(StoreServer, DropsSilentConnectionsAfterTimeout) {
   auto options = options_of(1);
   options.handshake_limit = milliseconds(1000);
   const StoreServer server(options);
@@ -275,7 +279,7 @@ TEST(StoreServer, ConnectionsThatSayNothingAreDroppedAfterAWhile) {
   expect_served(ours, "0");  // who is in has all the time of the run
 }
 
-TEST(StoreServer, OfMoreConnectionsThanItKeepsTheOldestStrangersGo) {
+TEST(StoreServer, DropsOldestStrangersAtLimit) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = enter(server.port());
   std::vector<FileDescriptor> silent;
@@ -284,7 +288,9 @@ TEST(StoreServer, OfMoreConnectionsThanItKeepsTheOldestStrangersGo) {
   expect_served(ours, "0");
 }
 
-TEST(StoreServer, WhoSendsAByteAtATimeHoldsUpNobodyAndIsDropped) {
+// It delays nobody.
+
+TEST(StoreServer, DropsByteByByteSender) {
   auto options = options_of(1);
   options.handshake_limit = milliseconds(1000);
   const StoreServer server(options);
@@ -318,7 +324,7 @@ std::vector<std::string> listening_addresses(int port) {
   return addresses;
 }
 
-TEST(StoreServer, RanksOfOneHostMeetOnItsLoopbackAlone) {
+TEST(StoreServer, OneHostMeetsOnLoopbackOnly) {
   StoreServer server(options_of(1));
   EXPECT_EQ(listening_addresses(server.port()), std::vector<std::string>{"0100007F"});
   auto options = options_of(1);
@@ -331,7 +337,7 @@ TEST(StoreServer, RanksOfOneHostMeetOnItsLoopbackAlone) {
   open.abandon();
 }
 
-TEST(Handshake, AProofIsOfItsSideItsNoncesAndItsSecret) {
+TEST(Handshake, ProofBindsSideNoncesAndSecret) {
   const Nonces nonces{.client = draw_nonce(), .server = draw_nonce()};
   const auto proof = prove(kSecret, Side::kClient, nonces);
   EXPECT_TRUE(same_proof(proof, prove(kSecret, Side::kClient, nonces)));
@@ -342,7 +348,7 @@ TEST(Handshake, AProofIsOfItsSideItsNoncesAndItsSecret) {
   EXPECT_NE(draw_nonce(), draw_nonce());
 }
 
-TEST(StoreServer, ATakenPortIsTheUsersToPutRight) {
+TEST(StoreServer, TakenPortIsUserError) {
   auto options = options_of(0);
   const StoreServer server(options);  // at a port that the system chose
   const int port = options.port = server.port();
@@ -356,7 +362,7 @@ TEST(StoreServer, ATakenPortIsTheUsersToPutRight) {
   }
 }
 
-TEST(StoreServer, EndsAtItsTimeoutWhenAClientNeverComes) {
+TEST(StoreServer, MissingClientEndsAtTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   { const StoreServer server(options_of(1, milliseconds(150))); }
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(149));
@@ -376,7 +382,8 @@ TEST(StoreServer, AbandonedItWaitsForNobody) {
 }
 
 // A rank that dies, or fails, in the middle of the meeting.
-TEST(StoreServer, AClientThatHangsUpBeforeItHasMetAllEndsTheMeetingAndIsNamed) {
+// The client is named.
+TEST(StoreServer, EarlyHangUpEndsMeeting) {
   const StoreServer server(options_of(3, std::chrono::hours(1)));
   const FileDescriptor waits = enter(server.port());
   EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
@@ -431,7 +438,9 @@ void await_served(const FileDescriptor& replacement) {
   expect_served(replacement, "a key of its own");
 }
 
-TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
+// Of a rank, if the server stays open.
+
+TEST(StoreServer, KnowsNewestProcessWhilePresent) {
   StoreServer server(open_for_replacements(1));
   enter(server.port());  // and hangs up: the meeting is over
   EXPECT_FALSE(server.replacement(2));
@@ -452,7 +461,7 @@ TEST(StoreServer, ThatStaysOpenKnowsTheNewestProcessOfARankWhileItIsThere) {
   EXPECT_EQ(answer.value, bytes_of("1 0"));
 }
 
-TEST(StoreServer, AGetOfAReplacementsValueEndsWithIt) {
+TEST(StoreServer, GetEndsWithItsReplacement) {
   StoreServer server(open_for_replacements(1));
   enter(server.port());
   const FileDescriptor peer = enter(server.port());
@@ -471,7 +480,9 @@ TEST(StoreServer, AGetOfAReplacementsValueEndsWithIt) {
   EXPECT_EQ(answer.operation, Operation::kRefusal);
 }
 
-TEST(StoreServer, AReplacementBeforeTheRanksHaveMetEndsTheirMeeting) {
+// Before the ranks have met.
+
+TEST(StoreServer, EarlyReplacementEndsMeeting) {
   StoreServer server(open_for_replacements(2));
   const FileDescriptor waits = enter(server.port());
   EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "1"}));
@@ -490,7 +501,9 @@ TEST(StoreServer, WhatIsNoReplacementIsDropped) {
   EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "it takes nobody back";
 }
 
-TEST(StoreMessages, OneIsReadOutOfTheBytesThatItBeginsNoMatterWhatFollows) {
+// Whatever follows.
+
+TEST(StoreMessages, ReadsMessageFromItsBytes) {
   const Message sent{.operation = Operation::kSet, .key = "0", .value = bytes_of("address")};
   std::vector<char> bytes = to_bytes(sent);
   const std::size_t whole = bytes.size();
@@ -510,7 +523,9 @@ TEST(StoreMessages, OneIsReadOutOfTheBytesThatItBeginsNoMatterWhatFollows) {
   EXPECT_EQ(parse_message(bytes, {.key_bytes = 1, .value_bytes = 6}, read).end, Parsed::End::kTooLarge);
 }
 
-TEST(StoreSession, ProvesItselfOnlyToWhoHasTheSecretAndOnlyInOrder) {
+// And only in order.
+
+TEST(StoreSession, ProvesItselfToSecretHoldersOnly) {
   const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
   for (const bool knows : {true, false}) {
     StoreSession session;
@@ -534,7 +549,7 @@ TEST(StoreSession, ProvesItselfOnlyToWhoHasTheSecretAndOnlyInOrder) {
   }
 }
 
-TEST(StoreMessages, AMessageTooLargeIsNotRead) {
+TEST(StoreMessages, TooLargeMessageIsNotRead) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const FileDescriptor a(ends[0]), b(ends[1]);
@@ -544,7 +559,7 @@ TEST(StoreMessages, AMessageTooLargeIsNotRead) {
   EXPECT_EQ(read_message(b.get(), message, kLong), Read::kClosed);
 }
 
-TEST(StoreMessages, HalfAMessageIsLateOrClosed) {
+TEST(StoreMessages, HalfMessageIsLateOrClosed) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   FileDescriptor a(ends[0]);

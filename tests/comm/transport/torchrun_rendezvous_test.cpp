@@ -27,7 +27,7 @@ class TorchrunRendezvousTest : public ::testing::Test {
   FakeTcpStore store_;
 };
 
-TEST_F(TorchrunRendezvousTest, WhatRank0AnnouncesTheOthersLookUp) {
+TEST_F(TorchrunRendezvousTest, OthersLookUpRankZeroAddress) {
   TorchrunRendezvous rank_0(ranks(), seconds(10)), rank_1(ranks(), seconds(10));
   LinkFailure failure;
   ASSERT_TRUE(rank_0.announce(41234, &failure)) << failure.reason;
@@ -37,7 +37,7 @@ TEST_F(TorchrunRendezvousTest, WhatRank0AnnouncesTheOthersLookUp) {
   EXPECT_EQ(place.name, rank_0.name());
 }
 
-TEST_F(TorchrunRendezvousTest, TheKeyIsTheRunsAndHasNoRestartCount) {
+TEST_F(TorchrunRendezvousTest, KeyHasRunWithoutRestartCount) {
   TorchrunRendezvous rank_0(ranks(), seconds(10));
   LinkFailure failure;
   ASSERT_TRUE(rank_0.announce(1, &failure));
@@ -48,7 +48,9 @@ TEST_F(TorchrunRendezvousTest, TheKeyIsTheRunsAndHasNoRestartCount) {
   EXPECT_FALSE(TorchrunRendezvous(other, milliseconds(50)).look_up(&place, &failure));
 }
 
-TEST_F(TorchrunRendezvousTest, TwoRoundsHaveTwoNamesAndTheLaterCounts) {
+// Each has its name.
+
+TEST_F(TorchrunRendezvousTest, LaterOfTwoRoundsCounts) {
   TorchrunRendezvous first(ranks(), seconds(10)), second(ranks(), seconds(10));
   EXPECT_NE(first.name(), second.name());
   EXPECT_EQ(first.name().size(), 32u);
@@ -62,7 +64,7 @@ TEST_F(TorchrunRendezvousTest, TwoRoundsHaveTwoNamesAndTheLaterCounts) {
 }
 
 // Rank 0 reaches the store over loopback when it lives on the store's host; others know that host by another address.
-TEST_F(TorchrunRendezvousTest, ALoopbackAddressMeansTheStoresHost) {
+TEST_F(TorchrunRendezvousTest, LoopbackAddressMeansStoresHost) {
   TorchrunRendezvous point(ranks(), seconds(10));
   LinkFailure failure;
   RendezvousPoint::Place place;
@@ -77,7 +79,7 @@ TEST_F(TorchrunRendezvousTest, ALoopbackAddressMeansTheStoresHost) {
   EXPECT_STREQ(place.name, "name");
 }
 
-TEST_F(TorchrunRendezvousTest, Rank0IsNamedWhenItNeverComes) {
+TEST_F(TorchrunRendezvousTest, MissingRankZeroIsNamed) {
   TorchrunRendezvous point(ranks(), milliseconds(50));
   LinkFailure failure;
   RendezvousPoint::Place place;
@@ -87,7 +89,7 @@ TEST_F(TorchrunRendezvousTest, Rank0IsNamedWhenItNeverComes) {
   EXPECT_EQ(std::string(failure.reason).find("did not say where to meet: store at localhost:"), 0u) << failure.reason;
 }
 
-TEST_F(TorchrunRendezvousTest, AnEntryThatIsNoAddressIsRefused) {
+TEST_F(TorchrunRendezvousTest, RefusesEntryWithoutAddress) {
   for (const char* entry : {"", "10.0.0.1", "10.0.0.1 port name", "10.0.0.1 7", "10.0.0.1 99999999999 name"}) {
     store_.put("/zero/none/rank 0", entry);
     TorchrunRendezvous point(ranks(), seconds(10));
@@ -98,7 +100,7 @@ TEST_F(TorchrunRendezvousTest, AnEntryThatIsNoAddressIsRefused) {
   }
 }
 
-TEST_F(TorchrunRendezvousTest, NothingIsThrownWhenTheStoreHasGone) {
+TEST_F(TorchrunRendezvousTest, GoneStoreThrowsNothing) {
   OneAnswer dying("", true);
   RankEnvironment there = ranks();
   there.master_addr = "127.0.0.1";
@@ -110,7 +112,7 @@ TEST_F(TorchrunRendezvousTest, NothingIsThrownWhenTheStoreHasGone) {
   EXPECT_NE(std::string(failure.reason).find("hung up"), std::string::npos) << failure.reason;
 }
 
-TEST_F(TorchrunRendezvousTest, WithoutAStoreThereIsAnErrorAtOnce) {
+TEST_F(TorchrunRendezvousTest, MissingStoreFailsAtOnce) {
   RankEnvironment nowhere = ranks();
   nowhere.master_port = unclaimed_port();
   EXPECT_THROW(TorchrunRendezvous(nowhere, seconds(10)), CommError);

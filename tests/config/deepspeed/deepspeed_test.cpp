@@ -107,7 +107,7 @@ TEST(DeepSpeed, QuantizedWeightsAndGradientsAreCodecs) {
   EXPECT_EQ(dropped(off, "zero_optimization.zero_quantized_gradients"), "values cross as they are");
 }
 
-TEST(DeepSpeed, AStageWithItsOptimizerOnTheHostIsCarriedOver) {
+TEST(DeepSpeed, ConvertsAStageWithHostOptimizer) {
   const ConvertedConfig config = converted(kStage2);
   EXPECT_EQ(kept(config, "train.global_batch"), "64");
   EXPECT_EQ(kept(config, "train.batch"), "4");
@@ -136,7 +136,9 @@ TEST(DeepSpeed, WhatIsWrittenLoads) {
   EXPECT_EQ(config.schedule.name, "linear");
 }
 
-TEST(DeepSpeed, EachKeyIsKeptOrDroppedUnlessItIsOff) {
+// Unless it is off.
+
+TEST(DeepSpeed, EachKeyIsKeptOrDropped) {
   const ConvertedConfig config = converted(kStage2);
   EXPECT_NE(dropped(config, "zero_optimization.overlap_comm"), "");
   EXPECT_NE(dropped(config, "zero_optimization.allgather_bucket_size"), "");
@@ -212,7 +214,7 @@ TEST(DeepSpeed, TrainersFileNeedsNoOptimizer) {
 }
 
 // DeepSpeed leaves "auto" out of these sections.
-TEST(DeepSpeed, AutoOfASectionIsDeepSpeedsDefault) {
+TEST(DeepSpeed, AutoSectionHasItsDefault) {
   const ConvertedConfig config =
       converted(R"({"train_batch_size": 8, "zero_optimization": {"stage": "auto"}, "optimizer": {"type": "Adam"}})");
   EXPECT_EQ(kept(config, "zero.stage"), "0");
@@ -243,7 +245,7 @@ TEST(DeepSpeed, Fp16HasItsLossScale) {
   EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has none";
 }
 
-TEST(DeepSpeed, ADynamicLossScaleOfDefaultsIsSaidWhereOursDiffers) {
+TEST(DeepSpeed, DefaultLossScaleDifferenceIsReported) {
   const ConvertedConfig silent = converted(R"({"fp16": {"enabled": true}})");
   EXPECT_EQ(kept(silent, "train.loss_scale"), "\"dynamic\"");
   EXPECT_CONTAINS(dropped(silent, "fp16.loss_scale_window"), "DeepSpeed's default is 1,000");
@@ -309,7 +311,7 @@ TEST(DeepSpeed, TypeOfSumsIsReduceDtype) {
 }
 
 // The default of each is true.
-TEST(DeepSpeed, FalseThatChangesAStepIsSaid) {
+TEST(DeepSpeed, ListsFalseThatChangesSteps) {
   const ConvertedConfig config = converted(
       R"({"managed_gradient_accumulation": false, "bf16": {"enabled": true, "check_grad_overflow": false},
           "optimizer": {"type": "Adam", "params": {"bias_correction": false}}, "dump_state": false})");
@@ -319,7 +321,7 @@ TEST(DeepSpeed, FalseThatChangesAStepIsSaid) {
   EXPECT_EQ(dropped(config, "dump_state"), "");
 }
 
-TEST(DeepSpeed, AdamIsAdamWUnlessItSaysOtherwise) {
+TEST(DeepSpeed, AdamMeansAdamWByDefault) {
   const auto with = [](std::string_view type, std::string_view mode) {
     return converted(
         fmt::format(R"({{"optimizer": {{"type": "{}", "params": {{"weight_decay": 0.1{}}}}}}})", type, mode));
@@ -338,7 +340,7 @@ TEST(DeepSpeed, AdamIsAdamWUnlessItSaysOtherwise) {
                   "set optimizer.name");
 }
 
-TEST(DeepSpeed, WhatDeepSpeedDoesByDefaultIsWrittenDown) {
+TEST(DeepSpeed, WritesDownDeepSpeedsDefaults) {
   const ConvertedConfig config = converted(R"({"train_batch_size": 8, "optimizer": {"type": "Adam"}})");
   EXPECT_EQ(kept(config, "zero.stage"), "0");
   EXPECT_EQ(kept(config, "optimizer.betas"), "[0.9, 0.999]");
@@ -348,7 +350,9 @@ TEST(DeepSpeed, WhatDeepSpeedDoesByDefaultIsWrittenDown) {
   EXPECT_EQ(loaded(config).zero.stage, 0);
 }
 
-TEST(DeepSpeed, ACosineEndsAtAPartOfTheHighestRate) {
+// Of the highest learning rate.
+
+TEST(DeepSpeed, CosineEndsAtAFraction) {
   const ConvertedConfig config = converted(R"({
     "optimizer": {"type": "SGD", "params": {"lr": 0.5, "momentum": 0.9, "nesterov": true}},
     "scheduler": {"type": "WarmupCosineLR",
@@ -374,14 +378,14 @@ TEST(DeepSpeed, DecayScheduleHasItsOwnRate) {
   EXPECT_EQ(rate("WarmupDecayLR", R"(, "warmup_max_lr": "auto")"), "0.5") << "the Trainer wants one rate in both";
 }
 
-TEST(DeepSpeed, AWarmUpThatIsNotLinearIsSaid) {
+TEST(DeepSpeed, ReportsANonLinearWarmup) {
   const ConvertedConfig config =
       converted(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_min_lr": 1e-6}}})");
   EXPECT_CONTAINS(dropped(config, "scheduler.params.warmup_type"), "logarithmic");
   EXPECT_CONTAINS(dropped(config, "scheduler.params.warmup_min_lr"), "near 0");
 }
 
-TEST(DeepSpeed, AnOptimizerOrScheduleThatZeroHasNotIsSaid) {
+TEST(DeepSpeed, ReportsUnknownOptimizersAndSchedules) {
   const ConvertedConfig config =
       converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 1e-3}}, "scheduler": {"type": "OneCycle"}})");
   EXPECT_CONTAINS(dropped(config, "optimizer.type"), "\"OneBitAdam\" is none of adamw, adam, sgd, lamb, lion and muon");
@@ -401,7 +405,9 @@ TEST(DeepSpeed, LambAndLionAreOurs) {
   EXPECT_EQ(kept(lion, "optimizer.eps"), "");
 }
 
-TEST(DeepSpeed, MuonHasARateForMatricesAndOneForTheRest) {
+// One for matrices and one for the rest.
+
+TEST(DeepSpeed, MuonHasTwoLearningRates) {
   const ConvertedConfig both = converted(R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9}}})");
   EXPECT_EQ(kept(both, "optimizer.name"), "\"muon\"");
   EXPECT_EQ(kept(both, "optimizer.lr"), "0.001");
@@ -431,7 +437,7 @@ TEST(DeepSpeed, OldKeysOfOffloadingCount) {
   EXPECT_EQ(kept(config, "zero.parameter"), "{host = 1.0}");
 }
 
-TEST(DeepSpeed, OffloadingThatAStageCannotDoIsSaid) {
+TEST(DeepSpeed, ReportsOffloadThatStagesLack) {
   const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 1,
     "offload_optimizer": {"device": "cpu", "ratio": 0.5}, "offload_param": {"device": "cpu"}}})");
   EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 0.5}");
@@ -445,17 +451,19 @@ TEST(DeepSpeed, OffloadingThatAStageCannotDoIsSaid) {
             "DeepSpeed offloads nothing at stage 0; here zero.optimizer = {host = 1} works at any stage");
 }
 
-TEST(DeepSpeed, ActivationCheckpointsAreOfTheModelsThatHaveBlocks) {
+// Models without blocks have no activation checkpoints.
+
+TEST(DeepSpeed, CheckpointsActivationsOnlyWithBlocks) {
   EXPECT_CONTAINS(dropped(converted(R"({"activation_checkpointing": {"partition_activations": true}})"),
                           "activation_checkpointing"),
                   "gpt2, llama or bert");
 }
 
-TEST(DeepSpeed, AKeyThatNobodyKnowsIsSaid) {
+TEST(DeepSpeed, ReportsUnknownKeys) {
   EXPECT_CONTAINS(dropped(converted(R"({"zero_optimisation": {"stage": 3}})"), "zero_optimisation"), "does not know");
 }
 
-TEST(DeepSpeed, ABadFileIsRefusedWithItsNameAndKey) {
+TEST(DeepSpeed, BadFileIsNamedWithKey) {
   EXPECT_CONTAINS(refusal("{"), "FILE = ds_config.json: is not JSON");
   EXPECT_CONTAINS(refusal("[]"), "holds no JSON object");
   EXPECT_CONTAINS(refusal(R"({"train_batch_size": 1, "train_batch_size": 2})"), "occurs twice");

@@ -26,7 +26,7 @@ RC_GTEST_PROP(Gunzip, GivesBackWhatWasCompressed, (const std::string& contents))
   RC_ASSERT(unpacked(gzipped(contents)) == contents);
 }
 
-TEST(Gunzip, ContentsMayBeLargerThanTheFirstBlock) {
+TEST(Gunzip, ContentsMayExceedTheFirstBlock) {
   std::string contents;
   for (int i = 0; i < 100'000; ++i) contents.push_back(static_cast<char>(i * i));
   EXPECT_EQ(unpacked(gzipped(contents)), contents);

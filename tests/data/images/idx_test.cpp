@@ -45,7 +45,7 @@ TEST(Idx, TheMagicSaysTypeAndDimensions) {
   EXPECT_TRUE(says(refusal("some text, not IDX"), "begins with 0x736f6d65"));
 }
 
-TEST(Idx, TheSizeMustAgreeWithTheHeader) {
+TEST(Idx, SizeMustMatchTheHeader) {
   for (const bool compressed : {false, true}) {
     const auto file = [&](const std::string& contents) { return compressed ? gzipped(contents) : contents; };
     EXPECT_TRUE(says(refusal(file(idx_images(2, 1, 1, "a"))), "announces 18 bytes, but 17 are there")) << compressed;

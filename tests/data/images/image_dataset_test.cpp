@@ -50,7 +50,7 @@ TEST(ImageDataset, APartKnowsItsShape) {
   EXPECT_THROW(ImageDataset(images, 1, 1, "data.path"), ConfigError);
 }
 
-TEST(ImageDataset, ALabelBeyondTheModelIsNamed) {
+TEST(ImageDataset, LabelBeyondTheModelIsNamed) {
   const TemporaryFolder folder;
   write_three(folder);
   const ImageDataset data(read_mnist(folder.path(), "data.path"), 1, 3, "data.path");
@@ -75,7 +75,9 @@ std::int64_t place_of_dot(const Batch& batch, std::size_t row) {
   return std::find(begin, begin + 25, 1.0f) - begin;
 }
 
-TEST(ImageDataset, ShiftsReachEveryPlaceWithinTwoPixels) {
+// Every place within two pixels is reached.
+
+TEST(ImageDataset, ShiftsCoverTwoPixels) {
   const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   Batch batch;
   data.fill_training(std::vector<std::int64_t>(1000, 0), /*seed=*/7, /*first=*/0, batch);
@@ -84,7 +86,9 @@ TEST(ImageDataset, ShiftsReachEveryPlaceWithinTwoPixels) {
   for (const int times : found) EXPECT_NEAR(times, 40, 30);
 }
 
-TEST(ImageDataset, AShiftIsOfTheSeedAndTheSamplesNumberInTheRun) {
+// The sample's number in the run.
+
+TEST(ImageDataset, ShiftFollowsSeedAndSample) {
   const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   const auto places = [&](std::uint64_t seed, std::int64_t first, std::int64_t count) {
     Batch batch;
@@ -141,7 +145,7 @@ TEST(ImageDataset, EverySecondImageIsFlipped) {
   EXPECT_EQ(std::ranges::count(rows, std::vector<float>{0.2F, 0.4F, 0.6F, 0.8F, 1, 0}), 1000 - flipped);
 }
 
-TEST(ImageDataset, AFlipIsOfSeedAndNumber) {
+TEST(ImageDataset, FlipsDependOnSeedAndNumber) {
   const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kFlip});
   const auto whole = trained_rows(data, 7, 0, 40);
   const auto second = trained_rows(data, 7, 20, 20);
@@ -200,7 +204,7 @@ TEST(ImageDataset, PreprocessingIsDescribed) {
   EXPECT_EQ(plain["size"]["width"], 3);
 }
 
-TEST(ImageDataset, ADigitIsShownAsAPictureInCharacters) {
+TEST(ImageDataset, ShowsADigitInCharacters) {
   LabelledImages one{.path = "one", .height = 28, .width = 28, .pixels = std::vector<std::uint8_t>(784), .labels = {1}};
   for (std::size_t row = 4; row < 24; ++row) {
     for (std::size_t column = 12; column < 16; ++column) one.pixels[row * 28 + column] = 255;

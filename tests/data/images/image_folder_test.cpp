@@ -44,7 +44,7 @@ TEST(ImageFolder, AFolderIsAClass) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(images.pixels[4 * i], images.labels[i] == 0 ? 10 : 200);
 }
 
-TEST(ImageFolder, ADatasetOfItShowsAPictureAndTheNameOfItsClass) {
+TEST(ImageFolder, ShowsPicturesAndClassNames) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "flowers/tulip");
   std::filesystem::create_directories(folder / "flowers/daisy");
@@ -82,7 +82,7 @@ std::vector<std::int64_t> labels_of(const Dataset& data) {
 }
 
 // All four were of one class.
-TEST(ImageFolder, AFractionHoldsOutThatOfEachClass) {
+TEST(ImageFolder, FractionHoldsOutEachClass) {
   const TemporaryFolder folder;
   write_class(folder, "a", 8, 1);
   write_class(folder, "b", 8, 2);
@@ -93,7 +93,7 @@ TEST(ImageFolder, AFractionHoldsOutThatOfEachClass) {
   EXPECT_EQ(corpus.train->size(), 12);
 }
 
-TEST(ImageFolder, AClassOfTwoIsInBothParts) {
+TEST(ImageFolder, ClassOfTwoIsSplit) {
   const TemporaryFolder folder;
   write_class(folder, "many", 40, 1);
   write_class(folder, "one", 1, 2);
@@ -112,7 +112,7 @@ TEST(ImageFolder, SinglePicturesCannotBeHeldOut) {
   EXPECT_EQ(held_out_of(folder, 0).train->size(), 2);
 }
 
-TEST(ImageFolder, PicturesOfAnySizeAreBroughtToOne) {
+TEST(ImageFolder, ResizesPicturesToOneSize) {
   const TemporaryFolder folder;
   for (const char* const name : {"a", "b"}) std::filesystem::create_directories(folder / name);
   folder.write("a/x.png", png_file(all_of(3, 9, {7})));
@@ -142,7 +142,7 @@ TEST(ImageFolder, ValidationHasTheSameSize) {
   EXPECT_EQ(open_data(options).validation->shape().features, 4);
 }
 
-TEST(ImageFolder, APartFromTheEndHoldsEachClass) {
+TEST(ImageFolder, HeldOutEndHasEachClass) {
   const TemporaryFolder folder;
   write_class(folder, "a", 40, 1);
   write_class(folder, "b", 40, 2);
@@ -153,7 +153,9 @@ TEST(ImageFolder, APartFromTheEndHoldsEachClass) {
   EXPECT_EQ(read(folder).labels, images.labels) << "the order is the same each time";
 }
 
-TEST(ImageFolder, PicturesLieAtAnyDepthAndHiddenFilesArePassedOver) {
+// Hidden files are skipped.
+
+TEST(ImageFolder, FindsPicturesAtAnyDepth) {
   const TemporaryFolder folder;
   write_class(folder, "a/2024", 2, 1);
   folder.write("a/.DS_Store", "x");
@@ -189,7 +191,7 @@ TEST(ImageFolder, ValidationHasTheSameClasses) {
   EXPECT_TRUE(says(message, "class 1 is aa, but in data.path it is b"));
 }
 
-TEST(ImageFolder, OneFolderAloneLeavesNothingToChooseFrom) {
+TEST(ImageFolder, OneFolderIsTooFew) {
   const TemporaryFolder folder;
   write_class(folder, "daisy", 3, 1);
   const DataOptions options{.kind = DataKind::kImages, .path = folder.path(), .validation = 0.0};
@@ -198,7 +200,7 @@ TEST(ImageFolder, OneFolderAloneLeavesNothingToChooseFrom) {
                 ": all images are of one class, daisy\n  give a folder for each class, two or more");
 }
 
-TEST(ImageFolder, ImagesInColourAreShiftedAsOne) {
+TEST(ImageFolder, ShiftsColoursTogether) {
   const TemporaryFolder folder;
   Pixels pixels = all_of(5, 5, {0, 0, 0});
   for (std::size_t channel = 0; channel < 3; ++channel) pixels.values[12 * 3 + channel] = 255;

@@ -30,7 +30,7 @@ std::string refusal(const std::filesystem::path& path) {
   return message_of<ConfigError>([&] { read_mnist(path, "data.path"); });
 }
 
-TEST(Mnist, AFolderOrItsImagesFileMayBeGiven) {
+TEST(Mnist, TakesFolderOrImagesFile) {
   const TemporaryFolder folder;
   write_three(folder);
   for (const auto& path : {folder.path(), folder / kImages}) {
@@ -57,7 +57,7 @@ TEST(Mnist, TheTrainingPairIsPreferred) {
   EXPECT_EQ(read_mnist(folder / kImages, "data.path").size(), 3);
 }
 
-TEST(Mnist, TheTestPairIsPreferredForValidation) {
+TEST(Mnist, PrefersTestPairForValidation) {
   const TemporaryFolder folder;
   const auto taken = [&] { return read_mnist(folder.path(), "data.validation").pixels.front(); };
   const auto write = [&](const std::string& prefix, const std::string& pixel) {
@@ -87,7 +87,7 @@ TEST(Mnist, OneFolderHoldsBothPublishedSets) {
   EXPECT_EQ(corpus.validation->size(), 2);
 }
 
-TEST(Mnist, ImagesToTrainOnAreNotHeldOut) {
+TEST(Mnist, TrainingImagesAreNotHeldOut) {
   const TemporaryFolder folder;
   write_three(folder, "train");
   std::filesystem::create_symlink(folder.path(), folder / "link");
@@ -104,7 +104,7 @@ TEST(Mnist, ImagesToTrainOnAreNotHeldOut) {
   EXPECT_TRUE(says(said(images, folder / "link"), "data.path reads it, too"));
 }
 
-TEST(Mnist, ALabelOutOfRangeIsNamedInTheFileOfTheLabels) {
+TEST(Mnist, BadLabelNamesTheLabelsFile) {
   const TemporaryFolder folder;
   folder.write(kImages, idx_images(5, 1, 1, "abcde"));
   folder.write(kLabels, idx_labels(std::string("\0\1\2\4\1", 5)));
@@ -133,7 +133,7 @@ TEST(Mnist, WhatIsMissingIsNamed) {
   EXPECT_TRUE(says(refusal(folder.write("digits", "x")), "the name does not contain images-idx3-ubyte"));
 }
 
-TEST(Mnist, ImagesAndLabelsMustBeAsMany) {
+TEST(Mnist, ImagesAndLabelsMustMatch) {
   const TemporaryFolder folder;
   write_three(folder);
   folder.write(kLabels, idx_labels("\1\2"));

@@ -5,7 +5,9 @@
 namespace zero {
 namespace {
 
-TEST(Array, ResetGivesAsManyValuesAsTheShapeHas) {
+// It gives as many values as the shape has.
+
+TEST(Array, ResetFillsItsShape) {
   Array array;
   EXPECT_EQ(array.reset<float>({2, 3}).size(), 6u);
   EXPECT_EQ(array.shape, (std::vector<std::int64_t>{2, 3}));

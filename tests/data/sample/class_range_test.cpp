@@ -30,7 +30,9 @@ std::string held_refusal(const ClassRange& range, const Labels& labels) {
   return message_of<ConfigError>([&] { range.require(labels, "data.validation", place); });
 }
 
-TEST(ClassRange, WithoutANumberTheTrainingLabelsMakeTheClasses) {
+// If no number is given.
+
+TEST(ClassRange, TrainingLabelsMakeTheClasses) {
   const ClassRange range = learned({0, 1, 1, 2});
   EXPECT_EQ(range.note(), "");
   EXPECT_NO_THROW(range.require(Labels{2, 2}, "data.validation", place)) << "held-out labels may be all the same";
@@ -39,7 +41,7 @@ TEST(ClassRange, WithoutANumberTheTrainingLabelsMakeTheClasses) {
             "  mend the label, mix the rows, give training samples of its class, or give data.classes");
 }
 
-TEST(ClassRange, AClassWithoutASampleIsSaidWithThePlaceOfTheLargestLabel) {
+TEST(ClassRange, EmptyClassNamesLargestLabelsPlace) {
   EXPECT_EQ(
       learned({0, 1, 5, 3}).note(),
       "note: 2 of the 6 classes have no training sample: the largest label is 5, t.tsv:4; data.classes says how many "
@@ -49,13 +51,13 @@ TEST(ClassRange, AClassWithoutASampleIsSaidWithThePlaceOfTheLargestLabel) {
                    "t.tsv:2;"));
 }
 
-TEST(ClassRange, MoreEmptyClassesThanOthersAreASlip) {
+TEST(ClassRange, RefusesMostlyEmptyClasses) {
   EXPECT_EQ(refusal({0, 1, 6, 1}),
             "data.path = t.tsv:4: the label 6 would make 7 classes, of which 3 have samples; the next lower one is 1\n"
             "  mend the label, number the classes from 0 without large gaps, or give data.classes");
 }
 
-TEST(ClassRange, WithANumberOnlyLabelsBeyondItAreRefused) {
+TEST(ClassRange, GivenNumberRefusesLabelsBeyond) {
   const ClassRange range = learned({0, 1, 6, 1}, /*classes=*/12);
   EXPECT_EQ(range.note(), "") << "who names the classes knows that some have no sample";
   EXPECT_NO_THROW(range.require(Labels{11}, "data.validation", place));
@@ -66,7 +68,7 @@ TEST(ClassRange, WithANumberOnlyLabelsBeyondItAreRefused) {
             "  mend the label, or give a larger data.classes");
 }
 
-TEST(ClassRange, LabelsThatAreAllTheSameLeaveNothingToChooseFrom) {
+TEST(ClassRange, RefusesLabelsOfOneClass) {
   EXPECT_EQ(refusal({1, 1, 1}),
             "data.path = t.tsv:2: all labels are the same: 3 training samples with the label 1, from this one on\n"
             "  give samples of two classes or more; mix rows that are sorted by class");

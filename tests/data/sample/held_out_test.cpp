@@ -49,7 +49,7 @@ TEST(HeldOut, EachClassHasItsShare) {
   }
 }
 
-TEST(HeldOut, LastSamplesOfAClassAreHeldOutInOrder) {
+TEST(HeldOut, HoldsOutLastSamplesInOrder) {
   const Numbers labels{0, 0, 0, 0, 1, 1, 1, 1};
   const HeldOut held = hold_out_classes(labels, 0.5, /*in_file_order=*/true);
   EXPECT_EQ(held.count, 4);
@@ -63,7 +63,7 @@ TEST(HeldOut, FairEndOfAFileStays) {
   EXPECT_FALSE(hold_out_classes(Numbers{0, 1, 0, 1, 0, 1, 0, 7}, 0.25, true).order.empty()) << "the only one of 7";
 }
 
-TEST(HeldOut, NothingIsHeldOutOfSingleSamples) {
+TEST(HeldOut, KeepsSingleSamplesForTraining) {
   EXPECT_EQ(hold_out_classes(Numbers{0, 1, 2}, 0.5, true).count, 0);
   EXPECT_EQ(hold_out_classes(Numbers{0, 0}, 0, false).count, 0);
 }

@@ -24,7 +24,7 @@ std::string refusal(const std::string& file) {
   return message_of<ConfigError>([&] { decoded(file, 1); });
 }
 
-TEST(Picture, APngIsReadPlaneByPlane) {
+TEST(Picture, ReadsPngPlaneByPlane) {
   const Picture picture = decoded(png_file({.height = 1, .width = 2, .values = {1, 2, 3, 4, 5, 6}}), 3);
   EXPECT_EQ(picture.height, 1);
   EXPECT_EQ(picture.width, 2);
@@ -37,7 +37,7 @@ TEST(Picture, AGreyPngKeepsItsValues) {
   EXPECT_EQ(decoded(file, 3).pixels, (Bytes{0, 7, 200, 255, 0, 7, 200, 255, 0, 7, 200, 255}));
 }
 
-TEST(Picture, AJpegIsReadInGreyAndInColour) {
+TEST(Picture, ReadsJpegInGreyAndColour) {
   EXPECT_EQ(decoded(jpeg_file(all_of(8, 8, {100})), 1).pixels, Bytes(64, 100));
   const Picture red = decoded(jpeg_file(all_of(8, 8, {255, 0, 0})), 3);
   ASSERT_EQ(red.pixels.size(), 192u);
@@ -119,7 +119,7 @@ TEST(Picture, AnInterlacedPngIsReadWhole) {
 }
 
 // C * K / 255 and so on, of values that are 255 minus the ink.
-TEST(Picture, CmykIsReadAsAdobeWritesIt) {
+TEST(Picture, ReadsAdobesCmyk) {
   const auto pixel = [](const Bytes& cmyk) {
     const Picture picture = decoded(cmyk_jpeg_file(8, 8, cmyk), 3);
     return std::vector<int>{picture.pixels[0], picture.pixels[64], picture.pixels[128]};
@@ -138,7 +138,7 @@ TEST(Picture, AnotherFormatIsRefused) {
     EXPECT_TRUE(says(refusal(file), "data.path = a/b.png: neither a PNG nor a JPEG")) << file;
 }
 
-TEST(Picture, DamageIsRefusedWhereverAFileIsCut) {
+TEST(Picture, RefusesDamageAtEveryCut) {
   const std::string png = png_file(all_of(9, 7, {1, 2, 3})), jpeg = jpeg_file(all_of(16, 16, {9}));
   for (std::size_t bytes = 8; bytes < png.size() - 12; ++bytes)
     EXPECT_TRUE(says(refusal(png.substr(0, bytes)), "a damaged PNG: ")) << bytes;
@@ -147,7 +147,7 @@ TEST(Picture, DamageIsRefusedWhereverAFileIsCut) {
 }
 
 // 100,000 pixels on a side, in a header that has its checksum: nobody takes 10 GB for it.
-TEST(Picture, AHugeOneIsRefusedBeforeMemoryIsTaken) {
+TEST(Picture, RefusesHugeOnesBeforeAllocating) {
   std::string file = png_file(all_of(1, 1, {0}));
   const std::string side("\x00\x00\x7f\xff", 4);
   file.replace(16, 8, side + side);

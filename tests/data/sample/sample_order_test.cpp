@@ -18,7 +18,7 @@ std::vector<std::int64_t> epoch_of(std::uint64_t seed, std::int64_t epoch, std::
   return rows;
 }
 
-TEST(GlobalSampleIndex, CountsRowsThenRanksThenMicroBatches) {
+TEST(GlobalSampleIndex, CountsRowsRanksThenMicroBatches) {
   const BatchGrid grid = even_grid(4, 3, 2);
   EXPECT_EQ(global_sample_index({}, 0, 0), 0);
   EXPECT_EQ(global_sample_index(grid, 0, 1), 2 * 4 + 1);
@@ -26,7 +26,7 @@ TEST(GlobalSampleIndex, CountsRowsThenRanksThenMicroBatches) {
   EXPECT_EQ(global_sample_index(grid, 5 * 2 + 1, 3), ((5 * 2 + 1) * 3 + 2) * 4 + 3);
 }
 
-TEST(GlobalSampleIndex, NoTwoRowsOfAStepShareOne) {
+TEST(GlobalSampleIndex, RowsOfAStepDiffer) {
   std::set<std::int64_t> seen;
   for (int rank = 0; rank < 3; ++rank)
     for (std::int64_t micro_batch = 0; micro_batch < 4; ++micro_batch)

@@ -31,7 +31,9 @@ TEST(ShownPicture, ACharacterIsTwoPixelsHigh) {
   EXPECT_EQ(shown_picture(grey(3, 1, {0, 0, 255}), 60), "@") << "a dark line is left out, a last row stands alone";
 }
 
-TEST(ShownPicture, ItHasAtMostEightLinesAndTheColumnsThatItMayHave) {
+// And at most the given number of columns.
+
+TEST(ShownPicture, HasEightLinesAtMost) {
   for (const auto& [height, width] : {std::pair{28, 28}, {224, 224}, {300, 20}, {20, 300}, {97, 131}, {1, 1}}) {
     std::vector<std::uint8_t> pixels;
     for (int i = 0; i < height * width; ++i) pixels.push_back(static_cast<std::uint8_t>(i % 2 == 0 ? 255 : 1));
@@ -51,7 +53,7 @@ TEST(ShownPicture, OneOfOneBrightnessShowsIt) {
   EXPECT_EQ(shown_picture(grey(2, 2, {0, 0, 0, 0}), 60), "");
 }
 
-TEST(ShownClass, HasItsNameOrElseItsNumber) {
+TEST(ShownClass, HasItsNameOrNumber) {
   const std::vector<std::string> names{"daisy", "tu\nlip", std::string(30, 'y')};
   EXPECT_EQ(shown_class(names, 0), "daisy");
   EXPECT_EQ(shown_class(names, 1), "tu lip");

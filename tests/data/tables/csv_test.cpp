@@ -31,19 +31,21 @@ TEST(Csv, ReadsNumbersRowByRow) {
   EXPECT_EQ(table.values, (std::vector<float>{1, 2.5f, -3, 400, 0.5f, 6}));
 }
 
-TEST(Csv, AFirstLineOfWordsIsAHeader) {
+TEST(Csv, FirstLineOfWordsIsHeader) {
   const auto table = parse("width, height ,price\n1,2,3");
   EXPECT_EQ(table.names, (std::vector<std::string>{"width", "height", "price"}));
   EXPECT_EQ(table.num_rows(), 1);
 }
 
-TEST(Csv, AFirstLineOfWordsAndNumbersIsAMistake) {
+TEST(Csv, MixedFirstLineIsAMistake) {
   EXPECT_TRUE(says(refusal("1,oops,3\n1,2,3\n"), "house.csv:1: column 2 holds 'oops'"));
   EXPECT_TRUE(says(refusal("a,,c\n1,2,3\n"), "house.csv:1: column 1 holds 'a'"));
   EXPECT_TRUE(says(refusal("nan,inf\n1,2\n"), "house.csv:1: column 1 holds 'nan'"));
 }
 
-TEST(Csv, IgnoresSpacesEmptyLinesCarriageReturnsAndTheByteOrderMark) {
+// Also carriage returns and the byte order mark.
+
+TEST(Csv, IgnoresSpacesAndEmptyLines) {
   const auto table = parse("\xef\xbb\xbf 1 ,\t2\r\n\r\n  \n3,4\r\n\n");
   EXPECT_EQ(table.values, (std::vector<float>{1, 2, 3, 4}));
 }
@@ -54,7 +56,7 @@ TEST(Csv, RaggedRowsAreNamedByLine) {
   EXPECT_TRUE(says(refusal("1,2\n3,4,\n"), "house.csv:2: has 3 columns"));
 }
 
-TEST(Csv, WhatIsNotAFiniteNumberIsNamedByLineAndColumn) {
+TEST(Csv, BadNumberNamesLineAndColumn) {
   for (const char* const field :
        {"x", "", "1 2", "0x10", "1,5e", "\"1x\"", "nan", "inf", "-inf", "1e39", "1e999", "+-1", "--1"})
     EXPECT_TRUE(says(refusal(std::string("1,2\n3,") + field + "\n"), "house.csv:2: ")) << field;
@@ -94,7 +96,7 @@ TEST(Csv, ColumnsAreChosenByName) {
   EXPECT_EQ(parse(text, {.columns = {"3"}, .label_column = "price"}).values, (std::vector<float>{1, 10, 3, 20}));
 }
 
-TEST(Csv, UnknownColumnsNameTheOnesThatAre) {
+TEST(Csv, UnknownColumnsListTheKnown) {
   const std::string text = "width,price,price\n1,2,3\n";
   EXPECT_TRUE(says(refusal(text, {.label_column = "cost"}), "data.label_column = cost: no column of house.csv has"));
   EXPECT_TRUE(
@@ -105,7 +107,7 @@ TEST(Csv, UnknownColumnsNameTheOnesThatAre) {
   EXPECT_TRUE(says(refusal("a,b\n1,2\n", {.columns = {"a", "1"}}), "data.columns = 1: is there twice"));
 }
 
-TEST(Csv, WordsInTheTargetAreSortedClasses) {
+TEST(Csv, TargetWordsAreSortedClasses) {
   const auto table = parse("width,kind\n1,setosa\n2, iris \n3,\"setosa\"\n");
   EXPECT_EQ(table.classes.names, (std::vector<std::string>{"iris", "setosa"}));
   EXPECT_EQ(table.classes.labels, (std::vector<std::int64_t>{1, 0, 1}));

@@ -28,7 +28,7 @@ TEST(TableDataset, TheLastColumnIsTheTarget) {
   EXPECT_EQ(floats_of(batch.target), (std::vector<float>{60, 120}));
 }
 
-TEST(TableDataset, APartCountsFromItsOwnFirstRow) {
+TEST(TableDataset, PartCountsFromItsFirstRow) {
   const TableDataset data(kTable, 2, 4, "data.path", "t.csv");
   EXPECT_EQ(data.size(), 2);
   EXPECT_EQ(data.shape().features, 2);
@@ -39,12 +39,14 @@ TEST(TableDataset, APartCountsFromItsOwnFirstRow) {
   EXPECT_THROW(data.fill(std::vector<std::int64_t>{2}, batch), InternalError);
 }
 
-TEST(TableDataset, SequentialOrderStartsAgainAfterTheLastRow) {
+TEST(TableDataset, SequentialOrderWrapsAround) {
   const TableDataset data(kTable, 0, 4, "data.path", "t.csv");
   for (std::int64_t g = 0; g < 12; ++g) EXPECT_EQ(data.draw(Order::kSequential, 1, g), g % 4);
 }
 
-TEST(TableDataset, ShuffledOrderSeesEveryRowOnceAnEpoch) {
+// In an epoch.
+
+TEST(TableDataset, ShuffledOrderVisitsEachRowOnce) {
   const TableDataset data(kTable, 0, 4, "data.path", "t.csv");
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     std::set<std::int64_t> rows;
@@ -53,13 +55,13 @@ TEST(TableDataset, ShuffledOrderSeesEveryRowOnceAnEpoch) {
   }
 }
 
-TEST(TableDataset, APassIsAllRowsInOrder) {
+TEST(TableDataset, PassVisitsRowsInOrder) {
   const TableDataset data(kTable, 1, 4, "data.path", "t.csv");
   EXPECT_EQ(data.pass_size(), 3);
   EXPECT_EQ(data.pass_sample(2), 2);
 }
 
-TEST(TableDataset, ARowIsShownAsItsNumbersWithTheNamesOfColumns) {
+TEST(TableDataset, ShowsNumbersWithColumnNames) {
   const TableDataset bare(kTable, 1, 4, "data.path", "t.csv");
   EXPECT_EQ(bare.show(0, 60), "4, 5");
   const CsvTable named = parse_csv("width,height,price\n2.25,-3,6.1\n", "data.path", "t.csv");

@@ -33,7 +33,7 @@ TEST(LabelledTextDataset, RowsAreTokensAndAClass) {
   EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 0})) << "d is a word of the validation text alone";
 }
 
-TEST(LabelledTextDataset, ATextIsShownAsItStands) {
+TEST(LabelledTextDataset, ShowsTextUnchanged) {
   const TemporaryFolder folder;
   const Corpus corpus = open_data(
       {.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.25, .context = 3, .words = 10});
@@ -59,7 +59,7 @@ TEST(LabelledTextDataset, ClassesOfWordOrderHaveNames) {
   EXPECT_EQ(corpus.train->name_of(static_cast<double>(classes[1])), "shuffled");
 }
 
-TEST(LabelledTextDataset, TooFewClassesAreNamedByTheLine) {
+TEST(LabelledTextDataset, TooFewClassesNameTheLine) {
   const TemporaryFolder folder;
   const Corpus corpus =
       open_data({.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.0, .context = 3});
@@ -75,7 +75,7 @@ TEST(LabelledTextDataset, AContextWithoutRoomIsRefused) {
                    "data.context = 1"));
 }
 
-TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
+TEST(LabelledTextDataset, WordPieceVocabularyReplacesLearning) {
   const TemporaryFolder folder;
   const Corpus corpus = open_data({.kind = DataKind::kTsv,
                                    .path = folder.write("t.tsv", kTable),
@@ -90,7 +90,7 @@ TEST(LabelledTextDataset, AWordPieceVocabularyTakesThePlaceOfALearnedOne) {
   EXPECT_TRUE(says(corpus.notes.at(0), "texts are lower-cased"));
 }
 
-TEST(LabelledTextDataset, LettersAreMadeSmallAsTheUserSays) {
+TEST(LabelledTextDataset, LowerCaseFollowsTheOption) {
   const TemporaryFolder folder;
   DataOptions options{.kind = DataKind::kTsv,
                       .path = folder.write("t.tsv", "sentence\tlabel\nA a\t0\na\t1\n"),

@@ -21,7 +21,7 @@ std::string refusal(std::string_view bytes) {
   return message_of<ConfigError>([&] { parse(bytes); });
 }
 
-TEST(Tsv, ReadsTextsAndClassesAsGluePublishesThem) {
+TEST(Tsv, ReadsTextsAndClassesLikeGlue) {
   const LabelledTexts texts = parse("sentence\tlabel\nit 's a charming journey . \t1\r\nunflinchingly bleak \t0\n");
   EXPECT_EQ(texts.texts, (std::vector<std::string>{"it 's a charming journey . ", "unflinchingly bleak "}));
   EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{1, 0}));
@@ -35,7 +35,7 @@ TEST(Tsv, ColumnsAreFoundByTheirNames) {
   EXPECT_EQ(texts.lines.back(), 4);
 }
 
-TEST(Tsv, WhatIsMalformedIsNamedByLine) {
+TEST(Tsv, MalformedLineIsNamed) {
   EXPECT_TRUE(says(refusal("a\tlabel\nx\t1\n"), "dev.tsv:1: no column is called 'sentence'"));
   EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t1\ny\n"), "dev.tsv:3: has 1 column; the first line has 2"));
   EXPECT_TRUE(says(refusal("sentence\tlabel\nx\ty\t1\n"), "dev.tsv:2: has 3 columns"));
@@ -47,7 +47,7 @@ TEST(Tsv, WhatIsMalformedIsNamedByLine) {
   EXPECT_TRUE(says(refusal(""), "holds no text"));
 }
 
-TEST(Tsv, WordsAreClassesInTheOrderOfTheirBytes) {
+TEST(Tsv, WordsAreClassesInByteOrder) {
   const LabelledTexts texts = parse("sentence\tlabel\na\tpositive\nb\tnegative\nc\t positive \nd\tPositive\n");
   EXPECT_EQ(texts.classes, (std::vector<std::string>{"Positive", "negative", "positive"}));
   EXPECT_EQ(texts.labels, (std::vector<std::int64_t>{2, 1, 2, 0}));
@@ -108,7 +108,9 @@ constexpr std::string_view kPlay =
     "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak speak speak speak speak\n"
     "You are all resolved rather to die than to famish?\n";
 
-TEST(WordOrder, EachLineGivesItselfAndItsWordsInAnotherOrder) {
+// A line gives itself and its words in another order.
+
+TEST(WordOrder, EachLineGivesShuffledWords) {
   const LabelledTexts texts = make_word_order_texts(kPlay, 1337, "data.path", "play.txt");
   ASSERT_EQ(texts.size(), 4) << "'Speak' five times has one order only";
   EXPECT_EQ(texts.texts[0], "before we proceed any further , hear me speak .");
@@ -126,12 +128,12 @@ TEST(WordOrder, DependsOnSeedAndTextAlone) {
   EXPECT_NE(made(1), made(2));
 }
 
-TEST(WordOrder, WordsAreInLowerCaseAndMarksAreWordsOfTheirOwn) {
+TEST(WordOrder, LowersWordsAndSplitsMarks) {
   const LabelledTexts texts = make_word_order_texts("'Tis I'll - naïve WELL, 1594; o'er me.\n", 1, "data.path", "x");
   EXPECT_EQ(texts.texts[0], "' tis i'll - naïve well , 1594 ; o'er me .");
 }
 
-TEST(WordOrder, ATextOfShortLinesIsRefused) {
+TEST(WordOrder, RefusesTextOfShortLines) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { make_word_order_texts("one two\n", 1, "data.path", "x"); }),
                    "no line has 5 words"));
 }

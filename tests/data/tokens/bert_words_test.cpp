@@ -45,7 +45,7 @@ TEST(BertWords, AMarkIsWhatDecompositionLeaves) {
   EXPECT_EQ(cased("a≠b"), Words{"a≠b"});
 }
 
-TEST(BertWords, CharactersThatAreNotSeenJoinWhatTheyStandBetween) {
+TEST(BertWords, InvisibleCharactersJoinTheirNeighbours) {
   EXPECT_EQ(cased("a\u200bb\u00ad c\u0007d"), (Words{"ab", "cd"}));
   EXPECT_EQ(cased("a\u00a0b\u3000c\u2028d"), (Words{"a", "b", "c", "d"})) << "spaces do not";
   EXPECT_EQ(cased("a\xff"
@@ -64,19 +64,19 @@ TEST(BertWords, CharactersAreCountedAfterDecomposition) {
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 1, 4}));
 }
 
-TEST(BertWords, NoneComeAfterTheLastOneThatIsWanted) {
+TEST(BertWords, StopsAfterTheLastWantedWord) {
   int words = 0;
   for_each_bert_word("a,b c", /*lower_case=*/true, [&](std::string_view, std::size_t) { return ++words < 2; });
   EXPECT_EQ(words, 2);
 }
 
-TEST(BertWords, ACapitalLetterHasASmallOneInAScriptOfOldCase) {
+TEST(BertWords, OldScriptCapitalsHaveLowerCase) {
   for (const std::string_view text : {"aB", "É", "##Σ", "Ж", "Ա"}) EXPECT_TRUE(has_capital(text)) << text;
   for (const std::string_view text : {"ab", "é", "ℝ", "漢", "Ꭰ", "1", "", "\xff"})
     EXPECT_FALSE(has_capital(text)) << text;
 }
 
-TEST(BertWords, AnAccentIsWhatLowerCaseTakesOff) {
+TEST(BertWords, AccentsAreMarksLowerCaseRemoves) {
   for (const std::string_view text : {"aé", "É", "й", "\u0301"}) EXPECT_TRUE(has_accent(text)) << text;
   for (const std::string_view text : {"ab", "ø", "ß", "ℝ", ""}) EXPECT_FALSE(has_accent(text)) << text;
 }

@@ -50,7 +50,7 @@ TEST(ByteAlphabet, IsGpt2s) {
 constexpr std::string_view kText =
     "low low low low low lower lower newest newest newest newest newest newest widest widest widest";
 
-TEST(BytePairTokenizer, JoinsTheFirstOfItsMergesFirst) {
+TEST(BytePairTokenizer, JoinsItsFirstMergesFirst) {
   const TemporaryFolder folder;
   write(folder.path() / "vocab.json", small_vocabulary().dump());
   write(folder.path() / "merges.txt", "#version: 0.2\nĠ t\nh e\nĠt he\n");
@@ -87,7 +87,7 @@ TEST(BytePairTokenizer, TakesTokenizerJsonOfEitherForm) {
   }
 }
 
-TEST(BytePairTokenizer, AWholeDescriptionCountsMoreThanGpt2sFiles) {
+TEST(BytePairTokenizer, TokenizerJsonOverridesGpt2Files) {
   const TemporaryFolder folder;
   BytePairTokenizer::learn(kText, 258).write(folder.path());
   const Tokens of_gpt2 = BytePairTokenizer::read(folder.path(), "data.tokenizer").encode("12");
@@ -133,7 +133,7 @@ TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { BytePairTokenizer::learn(kText, 255); }), "--size"));
 }
 
-TEST(BytePairTokenizer, WhatIsWrittenReadsBackTheSame) {
+TEST(BytePairTokenizer, WrittenTokenizerReadsBack) {
   const TemporaryFolder folder;
   const auto learned = BytePairTokenizer::learn(kText, 280);
   learned.write(folder.path() / "tokenizer");
@@ -144,7 +144,7 @@ TEST(BytePairTokenizer, WhatIsWrittenReadsBackTheSame) {
 
 // tests/data/tokenizer_numbers.py learned these with Hugging Face's tokenizers, and wrote down what that makes of texts: runs
 // of spaces, contractions in both cases, digits of several alphabets, letters and marks of many, emoji, lines.
-TEST(BytePairTokenizer, HasTheTokensOfHuggingFacesTokenizers) {
+TEST(BytePairTokenizer, MatchesHuggingFacesTokens) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"},
                                        {"gpt2/files", "gpt2"},
@@ -167,7 +167,7 @@ BytePairTokenizer like_llama2(const char* name) {
   return BytePairTokenizer::read(std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face" / name, "key");
 }
 
-TEST(Llama2Tokenizer, CharactersThatAreNoTokenAreBytes) {
+TEST(Llama2Tokenizer, UnknownCharactersBecomeBytes) {
   const auto tokenizer = like_llama2("llama2");
   EXPECT_EQ(tokenizer.encode("\n"), (Tokens{tokenizer.encode(" ").front(), 3 + 10})) << "a space in front, and <0x0A>";
   EXPECT_EQ(tokenizer.decode(Tokens{3 + 0xE2, 3 + 0x82, 3 + 0xAC}), "€");
@@ -178,7 +178,7 @@ TEST(Llama2Tokenizer, CharactersThatAreNoTokenAreBytes) {
 }
 
 // zero generate prints token after token.
-TEST(Llama2Tokenizer, ATokenWithinATextKeepsItsSpace) {
+TEST(Llama2Tokenizer, InnerTokensKeepTheirSpace) {
   const auto tokenizer = like_llama2("llama2");
   const Tokens tokens = tokenizer.encode("the other over there");
   std::string text;
@@ -227,7 +227,7 @@ RC_GTEST_PROP(Llama2Tokenizer, AnAllowedCutChangesNoToken, ()) {
   }
 }
 
-RC_GTEST_PROP(BytePairTokenizer, DecodesWhatItEncodedByteForByte, ()) {
+RC_GTEST_PROP(BytePairTokenizer, DecodesItsEncodingExactly, ()) {
   static const auto tokenizer = BytePairTokenizer::learn(kText, 290);
   const auto bytes = *rc::gen::container<std::string>(
       rc::gen::element<char>('l', 'o', 'w', ' ', 'e', 's', 't', '\n', '\'', '\xC3', '\xA9', '\xFF', '0'));

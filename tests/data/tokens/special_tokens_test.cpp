@@ -47,7 +47,7 @@ void expect_same_tokens(const fs::path& file, std::size_t least) {
 }
 
 // tests/data/special_tokens.py wrote them with tokenizers 0.23.
-TEST(SpecialTokens, AreFoundAsHuggingFaceFindsThem) {
+TEST(SpecialTokens, MatchHuggingFace) {
   expect_same_tokens(kFolder / "hugging_face/specials.json", 70);
 }
 
@@ -61,7 +61,7 @@ TEST(SpecialTokens, OfRandomTextsAreHuggingFaces) {
   expect_same_tokens(folder / "random.json", 2000);
 }
 
-TEST(SpecialTokens, AreTextIfTheReaderSaysSo) {
+TEST(SpecialTokens, CanBeReadAsText) {
   const Json all = Json::parse(std::ifstream(kFolder / "hugging_face/specials.json"));
   for (const auto& [name, found] : all.items()) {
     const auto tokenizer = with_added(name, found.at("added_tokens"), Specials::kText);
@@ -72,7 +72,7 @@ TEST(SpecialTokens, AreTextIfTheReaderSaysSo) {
   }
 }
 
-TEST(SpecialTokens, OtherAddedTokensDecodeToTheirNames) {
+TEST(SpecialTokens, AddedTokensDecodeToNames) {
   const auto added = Json::parse(R"([{"id": 500, "content": "<|x|>", "special": true},
                                      {"id": 501, "content": "zero", "special": false, "normalized": false}])");
   const auto tokenizer = with_added("gpt2", added);
@@ -81,7 +81,7 @@ TEST(SpecialTokens, OtherAddedTokensDecodeToTheirNames) {
   EXPECT_EQ(tokenizer.decode(tokens), "zero");
 }
 
-TEST(SpecialTokens, OfGpt2sFilesAreTheEndOfText) {
+TEST(SpecialTokens, Gpt2FilesHaveEndOfText) {
   const auto tokenizer = BytePairTokenizer::read(kFolder / "hugging_face/gpt2/files", "data.tokenizer");
   const auto end = tokenizer.added("<|endoftext|>");
   ASSERT_TRUE(end);

@@ -35,7 +35,7 @@ TEST(TextSplitter, LosesNoByte) {
   EXPECT_EQ(split("ab12cd", "[0-9]+"), (Pieces{"ab", "12", "cd"})) << "what matches nothing is a piece, too";
 }
 
-TEST(TextSplitter, AnExpressionThatIsNoneIsRefused) {
+TEST(TextSplitter, RefusesInvalidExpressions) {
   const std::string message = message_of<ConfigError>([] { TextSplitter("(a", "data.tokenizer", "x/tokenizer.json"); });
   EXPECT_TRUE(says(message, "x/tokenizer.json")) << message;
   EXPECT_TRUE(says(message, "regular expression is refused at character 2")) << message;

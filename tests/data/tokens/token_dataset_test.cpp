@@ -41,7 +41,7 @@ const Tokens& tokens_of(const Array& array) {
 }
 
 // Seen as "device_memory ... 256 GiB": the table of tokens was to have as many rows.
-TEST(TokenDataset, ADamagedTokenIsNamedWithItsPlace) {
+TEST(TokenDataset, NamesADamagedTokensPlace) {
   const TemporaryFolder folder;
   const auto refused = [&](std::uint32_t token) {
     std::vector<std::int64_t> tokens(40, 7);
@@ -123,7 +123,7 @@ RC_GTEST_PROP(TokenDataset, APassCountsEveryTargetOnce, ()) {
   RC_ASSERT(counted == count - 1);
 }
 
-TEST(TokenDataset, TooShortSaysWhatIsThereAndWhatIsNeeded) {
+TEST(TokenDataset, ShortDataNamesHaveAndNeed) {
   const Counting file(100);
   const auto message = message_of<ConfigError>([&] { file.part(90, 100, 64); });
   EXPECT_TRUE(says(message, "too short: 10 of its 100 tokens are in this split, a context of 64 needs at least 66"));
@@ -132,7 +132,7 @@ TEST(TokenDataset, TooShortSaysWhatIsThereAndWhatIsNeeded) {
   EXPECT_THROW(file.part(0, 65, 64), ConfigError);
 }
 
-TEST(TokenDataset, ClassesAreTheLargestTokenPlusOne) {
+TEST(TokenDataset, ClassesAreLargestTokenPlusOne) {
   EXPECT_EQ(Counting(300).part(0, 300, 4).shape().classes, 300);
   EXPECT_EQ(Counting(300).part(0, 200, 4).shape().classes, 200);
   EXPECT_EQ(Counting(300).part(0, 200, 4).shape().context, 4);
@@ -141,7 +141,7 @@ TEST(TokenDataset, ClassesAreTheLargestTokenPlusOne) {
   EXPECT_EQ(text.shape().classes, 256);
 }
 
-TEST(TokenDataset, ATokenBeyondTheVocabularyIsNamedWithItsPosition) {
+TEST(TokenDataset, BadTokenNamesItsPosition) {
   const auto data = Counting(200).part(100, 200, 4);
   EXPECT_NO_THROW(data.require_classes(200, "model.vocab"));
   const auto message = message_of<ConfigError>([&] { data.require_classes(150, "model.vocab"); });
@@ -149,7 +149,7 @@ TEST(TokenDataset, ATokenBeyondTheVocabularyIsNamedWithItsPosition) {
   EXPECT_TRUE(says(message, "train.bin is 150\n  set it to at least 200"));
 }
 
-TEST(TokenDataset, TheLargestTokenIsNamedWithItsFirstPlace) {
+TEST(TokenDataset, LargestTokenHasItsFirstPlace) {
   const TemporaryFolder folder;
   const auto path = folder.write("a.bin", raw_tokens<std::uint16_t>({1, 9, 2, 9, 0, 3}));
   const auto largest_from = [&](std::int64_t begin) {
@@ -159,7 +159,7 @@ TEST(TokenDataset, TheLargestTokenIsNamedWithItsFirstPlace) {
   EXPECT_EQ(largest_from(2), "token 3 of " + path.string() + " is 9");
 }
 
-TEST(TokenDataset, ATokenFarIntoALargeFileIsFound) {
+TEST(TokenDataset, ChecksTokensInLargeFiles) {
   const TemporaryFolder folder;
   Tokens tokens(200'000, 7);
   tokens[131'072] = 40'000;
@@ -169,14 +169,14 @@ TEST(TokenDataset, ATokenFarIntoALargeFileIsFound) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { data.require_classes(1000, "model.vocab"); }), "token 131,072 of "));
 }
 
-TEST(TokenDataset, TextNeedsOnlyTheBytesItUses) {
+TEST(TokenDataset, TextChecksOnlyItsPart) {
   const TemporaryFolder folder;
   const TokenDataset data(TokenStream(folder.write("input.txt", "abcabcabcz"), TokenKind::kText), 0, 9, 4);
   EXPECT_NO_THROW(data.require_classes(100, "model.vocab"));  // 'c' is 99; the 'z' lies outside the part
   EXPECT_TRUE(says(message_of<ConfigError>([&] { data.require_classes(99, "model.vocab"); }), "token 2 of "));
 }
 
-TEST(TokenDataset, SamplesOutsideThePartAreOurBug) {
+TEST(TokenDataset, RejectsSamplesOutsideThePart) {
   const auto data = Counting(20).part(0, 20, 4);
   Batch batch;
   EXPECT_THROW(data.fill(Tokens{19}, batch), InternalError);

@@ -13,7 +13,7 @@ namespace {
 
 using Tokens = std::vector<std::int64_t>;
 
-TEST(TokenFile, ReadsBackAsItWasWrittenInEitherWidth) {
+TEST(TokenFile, ReadsBackInEitherWidth) {
   const TemporaryFolder folder;
   for (const std::int64_t vocab : {300, 65536, 128256}) {
     const auto path = folder.path() / std::to_string(vocab);
@@ -37,7 +37,7 @@ TEST(TokenFile, WhatIsNotFinishedLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(TokenShardWriter, CutsTheTokensIntoFilesOfOneLength) {
+TEST(TokenShardWriter, CutsTokensIntoEqualFiles) {
   const TemporaryFolder folder;
   const auto read_all = [](const std::filesystem::path& path) {
     const TokenStream stream(path, TokenKind::kTokens);
@@ -67,7 +67,7 @@ TEST(TokenShardWriter, WhatIsNotFinishedLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(TokenShardWriter, AnOlderShardIsInTheWay) {
+TEST(TokenShardWriter, RefusesIfOlderShardsExist) {
   const TemporaryFolder folder;
   folder.write("t_00001.bin", "");
   folder.write("t_000001.txt", "");

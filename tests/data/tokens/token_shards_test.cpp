@@ -51,7 +51,7 @@ std::string refusal_of_shards(const DataFiles& files) {
   return message_of<ConfigError>([&] { TokenShards(files, TokenKind::kTokens, "data.path"); });
 }
 
-TEST(TokenShards, AreOneStreamInTheOrderOfTheFiles) {
+TEST(TokenShards, FormOneStreamInFileOrder) {
   const TemporaryFolder folder;
   const TokenShards shards(cut_into(folder, {3, 1, 5}), TokenKind::kTokens, "data.path");
   EXPECT_EQ(shards.size(), 9);
@@ -68,7 +68,7 @@ TEST(TokenShards, AreOneStreamInTheOrderOfTheFiles) {
 }
 
 // In a process of its own, which has addresses left for a sixth of the shards: it can neither hold nor map them.
-TEST(TokenShards, MayBeLargerThanTheMemoryOfAProcess) {
+TEST(TokenShards, MayExceedTheProcesssMemory) {
   if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   constexpr std::int64_t kShards = 3, kShardTokens = 16 << 20, kTokens = kShards * kShardTokens, kContext = 1 << 16;
   constexpr rlim_t kLeft = 16 << 20;
@@ -108,7 +108,7 @@ TEST(TokenShards, MayBeLargerThanTheMemoryOfAProcess) {
 }
 
 // Wherever a stream is cut into files, the samples are those of the whole, in each order and in a pass.
-RC_GTEST_PROP(TokenShards, ACutIntoFilesChangesNoSample, ()) {
+RC_GTEST_PROP(TokenShards, CutsChangeNoSample, ()) {
   auto sizes =
       *rc::gen::container<std::vector<std::int64_t>>(*rc::gen::inRange(0, 5), rc::gen::inRange<std::int64_t>(1, 30));
   // One of six tokens at least: there are samples.
@@ -136,7 +136,7 @@ RC_GTEST_PROP(TokenShards, ACutIntoFilesChangesNoSample, ()) {
   RC_ASSERT(got.target.values == expected.target.values);
 }
 
-TEST(TokenShards, OnlyFilesOfThePartStayOpen) {
+TEST(TokenShards, OnlyThePartsFilesStayOpen) {
   const TemporaryFolder folder;
   const DataFiles files = cut_into(folder, {10, 10, 10});
   const TokenShards last(files, TokenKind::kTokens, "data.path", 20, 30);
@@ -147,7 +147,7 @@ TEST(TokenShards, OnlyFilesOfThePartStayOpen) {
   EXPECT_THROW(last.read(19, tokens), InternalError) << "nobody reads outside the part that they asked for";
 }
 
-TEST(TokenShards, AFileThatDoesNotFitTheOthersIsNamed) {
+TEST(TokenShards, MismatchedFileIsNamed) {
   const TemporaryFolder folder;
   const std::string good = folder.write("good.bin", narrow(20)).string();
   const auto with = [&](const std::string& name, const std::string& bytes) {
@@ -164,7 +164,7 @@ TEST(TokenShards, AFileThatDoesNotFitTheOthersIsNamed) {
                    "bare.bin: the file has no tokens"));
 }
 
-TEST(TokenShards, ATokenOutOfRangeIsNamedWithItsFileAndItsPlaceThere) {
+TEST(TokenShards, BadTokenNamesFileAndPlace) {
   const TemporaryFolder folder;
   const TokenDataset data(TokenShards(cut_into(folder, {100, 100}), TokenKind::kTokens, "data.path"), 0, 200, 4);
   const auto message = message_of<ConfigError>([&] { data.require_classes(150, "model.vocab"); });

@@ -43,7 +43,7 @@ TEST(TokenStream, TextMayLookLikeAnything) {
   EXPECT_EQ(layout_of("PK\3\4", TokenKind::kText).format, "text");
 }
 
-TEST(TokenStream, ReadsLlmcFilesOfTwoByteTokens) {
+TEST(TokenStream, ReadsTwoByteLlmcFiles) {
   const TemporaryFolder folder;
   const std::vector<std::int64_t> tokens = {50256, 0, 1, 65535};
   const TokenStream stream(folder.write("train.bin", llmc_header(20240520, 1, 4) + raw_tokens<std::uint16_t>(tokens)),
@@ -52,7 +52,7 @@ TEST(TokenStream, ReadsLlmcFilesOfTwoByteTokens) {
   EXPECT_EQ(all_of(stream), tokens);
 }
 
-TEST(TokenStream, ReadsLlmcFilesOfFourByteTokens) {
+TEST(TokenStream, ReadsFourByteLlmcFiles) {
   const TemporaryFolder folder;
   const std::vector<std::int64_t> tokens = {128'000, 0, 4'294'967'295};
   const TokenStream stream(folder.write("train.bin", llmc_header(20240801, 7, 3) + raw_tokens<std::uint32_t>(tokens)),
@@ -94,7 +94,7 @@ TEST(TokenStream, ReadsAnyLength) {
   EXPECT_EQ(part, std::vector<std::int64_t>(tokens.begin() + 49'999, tokens.end()));
 }
 
-TEST(TokenStream, AFileThatBecomesShorterIsAnErrorWithBothSizes) {
+TEST(TokenStream, ShrunkenFileNamesBothSizes) {
   const TemporaryFolder folder;
   const auto path = folder.write("train.bin", llmc_header(20240520, 1, 4) + raw_tokens<std::uint16_t>({1, 2, 3, 4}));
   const TokenStream stream(path, TokenKind::kTokens);
@@ -107,7 +107,7 @@ TEST(TokenStream, AFileThatBecomesShorterIsAnErrorWithBothSizes) {
   EXPECT_TRUE(says(message, "it ended after 1028 bytes; it had 1032 when it was opened"));
 }
 
-TEST(TokenStream, WhatIsAddedToItsFileIsNotRead) {
+TEST(TokenStream, IgnoresAppendedBytes) {
   const TemporaryFolder folder;
   const auto path = folder.write("train.bin", raw_tokens<std::uint16_t>({1, 2}));
   const TokenStream stream(path, TokenKind::kTokens);
@@ -115,7 +115,7 @@ TEST(TokenStream, WhatIsAddedToItsFileIsNotRead) {
   EXPECT_EQ(all_of(stream), (std::vector<std::int64_t>{1, 2}));
 }
 
-TEST(TokenLayout, IsSeenFromTheHeadOfAFileOfAnySize) {
+TEST(TokenLayout, HeaderShowsItForAnySize) {
   const std::string head = llmc_header(20240520, 1, 2'000'000'000);
   const auto bytes = std::as_bytes(std::span(head));
   EXPECT_EQ(parse_token_layout(bytes, 4'000'001'024, TokenKind::kTokens, "data.path", "train.bin").num_tokens,
@@ -129,7 +129,7 @@ TEST(TokenLayout, AnEmptyFileIsRefused) {
   EXPECT_TRUE(says(refusal("", TokenKind::kText), "the file is empty"));
 }
 
-TEST(TokenLayout, TheCountMustAgreeWithTheSize) {
+TEST(TokenLayout, CountMustMatchTheSize) {
   const std::string four = raw_tokens<std::uint16_t>({1, 2, 3, 4});
   EXPECT_TRUE(says(refusal(llmc_header(20240520, 1, 5) + four), "announces 5 tokens, but 8 bytes follow (needed: 10)"));
   EXPECT_TRUE(says(refusal(llmc_header(20240520, 1, 3) + four), "announces 3 tokens"));
@@ -138,7 +138,7 @@ TEST(TokenLayout, TheCountMustAgreeWithTheSize) {
   EXPECT_TRUE(says(refusal(llmc_header(20240520, 1, 2147483647)), "needed: 4294967294"));
 }
 
-TEST(TokenLayout, TheVersionMustBelongToTheMagic) {
+TEST(TokenLayout, VersionMustMatchTheMagic) {
   EXPECT_TRUE(says(refusal(llmc_header(20240520, 7, 0)), "llm.c version 7; expected 1 for magic 20240520"));
   EXPECT_TRUE(says(refusal(llmc_header(20240801, 1, 0)), "llm.c version 1; expected 7"));
 }
@@ -165,7 +165,7 @@ TEST(TokenLayout, AnOddSizeSuggestsText) {
   EXPECT_TRUE(says(refusal("abc"), "data.kind = \"text\""));
 }
 
-TEST(TokenStream, AMissingFileIsNamedUnderItsKey) {
+TEST(TokenStream, MissingFileNamesItsKey) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { TokenStream("none.bin", TokenKind::kTokens, "data.validation"); }),
                    "data.validation = none.bin: no such file"));
   EXPECT_TRUE(

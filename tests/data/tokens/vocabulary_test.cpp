@@ -40,16 +40,16 @@ Vocabulary pieces() {
   return Vocabulary::parse(kPieces, "data.vocab", "vocab.txt");
 }
 
-TEST(WordPiece, TakesTheLongestPieceAgainAndAgain) {
+TEST(WordPiece, TakesTheLongestPieceRepeatedly) {
   EXPECT_EQ(pieces().encode("unaffable", 6), (Numbers{2, 4, 5, 6, 3, 0}));
   EXPECT_EQ(pieces().encode("Affable", 4), (Numbers{2, 7, 3, 0}));
 }
 
-TEST(WordPiece, AWordThatNoPiecesMakeIsUnknownAsAWhole) {
+TEST(WordPiece, UnmatchedWordIsWhollyUnknown) {
   EXPECT_EQ(pieces().encode("unknown it", 5), (Numbers{2, 1, 12, 3, 0}));
 }
 
-TEST(WordPiece, AWordOfMoreThanAHundredCharactersIsUnknown) {
+TEST(WordPiece, WordOverHundredCharactersIsUnknown) {
   const auto vocabulary = Vocabulary::parse("[PAD]\n[UNK]\n[CLS]\n[SEP]\nß\n##ß\n", "data.vocab", "vocab.txt");
   std::string word;
   for (int i = 0; i < 100; ++i) word += "ß";
@@ -61,12 +61,12 @@ TEST(WordPiece, MarksStandAlone) {
   EXPECT_EQ(pieces().encode("it's,it", 7), (Numbers{2, 12, 10, 11, 8, 12, 3}));
 }
 
-TEST(WordPiece, ALongTextEndsWithSepAllTheSame) {
+TEST(WordPiece, LongTextStillEndsWithSep) {
   EXPECT_EQ(pieces().encode("it it it it", 4), (Numbers{2, 12, 12, 3}));
   EXPECT_EQ(pieces().encode("unaffable it", 4), (Numbers{2, 4, 5, 3}));
 }
 
-TEST(WordPiece, SpecialPiecesInATextAreThosePieces) {
+TEST(WordPiece, SpecialPiecesInTextStaySpecial) {
   EXPECT_EQ(pieces().encode("it[SEP]it [PAD] [sep]", 10), (Numbers{2, 12, 3, 12, 0, 1, 1, 1, 3, 0}));
   EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "which this vocabulary has not";
 }
@@ -79,7 +79,9 @@ std::string notes_of(const Vocabulary& vocabulary) {
 
 constexpr std::string_view kCased = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nit\nIt\né\ne\n";
 
-TEST(WordPiece, PiecesWithCapitalLettersKeepThoseOfTexts) {
+// Capital letters of the texts.
+
+TEST(WordPiece, CasedPiecesKeepCapitals) {
   const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
   EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
   EXPECT_TRUE(says(notes_of(cased), "keep capital letters and accents: 1 of the 8 pieces in vocab.txt"));
@@ -95,7 +97,9 @@ std::string mostly_small(const std::string& others) {
   return bytes + others;
 }
 
-TEST(WordPiece, AFewPiecesWithCapitalLettersMakeNoCasedVocabulary) {
+// A vocabulary with a few pieces with capitals is not a cased one.
+
+TEST(WordPiece, FewCasedPiecesAreNotCased) {
   const auto note = [](const std::string& bytes) { return notes_of(Vocabulary::parse(bytes, "key", "v")); };
   EXPECT_TRUE(says(note(mostly_small("I\n")), "lower-cased and lose their accents: 1 of the 200 pieces in v"));
   EXPECT_TRUE(says(note(mostly_small("I\nIt\n##T\n")), "keep capital letters and accents: 3 of the 202 pieces in v"));
@@ -104,7 +108,7 @@ TEST(WordPiece, AFewPiecesWithCapitalLettersMakeNoCasedVocabulary) {
   EXPECT_EQ(note(mostly_small("ø\n漢\n")).find("have an accent"), std::string::npos);
 }
 
-TEST(WordPiece, WhoSaysOtherwiseIsToldWhatItCosts) {
+TEST(WordPiece, CaseOverrideReportsItsCost) {
   const auto lower = Vocabulary::parse(kCased, "data.vocab", "vocab.txt", true);
   EXPECT_EQ(lower.encode("It it é É", 6), (Numbers{2, 4, 4, 7, 7, 3}));
   EXPECT_TRUE(says(notes_of(lower), "data.lower_case is true, and 1 of the 8 pieces"));
@@ -124,7 +128,7 @@ std::string text_of(const nlohmann::json& written) {
 
 // tests/data/tokenizer_numbers.py learned these, and wrote down what transformers' BertTokenizer makes of texts: accents composed
 // and not, letters without a small form, scripts of many kinds, emoji, marks, spaces, characters without width, bytes that are no UTF-8.
-TEST(WordPiece, HasTheNumbersOfTransformersBertTokenizer) {
+TEST(WordPiece, MatchesTransformersBertTokenizer) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const char* name : {"bert_cased", "bert_uncased"}) {
     const auto vocabulary = Vocabulary::read(folder / name / "vocab.txt", "data.vocab");
@@ -140,7 +144,7 @@ TEST(WordPiece, HasTheNumbersOfTransformersBertTokenizer) {
   }
 }
 
-TEST(WordPiece, AVocabularyThatLacksOrRepeatsAPieceIsRefused) {
+TEST(WordPiece, RefusesMissingOrRepeatedPieces) {
   const auto refused = [](std::string_view bytes) {
     return message_of<ConfigError>([&] { Vocabulary::parse(bytes, "data.vocab", "vocab.txt"); });
   };

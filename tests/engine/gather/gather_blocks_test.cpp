@@ -35,14 +35,14 @@ std::int64_t gathered_bytes_of(const Ledger& ledger) {
   return ledger.held(Tier::kDevice, MemoryTag::kGathered);
 }
 
-TEST(GatherBlocks, PeersReadThemWhereShardsAreBrought) {
+TEST(GatherBlocks, PeersReadBroughtShards) {
   with_blocks(Tier::kDevice,
               [](const GatherBlocks& blocks, ShardedState&, Ledger&) { EXPECT_FALSE(blocks.read_by_peers()); });
   with_blocks(Tier::kHost,
               [](const GatherBlocks& blocks, ShardedState&, Ledger&) { EXPECT_TRUE(blocks.read_by_peers()); });
 }
 
-TEST(GatherBlocks, IdleOnesStayUpToTheCapacity) {
+TEST(GatherBlocks, IdleOnesStayWithinCapacity) {
   for (const Tier tier : {Tier::kDevice, Tier::kHost}) {
     with_blocks(tier, [](GatherBlocks& blocks, ShardedState&, const Ledger& ledger) {
       blocks.set_capacity(2 * kBytes);
@@ -72,7 +72,7 @@ TEST(GatherBlocks, BorrowedOnesAreTheOtherPools) {
   });
 }
 
-TEST(GatherBlocks, AreOfAnotherKindWhenStatesHaveMoved) {
+TEST(GatherBlocks, ChangeKindWhenStatesMove) {
   with_blocks(Tier::kDevice, [](GatherBlocks& blocks, ShardedState& state, const Ledger& ledger) {
     blocks.set_capacity(kBytes);
     blocks.release(blocks.acquire(kBytes));
@@ -85,7 +85,7 @@ TEST(GatherBlocks, AreOfAnotherKindWhenStatesHaveMoved) {
   });
 }
 
-TEST(GatherBlocks, NoneMayBeInUseWhenStatesHaveMoved) {
+TEST(GatherBlocks, MovesRequireAllIdle) {
   with_blocks(Tier::kDevice, [](GatherBlocks& blocks, ShardedState& state, Ledger&) {
     std::byte* const block = blocks.acquire(kBytes);
     Placement there = state.placement();

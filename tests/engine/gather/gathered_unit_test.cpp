@@ -28,7 +28,7 @@ TEST(GatheredUnit, LetsGoWhenItEnds) {
   EXPECT_EQ(pins.unpinned, std::vector<int>{4});
 }
 
-TEST(GatheredUnit, LetsGoOnceHoweverOftenItMoves) {
+TEST(GatheredUnit, MovedUnitReleasesOnce) {
   Pins pins;
   {
     GatheredUnit first(pins, 1, nullptr);
@@ -53,7 +53,7 @@ TEST(GatheredUnit, AssignmentLosesNeither) {
   EXPECT_NE(pins.unpinned[0], pins.unpinned[1]);
 }
 
-TEST(GatheredUnit, SaysWhereItsBytesAreWhereverItMoves) {
+TEST(GatheredUnit, KnowsItsBytesAfterMoves) {
   Pins pins;
   std::byte bytes[2];
   GatheredUnit first(pins, 1, &bytes[0]);
@@ -78,7 +78,7 @@ TEST(GatheredUnit, HoldsNothingByDefault) {
   EXPECT_EQ(nothing.data(), nullptr);
 }
 
-TEST(GatheredUnit, LetsGoOnTheWayOutOfAnException) {
+TEST(GatheredUnit, ExceptionReleasesIt) {
   Pins pins;
   EXPECT_THROW(
       {

@@ -62,7 +62,7 @@ struct Fixture {
   }
 };
 
-TEST(Gatherer, WholeParametersAreBoundFromTheBeginning) {
+TEST(Gatherer, WholeParametersStartBound) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 2);
     for (const Unit& unit : f.units) f.expect_readable(unit.index);
@@ -89,7 +89,7 @@ TEST(Gatherer, GathersFromEveryRanksShard) {
   }
 }
 
-TEST(Gatherer, NothingIsBoundBeforeTheBytesAreThere) {
+TEST(Gatherer, BindsOnlyArrivedBytes) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.begin(1);
@@ -112,7 +112,7 @@ TEST(Gatherer, GatheringTwiceSendsOnce) {
   });
 }
 
-TEST(Gatherer, AReleasedUnitIsUnboundAndItsBlockUsedAgain) {
+TEST(Gatherer, ReleaseUnbindsAndReusesTheBlock) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
@@ -127,7 +127,7 @@ TEST(Gatherer, AReleasedUnitIsUnboundAndItsBlockUsedAgain) {
   });
 }
 
-TEST(Gatherer, AGatherThatWasBegunIsFinishedBeforeItsRelease) {
+TEST(Gatherer, FinishesAGatherBeforeRelease) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.begin(2);
@@ -155,7 +155,7 @@ TEST(Gatherer, WhatIsPinnedIsNotReleased) {
   });
 }
 
-TEST(Gatherer, TheLeastRecentlyUsedIsReleasableFirst) {
+TEST(Gatherer, ReleasesLeastRecentlyUsedFirst) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, 3);
     for (const int unit : {2, 0, 1, 2}) f.gatherer.ensure(unit);
@@ -163,7 +163,9 @@ TEST(Gatherer, TheLeastRecentlyUsedIsReleasableFirst) {
   });
 }
 
-TEST(Gatherer, WhatIsWrittenReachesTheShardsWhenTheLastPinGoes) {
+// Into the shards.
+
+TEST(Gatherer, LastUnpinStoresWrites) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
@@ -181,7 +183,7 @@ TEST(Gatherer, WhatIsWrittenReachesTheShardsWhenTheLastPinGoes) {
   });
 }
 
-TEST(Gatherer, WhatIsOnlyReadIsNotStored) {
+TEST(Gatherer, ReadOnlyUseStoresNothing) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, 3);
     f.gatherer.ensure(0);
@@ -225,7 +227,9 @@ void with_parameters_on_disk(const std::function<void(Fixture&, const std::funct
   });
 }
 
-TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
+// However many are prefetched before it.
+
+TEST(GathererFromDisk, ReadsAnEarlyShardOnce) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1, 2}) f.gatherer.prefetches().want(unit);
     EXPECT_EQ(num_reads(), 3) << "all are on their way";
@@ -237,7 +241,7 @@ TEST(GathererFromDisk, AShardThatComesAheadIsReadOnceHoweverManyComeBeforeIt) {
   });
 }
 
-TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
+TEST(GathererFromDisk, OutOfOrderGatherIsCorrect) {
   with_parameters_on_disk([](Fixture& f, const auto&) {
     for (const int unit : {0, 1, 2}) f.gatherer.prefetches().want(unit);
     for (const int unit : {1, 2, 0}) {
@@ -247,7 +251,9 @@ TEST(GathererFromDisk, OneThatIsGatheredOutOfTurnIsRight) {
   });
 }
 
-TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
+// A unit that is still gathered is prefetched after its release.
+
+TEST(GathererFromDisk, PrefetchWaitsForTheRelease) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     f.gatherer.ensure(0);
     for (const int unit : {1, 0, 2}) f.gatherer.prefetches().want(unit);
@@ -263,7 +269,9 @@ TEST(GathererFromDisk, OneThatIsStillGatheredComesWhenItIsNotAnyMore) {
   });
 }
 
-TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
+// A unit that is gathered twice in the window.
+
+TEST(GathererFromDisk, RepeatedGatherReadsEachTime) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1, 0, 2}) f.gatherer.prefetches().want(unit);
     f.gatherer.ensure(0);
@@ -276,7 +284,7 @@ TEST(GathererFromDisk, OneThatIsGatheredTwiceInTheWindowIsReadForEachOfThem) {
   });
 }
 
-TEST(GathererFromDisk, ContentsMayChangeOnceNothingComesAnyMore) {
+TEST(GathererFromDisk, ContentsMayChangeAfterCancel) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1}) f.gatherer.prefetches().want(unit);
     f.gatherer.prefetches().cancel();
@@ -300,7 +308,7 @@ TEST(Gatherer, FinishWaitsForEverythingBegun) {
 }
 
 // Frozen units are not refreshed: those before them must not stay open for it.
-TEST(Gatherer, NeverLeavesMoreRefreshesOpenThanATransportHasRoomFor) {
+TEST(Gatherer, OpenRefreshesFitTheTransport) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<ParamSpec> specs;
     for (int i = 0; i < 200; ++i) specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {4}});

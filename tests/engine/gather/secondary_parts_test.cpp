@@ -46,7 +46,7 @@ MemoryBudget half_of(const std::vector<ParamSpec>& specs, int world, const Engin
                    std::max((gathered - secondary_bytes(units, world, placement)) / 2, largest)};
 }
 
-TEST(SecondaryParts, HaveTheBitsOfPlainStage3) {
+TEST(SecondaryPartsOnAnyDevice, HaveTheBitsOfPlainStage3) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 2}) {
@@ -69,7 +69,7 @@ TEST(SecondaryParts, HaveTheBitsOfPlainStage3) {
   }
 }
 
-TEST(SecondaryParts, HaveThemWithinCopiesOfTheModel) {
+TEST(SecondaryPartsOnAnyDevice, CopiesOfTheModelKeepBits) {
   const EngineOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2};
   EngineOptions options = with_groups_of(2, plain);
   options.group = 4;
@@ -83,7 +83,9 @@ TEST(SecondaryParts, HaveThemWithinCopiesOfTheModel) {
   }
 }
 
-TEST(SecondaryParts, HaveThemWithOtherCutsOptimizersAndAverages) {
+// Other cuts, optimizers and averages.
+
+TEST(SecondaryPartsOnAnyDevice, OtherSettingsKeepBits) {
   int number = 0;
   for (const OptimizerOptions& optimizer : default_options()) {
     EngineOptions plain{.stage = 3, .optimizer = optimizer, .clip = 0.5, .ema = 0.9};
@@ -96,7 +98,7 @@ TEST(SecondaryParts, HaveThemWithOtherCutsOptimizersAndAverages) {
 }
 
 // With gathers in 8 bits as well: a part is of what was decoded. An evaluation reads what the owners hold.
-TEST(SecondaryParts, HaveThemBesideCodecs) {
+TEST(SecondaryPartsOnAnyDevice, HaveThemBesideCodecs) {
   const EngineOptions plain{.stage = 3,
                             .wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4},
                             .accumulate = 2,
@@ -109,7 +111,7 @@ TEST(SecondaryParts, HaveThemBesideCodecs) {
   }
 }
 
-TEST(SecondaryParts, HaveThemWhereAStepIsDelayed) {
+TEST(SecondaryPartsOnAnyDevice, DelayedStepsKeepBits) {
   const EngineOptions plain{.stage = 3, .clip = 0.5, .delayed_update = true, .exact_steps = 1};
   EngineOptions options = with_groups_of(2, plain);
   options.device_memory = kMinBudget;
@@ -117,7 +119,8 @@ TEST(SecondaryParts, HaveThemWhereAStepIsDelayed) {
 }
 
 // As a checkpointed forward does: units are used again in the same pass, and again before their gradients.
-TEST(SecondaryParts, ServeAModelThatUsesUnitsMoreThanTwice) {
+// More than twice.
+TEST(SecondaryPartsOnAnyDevice, ServeRepeatedUnitUse) {
   const auto trained = [](const EngineOptions& options) {
     std::vector<std::uint32_t> bits;
     on_ranks(4, [&](Communicator& comm) {
@@ -140,7 +143,8 @@ TEST(SecondaryParts, ServeAModelThatUsesUnitsMoreThanTwice) {
 }
 
 // The others are gathers among two.
-TEST(SecondaryParts, AStepGathersEachUnitOverAllRanksOnce) {
+// Each unit, in a step.
+TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 3}) {
       EngineOptions options{.stage = 3, .secondary_group = 2, .accumulate = accumulate, .device_memory = kMinBudget};
@@ -165,7 +169,7 @@ TEST(SecondaryParts, AStepGathersEachUnitOverAllRanksOnce) {
   }
 }
 
-TEST(SecondaryParts, TakeTheMemoryThatIsPlannedForThem) {
+TEST(SecondaryPartsOnAnyDevice, TakeThePlannedMemory) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int group : {2, 3}) {
       EngineOptions options{.stage = 3, .secondary_group = group};
@@ -185,7 +189,7 @@ TEST(SecondaryParts, TakeTheMemoryThatIsPlannedForThem) {
   }
 }
 
-TEST(SecondaryParts, AreNotKeptWhereWeightsStayGathered) {
+TEST(SecondaryPartsOnAnyDevice, OmittedIfWeightsStayGathered) {
   const ScriptedRun seen = train(4, small_specs(), {.stage = 3, .secondary_group = 2, .accumulate = 2});
   const ScriptedRun plain = train(4, small_specs(), {.stage = 3, .accumulate = 2});
   EXPECT_EQ(seen, plain);
@@ -195,7 +199,9 @@ TEST(SecondaryParts, AreNotKeptWhereWeightsStayGathered) {
   EXPECT_EQ(seen.reports[0].secondary.sent_bytes_per_step, 0);
 }
 
-TEST(SecondaryParts, AreKeptFromTheFirstByteThatAllWeightsLack) {
+// One byte less than all weights need, and parts are kept.
+
+TEST(SecondaryPartsOnAnyDevice, KeptOnceWeightsMissAByte) {
   const EngineOptions options{.stage = 3, .secondary_group = 2};
   const std::vector<Unit> units = units_of(small_specs(), 4, options);
   const Placement placement = placement_of(options, units, mesh_of(4, options));
@@ -223,8 +229,9 @@ class SecondaryPartsOnTiers : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+using SecondaryPartsOnTiersOnAnyDevice = SecondaryPartsOnTiers;
 
-TEST_F(SecondaryPartsOnTiers, HaveTheSameBitsAndReadShardsOnce) {
+TEST_F(SecondaryPartsOnTiersOnAnyDevice, KeepBitsAndReadShardsOnce) {
   const auto specs = block_specs(DType::kBFloat16, {.second_block = {300, 1000}});
   const EngineOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2, .device_memory = kMinBudget};
   const ScriptedRun expected = train(4, specs, plain, 3);
@@ -286,7 +293,7 @@ std::string refusal(const EngineOptions& options) {
   return message_of<ConfigError>([&] { require_secondary(options, 4); });
 }
 
-TEST(SecondaryParts, AreRefusedWhereTheyCannotBe) {
+TEST(SecondaryPartsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   EXPECT_NO_THROW(require_secondary({.stage = 3, .secondary_group = 2}, 4));
   EXPECT_NO_THROW(require_secondary({.stage = 2}, 4));
   EXPECT_CONTAINS(refusal({.stage = 2, .secondary_group = 2}), "zero.secondary_group = 2: at stage 2");
@@ -300,7 +307,7 @@ TEST(SecondaryParts, AreRefusedWhereTheyCannotBe) {
   EXPECT_CONTAINS(refusal({.stage = 3, .secondary_group = 2, .shards = Cut::kWeighted}), "zero.shards range");
 }
 
-TEST(SecondaryParts, AreRefusedOnEveryRank) {
+TEST(SecondaryPartsOnAnyDevice, AreRefusedOnEveryRank) {
   for (const std::string& end : ends_of_ranks(
            4, [](Communicator& comm) { ScriptedModel model(comm, small_specs(), {.stage = 3, .secondary_group = 3}); }))
     EXPECT_CONTAINS(end, "zero.secondary_group = 3");

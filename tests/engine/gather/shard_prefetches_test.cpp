@@ -70,7 +70,7 @@ void with_shards(const StateFractions& fractions, const std::function<void(Shard
   });
 }
 
-TEST(ShardPrefetches, AHintIsAReadOfItsShard) {
+TEST(ShardPrefetches, HintReadsItsShard) {
   with_shards(kOnDisk, [](Shards& s) {
     s.prefetches.want(0);
     EXPECT_EQ(s.num_reads(), 1);
@@ -79,7 +79,9 @@ TEST(ShardPrefetches, AHintIsAReadOfItsShard) {
   });
 }
 
-TEST(ShardPrefetches, NothingComesWhereAllParametersLieOnTheDevice) {
+// All parameters are there already.
+
+TEST(ShardPrefetches, NothingComesFromTheDevice) {
   with_shards({.optimizer = {.disk = 1}}, [](Shards& s) {
     const std::int64_t before = s.num_reads();
     s.prefetches.want(0);
@@ -88,7 +90,7 @@ TEST(ShardPrefetches, NothingComesWhereAllParametersLieOnTheDevice) {
   });
 }
 
-TEST(ShardPrefetches, AShardToBeUpdatedHoldsBackThoseBehindIt) {
+TEST(ShardPrefetches, PendingUpdateHoldsBackLaterShards) {
   with_shards(kOnDisk, [](Shards& s) {
     s.outdated = 1;
     for (const int unit : {0, 1, 2}) s.prefetches.want(unit);
@@ -101,7 +103,7 @@ TEST(ShardPrefetches, AShardToBeUpdatedHoldsBackThoseBehindIt) {
   });
 }
 
-TEST(ShardPrefetches, AGatheredUnitHoldsBackThoseBehindItUntilItGoes) {
+TEST(ShardPrefetches, GatheredUnitHoldsBackLaterShards) {
   with_shards(kOnDisk, [](Shards& s) {
     s.gathered.add(0);
     for (const int unit : {0, 1}) s.prefetches.want(unit);
@@ -112,7 +114,7 @@ TEST(ShardPrefetches, AGatheredUnitHoldsBackThoseBehindItUntilItGoes) {
   });
 }
 
-TEST(ShardPrefetches, AGatherDropsTheHintsBeforeItsOwn) {
+TEST(ShardPrefetches, GatherDropsEarlierHints) {
   with_shards(kOnDisk, [](Shards& s) {
     s.outdated = 0;
     for (const int unit : {0, 1, 2}) s.prefetches.want(unit);

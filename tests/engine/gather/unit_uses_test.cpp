@@ -30,7 +30,7 @@ std::byte* nowhere() {
   return nullptr;
 }
 
-TEST(UnitUses, AUnitIsPinnedUntilItsLastPinGoes) {
+TEST(UnitUses, LastUnpinReleasesAUnit) {
   with_uses(1, [](UnitUses& uses, ShardedState&) {
     uses.pin(1, nowhere());
     uses.pin(1, nowhere());
@@ -44,7 +44,9 @@ TEST(UnitUses, AUnitIsPinnedUntilItsLastPinGoes) {
   });
 }
 
-TEST(UnitUses, IdleAreThoseWithoutAPinTheLeastRecentlyAccessedFirst) {
+// Units without a pin.
+
+TEST(UnitUses, IdleAreLeastRecentFirst) {
   with_uses(1, [](UnitUses& uses, ShardedState&) {
     for (const int unit : {2, 0, 1, 2}) uses.note_access(unit);
     EXPECT_EQ(uses.idle_of({0, 1, 2}), (std::vector<int>{0, 1, 2}));
@@ -55,7 +57,7 @@ TEST(UnitUses, IdleAreThoseWithoutAPinTheLeastRecentlyAccessedFirst) {
   });
 }
 
-TEST(UnitUses, OnlyWhatIsMarkedReachesTheShardAndOnlyOnce) {
+TEST(UnitUses, OnlyMarkedUnitsStoreOnce) {
   with_uses(1, [](UnitUses& uses, ShardedState& state) {
     std::vector<float> whole(static_cast<std::size_t>(state.unit(0).numel), 3.0F);
     auto* const data = reinterpret_cast<std::byte*>(whole.data());

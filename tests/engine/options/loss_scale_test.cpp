@@ -25,7 +25,9 @@ constexpr float kOverflow = std::numeric_limits<float>::infinity();
 
 // ---- the value ------------------------------------------------------------------------------------------------------
 
-TEST(LossScale, BeginsHighIsHalvedByAnOverflowAndDoubledByGoodStepsInARow) {
+// It begins high, and doubles after good steps in a row.
+
+TEST(LossScale, HalvesOnOverflowDoublesOnSuccess) {
   LossScale scale{LossScaleOptions{.growth_interval = 3}};
   EXPECT_EQ(scale.value(), 65536);
   scale.overflowed();
@@ -40,7 +42,7 @@ TEST(LossScale, BeginsHighIsHalvedByAnOverflowAndDoubledByGoodStepsInARow) {
   EXPECT_EQ(scale.value(), 32768);
 }
 
-TEST(LossScale, DoublesAfterTwoThousandStepsUnlessToldOtherwise) {
+TEST(LossScale, DoublesAfter2000StepsByDefault) {
   LossScale scale{LossScaleOptions{}};
   for (int step = 0; step < 1999; ++step) scale.updated();
   EXPECT_EQ(scale.value(), 65536);
@@ -48,7 +50,7 @@ TEST(LossScale, DoublesAfterTwoThousandStepsUnlessToldOtherwise) {
   EXPECT_EQ(scale.value(), 131072);
 }
 
-TEST(LossScale, HasALeastValueAndStaysAFiniteFloat) {
+TEST(LossScaleOnAnyDevice, HasAMinimumAndStaysFinite) {
   LossScale scale{LossScaleOptions{.value = 4, .growth_interval = 1}};
   for (int step = 0; step < 10; ++step) scale.overflowed();
   EXPECT_EQ(scale.value(), 1);
@@ -69,7 +71,9 @@ TEST(LossScale, AFixedOneStays) {
   EXPECT_EQ(scale.state(), LossScale::State{}) << "a checkpoint has nothing of it";
 }
 
-TEST(LossScale, GoesOnFromWhatWasSavedAndBeginsAnewWhereNothingWas) {
+// It starts anew if nothing was saved.
+
+TEST(LossScale, ContinuesFromTheSavedScale) {
   LossScale saved{LossScaleOptions{.growth_interval = 5}};
   saved.overflowed();
   for (int step = 0; step < 4; ++step) saved.updated();
@@ -136,7 +140,9 @@ class OverflowWith : public testing::TestWithParam<std::tuple<TriedRule, double>
   }
 };
 
-TEST_P(OverflowWith, HalvesTheScaleChangesNoStateAndTrainingGoesOnAsIfItHadNotBeen) {
+// Training continues as if the overflow had not been.
+
+TEST_P(OverflowWith, HalvesTheScaleKeepsTheState) {
   for (int stage = 0; stage <= 3; ++stage) {
     std::array<Everything, 2> undisturbed;  // of each rank
     on_ranks(2, [&](Communicator& comm) {
@@ -189,7 +195,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, OverflowWith,
                          });
 
 // fp32 gradients are exact under a power of two: any bit that differed would be the scale's.
-TEST(ScaledSteps, AScaleThatIsAPowerOfTwoChangesNoBitOfParametersAndNorms) {
+// Of parameters and norms.
+TEST(ScaledStepsOnAnyDevice, PowerOfTwoScaleKeepsBits) {
   for (const int accumulate : {1, 3}) {
     on_ranks(2, [&](Communicator& comm) {
       const EngineOptions plain{.stage = 2, .clip = 0.5, .accumulate = accumulate, .average_micro_batches = true};
@@ -207,7 +214,7 @@ TEST(ScaledSteps, AScaleThatIsAPowerOfTwoChangesNoBitOfParametersAndNorms) {
   }
 }
 
-TEST(ScaledSteps, TheGradientThatIsReadIsWithoutTheScale) {
+TEST(ScaledSteps, ReadGradientHasNoScale) {
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat16), {.stage = 2});
     model.edit = [](int, std::int64_t, float) { return 0.25F; };
@@ -220,7 +227,7 @@ TEST(ScaledSteps, TheGradientThatIsReadIsWithoutTheScale) {
   });
 }
 
-TEST(ScaledSteps, ALossWithoutItsScaleIsRefused) {
+TEST(ScaledSteps, RefusesALossWithoutItsScale) {
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat16), {.stage = 2});
     Engine& engine = model.engine();
@@ -232,7 +239,9 @@ TEST(ScaledSteps, ALossWithoutItsScaleIsRefused) {
   });
 }
 
-TEST(ScaledSteps, AFixedScaleAndOneAtItsLeastCountOverflowsAsSkippedSteps) {
+// An overflow is then a skipped step.
+
+TEST(ScaledSteps, FixedOrLeastScaleCountsSkips) {
   for (const LossScaleOptions& scale : {LossScaleOptions::fixed(64), LossScaleOptions{.value = 1}}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(DType::kFloat16), {.loss_scale = scale, .max_skipped_steps = 2});
@@ -243,7 +252,7 @@ TEST(ScaledSteps, AFixedScaleAndOneAtItsLeastCountOverflowsAsSkippedSteps) {
   }
 }
 
-TEST(ScaledSteps, ALossThatIsNotFiniteCountsWhateverTheScale) {
+TEST(ScaledSteps, NonFiniteLossAlwaysCounts) {
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat16), {});
     model.edit = [](int, std::int64_t, float) { return kOverflow; };
@@ -256,7 +265,7 @@ TEST(ScaledSteps, ALossThatIsNotFiniteCountsWhateverTheScale) {
 }
 
 // A gradient that is applied a step late keeps the scale that it was made with, also where the next step lowers it.
-TEST(ScaledSteps, ADelayedUpdateKeepsTheScaleOfItsOwnStep) {
+TEST(ScaledSteps, DelayedUpdateKeepsItsStepsScale) {
   std::vector<std::vector<std::uint32_t>> weights;
   for (const double scale : {128.0, 2048.0}) {
     on_ranks(2, [&](Communicator& comm) {

@@ -22,7 +22,7 @@ constexpr LocalSteps kNever{.steps = 1000};
 constexpr LocalSteps kFragments{.steps = 4, .fragments = 2};
 constexpr LocalSteps kOnTheirWay{.steps = 4, .fragments = 2, .overlap = 1, .mix = 0.25};
 
-TEST(OuterFragments, EachHasAnOuterStepOnceInARound) {
+TEST(OuterFragments, EachStepsOncePerRound) {
   for (const auto& [steps, fragments] : {std::pair{1, 1}, {50, 1}, {50, 5}, {7, 3}, {5, 5}}) {
     const LocalSteps local{.steps = steps, .fragments = fragments};
     std::vector<int> begun(static_cast<std::size_t>(fragments), 0);
@@ -35,7 +35,7 @@ TEST(OuterFragments, EachHasAnOuterStepOnceInARound) {
   }
 }
 
-TEST(OuterFragments, EndAfterTheStepsOfTheOverlap) {
+TEST(OuterFragments, EndAfterTheOverlap) {
   const LocalSteps local{.steps = 50, .fragments = 5, .overlap = 4};
   EXPECT_EQ(fragment_that_ends(local, 14), 0);
   EXPECT_EQ(fragment_that_ends(local, 64), 0);
@@ -63,7 +63,7 @@ std::vector<bool> in_first_fragment() {
 }
 
 // After the differences were taken the copies take a step, and then go on with a mean of where they are and of the anchor.
-TEST(OuterFragments, AreMergedAsStreamingDiLoCoDoes) {
+TEST(OuterFragments, MergeLikeStreamingDiLoCo) {
   const auto none = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 0);
   const auto taken = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 2);
   const auto before = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 3);
@@ -87,7 +87,7 @@ TEST(OuterFragments, AreMergedAsStreamingDiLoCoDoes) {
   EXPECT_NE(merged.own[0], merged.own[1]);
 }
 
-TEST(OuterFragments, WithoutAnOverlapACopyGoesOnWithTheMergedOnesAtOnce) {
+TEST(OuterFragments, WithoutOverlapContinueMerged) {
   const auto before = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 2);
   const Apart merged = train_apart(2, small_specs(), {.stage = 3, .local = kFragments}, 2);
   const std::vector<bool> in_fragment = in_first_fragment();
@@ -102,7 +102,7 @@ TEST(OuterFragments, WithoutAnOverlapACopyGoesOnWithTheMergedOnesAtOnce) {
 }
 
 // With gradients of 0 meanwhile, and nothing of a copy's own in the mix, late is as at once: of all codecs.
-TEST(OuterFragments, OnTheirWayBringTheSumsThatAnOuterStepAtOnceMakes) {
+TEST(OuterFragments, InFlightMatchImmediateSums) {
   const auto stand_still = [](ScriptedModel& model, int step) {
     if (step == 2) model.edit = [](int, std::int64_t, float) { return 0.0F; };
   };
@@ -130,7 +130,9 @@ TEST(OuterFragments, OnTheirWayBringTheSumsThatAnOuterStepAtOnceMakes) {
   }
 }
 
-TEST(OuterFragments, HaveTheSameBitsAtEveryStageOnEveryTierWithEveryCodec) {
+// At every stage, on every tier, with every codec.
+
+TEST(OuterFragments, KeepBitsInEverySetting) {
   const TemporaryFolder disk;
   Sweep sweep(5);
   int which = 0;
@@ -154,7 +156,9 @@ TEST(OuterFragments, HaveTheSameBitsAtEveryStageOnEveryTierWithEveryCodec) {
   }
 }
 
-TEST(OuterFragments, LosesNoBitToALookAtTheSharedWeightsOnTheWay) {
+// While a fragment is under way.
+
+TEST(OuterFragments, ReadingSharedWeightsKeepsBits) {
   const EngineOptions options{.stage = 2, .local = LocalSteps{.steps = 4, .fragments = 2, .overlap = 2}};
   const Apart expected = train_apart(2, small_specs(), options, 9);
   const Apart seen = train_apart(2, small_specs(), options, 9, [](ScriptedModel& model, int) {
@@ -165,7 +169,9 @@ TEST(OuterFragments, LosesNoBitToALookAtTheSharedWeightsOnTheWay) {
   EXPECT_EQ(seen.shared, expected.shared);
 }
 
-TEST(OuterFragments, SendWhatThePlanAndTheFormulaSayOfTheFragment) {
+// The plan and the formula agree.
+
+TEST(OuterFragments, SendPlannedBytes) {
   for (const WireCodecs& wire : {WireCodecs{}, {.outer = WireCodec::kInt4}, {.outer_topk = 0.1}}) {
     for (const LocalSteps& local : {kFragments, kOnTheirWay}) {
       for (const int stage : {0, 1, 3}) {
@@ -187,7 +193,7 @@ TEST(OuterFragments, SendWhatThePlanAndTheFormulaSayOfTheFragment) {
   }
 }
 
-TEST(OuterFragments, KeepABudgetInBytesWhileTheyAreOnTheirWay) {
+TEST(OuterFragments, KeepByteBudgetsInFlight) {
   EngineOptions options{.stage = 3, .group = 2, .local = kOnTheirWay};
   options.offload.automatic = false;
   const auto units = make_units(small_specs(), {});
@@ -202,7 +208,7 @@ TEST(OuterFragments, KeepABudgetInBytesWhileTheyAreOnTheirWay) {
   }
 }
 
-TEST(OuterFragments, ThatCannotBeAreRefusedByName) {
+TEST(OuterFragments, RefuseImpossibleOnesByName) {
   const auto end = [](const LocalSteps& local) {
     return ends_of_ranks(2, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), {.local = local}); })[0];
   };

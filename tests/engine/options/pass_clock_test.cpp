@@ -15,7 +15,7 @@ struct Steps {
   }
 };
 
-TEST(PassClock, SaysWhatPassesComputeAndWhenUnitsAreUsed) {
+TEST(PassClock, TimesPassesAndUnitUses) {
   Steps steps;
   EXPECT_EQ(steps.clock.profile().backward_seconds, 0);
   EXPECT_TRUE(steps.clock.profile().used_at.empty()) << "no step is over";
@@ -36,7 +36,9 @@ TEST(PassClock, SaysWhatPassesComputeAndWhenUnitsAreUsed) {
   EXPECT_EQ(profile.gradient_at, (std::vector{1.0, 0.5, 0.0}));
 }
 
-TEST(PassClock, MicroBatchesAreSummedAndTheLastSaysWhenUnitsAreUsed) {
+// The last one decides when units are used.
+
+TEST(PassClock, SumsMicroBatches) {
   Steps steps;
   steps.at(0, EventKind::kAccess, 0);
   steps.at(2, EventKind::kBackward);

@@ -61,7 +61,7 @@ class PassesOfADevice : public testing::Test {
   void TearDown() override { join_all(device_); }
 };
 
-TEST_F(PassesOfADevice, AreWhatItComputesBetweenItsWaits) {
+TEST_F(PassesOfADevice, CountComputationBetweenWaits) {
   step();
   const StepProfile& computed = times_->computed();
   EXPECT_NEAR(computed.forward_seconds, 5 * kOperation, 1e-9);
@@ -82,7 +82,7 @@ TEST_F(PassesOfADevice, LastAsLongAsBothTogether) {
   EXPECT_NEAR(times_->forward_waits(), 4 * kOperation, 1e-9);
 }
 
-TEST_F(PassesOfADevice, AreSpansOfTheTimelineWithTheirWaits) {
+TEST_F(PassesOfADevice, AreTimelineSpansWithWaits) {
   step();
   timeline_.start();
   step();
@@ -104,7 +104,7 @@ TEST_F(PassesOfADevice, AreSpansOfTheTimelineWithTheirWaits) {
   EXPECT_NEAR(step[0].begin, backward[0].end, 1e-9);
 }
 
-TEST(PassTimes, OfADeviceThatIsBehindAreReadWhenItHasDoneThem) {
+TEST(PassTimes, LateDeviceIsReadWhenDone) {
   RecordedDevice device({.late = 2});
   const Allocation operands = device.allocate(kBytes);
   const auto times = make_pass_times(device, 1, {}, nullptr);
@@ -124,7 +124,7 @@ TEST(PassTimes, OfADeviceThatIsBehindAreReadWhenItHasDoneThem) {
   join_all(device);
 }
 
-TEST(PassTimes, OfTheHostAreThoseOfItsClocks) {
+TEST(PassTimes, HostTimesFollowItsClocks) {
   double computed = 0, exchanged = 0;
   const auto times =
       make_pass_times(HostDevice::instance(), 1,

@@ -29,7 +29,7 @@ std::vector<std::string> ends(const EngineOptions& own, const EngineOptions& oth
   return said;
 }
 
-TEST(SameOptions, WhatDiffersIsNamedOnEveryRankWithItsValues) {
+TEST(SameOptions, EveryRankNamesDifferencesWithValues) {
   const auto said = ends({.optimizer = AdamWOptions{.lr = 1e-3}}, {.stage = 0, .optimizer = AdamWOptions{.lr = 2e-3}});
   EXPECT_EQ(said[0], said[1]);
   EXPECT_CONTAINS(said[0],
@@ -40,7 +40,7 @@ TEST(SameOptions, WhatDiffersIsNamedOnEveryRankWithItsValues) {
                   "optimizer.beta2 = 0.5, not 0.999");
 }
 
-TEST(SameOptions, ParametersCountWithWhatTheirGroupSays) {
+TEST(SameOptions, ParameterGroupsCount) {
   EXPECT_CONTAINS(ends({}, {}, {{.name = "a.weight", .shape = {4, 8}}, {.name = "a.bias", .shape = {4}}})[0],
                   "a.weight = [4, 8] fp32");
   EXPECT_CONTAINS(ends({}, {}, {{.name = "a.weight", .shape = {4, 4}}})[0], "parameters = 1, not 2");
@@ -76,7 +76,9 @@ TEST(SameOptions, ChoicesThatMakeUnitsCount) {
   EXPECT_CONTAINS(ends(hidden, named)[0], "a.weight = [4, 4] fp32");
 }
 
-TEST(SameOptions, BudgetsTiersThreadsAndDevicesAreARanksOwn) {
+// Budgets, tiers, threads and devices.
+
+TEST(SameOptions, LocalOptionsMayDiffer) {
   EngineOptions other;
   other.threads = 2;
   other.device = "cuda:1";
@@ -84,7 +86,7 @@ TEST(SameOptions, BudgetsTiersThreadsAndDevicesAreARanksOwn) {
   for (const std::string& end : ends({}, other)) EXPECT_EQ(end, "");
 }
 
-TEST(SameOptions, AGroupWithoutAWeightDecayHasTheOptimizers) {
+TEST(SameOptions, GroupInheritsTheWeightDecay) {
   const ParameterGroup all{.matches = [](const ParamSpec&) { return true; }};
   EngineOptions options{.optimizer = AdamWOptions{.weight_decay = 0.5}, .groups = {all}};
   EXPECT_EQ(values_of(options, specs()[0]).weight_decay, 0.5);

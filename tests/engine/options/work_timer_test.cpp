@@ -5,7 +5,7 @@
 namespace zero {
 namespace {
 
-TEST(WorkTimer, CountsWhatItsSpansWaitedAndNothingBetweenThem) {
+TEST(WorkTimer, CountsWaitsWithinItsSpans) {
   double waited = 1;
   WorkTimer timer([&waited] { return waited; });
   EXPECT_EQ(timer.seconds(), 0);

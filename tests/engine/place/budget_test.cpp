@@ -50,11 +50,15 @@ struct Plan {
   }
 };
 
-TEST(Budget, MinIsStrictHoweverMuchIsFree) {
+// However much memory is free.
+
+TEST(Budget, MinStaysStrict) {
   EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_min());
 }
 
-TEST(Budget, AutomaticMayTakeTheLeastWhereItIsTold) {
+// If the caller permits it.
+
+TEST(Budget, AutoMayFallToTheMinimum) {
   const Plan plan;
   EXPECT_FALSE(plan.refusal({}, 1).empty());
   EXPECT_TRUE(
@@ -65,7 +69,7 @@ TEST(Budget, AutomaticMayTakeTheLeastWhereItIsTold) {
       << "a budget that is given counts";
 }
 
-TEST(Budget, TheHostUpdatesForADeviceWhileTheNextPassComputes) {
+TEST(Budget, DevicePassOverlapsTheHostUpdate) {
   const Plan plan;
   const auto overlaps = [&](bool apart, const StateFractions& fractions, int stage = 3) {
     Placement placement = place(stage, Reduce::kAuto, 1);
@@ -81,7 +85,7 @@ TEST(Budget, TheHostUpdatesForADeviceWhileTheNextPassComputes) {
 }
 
 // Of 64 MiB at most, and of twice the largest gradient where that is less.
-TEST(Budget, SumsBetweenLinkedDevicesTakeTheirStagingOfIt) {
+TEST(Budget, LinkedSumsStageInTheBudget) {
   Plan plan;
   Placement linked = plan.placement();
   linked.linked = true;
@@ -109,7 +113,9 @@ TEST(Budget, SumsBetweenLinkedDevicesTakeTheirStagingOfIt) {
   EXPECT_EQ(linked_bytes(plan.units, 2, linked, false), statistics) << "the link adds in place";
 }
 
-TEST(Budget, CopiesAddUpOnTheHostBesideADeviceWithMemoryOfItsOwn) {
+// Beside a device that has its own memory.
+
+TEST(Budget, CopiesSumOnTheHost) {
   const Plan plan;
   Placement copies = plan.placement();
   const std::int64_t once = staging_bytes(plan.units, plan.world, copies, false);
@@ -119,7 +125,9 @@ TEST(Budget, CopiesAddUpOnTheHostBesideADeviceWithMemoryOfItsOwn) {
   EXPECT_EQ(staging_bytes(plan.units, plan.world, copies, false), once);
 }
 
-TEST(Budget, WhatStateAndStagingLeaveHoldsGatheredUnits) {
+// What states and staging leave of the budget.
+
+TEST(Budget, RemainderHoldsGatheredUnits) {
   const Plan plan;
   const std::int64_t bytes = plan.state() + 2 * plan.largest() + 5000;
   EXPECT_EQ(plan.budget(bytes).capacity_bytes, 5000);
@@ -131,7 +139,9 @@ TEST(Budget, AutoTakesWhatIsFree) {
   EXPECT_EQ(plan.budget({MemoryBudget::Kind::kAuto}, free).capacity_bytes, 7000);
 }
 
-TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
+// One unit gathered and one staged.
+
+TEST(Budget, MinimumIsTwoUnits) {
   const Plan plan;
   ASSERT_EQ(plan.units.back().slices.size(), 1u);
   const std::int64_t least = plan.state() + 2 * plan.largest() + plan.alone();
@@ -141,13 +151,17 @@ TEST(Budget, TheSmallestThatWorksIsOneUnitGatheredAndOneStaged) {
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
 }
 
-TEST(Budget, BelowRoomForTheLargestUnitBesideTheStagingItIsTheMinimum) {
+// It must hold the largest unit beside the staging.
+
+TEST(Budget, LessThanOneUnitIsMinimum) {
   const Plan plan;
   EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).is_min());
   EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).is_min());
 }
 
-TEST(Budget, ARefusalNamesTheNextStageAndWhatItNeeds) {
+// And what that stage needs.
+
+TEST(Budget, RefusalNamesTheNextStage) {
   for (int stage = 0; stage <= 2; ++stage) {
     Plan cheaper;
     cheaper.stage = stage + 1;
@@ -167,7 +181,9 @@ TEST(Budget, AutoSaysHowLittleIsFree) {
   EXPECT_NE(refusal.find(format_bytes(1234)), std::string::npos) << refusal;
 }
 
-TEST(Budget, WholeGradientsInTheirOwnTypeNeedNoStaging) {
+// Whole gradients in the type of their parameters.
+
+TEST(Budget, SameTypeGradientsNeedNoStaging) {
   Plan plan;
   plan.stage = 1;
   EXPECT_NO_THROW(plan.budget(plan.state()));
@@ -176,7 +192,7 @@ TEST(Budget, WholeGradientsInTheirOwnTypeNeedNoStaging) {
   EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state()}), "");
 }
 
-TEST(Budget, FrozenUnitsAreGatheredButNotStaged) {
+TEST(Budget, FrozenUnitsAreGatheredNotStaged) {
   Plan plan;
   plan.units = make_units({{.name = "a", .shape = {16}}, {.name = "frozen", .shape = {4096}, .trainable = false}}, {});
   plan.world = 1;
@@ -193,7 +209,9 @@ std::string key_refused(const OffloadOptions& options, std::int64_t bytes) {
   return "";
 }
 
-TEST(RequireDisk, AsksForAFolderAndForRoomInItsBudgetAndLooksAtNoDisk) {
+// It looks at the budget, not at the disk.
+
+TEST(RequireDisk, NeedsFolderAndRoom) {
   EXPECT_EQ(key_refused({}, 0), "") << "nothing is to lie there";
   EXPECT_EQ(key_refused({}, 1), "zero.disk");
   EXPECT_EQ(key_refused({.disk = {"/not/here"}}, kPlenty), "");
@@ -201,7 +219,7 @@ TEST(RequireDisk, AsksForAFolderAndForRoomInItsBudgetAndLooksAtNoDisk) {
   EXPECT_EQ(key_refused({.disk = {"/not/here"}, .disk_memory = 4096}, 4097), "zero.disk_memory");
 }
 
-TEST(TilesAhead, ABudgetOfTheHostHoldsWhatLiesThereToTheByte) {
+TEST(TilesAhead, HostBudgetHoldsItsStatesExactly) {
   const Plan plan;
   Placement placement = plan.placement();
   spread_over_tiers(placement, plan.units, plan.world, {.optimizer = {.host = 1}});

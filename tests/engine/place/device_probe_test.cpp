@@ -60,7 +60,9 @@ TEST(DeviceProbe, SeesTheSlowerDirection) {
   EXPECT_EQ(device.most_allocated, std::size_t{32} << 20);
 }
 
-TEST(DeviceProbe, TakesASixteenthOfWhatIsFreeAndNothingOfLittle) {
+// It takes nothing if little is free.
+
+TEST(DeviceProbe, TakesASixteenthOfFreeMemory) {
   SlowUp device;
   EXPECT_GT(probe_device(device, OptimizerSpec{}, 64 << 20).up, 0);
   EXPECT_EQ(device.most_allocated, std::size_t{4} << 20);
@@ -69,7 +71,7 @@ TEST(DeviceProbe, TakesASixteenthOfWhatIsFreeAndNothingOfLittle) {
   EXPECT_EQ(device.most_allocated, 0U);
 }
 
-TEST(DeviceProbe, TakesLessWhereTheDeviceHasNoRoomForIt) {
+TEST(DeviceProbe, TakesLessOnAFullDevice) {
   SlowUp device;
   device.room = std::size_t{5} << 20;
   EXPECT_GT(probe_device(device, OptimizerSpec{}, kMuch).up, 0);
@@ -89,7 +91,7 @@ std::vector<TierRates> rates_of(const OptimizerOptions& rule) {
   return {run.reports[0].rates, run.reports[1].rates};
 }
 
-TEST(DeviceProbe, AnEnginesRanksAgreeOnTheSlowest) {
+TEST(DeviceProbe, RanksAgreeOnTheSlowest) {
   const auto rates = rates_of(AdamWOptions{});
   for (const double TierRates::*rate : {&TierRates::link_up, &TierRates::link_down, &TierRates::device_update_numel}) {
     EXPECT_GT(rates[0].*rate, 0);
@@ -97,7 +99,7 @@ TEST(DeviceProbe, AnEnginesRanksAgreeOnTheSlowest) {
   }
 }
 
-TEST(DeviceProbe, ARuleThatTheHostUpdatesHasNoRateThere) {
+TEST(DeviceProbe, HostUpdatedRuleHasNoRate) {
   EXPECT_GT(rates_of(MuonOptions{})[0].device_update_numel, 0);
   const auto rates = rates_of(OwnRule{.rule = make_update_rule(AdamWOptions{})});
   EXPECT_GT(rates[0].link_up, 0);

@@ -52,7 +52,7 @@ class MachineBudgetsTest : public ::testing::Test {
   DiskSeam seam_{.files = &calls_};
 };
 
-TEST_F(MachineBudgetsTest, ADeviceBudgetInBytesCountsWithoutGatheredUnitsAndStaging) {
+TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
   const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
@@ -60,7 +60,9 @@ TEST_F(MachineBudgetsTest, ADeviceBudgetInBytesCountsWithoutGatheredUnitsAndStag
   EXPECT_LT(working(true), working(false));
 }
 
-TEST_F(MachineBudgetsTest, ADeviceApartHasBudgetsOfItsOwnMemoryAndTheHostKeepsAllOfTheMachines) {
+// The host then has all of the machine's memory.
+
+TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   const EngineSeams apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
   const EngineOptions automatic{};
   const MachineBudgets seen = budgets(automatic, apart);
@@ -85,7 +87,9 @@ TEST_F(MachineBudgetsTest, ADeviceApartHasBudgetsOfItsOwnMemoryAndTheHostKeepsAl
       << "the device takes none of it";
 }
 
-TEST_F(MachineBudgetsTest, MoreThanADeviceApartHasFreeIsRefusedWithWhatWouldDo) {
+// The refusal says how much would do.
+
+TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
   const EngineSeams apart{.free_device_bytes = [] { return 8 * kMiB; }};
   const EngineOptions options{.device_memory = in_bytes(1 << 30)};
   const std::string said = message_of<ConfigError>(
@@ -93,7 +97,9 @@ TEST_F(MachineBudgetsTest, MoreThanADeviceApartHasFreeIsRefusedWithWhatWouldDo) 
   EXPECT_NE(said.find("of the device's memory"), std::string::npos) << said;
 }
 
-TEST_F(MachineBudgetsTest, AHostBudgetInBytesCountsWithoutATileOnItsWayToDisk) {
+// One that is on its way to disk.
+
+TEST_F(MachineBudgetsTest, HostBytesExcludeATile) {
   EngineOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";
   options.offload.disk = disk_;
@@ -102,21 +108,27 @@ TEST_F(MachineBudgetsTest, AHostBudgetInBytesCountsWithoutATileOnItsWayToDisk) {
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 0) << "no room for a tile is no room";
 }
 
-TEST_F(MachineBudgetsTest, AnAutomaticHostHasWhatDeviceActivationsAndAutogradLeave) {
+// What device, activations and autograd leave.
+
+TEST_F(MachineBudgetsTest, AutoHostTakesTheRest) {
   const EngineOptions options{.device_memory = in_bytes(3 * kMiB)};
   const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
 }
 
-TEST_F(MachineBudgetsTest, AnAutomaticDeviceSharesMainMemoryWithTheHost) {
+// With the host.
+
+TEST_F(MachineBudgetsTest, AutoDeviceSharesMainMemory) {
   const EngineOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
   const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_FALSE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
 }
 
-TEST_F(MachineBudgetsTest, ADiskWithoutALimitHasTheRanksShareOfNineTenthsOfWhatIsFree) {
+// Each rank has its share of nine tenths.
+
+TEST_F(MachineBudgetsTest, UnlimitedDiskSharesFreeSpace) {
   const EngineOptions options{.offload = {.disk = disk_}, .local_world = 2};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
@@ -125,27 +137,29 @@ TEST_F(MachineBudgetsTest, ADiskWithoutALimitHasTheRanksShareOfNineTenthsOfWhatI
   EXPECT_EQ(seen.free_disk().ranks, 2);
 }
 
-TEST_F(MachineBudgetsTest, ADiskWithALimitIsNotLookedAt) {
+TEST_F(MachineBudgetsTest, LimitedDiskIsNotInspected) {
   const EngineOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
   EXPECT_EQ(seen.free_disk().folders, "");
 }
 
-TEST_F(MachineBudgetsTest, ADiskThatNoStateMayTakeIsNotLookedAt) {
+TEST_F(MachineBudgetsTest, UnusedDiskIsNotInspected) {
   const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
   EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).disk_bytes(), 0);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { budgets(options); }), "/no/such/folder"));
 }
 
-TEST_F(MachineBudgetsTest, APlanForSomeMachineHasNoLimitsOfThisOne) {
+TEST_F(MachineBudgetsTest, PlanIgnoresThisMachinesLimits) {
   const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
   const MachineBudgets seen(nullptr, options, true, {});
   EXPECT_GT(seen.free_bytes(), std::int64_t{1} << 60);
   EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
 }
 
-TEST_F(MachineBudgetsTest, AllRanksHaveTheLeastOfTheirBudgets) {
+// Of their budgets.
+
+TEST_F(MachineBudgetsTest, AllRanksTakeTheLeast) {
   const EngineOptions options{.device_memory = in_bytes(kMiB), .local_world = 2};
   std::vector<TierBudgets> seen(2);
   std::int64_t free_bytes = 0;
@@ -159,7 +173,9 @@ TEST_F(MachineBudgetsTest, AllRanksHaveTheLeastOfTheirBudgets) {
   EXPECT_EQ(seen[0].host, seen[1].host);
 }
 
-TEST_F(MachineBudgetsTest, StatesOnTheHostAndActivationsCountAsMemoryOfTheMachine) {
+// As memory of the machine.
+
+TEST_F(MachineBudgetsTest, HostStatesAndActivationsCount) {
   const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
   const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {
     return message_of<ConfigError>([&] {

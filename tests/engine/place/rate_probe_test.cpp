@@ -34,7 +34,7 @@ TEST(RateProbe, RanksAgreeOnTheSlowest) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(RateProbe, ADiskThatIsNotHereHasNoRateWhereOneOnlyPlans) {
+TEST(RateProbe, PlanSkipsAnAbsentDisk) {
   const auto rule = make_update_rule(SgdOptions{});
   const OffloadOptions offload{.disk = {"/no/such/folder"}};
   const TierRates rates = probe_rates(nullptr, offload, *rule, 1, 0);
@@ -43,14 +43,16 @@ TEST(RateProbe, ADiskThatIsNotHereHasNoRateWhereOneOnlyPlans) {
   EXPECT_GT(rates.update_numel, 0);
 }
 
-TEST(RateProbe, AFolderThatIsMissingIsRefusedWhereOneRuns) {
+TEST(RateProbe, RunRefusesAMissingFolder) {
   const auto rule = make_update_rule(AdamWOptions{});
   on_ranks(1, [&](Communicator& comm) {
     EXPECT_THROW(probe_rates(&comm, {.disk = {"/no/such/folder"}}, *rule, 1, 0), ConfigError);
   });
 }
 
-TEST(RateProbe, ADiskThatFailsIsAnIoErrorAndNothingIsLeft) {
+// It is an IoError.
+
+TEST(RateProbeSlow, FailingDiskLeavesNothing) {
   const TemporaryFolder folder;
   const auto rule = make_update_rule(AdamWOptions{});
   on_ranks(1, [&](Communicator& comm) {
@@ -67,7 +69,7 @@ TEST(RateProbe, ADiskThatFailsIsAnIoErrorAndNothingIsLeft) {
   });
 }
 
-TEST(RateProbe, ARoomThatNobodyTellsEndsAnEngineBeforeItIsMade) {
+TEST(RateProbe, UnknownRoomEndsTheEngineEarly) {
   const TemporaryFolder folder;
   FailingCalls calls;
   const DiskSeam seam{.files = &calls};

@@ -91,8 +91,9 @@ std::int64_t come_and_go(int step) {
   if (step == 3) return 0;
   return step < 6 ? 2 * kReserve : 20 * kReserve;
 }
+using RebalancingSlow = Rebalancing;
 
-TEST_F(Rebalancing, NoBitKnowsOfStatesThatCameAndWent) {
+TEST_F(RebalancingSlow, MovedStatesKeepBits) {
   const std::vector<Case> cases{
       {.world = 1},
       {.world = 2, .dtype = DType::kBFloat16},
@@ -121,7 +122,7 @@ TEST_F(Rebalancing, NoBitKnowsOfStatesThatCameAndWent) {
   }
 }
 
-TEST_F(Rebalancing, GivesBackWhatWasWantedAndNoMore) {
+TEST_F(RebalancingSlow, ReleasesOnlyTheWantedMemory) {
   const Outcome outcome = train({}, 4, [](int step) {
     return step == 0 ? 10 * kReserve : step == 1 ? kReserve / 2 : 2 * kReserve;
   });
@@ -135,7 +136,7 @@ TEST_F(Rebalancing, GivesBackWhatWasWantedAndNoMore) {
   EXPECT_EQ(outcome.report.disk_memory.state() > 0, true);
 }
 
-TEST_F(Rebalancing, WhereMemoryIsShortBeforeTheFirstStepStatesMakeRoomBeforeIt) {
+TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
   const Outcome still = train({.world = 2}, 4, {});
   on_ranks(2, [&](Communicator& comm) {
     std::int64_t free_bytes = 100 * kMiB;
@@ -167,14 +168,14 @@ TEST_F(Rebalancing, WhereMemoryIsShortBeforeTheFirstStepStatesMakeRoomBeforeIt) 
   });
 }
 
-TEST_F(Rebalancing, WhatCannotLeaveTheDeviceStaysWhateverIsWanted) {
+TEST_F(RebalancingSlow, FixedStatesStayOnTheDevice) {
   const Outcome outcome = train({.world = 2, .stage = 1}, 5, [](int) { return std::int64_t{0}; });
   EXPECT_EQ(outcome.report.memory[MemoryTag::kMoment], 0);
   EXPECT_GT(outcome.report.memory[MemoryTag::kParameter], 0);
   EXPECT_EQ(outcome.report.replans, 1) << "there is nothing more to give";
 }
 
-TEST_F(Rebalancing, PagesGoBackToTheSystem) {
+TEST_F(RebalancingSlow, PagesGoBackToTheSystem) {
   if (built::kSanitized) GTEST_SKIP() << "shadow memory is resident too, and stays";
   const auto resident = [](bool short_of_memory) {
     TemporaryFolder folder;
@@ -196,7 +197,7 @@ TEST_F(Rebalancing, PagesGoBackToTheSystem) {
   EXPECT_LT(after, before - 48 * kMiB) << before << " bytes resident, and " << after;
 }
 
-TEST_F(Rebalancing, WhereAPlacementWasAskedForOnlyGatheredUnitsGo) {
+TEST_F(RebalancingSlow, ExplicitPlacementReleasesOnlyGathered) {
   const OffloadOptions on_disk{.fractions = {.optimizer = {.disk = 0.5}}, .disk = {folder_.path().string()}};
   for (OffloadOptions offload : {on_disk, OffloadOptions{}}) {
     const auto run = [&](bool monitored) {
@@ -226,7 +227,7 @@ TEST_F(Rebalancing, WhereAPlacementWasAskedForOnlyGatheredUnitsGo) {
   }
 }
 
-TEST_F(Rebalancing, AMachineThatCannotBeReadIsNoReasonToStop) {
+TEST_F(RebalancingSlow, UnreadableMachineDoesNotStopTraining) {
   const Outcome still = train({}, 4, {});
   const Outcome blind = train({}, 4, [](int step) -> std::int64_t {
     if (step > 0) throw IoError("/proc/meminfo", "read", EACCES);

@@ -31,7 +31,9 @@ void add_sent(const AddSent& a) {
 }
 constexpr Kernel kAddSent = kernel_of<AddSent, &add_sent>("add what was sent");
 
-TEST(DeviceSums, ComeToTheHostAndWhatItMadeOfThemGoesBackHoweverLateTheDeviceIs) {
+// However late the device is.
+
+TEST(DeviceSums, ReachTheHostAndReturn) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     RecordedDevice device({.late = seed, .far_behind = true});
     Ledger ledger;

@@ -15,7 +15,7 @@ struct Fixture {
   GradientArrivals arrivals{units, 4};
 };
 
-TEST(GradientArrivals, AUnitIsCompleteWhenEachOfItsParametersCame) {
+TEST(GradientArrivals, AllParametersCompleteAUnit) {
   Fixture f;
   f.arrivals.arrive(0);
   f.arrivals.arrive(0);
@@ -26,7 +26,7 @@ TEST(GradientArrivals, AUnitIsCompleteWhenEachOfItsParametersCame) {
   EXPECT_FALSE(f.arrivals.open(1));
 }
 
-TEST(GradientArrivals, WhatAReductionTookMayComeAgain) {
+TEST(GradientArrivals, ReducedGradientMayArriveAgain) {
   Fixture f;
   f.arrivals.arrive(3);
   EXPECT_FALSE(f.arrivals.reduced(1));
@@ -39,7 +39,7 @@ TEST(GradientArrivals, WhatAReductionTookMayComeAgain) {
   EXPECT_TRUE(f.arrivals.reduced(1));
 }
 
-TEST(GradientArrivals, APassForgetsWhatCameAndTheStepDoesNot) {
+TEST(GradientArrivals, BackwardForgetsArrivalsStepDoesNot) {
   Fixture f;
   f.arrivals.arrive(0);
   f.arrivals.arrive(2);

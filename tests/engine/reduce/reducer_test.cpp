@@ -66,7 +66,7 @@ struct Fixture {
   }
 };
 
-TEST(Reducer, EachRankGetsTheSumOverRanksOfItsShard) {
+TEST(Reducer, RanksGetTheirSummedShard) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(3, [&](Communicator& comm) {
       Fixture f(comm, place(stage, Reduce::kAuto, 1));
@@ -108,7 +108,7 @@ TEST(Reducer, MissingGradientsCountAsZeros) {
   }
 }
 
-TEST(Reducer, StatsAreOfThisRanksShardOfTheSum) {
+TEST(Reducer, StatisticsAreOfTheOwnShard) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       Fixture f(comm, place(stage, Reduce::kAuto, 1));
@@ -122,7 +122,9 @@ TEST(Reducer, StatsAreOfThisRanksShardOfTheSum) {
   }
 }
 
-TEST(Reducer, TheFirstParameterThatIsNotFiniteIsFoundOnTheRankThatHoldsIt) {
+// The first such parameter.
+
+TEST(Reducer, HoldingRankFindsNonFiniteParameters) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1));
     f.add(0, 1);
@@ -135,7 +137,9 @@ TEST(Reducer, TheFirstParameterThatIsNotFiniteIsFoundOnTheRankThatHoldsIt) {
   });
 }
 
-TEST(Reducer, AParameterThatComesTwiceInABackwardPassIsSummed) {
+// A parameter that comes twice in a backward pass.
+
+TEST(Reducer, SumsRepeatedGradients) {
   for (const auto& placement : {place(1, Reduce::kAuto, 1), place(2, Reduce::kAuto, 1), place(1, Reduce::kLast, 2)}) {
     on_ranks(2, [&](Communicator& comm) {
       Fixture f(comm, placement);
@@ -152,7 +156,9 @@ TEST(Reducer, AParameterThatComesTwiceInABackwardPassIsSummed) {
   }
 }
 
-TEST(Reducer, MicroBatchesGiveTheSameSumEachOrLast) {
+// Over micro-batches.
+
+TEST(Reducer, EachAndLastSumAlike) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
@@ -174,7 +180,7 @@ TEST(Reducer, MicroBatchesGiveTheSameSumEachOrLast) {
 }
 
 // 1 + 2^-8 is a tie that bf16 rounds to 1: rounded after each addition both small terms would be lost.
-TEST(Reducer, Bf16SumsAreRoundedOnceAtTheEnd) {
+TEST(Reducer, Bf16SumsRoundOnce) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kEach, 3), in(DType::kBFloat16));
     const float small = std::ldexp(1.0F, -8);
@@ -206,7 +212,9 @@ float first_on_host(Fixture& f) {
   return shard.front();
 }
 
-TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
+// While others are still made.
+
+TEST(Reducer, FinishedSumsReachTheirTierEarly) {
   on_ranks(2, [&](Communicator& comm) {
     Placement placement = place(3, Reduce::kAuto, 1);
     spread_over_tiers(placement, make_units(kSpecs, {}), comm.world(), {.gradient = {.host = 1}});
@@ -226,7 +234,7 @@ TEST(Reducer, WhatWaitsForNobodyGoesToItsTierWhileOthersAreStillMade) {
   });
 }
 
-TEST(Reducer, TheMinimumOneStagesOneUnitAtATime) {
+TEST(Reducer, MinimumStagesOneUnit) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), kSpecs, /*min_budget=*/true);
     for (int step = 0; step < 3; ++step) {
@@ -250,7 +258,9 @@ std::vector<ParamSpec> held_and_passing(std::int64_t held) {
   return specs;
 }
 
-TEST(Reducer, AUnitThatIsHeldWhileOthersPassHasAReductionWaitedForSooner) {
+// A unit is held while others pass.
+
+TEST(Reducer, HeldUnitForcesEarlierWaits) {
   for (const std::int64_t held : {8, 40, 60}) {
     on_ranks(2, [held](Communicator& comm) {
       Fixture f(comm, place(2, Reduce::kAuto, 1), held_and_passing(held));
@@ -271,7 +281,9 @@ TEST(Reducer, AUnitThatIsHeldWhileOthersPassHasAReductionWaitedForSooner) {
   }
 }
 
-TEST(Reducer, TheWholeGradientComesBackForThoseWhoUpdateEverything) {
+// To ranks that update everything.
+
+TEST(Reducer, WholeGradientReturnsToFullUpdates) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 2}) {
       on_ranks(2, [&](Communicator& comm) {
@@ -295,7 +307,7 @@ TEST(Reducer, TheWholeGradientComesBackForThoseWhoUpdateEverything) {
   }
 }
 
-TEST(Reducer, GradientsOfUnitsInUseAtOnceDoNotMix) {
+TEST(Reducer, SimultaneousUnitsDoNotMix) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1));
     f.add(0, 1);
@@ -318,7 +330,7 @@ TEST(Reducer, AFrozenParameterHasNoGradient) {
   });
 }
 
-TEST(Reducer, AGradientThatIsNeverReducedIsOurBug) {
+TEST(Reducer, RejectsUnreducedGradients) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1));
     f.add(0, 1);

@@ -34,31 +34,33 @@ std::vector<Unit> units_named(const std::vector<std::string>& names) {
   return units;
 }
 
-TEST(Replicas, TheRankThatDiffersFromMostIsNamedWithTheFirstUnit) {
+// With the first unit that differs.
+
+TEST(Replicas, MajorityNamesTheDifferingRank) {
   const ReplicaCheck check = compare_hashes({{1, 2, 3}, {1, 2, 3}, {1, 9, 8}}, units_named({"wte", "h.0", "h.1"}));
   EXPECT_TRUE(check.compared);
   EXPECT_EQ(check.ranks, std::vector<int>{2});
   EXPECT_EQ(check.describe(), "rank 2 differs in unit 1 (h.0)");
 }
 
-TEST(Replicas, OfTwoRanksNobodyCanTellWhichIsWrong) {
+TEST(Replicas, TwoRanksCannotBeJudged) {
   const ReplicaCheck check = compare_hashes({{1, 2}, {1, 3}}, units_named({"wte", "h.0"}));
   EXPECT_EQ(check.ranks, (std::vector<int>{0, 1}));
   EXPECT_EQ(check.describe(), "ranks 0, 1 differ, first in unit 1 (h.0)");
 }
 
-TEST(Replicas, WhereTwoHalvesDifferAllAreNamed) {
+TEST(Replicas, EqualHalvesNameAllRanks) {
   EXPECT_EQ(compare_hashes({{1}, {2}, {1}, {2}}, units_named({"a"})).ranks, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(compare_hashes({{1}, {2}, {1}, {3}}, units_named({"a"})).ranks, (std::vector<int>{1, 3}));
 }
 
-TEST(Replicas, RanksThatDifferInOtherUnitsAreNamedToo) {
+TEST(Replicas, OtherUnitsNameTheirRanks) {
   const ReplicaCheck check = compare_hashes({{1, 7}, {1, 2}, {5, 2}, {1, 2}}, units_named({"a", "b"}));
   EXPECT_EQ(check.ranks, (std::vector<int>{0, 2}));
   EXPECT_EQ(check.unit, 0);
 }
 
-TEST(Replicas, OfCopiesThatTrainApartAreComparedWithinACopy) {
+TEST(Replicas, LocalCopiesCompareWithin) {
   const Mesh mesh{.shard = 2, .copies = 2};
   const HeldHash first{.whole = 1, .sharded = 2, .apart = 3}, second{.whole = 1, .sharded = 2, .apart = 4};
   EXPECT_TRUE(compare_hashes({{first}, {first}, {second}, {second}}, mesh, units_named({"a"})).same());
@@ -110,7 +112,7 @@ TEST_F(ReplicaHash, IsTheSameWhereverStatesLie) {
   }
 }
 
-TEST_F(ReplicaHash, CoversMomentsAtStage0AndParametersAloneAbove) {
+TEST_F(ReplicaHash, CoversMomentsOnlyAtStage0) {
   for (const DType dtype : kDTypes) {
     const auto units = make_units(small_specs(dtype), {});
     const auto before = hashes(0, dtype, {}), after = hashes(0, dtype, {}, 0.5F);
@@ -153,7 +155,9 @@ Run train(int world, EngineOptions options, DType dtype, bool compares) {
   return run;
 }
 
-TEST(Replicas, ComparingChangesNothingAndACleanRunRaisesNoAlarm) {
+// A clean run raises no alarm.
+
+TEST(Replicas, ComparingChangesNothing) {
   for (const int world : {1, 2, 3}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const DType dtype : kDTypes) {
@@ -208,7 +212,7 @@ std::string name_of(const Trial& trial) {
                      trial.steps, trial.random);
 }
 
-TEST(BitFlips, InAParameterAreSeenAndNamed) {
+TEST(BitFlips, ParameterFlipsAreNamed) {
   std::mt19937_64 random(1);
   for (int i = 0; i < num_flips(); ++i) {
     const Trial trial = draw(random, 3);
@@ -257,7 +261,9 @@ class Whole {
   std::vector<std::byte> bytes_;
 };
 
-TEST(BitFlips, InAMasterOrAMomentAreSeenAndNamedAtStage0) {
+// At stage 0.
+
+TEST(BitFlips, MasterAndMomentFlipsAreNamed) {
   std::mt19937_64 random(2);
   for (int i = 0; i < num_flips(); ++i) {
     const Trial trial = draw(random, 1);
@@ -318,7 +324,7 @@ Seen with_flip(const Trial& trial, const BitFlip& flip, int steps) {
   return seen;
 }
 
-TEST(BitFlips, InWhatAnAllGatherBringsAreSeenAfterTheStepAndNamed) {
+TEST(BitFlips, GatheredFlipsAreNamedAfterwards) {
   std::mt19937_64 random(3);
   int flipped = 0;
   for (int i = 0; i < num_flips(); ++i) {
@@ -343,7 +349,9 @@ TEST(BitFlips, InWhatAnAllGatherBringsAreSeenAfterTheStepAndNamed) {
   EXPECT_GT(flipped, num_flips() / 2);
 }
 
-TEST(BitFlips, AtStages1And2TheNextUpdateWritesOverThem) {
+// The next update does.
+
+TEST(BitFlips, Stages1And2OverwriteThem) {
   for (const int stage : {1, 2}) {
     const Seen seen = with_flip({.stage = stage, .victim = 1}, {.number = 2, .random = 99}, 2);
     ASSERT_TRUE(seen.flipped);
@@ -352,7 +360,9 @@ TEST(BitFlips, AtStages1And2TheNextUpdateWritesOverThem) {
   }
 }
 
-TEST(BitFlips, InAFp32ReplicaOfStage0StayUntilTheyAreSeen) {
+// In a replica in fp32.
+
+TEST(BitFlips, Stage0KeepsThemUntilSeen) {
   std::mt19937_64 random(4);
   for (int i = 0; i < num_flips(); ++i) {
     Trial trial = draw(random, 1);
@@ -364,7 +374,8 @@ TEST(BitFlips, InAFp32ReplicaOfStage0StayUntilTheyAreSeen) {
 }
 
 // The limit of it: what every rank is told alike cannot be told from what is right.
-TEST(BitFlips, InASumAreTheSameEverywhere) {
+// Every rank has the same wrong sum, so no comparison sees it.
+TEST(BitFlips, SumFlipsReachEveryRank) {
   for (int stage = 0; stage <= 2; ++stage) {
     const Seen seen =
         with_flip({.stage = stage, .victim = 1},

@@ -40,7 +40,7 @@ TEST(ShardedState, ChargesExactlyWhatTheEstimateSays) {
   }
 }
 
-TEST(ShardedState, WholeParametersAreWholeOnEveryRank) {
+TEST(ShardedState, WholeParametersAreWholeEverywhere) {
   on_ranks(2, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(), {});
@@ -57,7 +57,7 @@ TEST(ShardedState, WholeParametersAreWholeOnEveryRank) {
   });
 }
 
-TEST(ShardedState, TheUpdateCoversTheShardWhereTheOptimizerIsSharded) {
+TEST(ShardedState, UpdateCoversTheOptimizerShard) {
   on_ranks(2, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(), {});
@@ -82,7 +82,7 @@ TEST(ShardedState, FrozenUnitsHaveParametersOnly) {
   });
 }
 
-TEST(ShardedState, TheGradientsTypeFollowsTheNumberOfMicroBatches) {
+TEST(ShardedState, MicroBatchesDecideTheGradientType) {
   on_ranks(1, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(DType::kBFloat16), {});

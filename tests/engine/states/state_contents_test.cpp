@@ -28,7 +28,7 @@ constexpr Case kCases[] = {{0, DType::kFloat32},  {1, DType::kFloat32},  {2, DTy
                            {0, DType::kBFloat16}, {1, DType::kBFloat16}, {2, DType::kBFloat16}, {3, DType::kBFloat16},
                            {0, DType::kFloat16},  {3, DType::kFloat16}};
 
-TEST(StateContents, KeepsThisRanksPartOfWhatIsLoaded) {
+TEST(StateContentsOnAnyDevice, LoadsOnlyTheOwnPart) {
   for (const Case& c : kCases) {
     on_ranks(3, [&](Communicator& comm) {
       Ledger ledger;
@@ -54,7 +54,7 @@ TEST(StateContents, KeepsThisRanksPartOfWhatIsLoaded) {
   }
 }
 
-TEST(StateContents, StoringKeepsThePrecisionOfWhatWasNotWritten) {
+TEST(StateContents, StoreKeepsUnwrittenPrecision) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       Ledger ledger;
@@ -95,7 +95,7 @@ TEST(StateContents, AStoredNanReachesTheMaster) {
   });
 }
 
-TEST(StateContents, AnOptimizerHasStatesOfAnyNumberAndName) {
+TEST(StateContents, OptimizerNamesItsStatesFreely) {
   on_ranks(2, [](Communicator& comm) {
     Ledger ledger;
     const auto units = make_units(small_specs(), {});
@@ -130,7 +130,9 @@ std::vector<float> read_state(ShardedState& state, int unit, int which) {
   return all;
 }
 
-TEST(StateContents, AStateInEightBitsIsReadAndWrittenAsFp32WithoutLoss) {
+// Through fp32, without loss.
+
+TEST(StateContents, EightBitStateRoundTrips) {
   const std::vector<ParamSpec> specs{{.name = "a", .shape = {300, 50}, .dtype = DType::kBFloat16},
                                      {.name = "b", .shape = {70}, .dtype = DType::kBFloat16}};
   const TemporaryFolder folder;
@@ -180,7 +182,7 @@ TEST(StateContents, AStateInEightBitsIsReadAndWrittenAsFp32WithoutLoss) {
   }
 }
 
-TEST(StateContents, AShardReadIntoTheWrongSizeIsOurBug) {
+TEST(StateContents, RejectsReadsOfWrongSize) {
   on_ranks(1, [](Communicator& comm) {
     Ledger ledger;
     ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), moments(2), comm, ledger);

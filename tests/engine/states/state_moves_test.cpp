@@ -117,7 +117,9 @@ TierSplit random_split(std::int64_t numel) {
   }
 }
 
-RC_GTEST_PROP(StateMoves, NoTierHoldsMoreMeanwhileThanBeforeOrAfter, ()) {
+// No tier holds more than before or after the move.
+
+RC_GTEST_PROP(StateMoves, NoTierExceedsItsEnds, ()) {
   std::vector<std::int64_t> numels;
   for (int unit = 0; unit < 3; ++unit) numels.push_back(*rc::gen::inRange<std::int64_t>(1, 40 * kBlock));
   std::vector<std::vector<TierSplit>> from(2), to(2);

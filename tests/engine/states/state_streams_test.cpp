@@ -70,7 +70,7 @@ TEST(StateStreams, WhatComesAheadIsReadOnce) {
   });
 }
 
-TEST(StateStreams, NothingComesAheadWhereOneTileMayBeUnderWay) {
+TEST(StateStreams, OneTilePrefetchesNothing) {
   with_states_on_disk(
       [](OnDisk& on_disk) {
         EXPECT_TRUE(on_disk.streams().begin_prefetch(0));
@@ -80,7 +80,7 @@ TEST(StateStreams, NothingComesAheadWhereOneTileMayBeUnderWay) {
       /*depth=*/1);
 }
 
-TEST(StateStreams, AGradientThatIsOffloadedComesBack) {
+TEST(StateStreams, OffloadedGradientReturns) {
   with_states_on_disk([](OnDisk& on_disk) {
     const auto numel = static_cast<std::size_t>(on_disk.state.shard(0).numel);
     std::vector<float> gradient(numel, 2.5F), back(numel, 0.0F);
@@ -92,7 +92,7 @@ TEST(StateStreams, AGradientThatIsOffloadedComesBack) {
   });
 }
 
-TEST(StateStreams, FinishDropsWhatComesAheadAndGivesStagingMemoryBack) {
+TEST(StateStreams, FinishDropsPrefetchesAndStaging) {
   with_states_on_disk([](OnDisk& on_disk) {
     for (const int unit : {0, 1}) on_disk.streams().begin_prefetch(unit);
     EXPECT_GT(on_disk.ledger.held(Tier::kHost, MemoryTag::kStaging), 0);
@@ -103,7 +103,7 @@ TEST(StateStreams, FinishDropsWhatComesAheadAndGivesStagingMemoryBack) {
   });
 }
 
-TEST(StateStreams, ParametersThatAreNotAwayAreNotFetched) {
+TEST(StateStreams, ResidentParametersAreNotFetched) {
   on_ranks(1, [](Communicator& comm) {
     Ledger ledger;
     ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), moments(2), comm, ledger);

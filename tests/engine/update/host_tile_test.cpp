@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-TEST(HostTile, BringsWhatLiesOnTheDeviceAndSendsBackThePartsThatChanged) {
+TEST(HostTile, ReturnsOnlyChangedParts) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     RecordedDevice device({.late = seed, .far_behind = true});
     Ledger ledger;

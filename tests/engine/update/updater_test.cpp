@@ -60,7 +60,7 @@ EngineOptions sgd(double weight_decay = 0, std::vector<ParameterGroup> groups = 
   return {.optimizer = SgdOptions{.weight_decay = weight_decay}, .groups = std::move(groups)};
 }
 
-TEST(Updater, WithoutGroupsMatricesDecayAndVectorsDoNot) {
+TEST(Updater, OnlyMatricesDecayByDefault) {
   on_ranks(1, [](Communicator& comm) {
     Alone alone(comm, kTwo, sgd(0.5));
     alone.step({true, true});
@@ -91,7 +91,7 @@ TEST(Updater, AGroupScalesTheLearningRate) {
   });
 }
 
-TEST(Updater, AParameterThatNoGroupTakesIsRefused) {
+TEST(Updater, RefusesParametersWithoutAGroup) {
   on_ranks(1, [](Communicator& comm) {
     const auto is_bias = [](const ParamSpec& spec) { return spec.name == "bias"; };
     try {
@@ -115,7 +115,7 @@ TEST(Updater, TheScaleMultipliesTheGradient) {
   });
 }
 
-TEST(Updater, AbsentParametersStayAndCountNoStep) {
+TEST(Updater, AbsentParametersStayUncounted) {
   on_ranks(1, [](Communicator& comm) {
     Alone alone(comm, kTwo, {.optimizer = AdamWOptions{.weight_decay = 0}});
     alone.step({true, false});
@@ -139,7 +139,7 @@ TEST(Updater, Bf16ParametersFollowTheirMaster) {
   });
 }
 
-TEST(Updater, TheShardsOfARangeAreTheRange) {
+TEST(Updater, RangeIsMadeOfItsShards) {
   std::vector<float> whole;
   const std::vector<ParamSpec> specs{{.name = "a", .shape = {5, 9}}, {.name = "b", .shape = {70}}};
   for (const int stage : {0, 1}) {

@@ -6,7 +6,7 @@ namespace zero {
 namespace {
 
 // fc1's gradients may come far apart, with those of any other unit between them; h.0's and h.1's come block by block.
-TEST(GradientStaging, TheMinimumHasRoomForAModuleBesideTheLargestUnit) {
+TEST(GradientStaging, MinimumHoldsModuleAndLargestUnit) {
   const std::vector<ParamSpec> specs{{.name = "fc1.w", .shape = {32}}, {.name = "fc1.b", .shape = {32}},
                                      {.name = "h.0.w", .shape = {64}}, {.name = "h.0.b", .shape = {64}},
                                      {.name = "h.1.w", .shape = {64}}, {.name = "h.1.b", .shape = {64}}};
@@ -18,7 +18,7 @@ TEST(GradientStaging, TheMinimumHasRoomForAModuleBesideTheLargestUnit) {
 }
 
 // The two units of a block that holds two dtypes fill side by side.
-TEST(GradientStaging, TheMinimumHasRoomForEveryDtypeOfABlock) {
+TEST(GradientStaging, MinimumHoldsEveryBlockDtype) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {64}, .dtype = DType::kBFloat16},
                                      {.name = "h.0.norm", .shape = {16}},
                                      {.name = "h.0.b", .shape = {16}},

@@ -15,7 +15,7 @@ RankStep rank_step(std::size_t num_params) {
   return result;
 }
 
-TEST(StepSync, EveryRankComesToTheSameVerdict) {
+TEST(StepSync, RanksReachTheSameVerdict) {
   std::vector<StepSync> verdicts(4);
   on_ranks(4, [&](Communicator& comm) {
     const int rank = comm.rank();
@@ -37,7 +37,9 @@ TEST(StepSync, EveryRankComesToTheSameVerdict) {
   }
 }
 
-TEST(StepSync, ALearningRateThatIsNotRank0sIsNamed) {
+// One that differs from that of rank 0.
+
+TEST(StepSync, NamesADifferentLearningRate) {
   on_ranks(3, [&](Communicator& comm) {
     RankStep mine = rank_step(1);
     mine.lr = comm.rank() == 2 ? 0.25 : 0.5;
@@ -62,7 +64,8 @@ TEST(StepSync, OtherNumberOfPassesIsNamed) {
 }
 
 // In double, each 1 would be lost next to 2^60, and which of them are depends on the order.
-TEST(StepSync, SumsAreExactBeforeTheyAreRoundedWhoeverHasWhat) {
+// Whichever rank has which terms.
+TEST(StepSync, SumsAreExactBeforeRounding) {
   const std::vector<double> terms{0x1p60, 1, 1, 1, 0x1p60, 0x1p8, 0x1p-1, 0x1p60};
   for (const int world : {1, 2, 4}) {
     for (const int shard : {0, 1}) {
@@ -91,7 +94,7 @@ TEST(StepSync, TheLowestBadParameterIsNamed) {
   });
 }
 
-TEST(StepSync, TheFirstRankThatDiffersFromRankZeroIsNamed) {
+TEST(StepSync, NamesTheFirstDifferingRank) {
   on_ranks(4, [](Communicator& comm) {
     RankStep mine = rank_step(0);
     mine.trace_hash = comm.rank() >= 2 ? 42 : 41;
@@ -100,7 +103,7 @@ TEST(StepSync, TheFirstRankThatDiffersFromRankZeroIsNamed) {
 }
 
 // Large enough that peers read each other's values in place: they must live until everybody has.
-TEST(StepSync, ValuesOfThousandsOfParametersOutliveTheirReaders) {
+TEST(StepSync, ManyValuesOutliveTheirReaders) {
   on_ranks(4, [](Communicator& comm) {
     for (int round = 0; round < 20; ++round) {
       RankStep mine = rank_step(200'000);

@@ -23,7 +23,9 @@ namespace {
 constexpr WireCodecs kReduce8{.reduce = WireCodec::kInt8};
 constexpr WireCodecs kBoth4{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt4};
 
-TEST(UnitWire, CodedSumsHaveTheSameBitsAtEveryStage) {
+// At every stage.
+
+TEST(UnitWireOnAnyDevice, CodedSumsKeepBits) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int accumulate : {1, 2}) {
@@ -40,7 +42,9 @@ TEST(UnitWire, CodedSumsHaveTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(UnitWire, CodedGathersHaveTheSameBitsInEveryBudgetAndOnEveryTier) {
+// In every budget and on every tier.
+
+TEST(UnitWire, CodedGathersKeepBits) {
   const TemporaryFolder disk;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     EngineOptions options{.stage = 3, .wire = kBoth4};
@@ -55,13 +59,13 @@ TEST(UnitWire, CodedGathersHaveTheSameBitsInEveryBudgetAndOnEveryTier) {
   }
 }
 
-TEST(UnitWire, ChangesNothingInAWorldOfOne) {
+TEST(UnitWireOnAnyDevice, WorldOfOneIsUnchanged) {
   const ScriptedRun expected = scripted_run(1, small_specs(), {.stage = 3}, {});
   EXPECT_EQ(scripted_run(1, small_specs(), {.stage = 3, .wire = kBoth4}, {}), expected);
 }
 
 // A step of a large unit moves weights by less than a step of a codec: what is trained is not what is gathered.
-TEST(UnitWire, TrainsCloseToExactBytesAndNotTheSame) {
+TEST(UnitWireOnAnyDevice, TrainsNearlyLikeExactBytes) {
   for (const WireCodecs& wire : {kReduce8, WireCodecs{.gather = WireCodec::kInt8}}) {
     const EngineOptions options{.stage = 3, .optimizer = SgdOptions{}};
     EngineOptions coded = options;
@@ -76,7 +80,9 @@ TEST(UnitWire, TrainsCloseToExactBytesAndNotTheSame) {
   }
 }
 
-TEST(UnitWire, SendsWhatThePlanAndTheFormulaSay) {
+// The plan and the formula agree.
+
+TEST(UnitWire, SendsPlannedBytes) {
   Sweep sweep(7);
   for (const int world : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -108,7 +114,7 @@ TEST(UnitWire, SendsWhatThePlanAndTheFormulaSay) {
   }
 }
 
-TEST(UnitWire, LeavesShardsExactAndShowsThemOutsideTraining) {
+TEST(UnitWire, KeepsShardsExactOutsideTraining) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .wire = {.gather = WireCodec::kInt4}});
     const int unit = model.unit_named("h.1");
@@ -132,7 +138,9 @@ TEST(UnitWire, LeavesShardsExactAndShowsThemOutsideTraining) {
   });
 }
 
-TEST(UnitWire, AWriteInTheMiddleOfACodedStepIsRefusedAndOneBetweenStepsIsTaken) {
+// A write in the middle of a coded step is refused.
+
+TEST(UnitWire, AllowsWritesOnlyBetweenSteps) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .wire = {.gather = WireCodec::kInt8}});
     const int unit = model.unit_named("h.1");
@@ -152,7 +160,7 @@ TEST(UnitWire, AWriteInTheMiddleOfACodedStepIsRefusedAndOneBetweenStepsIsTaken) 
   });
 }
 
-TEST(UnitWire, AnInfinityInAContributionIsSeen) {
+TEST(UnitWireOnAnyDevice, SeesAnInfinityInContributions) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     on_ranks(2, [dtype](Communicator& comm) {
       ScriptedModel model(comm, small_specs(dtype), {.stage = 2, .wire = {.reduce = WireCodec::kInt4}});
@@ -169,7 +177,7 @@ TEST(UnitWire, AnInfinityInAContributionIsSeen) {
   }
 }
 
-TEST(UnitWire, ItsStagingIsInTheLedgerAndInTheBudget) {
+TEST(UnitWire, StagingIsInLedgerAndBudget) {
   const auto units = make_units(small_specs(), {});
   const std::int64_t slots = unit_wire_bytes(units, 2, kReduce8, /*minimum=*/false);
   EXPECT_EQ(slots, 2 * unit_wire_bytes(units, 2, kReduce8, /*minimum=*/true));
@@ -190,7 +198,7 @@ TEST(UnitWire, ItsStagingIsInTheLedgerAndInTheBudget) {
   }
 }
 
-TEST(UnitWire, CopiesOfAModelTrainTheSameAtEveryStage) {
+TEST(UnitWireOnAnyDevice, CopiesTrainAlikeAtEveryStage) {
   const EngineOptions options{.group = 2, .wire = kReduce8};
   const ScriptedRun expected = scripted_run(4, small_specs(), options, {});
   for (const EngineOptions& placed : at_all_stages(options)) {
@@ -200,7 +208,7 @@ TEST(UnitWire, CopiesOfAModelTrainTheSameAtEveryStage) {
   }
 }
 
-TEST(UnitWire, BytesOfAStepAreCountedByReceiverAndCodec) {
+TEST(UnitWireOnAnyDevice, CountsBytesByReceiverAndCodec) {
   const EngineOptions options{.group = 2, .wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}};
   for (const EngineReport& report : scripted_run(4, small_specs(), options, {}).reports) {
     const auto& [group, copies] = report.sent_by_codec;
@@ -212,7 +220,9 @@ TEST(UnitWire, BytesOfAStepAreCountedByReceiverAndCodec) {
   }
 }
 
-TEST(UnitWire, OuterStepsAreCodedToTheSameSharedWeightsAndToThePlan) {
+// All copies get the same shared weights.
+
+TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
   for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
     EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .wire = {.outer = codec}};
     EngineOptions exact = options;
@@ -238,7 +248,9 @@ TEST(UnitWire, OuterStepsAreCodedToTheSameSharedWeightsAndToThePlan) {
   }
 }
 
-TEST(UnitWire, CodedSumsOverCopiesHaveTheSameBitsAtEveryStageAndSendWhatIsPlanned) {
+// At every stage. The bytes sent are the planned ones.
+
+TEST(UnitWire, CodedCopySumsKeepBits) {
   Sweep sweep(2);
   for (const int copies : {2, 3}) {
     for (const int group : {1, 2}) {
@@ -270,7 +282,9 @@ TEST(UnitWire, CodedSumsOverCopiesHaveTheSameBitsAtEveryStageAndSendWhatIsPlanne
   }
 }
 
-TEST(UnitWire, IsRefusedWhereNothingCrossesOrOnlyCopiesWould) {
+// Nothing crosses, or only copies would exchange.
+
+TEST(UnitWireOnAnyDevice, NeedsBytesThatCross) {
   const auto refused = [](const EngineOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;

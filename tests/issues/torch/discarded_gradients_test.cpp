@@ -268,7 +268,7 @@ TEST(DiscardedGradients, RanksThatDropOthersAreRefused) {
   });
 }
 
-TEST(DiscardedGradients, StepWithoutAPassAfterwardsIsRefused) {
+TEST(DiscardedGradients, StepAfterAFullDropIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -398,7 +398,7 @@ TEST(ShortGroups, RefusedOnesCanBeDropped) {
 }
 
 // Groups of 3, 2, 3 and 1 micro-batches: each step has the mean of those that it has.
-TEST(ShortGroups, StepTakesTheMeanOfThoseThereAre) {
+TEST(ShortGroups, StepTakesTheAvailableMean) {
   const std::vector<int> groups{3, 2, 3, 1, 3};
   torch::manual_seed(7);
   TiedNet plain;
@@ -437,7 +437,7 @@ TEST(ShortGroups, StepTakesTheMeanOfThoseThereAre) {
   }
 }
 
-TEST(ShortGroups, HaveTheBitsOfAWholeGroup) {
+TEST(ShortGroups, HaveAWholeGroupsBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (AttachOptions options : tests::all_stages({.average_micro_batches = true, .dtype = dtype})) {
       SCOPED_TRACE(tests::placement_of(options));

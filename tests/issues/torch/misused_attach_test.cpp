@@ -65,7 +65,7 @@ TEST(MisusedAttach, AModuleWithoutParametersIsRefused) {
                  {"attach = 0 parameters: the module has registered none", "register_module("});
 }
 
-TEST(MisusedAttach, AnotherTypeOfABufferIsNamed) {
+TEST(MisusedAttach, NamesABufferOfAnotherType) {
   const auto model = [](int rank) {
     return with_buffers({{.name = "mean", .tensor = torch::ones({4})},
                          {.name = "count", .tensor = torch::ones({4}, rank == 0 ? torch::kFloat : torch::kInt)}});
@@ -73,7 +73,7 @@ TEST(MisusedAttach, AnotherTypeOfABufferIsNamed) {
   expect_refused(model, {}, {"attach = count: rank 1 has count = [4] Int, and rank 0 has count = [4] Float"});
 }
 
-TEST(MisusedAttach, AnotherShapeOrNameOfABufferIsNamed) {
+TEST(MisusedAttach, NamesABufferOfAnotherShape) {
   const auto shapes = [](int rank) {
     return with_buffers({{.name = "mean", .tensor = rank == 0 ? torch::ones({4, 2}) : torch::ones({2, 4})}});
   };

@@ -30,7 +30,7 @@ const std::vector<Mistake>& mistakes() {
   return all;
 }
 
-TEST(OwnLoop, WhoeverLooksForGradientsInGradIsToldAtTheNextStep) {
+TEST(OwnLoop, ReadingGradIsReportedNextStep) {
   for (const AttachOptions& options : tests::all_stages({})) {
     for (const Mistake& mistake : mistakes()) {
       SCOPED_TRACE(tests::placement_of(options) + ", " + mistake.name);
@@ -52,7 +52,8 @@ TEST(OwnLoop, WhoeverLooksForGradientsInGradIsToldAtTheNextStep) {
 
 // In a process of its own, whose log shows warnings whatever this one's environment says.
 // A schedule that follows each rank's own loss.
-TEST(OwnLoop, ALearningRateThatDiffersBetweenRanksIsRefused) {
+// Between ranks.
+TEST(OwnLoop, RefusesLearningRatesThatDiffer) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -65,7 +66,7 @@ TEST(OwnLoop, ALearningRateThatDiffersBetweenRanksIsRefused) {
   });
 }
 
-TEST(OwnLoop, WithoutAStepItIsSaidAtTheEnd) {
+TEST(OwnLoop, MissingStepIsReportedAtExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto loop_without_a_step = [] {
     ::setenv("ZERO_LOG_LEVEL", "warn", 1);
@@ -81,7 +82,7 @@ TEST(OwnLoop, WithoutAStepItIsSaidAtTheEnd) {
               "the .grad\\(\\) of scale was read since the last step");
 }
 
-TEST(OwnLoop, AnOptimizerThatIsOnlyAskedToZeroGradientsIsFine) {
+TEST(OwnLoop, OptimizerMayZeroGradients) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
@@ -98,7 +99,9 @@ TEST(OwnLoop, AnOptimizerThatIsOnlyAskedToZeroGradientsIsFine) {
   });
 }
 
-TEST(OwnLoop, AGradientThatWasPutIntoGradIsRefused) {
+// That somebody put into .grad().
+
+TEST(OwnLoop, RefusesForeignGradients) {
   TiedNet net;
   net.block(0).up->weight.set_requires_grad(false);
   tests::on_every_rank(1, [&](World& ranks) {
@@ -118,7 +121,7 @@ TEST(OwnLoop, AGradientThatWasPutIntoGradIsRefused) {
   });
 }
 
-TEST(OwnLoop, AParametersHooksAndNameOutliveTheWatch) {
+TEST(OwnLoop, HooksAndNamesOutliveIt) {
   TiedNet net;
   int calls = 0;
   net.scale.register_hook([&calls](const torch::Tensor& gradient) {
@@ -148,7 +151,8 @@ tests::MakeSubject scaled_by(double factor) {
 }
 
 // train() divides each loss by the number of micro-batches; multiplied by it, they are summed.
-TEST(MicroBatches, AveragedHaveTheBitsOfLossesThatTheUserDivided) {
+// To the bit. The user divided the losses.
+TEST(MicroBatches, AveragedMatchDividedLosses) {
   struct Case {
     int world, accumulate;
     DType dtype;
@@ -172,7 +176,7 @@ TEST(MicroBatches, AreSummedUnlessAskedFor) {
   EXPECT_EQ(tests::train(1, 1, options, scaled_by(4)).grad_norms[0], 4 * divided);
 }
 
-TEST(MicroBatches, AnAverageIsOverThoseThatTheStepHad) {
+TEST(MicroBatches, AverageCountsTheStepsOwn) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks, {.average_micro_batches = true});

@@ -67,7 +67,7 @@ tests::Values train(int world, const AttachOptions& options, const std::function
 
 const AttachOptions kSgd{.optimizer = Sgd{.lr = kLr}};
 
-TEST(MaxNorm, RanksRenormaliseTheRowsOfAllRanks) {
+TEST(MaxNorm, RenormalisesRowsOfAllRanks) {
   const auto both = [](int step, int) { return torch::cat({tokens_of_rank(step, 0), tokens_of_rank(step, 1)}); };
   const tests::Values alone = train(1, kSgd, both);
   const tests::Values first = train(2, kSgd, tokens_of_rank);
@@ -81,7 +81,7 @@ TEST(MaxNorm, RanksRenormaliseTheRowsOfAllRanks) {
   }
 }
 
-TEST(MaxNorm, OneRankHasTheBitsOfLibtorch) {
+TEST(MaxNorm, OneRankHasLibtorchsBits) {
   torch::set_num_threads(1);
   const auto plain = normed_net();
   for (int step = 0; step < 3; ++step) {
@@ -166,7 +166,7 @@ TEST(RankWrites, ALoadMakesRanksEqualAgain) {
   });
 }
 
-TEST(RankWrites, WhatChangesNoByteIsNoWrite) {
+TEST(RankWrites, UnchangedBytesAreNoWrite) {
   at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
     {
       const torch::NoGradGuard no_gradients;
@@ -179,7 +179,7 @@ TEST(RankWrites, WhatChangesNoByteIsNoWrite) {
   });
 }
 
-TEST(RankWrites, AGatheredScopeTakesOneRanksValues) {
+TEST(RankWrites, GatheredScopeTakesOneRanksValues) {
   at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
     {
       const auto scope = engine.gathered(net, /*source_rank=*/1);
@@ -192,7 +192,7 @@ TEST(RankWrites, AGatheredScopeTakesOneRanksValues) {
   });
 }
 
-TEST(RankWrites, AGatheredScopeWithoutSourceIsCompared) {
+TEST(RankWrites, GatheredScopeWithoutSourceIsCompared) {
   at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
     {
       const auto scope = engine.gathered(net);
@@ -205,7 +205,7 @@ TEST(RankWrites, AGatheredScopeWithoutSourceIsCompared) {
 }
 
 // Copies that train apart have other weights, and write what they like.
-TEST(RankWrites, CopiesThatTrainApartAreNotCompared) {
+TEST(RankWrites, LocalCopiesAreNotCompared) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];

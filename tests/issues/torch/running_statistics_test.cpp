@@ -63,7 +63,7 @@ Subject conv_net(torch::ScalarType type) {
           }};
 }
 
-TEST(RunningStatistics, ANetWithThemTrainsIn16BitsWithTheSameBitsAtEveryStage) {
+TEST(RunningStatistics, SixteenBitStagesKeepBits) {
   struct Case {
     torch::ScalarType made;
     DType dtype;
@@ -83,7 +83,7 @@ TEST(RunningStatistics, ANetWithThemTrainsIn16BitsWithTheSameBitsAtEveryStage) {
   }
 }
 
-TEST(RunningStatistics, ModulesWithThemStayInFp32AndTheOthersDoNot) {
+TEST(RunningStatistics, OnlyTheirModulesStayInFp32) {
   for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
     ConvNet net;
     net.to(type);
@@ -102,7 +102,7 @@ TEST(RunningStatistics, ModulesWithThemStayInFp32AndTheOthersDoNot) {
   }
 }
 
-TEST(RunningStatistics, WithoutATypeThatIsAskedForEverythingKeepsItsOwn) {
+TEST(RunningStatistics, WithoutATypeNothingChanges) {
   ConvNet net;
   net.to(torch::kBFloat16);
   tests::on_every_rank(1, [&](World& ranks) {
@@ -125,7 +125,7 @@ struct WithTable : torch::nn::Module {
   torch::nn::Linear head{4, 2};
 };
 
-TEST(RunningStatistics, OtherBuffersBecomeTheTypeThatIsAskedFor) {
+TEST(RunningStatistics, OtherBuffersGetTheType) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     WithTable net;
     tests::on_every_rank(1, [&](World& ranks) {

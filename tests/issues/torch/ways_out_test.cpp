@@ -149,7 +149,7 @@ torch::Tensor weight_of(Attachment& engine) {
 
 class WaysOut : public ::testing::TestWithParam<std::tuple<WayOut, int, int>> {};
 
-TEST_P(WaysOut, GiveTheValueOrThrowWithTheParametersName) {
+TEST_P(WaysOut, GiveValuesOrNameTheParameter) {
   const auto& [way, stage, world] = GetParam();
   after_a_step({.stage = stage}, world, [&, &way = way, stage = stage](Sequential& net, Attachment& engine) {
     torch::Tensor taken;
@@ -199,7 +199,7 @@ TEST(WaysOut, PrintingGivesTheWholeValue) {
   }
 }
 
-TEST(WaysOut, AParameterThatWasLeftEmptyIsNoZeros) {
+TEST(WaysOut, EmptyParameterIsNotZeros) {
   after_a_step({.stage = 3}, 1, [](Sequential& net, Attachment& engine) {
     engine.abandon();
     { const Attachment ended = std::move(engine); }
@@ -209,7 +209,7 @@ TEST(WaysOut, AParameterThatWasLeftEmptyIsNoZeros) {
   });
 }
 
-TEST(WaysOut, WhatIsGivenBackIsSavedAsEver) {
+TEST(WaysOut, ReturnedValuesSaveNormally) {
   Sequential net = make_net();
   tests::on_every_rank(1, [&](World& ranks) { attach(*net, ranks, {.stage = 3}); });
   std::stringstream file;

@@ -32,7 +32,7 @@ std::string text_of(const MemoryFiles& kept, std::string_view name) {
   return read_memory_file(kept.find(name), 1000);
 }
 
-TEST(MemoryFiles, NamesAreInOrderAndFoundByTheirBeginning) {
+TEST(MemoryFiles, ListsNamesInOrderByPrefix) {
   MemoryFiles kept;
   for (const char* name : {"b/1", "a/2", "b/0", "a", "ab"}) EXPECT_EQ(put(kept, name), "");
   EXPECT_EQ(kept.names(), (Names{"a", "a/2", "ab", "b/0", "b/1"}));
@@ -43,7 +43,7 @@ TEST(MemoryFiles, NamesAreInOrderAndFoundByTheirBeginning) {
   EXPECT_EQ(kept.find("a/"), -1) << "the beginning of a name is no name";
 }
 
-TEST(MemoryFiles, PutAgainItIsTheNewOne) {
+TEST(MemoryFiles, SecondPutReplacesTheFirst) {
   MemoryFiles kept;
   EXPECT_EQ(kept.put("a", holding("old")), "");
   EXPECT_EQ(kept.put("a", holding("new")), "");
@@ -64,7 +64,7 @@ TEST(MemoryFiles, OnlyMemoryFilesAreKept) {
   EXPECT_EQ(kept.size(), 0u);
 }
 
-TEST(MemoryFiles, ANameHasOnlyLettersThatNamesHave) {
+TEST(MemoryFiles, RefusesNamesWithOtherLetters) {
   MemoryFiles kept;
   const std::string longest(kLongestMemoryName, 'x');
   for (const std::string& name : {std::string(), std::string("a b"), std::string("a\n"), longest + "x"})
@@ -84,7 +84,9 @@ TEST(MemoryFiles, NeverMoreNamesThanAreAllowed) {
   EXPECT_EQ(kept.names(), (Names{"b", "c"}));
 }
 
-TEST(MemoryFiles, ARenameMovesAllThatBeginSoInPlaceOfAllThatWasThere) {
+// It moves every name with the prefix, and replaces every name that was there.
+
+TEST(MemoryFiles, RenameReplacesWholePrefix) {
   MemoryFiles kept;
   for (const char* name : {"new/tmp/0", "new/tmp/1", "old/0", "old/7", "other"}) put(kept, name);
   EXPECT_EQ(kept.rename("new/tmp/", "old/"), "");
@@ -92,7 +94,7 @@ TEST(MemoryFiles, ARenameMovesAllThatBeginSoInPlaceOfAllThatWasThere) {
   EXPECT_EQ(text_of(kept, "old/0"), "of new/tmp/0");
 }
 
-TEST(MemoryFiles, ARenameToNamesThatCannotBeChangesNothing) {
+TEST(MemoryFiles, RefusedRenameChangesNothing) {
   MemoryFiles kept;
   put(kept, "a/1");
   put(kept, "b");
@@ -103,7 +105,7 @@ TEST(MemoryFiles, ARenameToNamesThatCannotBeChangesNothing) {
   EXPECT_EQ(kept.names(), (Names{"a/1", "b"}));
 }
 
-TEST(MemoryFiles, RemovingANameThatIsNotThereIsNoError) {
+TEST(MemoryFiles, RemovingMissingNameIsNoError) {
   MemoryFiles kept;
   put(kept, "a");
   EXPECT_EQ(kept.remove("b"), "");

@@ -66,7 +66,9 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(fds), end(fds)));
 }
 
-TEST(MemoryServer, RanksOfOneLauncherAreToldOneNameAndThoseOfAnotherAnother) {
+// Ranks of one launcher receive one name, those of another launcher another.
+
+TEST(MemoryServer, RanksLearnTheirLaunchersName) {
   MemoryServer one, other;
   LauncherMemory first = rank_of(one), second = rank_of(one), third = rank_of(other);
   const Serving serving(one), serving_other(other);
@@ -75,7 +77,9 @@ TEST(MemoryServer, RanksOfOneLauncherAreToldOneNameAndThoseOfAnotherAnother) {
   EXPECT_NE(first.launcher(), third.launcher());
 }
 
-TEST(MemoryServer, WhatOneRankPutAnotherFindsAlsoWhenTheFirstIsGone) {
+// Another rank finds them.
+
+TEST(MemoryServer, FilesOutliveTheirRank) {
   MemoryServer server;
   auto first = std::make_unique<LauncherMemory>(rank_of(server));
   LauncherMemory second = rank_of(server);
@@ -122,7 +126,7 @@ TEST(MemoryServer, ListsInOrderWhatBeginsSo) {
   EXPECT_EQ(rank.list(""), (Names{"a", "b", "c"}));
 }
 
-TEST(MemoryServer, AListLongerThanAnAnswerIsWhole) {
+TEST(MemoryServer, LongListArrivesWhole) {
   MemoryServer server;
   LauncherMemory rank = rank_of(server);
   const Serving serving(server);
@@ -150,7 +154,9 @@ TEST(MemoryServer, RenamingReplacesAllThatWasThere) {
   EXPECT_EQ(got(rank, "old/b"), "2");
 }
 
-TEST(MemoryServer, RenamingNothingIsRefusedAndLosesNothing) {
+// Renaming nothing is refused.
+
+TEST(MemoryServer, EmptyRenameLosesNothing) {
   MemoryServer server;
   LauncherMemory rank = rank_of(server);
   const Serving serving(server);
@@ -176,7 +182,9 @@ TEST(MemoryServer, RenamingIntoItselfKeepsAll) {
   EXPECT_EQ(got(rank, "a/x"), "1");
 }
 
-TEST(MemoryServer, MoreNamesThanAllowedAreRefusedWithTheNumber) {
+// The error has the number.
+
+TEST(MemoryServer, RefusesMoreNamesThanAllowed) {
   MemoryServer server(2);
   LauncherMemory rank = rank_of(server);
   const Serving serving(server);
@@ -202,7 +210,9 @@ TEST(MemoryServer, OnlyMemoryIsKept) {
   EXPECT_EQ(rank.list(""), Names{});
 }
 
-TEST(MemoryServer, WhatARankAskedBeforeItDiedIsServed) {
+// The rank asked before it died.
+
+TEST(MemoryServer, ServesRequestsOfDeadRank) {
   MemoryServer server;
   MemoryRequest request{.kind = MemoryRequest::Kind::kPut};
   std::strcpy(request.name, "last");
@@ -226,7 +236,7 @@ TEST(MemoryServer, AnotherVersionIsToldSo) {
   EXPECT_TRUE(says(std::string_view(answer.text, answer.text_bytes), "another version"));
 }
 
-TEST(MemoryServer, ARankThatNeverTakesItsAnswersIsLeftAloneAndTheOthersAreServed) {
+TEST(MemoryServer, SilentReaderDelaysNobody) {
   MemoryServer server;
   UnixSocket deaf(server.connect());
   LauncherMemory rank = rank_of(server);

@@ -33,7 +33,9 @@ TEST(MachineMessage, IsReadAsItWasWritten) {
   EXPECT_EQ(least->text, "");
 }
 
-TEST(MachineMessage, OfAnotherVersionOrOfSomethingElseIsNone) {
+// Also messages of another version.
+
+TEST(MachineMessage, RefusesForeignMessages) {
   const auto text = [](const std::string& key, const std::string& value) {
     return to_machine_message(
         {.operation = meeting::Operation::kSet, .key = key, .value = {value.begin(), value.end()}});
@@ -50,12 +52,14 @@ TEST(MachineMessage, OfAnotherVersionOrOfSomethingElseIsNone) {
   EXPECT_FALSE(to_machine_message(other));
 }
 
-TEST(MachineMessage, SaysWhichOfTheRestartsItIs) {
+TEST(MachineMessage, CountsRestarts) {
   EXPECT_EQ(starting_alone({.ms = 0, .used = 1, .left = 2}), "starting it again alone (1 of 3, 2 left)");
   EXPECT_EQ(starting_alone({.ms = 4000, .used = 3, .left = 0}), "starting it again alone in 4 s (3 of 3, 0 left)");
 }
 
-TEST(MachineMeeting, NeedsATokenAndAPortBehindTheMasters) {
+// The port is the one after the master's.
+
+TEST(MachineMeeting, NeedsTokenAndFreePort) {
   LaunchOptions options;
   options.nodes = 2;
   options.master_port = 29500;

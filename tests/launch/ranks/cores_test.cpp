@@ -17,13 +17,13 @@ TEST(Cores, AllowedAreWhatTheKernelSays) {
   EXPECT_EQ(static_cast<int>(allowed_cores().size()), CPU_COUNT(&set));
 }
 
-TEST(Cores, SharesAreContiguousAndLeaveTheRest) {
+TEST(Cores, ContiguousSharesLeaveTheRemainder) {
   const std::array cores{0, 1, 2, 3, 8};
   EXPECT_EQ(share_of_cores(cores, 0, 2), (std::vector{0, 1}));
   EXPECT_EQ(share_of_cores(cores, 1, 2), (std::vector{2, 3}));
 }
 
-TEST(Cores, MoreRanksThanCoresAreNotBound) {
+TEST(Cores, MoreRanksThanCoresStayUnbound) {
   EXPECT_TRUE(share_of_cores(std::array{0, 1}, 0, 3).empty());
 }
 

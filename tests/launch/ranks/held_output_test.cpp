@@ -44,7 +44,7 @@ TEST_F(HeldOutputTest, WhatIsTakenIsNotHeld) {
   EXPECT_EQ(read_all(), "a line\n");
 }
 
-TEST_F(HeldOutputTest, WhatNobodyReadsIsHeldUntilItIsReadAndNothingIsLost) {
+TEST_F(HeldOutputTest, HoldsUnreadOutputWithoutLoss) {
   HeldOutput out(writer_.get());
   std::string all, come;
   for (std::size_t i = 0; !out.full(); ++i) {
@@ -80,7 +80,7 @@ TEST_F(HeldOutputTest, ALongLineComesThroughToo) {
   EXPECT_EQ(come, text);
 }
 
-TEST_F(HeldOutputTest, AReaderThatIsGoneIsNoticedAndNothingIsHeldForIt) {
+TEST_F(HeldOutputTest, LostReaderEndsTheHolding) {
   const auto before = std::signal(SIGPIPE, SIG_IGN);  // as the launcher has it
   HeldOutput out(writer_.get());
   while (!out.waits()) out.write(line(80));

@@ -17,7 +17,7 @@ std::vector<std::string> passed(const std::vector<std::string>& lines) {
   return out;
 }
 
-TEST(LastWords, AVerbThatEndsIsKnownByItsName) {
+TEST(LastWords, RecogniseAnEndingVerb) {
   EXPECT_TRUE(begins_last_words("zero train: data.path = x: no such file"));
   EXPECT_FALSE(begins_last_words("zero launch: starting all ranks again (1 of 3)")) << "it goes on";
   EXPECT_FALSE(begins_last_words("zero rank 1: warn: io_uring refused")) << "the log";
@@ -26,7 +26,7 @@ TEST(LastWords, AVerbThatEndsIsKnownByItsName) {
   EXPECT_FALSE(begins_last_words("step 1"));
 }
 
-TEST(LastWords, ARankThatIsNamedFirstIsAccused) {
+TEST(LastWords, AccuseTheFirstNamedRank) {
   EXPECT_EQ(accused_rank("zero train: rank 12: all_gather: it left"), 12);
   EXPECT_EQ(accused_rank("rank 0: barrier: it left"), 0);
   EXPECT_EQ(accused_rank("rank 0 of 2"), -1);
@@ -39,7 +39,7 @@ TEST(LastWords, ARankThatIsNamedFirstIsAccused) {
   EXPECT_EQ(rank_that_left("zero train: rank 12: all_gather #3: its process ended"), -1);
 }
 
-TEST(TraceFilter, PutsOneLineInThePlaceOfATrace) {
+TEST(TraceFilter, PrintsATraceInOneLine) {
   const auto lines =
       passed({"index out of range in self", "Exception raised from index at Index.cpp:1 (most recent call first):",
               "frame #0: c10::Error::Error + 0x80 (0x7f in libc10.so)", "frame #1: main", "", "", "after"});

@@ -20,7 +20,7 @@ TEST(RankPrefix, NamesRangesAndSingles) {
   EXPECT_EQ(rank_prefix(std::array{1, 3}), "[ranks 1 3] ");
 }
 
-TEST(LineMerger, ALineOfAllRanksIsPrintedOnceAndAtOnce) {
+TEST(LineMerger, CommonLinePrintsOnceAtOnce) {
   LineMerger merger(2, milliseconds(100));
   merger.add(1, "bad", kStart);
   EXPECT_EQ(merger.take(kStart), Lines{});
@@ -28,7 +28,7 @@ TEST(LineMerger, ALineOfAllRanksIsPrintedOnceAndAtOnce) {
   EXPECT_EQ(merger.take(kStart), Lines{"[ranks 0-1] bad"});
 }
 
-TEST(LineMerger, ALineOfOneRankWaitsForTheWindowOnly) {
+TEST(LineMerger, OneRanksLineWaitsForWindow) {
   LineMerger merger(2, milliseconds(100));
   merger.add(1, "mine", kStart);
   EXPECT_EQ(merger.due(), kStart + milliseconds(100));
@@ -37,14 +37,14 @@ TEST(LineMerger, ALineOfOneRankWaitsForTheWindowOnly) {
   EXPECT_EQ(merger.due(), std::nullopt);
 }
 
-TEST(LineMerger, WhatARankSaysTwiceIsPrintedTwice) {
+TEST(LineMerger, RepeatedLinePrintsTwice) {
   LineMerger merger(2, milliseconds(100));
   merger.add(0, "again", kStart);
   merger.add(0, "again", kStart);
   EXPECT_EQ(merger.take_all(), (Lines{"[rank 0] again", "[rank 0] again"}));
 }
 
-TEST(LineMerger, MergingNeverTurnsLinesOfARankAround) {
+TEST(LineMerger, MergingKeepsEachRanksOrder) {
   LineMerger merger(2, milliseconds(100));
   merger.add(0, "a", kStart);
   merger.add(0, "b", kStart);
@@ -53,7 +53,7 @@ TEST(LineMerger, MergingNeverTurnsLinesOfARankAround) {
   EXPECT_EQ(merger.take_all(), (Lines{"[rank 0] a", "[ranks 0-1] b", "[rank 1] a"}));
 }
 
-TEST(LineMerger, ACompleteLineBehindAWaitingOneWaitsToo) {
+TEST(LineMerger, CompleteLineWaitsForEarlierOne) {
   LineMerger merger(2, milliseconds(100));
   merger.add(0, "first", kStart);
   merger.add(0, "second", kStart);
@@ -79,7 +79,7 @@ std::set<int> ranks_of(const std::string& line) {
   return out;
 }
 
-TEST(LineMerger, LosesNothingAndKeepsEachRanksOrder) {
+TEST(LineMerger, LosesNothingAndKeepsRankOrder) {
   rc::check([] {
     LineMerger merger(4, milliseconds(10));
     std::map<int, Lines> said, printed;
@@ -104,7 +104,7 @@ TEST(LineMerger, LosesNothingAndKeepsEachRanksOrder) {
   });
 }
 
-TEST(LineSplitter, CutsAtNewlinesWhereverTheBytesAreCut) {
+TEST(LineSplitter, CutsAtNewlinesOfAnyChunks) {
   rc::check([] {
     const auto text = *rc::gen::container<std::string>(rc::gen::element('a', 'b', '\n'));
     LineSplitter splitter;
@@ -121,7 +121,7 @@ TEST(LineSplitter, CutsAtNewlinesWhereverTheBytesAreCut) {
   });
 }
 
-TEST(LineSplitter, AnEndlessLineIsCutNotKept) {
+TEST(LineSplitter, CutsEndlessLines) {
   LineSplitter splitter;
   Lines lines;
   splitter.feed(std::string(LineSplitter::kLongestLine, 'x'), lines);

@@ -44,7 +44,9 @@ TEST(RankEnvironment, IsTorchruns) {
   EXPECT_EQ(set, expected);
 }
 
-TEST(RankEnvironment, AWorldThatALeftOutRankMadeSmallerSaysWhatWasAsked) {
+// A rank was left out.
+
+TEST(RankEnvironment, SmallerWorldTellsRequestedSize) {
   const auto says = [](int asked) {
     const auto variables = rank_variables({.ranks = 2, .asked_ranks = asked}, {.run_id = "5f"}, 0, 4);
     return std::ranges::count(variables, std::pair<std::string, std::string>("ZERO_ASKED_WORLD", "3"));
@@ -60,7 +62,9 @@ GetEnvironment environment(const std::map<std::string, std::string>& set) {
   };
 }
 
-TEST(RankEnvironment, EachStartOnOneMachineDrawsATokenUnlessTheUserHasOne) {
+// On one machine, unless the user gave a token.
+
+TEST(RankEnvironment, EachStartDrawsToken) {
   LaunchOptions options;
   const std::string token = random_token(options, environment({}));
   EXPECT_EQ(token.size(), 64u);
@@ -72,7 +76,7 @@ TEST(RankEnvironment, EachStartOnOneMachineDrawsATokenUnlessTheUserHasOne) {
   EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw another";
 }
 
-TEST(RankEnvironment, TheTokenIsZeroTokenAndNothingElse) {
+TEST(RankEnvironment, TokenIsZeroTokenOnly) {
   LaunchOptions options;
   const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .token = "0123456789abcdef"}, 0, 8);
   int times = 0;
@@ -84,14 +88,16 @@ TEST(RankEnvironment, TheTokenIsZeroTokenAndNothingElse) {
   EXPECT_EQ(times, 1);
 }
 
-TEST(RankEnvironment, ThreadsAreCoresOverRanksButNeverNone) {
+// At least one.
+
+TEST(RankEnvironment, ThreadsAreCoresPerRank) {
   LaunchOptions options;
   options.ranks = 3;
   EXPECT_EQ(variables(options, 0, 8).at("OMP_NUM_THREADS"), "2");
   EXPECT_EQ(variables(options, 0, 2).at("OMP_NUM_THREADS"), "1");
 }
 
-TEST(RankEnvironment, VariablesReplaceInheritedOnesAndOthersStay) {
+TEST(RankEnvironment, ReplacesInheritedVariablesKeepsOthers) {
   const std::vector<std::string> inherited{"PATH=/bin", "RANK=7", "RANKING=x"};
   const auto merged = merge_environment(inherited, {{"RANK", "0"}, {"NEW", "1"}});
   EXPECT_EQ(merged, (std::vector<std::string>{"PATH=/bin", "RANKING=x", "RANK=0", "NEW=1"}));

@@ -44,7 +44,9 @@ std::string printed(Action action) {
   return testing::internal::GetCapturedStdout();
 }
 
-TEST(RankOutput, WholeLinesOnlyAndTheRestAtTheEnd) {
+// The rest comes at the end.
+
+TEST(RankOutput, GivesWholeLinesThenTheRest) {
   RankOutput output({0, 1}, {true, true});
   Pipe pipe;
   pipe.say("one\ntw");
@@ -59,13 +61,15 @@ TEST(RankOutput, WholeLinesOnlyAndTheRestAtTheEnd) {
   EXPECT_EQ(rest, "[rank 1] two\n");
 }
 
-TEST(RankOutput, NothingToReadIsNotTheEnd) {
+TEST(RankOutput, NothingToReadIsNotEnd) {
   RankOutput output({0}, {true});
   Pipe pipe;
   EXPECT_TRUE(output.read_from(0, Stream::kOutput, pipe.reader(), kStart));
 }
 
-TEST(RankOutput, NumbersAreTheRanksNotTheirPlaces) {
+// Not places in the list.
+
+TEST(RankOutput, NumbersAreRanks) {
   RankOutput output({4, 5}, {true, true});
   Pipe pipe;
   pipe.say("x\n");
@@ -81,7 +85,9 @@ TEST(RankOutput, HiddenRanksAreRemembered) {
   EXPECT_TRUE(output.last_lines(0).empty());
 }
 
-TEST(RankOutput, KeepsTheLastLinesOfBothStreamsInOrder) {
+// Of both streams.
+
+TEST(RankOutput, KeepsLastLinesInOrder) {
   RankOutput output({0}, {false});
   Pipe out, err;
   for (std::size_t i = 0; i < RankOutput::kLastLines; ++i) {
@@ -96,7 +102,9 @@ TEST(RankOutput, KeepsTheLastLinesOfBothStreamsInOrder) {
   EXPECT_EQ(lines.back(), "err19");
 }
 
-TEST(RankOutput, ErrorsWaitForOtherRanksToSayTheSame) {
+// Of other ranks.
+
+TEST(RankOutput, ErrorsWaitForSameErrors) {
   RankOutput output({0, 1}, {true, true});
   Pipe pipe;
   pipe.say("bad\n");

@@ -51,7 +51,7 @@ TEST(RankProcess, ASignalIsNoExitStatus) {
   EXPECT_EQ(wait_end(rank).signal, SIGSEGV);
 }
 
-TEST(RankProcess, AProgramThatCannotRunIsAConfigError) {
+TEST(RankProcess, UnrunnableProgramIsConfigError) {
   RankStart start = shell("");
   start.program = {"/no/such/program"};
   EXPECT_THROW(RankProcess::start(start), ConfigError);
@@ -74,7 +74,7 @@ TEST(RankProcess, HasNoInputOfTheLaunchers) {
   wait_end(rank);
 }
 
-TEST(RankProcess, WhatItLeavesRunningEndsWithIt) {
+TEST(RankProcess, LeftoverProcessesEndWithIt) {
   auto rank = RankProcess::start(shell("sleep 100 & echo $!"));
   std::string text;
   EXPECT_TRUE(eventually([&] {
@@ -88,7 +88,7 @@ TEST(RankProcess, WhatItLeavesRunningEndsWithIt) {
   EXPECT_TRUE(eventually([&] { return !alive(child); }));
 }
 
-TEST(RankProcess, DestroyedWhileItRunsItIsKilled) {
+TEST(RankProcess, DestructionKillsRunningProcess) {
   pid_t pid = 0;
   {
     auto rank = RankProcess::start(shell("sleep 100"));
@@ -98,7 +98,9 @@ TEST(RankProcess, DestroyedWhileItRunsItIsKilled) {
   EXPECT_FALSE(alive(pid));
 }
 
-TEST(OrphanGuard, KillsWatchedGroupsWhenItsLauncherEndsAndNotForgottenOnes) {
+// Groups that were forgotten continue.
+
+TEST(OrphanGuard, KillsWatchedGroupsWithLauncher) {
   auto watched = RankProcess::start(shell("sleep 100"));
   auto forgotten = RankProcess::start(shell("sleep 100"));
   {

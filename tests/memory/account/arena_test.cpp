@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-TEST(Arena, ABlockIsWritableFromEndToEndAndAligned) {
+TEST(Arena, BlocksAreWritableAndAligned) {
   Arena arena(64 * kMiB);
   for (const std::size_t bytes : {std::size_t{1}, Arena::kGranule, 3 * kMiB + 5}) {
     std::byte* block = arena.allocate(bytes);
@@ -29,7 +29,7 @@ TEST(Arena, ABlockIsWritableFromEndToEndAndAligned) {
   }
 }
 
-TEST(Arena, TheLowestHoleThatIsLargeEnoughServes) {
+TEST(Arena, UsesLowestFittingHole) {
   Arena arena(64 * kMiB);
   std::byte* small = arena.allocate(1 * kMiB);
   std::byte* wall = arena.allocate(1 * kMiB);
@@ -51,7 +51,7 @@ TEST(Arena, NeighbouringHolesAreOne) {
   EXPECT_EQ(arena.allocate(8 * kMiB), blocks[0]);
 }
 
-TEST(Arena, TheSameStepAgainTouchesNoMoreMemory) {
+TEST(Arena, RepeatedStepTouchesNoMoreMemory) {
   Arena arena(256 * kMiB);
   std::size_t after_first = 0;
   for (int step = 0; step < 5; ++step) {
@@ -84,14 +84,14 @@ TEST(Arena, WithoutAddressesEverythingIsNull) {
   EXPECT_FALSE(arena.holds(&arena));
 }
 
-TEST(Arena, ReleasingWhatIsNotInUseIsABug) {
+TEST(Arena, ReleasingUnusedBlockIsBug) {
   Arena arena(8 * kMiB);
   std::byte* block = arena.allocate(kMiB);
   arena.release(block);
   EXPECT_THROW(arena.release(block), InternalError);
 }
 
-RC_GTEST_PROP(Arena, BlocksNeverOverlapAndAllSpaceComesBack, (const std::vector<std::uint16_t>& moves)) {
+RC_GTEST_PROP(Arena, BlocksNeverOverlapAndSpaceReturns, (const std::vector<std::uint16_t>& moves)) {
   Arena arena(16 * kMiB);
   std::map<std::byte*, std::size_t> live;
   for (const std::uint16_t move : moves) {

@@ -30,7 +30,7 @@ TEST(Buffer, IsChargedWhileItLives) {
   EXPECT_EQ(ledger.peak_total(Tier::kDevice), 1000);
 }
 
-TEST(Buffer, IsChargedOnceHoweverItIsMoved) {
+TEST(Buffer, MovesAreChargedOnce) {
   Ledger ledger;
   Buffer first = moments(100, ledger);
   Buffer second = std::move(first);
@@ -42,7 +42,7 @@ TEST(Buffer, IsChargedOnceHoweverItIsMoved) {
   EXPECT_EQ(ledger.peak_total(Tier::kDevice), 100);
 }
 
-TEST(Buffer, AssigningCreditsTheOldOneAtOnce) {
+TEST(Buffer, AssignmentCreditsOldBufferAtOnce) {
   Ledger ledger;
   Buffer buffer = moments(100, ledger);
   buffer = moments(30, ledger);
@@ -51,7 +51,7 @@ TEST(Buffer, AssigningCreditsTheOldOneAtOnce) {
   EXPECT_EQ(held(ledger), 0);
 }
 
-TEST(Buffer, IsSeenAsElementsOfAnyType) {
+TEST(Buffer, ViewsAsElementsOfAnyType) {
   Ledger ledger;
   const Buffer buffer = moments(64, ledger);
   EXPECT_EQ(buffer.as<float>().size(), 16U);

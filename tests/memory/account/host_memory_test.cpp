@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-TEST(HostMemory, IsZeroedAndAsLargeAsAskedFor) {
+TEST(HostMemory, IsZeroedAndFullSize) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4095}, std::size_t{4097}, 2 * kMiB, 5 * kMiB + 13}) {
     const Allocation memory = allocate_host(bytes);
     ASSERT_EQ(memory.size(), bytes);
@@ -33,7 +33,9 @@ TEST(HostMemory, IsZeroedAndAsLargeAsAskedFor) {
   }
 }
 
-TEST(HostMemory, SmallOnesBeginOnAPageAndLargeOnesOnAHugePage) {
+// Small ones begin on a page, large ones on a huge page.
+
+TEST(HostMemory, AlignsToPagesAndHugePages) {
   const auto misalignment = [](std::size_t bytes, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(allocate_host(bytes).data()) % alignment;
   };
@@ -41,7 +43,7 @@ TEST(HostMemory, SmallOnesBeginOnAPageAndLargeOnesOnAHugePage) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(misalignment(2 * kMiB + 4096 * static_cast<std::size_t>(i), 2 * kMiB), 0U);
 }
 
-TEST(HostMemory, CostsWhatIsTouchedAndIsGivenBack) {
+TEST(HostMemory, CostsTouchedPagesUntilFreed) {
   const auto before = resident_bytes();
   std::int64_t untouched = 0;
   std::int64_t touched = 0;
@@ -61,7 +63,9 @@ TEST(HostMemory, NothingIsAnEmptyAllocation) {
   EXPECT_FALSE(allocate_host(0));
 }
 
-TEST(HostMemory, WhatTheSystemCannotGiveIsAConfigErrorWithARemedy) {
+// With a remedy.
+
+TEST(HostMemory, FailedAllocationIsConfigError) {
   for (const std::size_t bytes :
        {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 62, std::size_t{1} << 50}) {
     try {

@@ -16,7 +16,7 @@ namespace {
 
 using enum MemoryTag;
 
-TEST(Ledger, HoldsWhatWasChargedLessWhatWasCredited) {
+TEST(Ledger, HoldsChargesLessCredits) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kParameter, 100);
   ledger.charge(Tier::kDevice, kMoment, 50);
@@ -28,7 +28,7 @@ TEST(Ledger, HoldsWhatWasChargedLessWhatWasCredited) {
   EXPECT_EQ(ledger.held(Tier::kDisk), MemoryCount{});
 }
 
-TEST(Ledger, StateLeavesOutWhatIsGatheredStagedAndParked) {
+TEST(Ledger, StateExcludesGatheredStagedParked) {
   Ledger ledger;
   for (const MemoryTag tag : kAllMemoryTags) ledger.charge(Tier::kDevice, tag, 10);
   EXPECT_EQ(ledger.held(Tier::kDevice).total(), 80);
@@ -36,7 +36,8 @@ TEST(Ledger, StateLeavesOutWhatIsGatheredStagedAndParked) {
 }
 
 // Two tags that take turns: each has been at 100, their sum never above 110.
-TEST(Ledger, ThePeakOfTheSumIsNotTheSumOfThePeaks) {
+// From the sum of the peaks.
+TEST(Ledger, PeakOfSumDiffersFromPeaks) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);
   ledger.credit(Tier::kDevice, kGathered, 90);
@@ -46,7 +47,7 @@ TEST(Ledger, ThePeakOfTheSumIsNotTheSumOfThePeaks) {
   EXPECT_EQ(ledger.peak_total(Tier::kDevice), 110);
 }
 
-TEST(Ledger, PeaksStartAgainFromWhatIsHeld) {
+TEST(Ledger, PeaksRestartFromHeldBytes) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);
   ledger.credit(Tier::kDevice, kGathered, 60);
@@ -57,7 +58,7 @@ TEST(Ledger, PeaksStartAgainFromWhatIsHeld) {
   EXPECT_EQ(ledger.peak_total(Tier::kDevice), 50);
 }
 
-TEST(Ledger, CreditsBeyondWhatIsHeldAreOurBug) {
+TEST(Ledger, ExcessCreditIsOurBug) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kParameter, 10);
   EXPECT_THROW(ledger.credit(Tier::kDevice, kParameter, 11), InternalError);
@@ -106,7 +107,7 @@ TEST(Ledger, NoByteIsLostBetweenThreads) {
   EXPECT_LE(ledger.peak_total(Tier::kDevice), kThreads * (2000 + kBytes));
 }
 
-TEST(Ledger, EveryTagAndTierHasANameOfItsOwn) {
+TEST(Ledger, TagsAndTiersHaveDistinctNames) {
   std::set<std::string_view> tags;
   for (const MemoryTag tag : kAllMemoryTags) tags.insert(name_of(tag));
   EXPECT_EQ(tags, (std::set<std::string_view>{"parameter", "gradient", "master", "moment", "gathered", "staging",

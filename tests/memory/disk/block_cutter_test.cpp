@@ -31,7 +31,7 @@ std::uintptr_t address(const Allocation& block) {
   return reinterpret_cast<std::uintptr_t>(block.data());
 }
 
-TEST(BlockCutter, SmallBlocksLieSideBySideOnOneHugePage) {
+TEST(BlockCutter, SmallBlocksShareOneHugePage) {
   Source source;
   BlockCutter cut = source.cutter();
   const Allocation first = cut(1 << 20), second = cut(1 << 20);
@@ -51,7 +51,7 @@ TEST(BlockCutter, BlocksBeginOnPages) {
   EXPECT_EQ(third.data(), second.data() + 8192);
 }
 
-TEST(BlockCutter, AHugePageGoesBackWithItsLastBlock) {
+TEST(BlockCutter, LastBlockFreesItsHugePage) {
   Source source;
   BlockCutter cut = source.cutter();
   Allocation first = cut(1 << 20), second = cut(1 << 20);
@@ -85,7 +85,7 @@ TEST(BlockCutter, OutlivedByItsBlocks) {
 
 constexpr std::size_t kStride = 1024;  // blocks begin on pages
 
-RC_GTEST_PROP(BlockCutterProperty, BlocksNeverOverlapAndNothingIsKept, ()) {
+RC_GTEST_PROP(BlockCutterProperty, BlocksNeverOverlapOrLeak, ()) {
   Source source;
   {
     BlockCutter cut = source.cutter();

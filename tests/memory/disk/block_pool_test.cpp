@@ -25,7 +25,7 @@ struct Fixture {
   std::int64_t charged() const { return ledger.held(Tier::kDevice, MemoryTag::kGathered); }
 };
 
-TEST(BlockPool, AReleasedBlockIsHandedOutAgain) {
+TEST(BlockPool, ReusesReleasedBlocks) {
   Fixture f;
   std::byte* block = f.pool.acquire(1000, kNoLimit);
   f.pool.release(block);
@@ -33,7 +33,9 @@ TEST(BlockPool, AReleasedBlockIsHandedOutAgain) {
   EXPECT_EQ(f.pool.held_bytes(), 1000);
 }
 
-TEST(BlockPool, WhoeverElseReadsABlockIsWaitedForBeforeItServesAgainOrGoes) {
+// Before a block is reused or freed.
+
+TEST(BlockPool, WaitsForOtherReaders) {
   Ledger ledger;
   int num_waits = 0;
   BlockPool pool(allocate_host, ledger, MemoryTag::kGathered, Tier::kDevice, [&num_waits] { ++num_waits; });
@@ -58,7 +60,7 @@ BlockPool blocks_on(Device& device, Ledger& ledger) {
           device};
 }
 
-TEST(BlockPool, TheLaneThatUsesABlockNextWaitsForItsLastUseAlone) {
+TEST(BlockPool, NextLaneWaitsForLastUse) {
   RecordedDevice device;
   Ledger ledger;
   BlockPool pool = blocks_on(device, ledger);
@@ -80,7 +82,9 @@ TEST(BlockPool, TheLaneThatUsesABlockNextWaitsForItsLastUseAlone) {
   pool.trim(0);
 }
 
-TEST(BlockPool, TheHostWaitsForTheLastUseBeforeItUsesABlockAndBeforeItIsGivenBack) {
+// Before it uses a block, and before the block is freed.
+
+TEST(BlockPool, HostWaitsForLastUse) {
   RecordedDevice device({.far_behind = true});
   Ledger ledger;
   BlockPool pool([&device](std::size_t bytes) { return device.allocate_pinned(bytes); }, ledger, MemoryTag::kStaging,
@@ -97,7 +101,7 @@ TEST(BlockPool, TheHostWaitsForTheLastUseBeforeItUsesABlockAndBeforeItIsGivenBac
   EXPECT_EQ(device.waits().size(), 2U);
 }
 
-TEST(BlockPool, ABlockInUseIsNobodyElses) {
+TEST(BlockPool, BlockInUseIsExclusive) {
   Fixture f;
   EXPECT_NE(f.pool.acquire(64, kNoLimit), f.pool.acquire(64, kNoLimit));
   EXPECT_EQ(f.pool.held_bytes(), 128);
@@ -109,7 +113,7 @@ TEST(BlockPool, IdleBlocksCountInTheLedger) {
   EXPECT_EQ(f.charged(), 500);
 }
 
-TEST(BlockPool, ABlockStandsInTheLedgerForWhatItWasAcquiredForLast) {
+TEST(BlockPool, LedgerShowsLatestTag) {
   Fixture f;
   f.pool.release(f.pool.acquire(500, kNoLimit));
   std::byte* block = f.pool.acquire(500, kNoLimit, MemoryTag::kStaging);
@@ -119,7 +123,7 @@ TEST(BlockPool, ABlockStandsInTheLedgerForWhatItWasAcquiredForLast) {
   EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500) << "idle, too";
 }
 
-TEST(BlockPool, ALargerBlockIsTakenOnlyWhereThereIsNoRoomForANewOne) {
+TEST(BlockPool, LargerBlockServesIfRoomLacks) {
   Fixture f;
   std::byte* large = f.pool.acquire(1000, kNoLimit);
   f.pool.release(large);
@@ -128,7 +132,7 @@ TEST(BlockPool, ALargerBlockIsTakenOnlyWhereThereIsNoRoomForANewOne) {
   EXPECT_EQ(f.pool.acquire(500, 1200), large) << "990 are in use";
 }
 
-TEST(BlockPool, WithoutRoomTheSmallestBlockThatIsLargeEnoughServes) {
+TEST(BlockPool, SmallestFittingBlockServesWithoutRoom) {
   Fixture f;
   std::byte* large = f.pool.acquire(1100, kNoLimit);
   std::byte* small = f.pool.acquire(1000, kNoLimit);
@@ -138,7 +142,7 @@ TEST(BlockPool, WithoutRoomTheSmallestBlockThatIsLargeEnoughServes) {
   EXPECT_EQ(f.pool.acquire(600, 0), large);
 }
 
-TEST(BlockPool, WithoutAnyRoomItSettlesOnBlocksOfTheLargestSize) {
+TEST(BlockPool, SettlesOnLargestBlocksWithoutRoom) {
   Fixture f;
   for (int round = 0; round < 3; ++round) {
     for (const std::int64_t bytes : {10, 300, 20}) f.pool.release(f.pool.acquire(bytes, 0));
@@ -146,7 +150,7 @@ TEST(BlockPool, WithoutAnyRoomItSettlesOnBlocksOfTheLargestSize) {
   EXPECT_EQ(f.pool.held_bytes(), 300);
 }
 
-TEST(BlockPool, IdleBlocksMakeWayAtTheLimit) {
+TEST(BlockPool, FreesIdleBlocksAtLimit) {
   Fixture f;
   std::byte* in_use = f.pool.acquire(100, 400);
   f.pool.release(f.pool.acquire(200, 400));
@@ -163,14 +167,14 @@ TEST(BlockPool, TheLimitYieldsToNeed) {
   EXPECT_EQ(f.pool.held_bytes(), 200);
 }
 
-TEST(BlockPool, ABlockOfNothingHasAnAddress) {
+TEST(BlockPool, EmptyBlockHasAddress) {
   Fixture f;
   std::byte* block = f.pool.acquire(0, kNoLimit);
   EXPECT_NE(block, nullptr);
   f.pool.release(block);
 }
 
-TEST(BlockPool, ReleasingWhatIsNotInUseIsOurBug) {
+TEST(BlockPool, ReleasingUnusedBlockIsOurBug) {
   Fixture f;
   std::byte* block = f.pool.acquire(64, kNoLimit);
   std::byte other{};
@@ -179,7 +183,7 @@ TEST(BlockPool, ReleasingWhatIsNotInUseIsOurBug) {
   EXPECT_THROW(f.pool.release(block), InternalError);
 }
 
-RC_GTEST_PROP(BlockPool, BlocksInUseNeverOverlapAndTheLedgerKnowsThemAll, ()) {
+RC_GTEST_PROP(BlockPool, BlocksNeverOverlapAndLedgerAgrees, ()) {
   Fixture f;
   const auto limit = *rc::gen::inRange<std::int64_t>(1, 5000);
   std::map<std::byte*, std::int64_t> in_use;
@@ -206,7 +210,7 @@ RC_GTEST_PROP(BlockPool, BlocksInUseNeverOverlapAndTheLedgerKnowsThemAll, ()) {
 }
 
 // What a budget of gathered units relies on.
-RC_GTEST_PROP(BlockPool, WhoAsksForNoMoreThanTheLimitNeverHoldsMore, ()) {
+RC_GTEST_PROP(BlockPool, KeepsLimitIfRequestsDo, ()) {
   Fixture f;
   const auto limit = *rc::gen::inRange<std::int64_t>(100, 5000);
   std::vector<std::pair<std::byte*, std::int64_t>> in_use;
@@ -225,7 +229,7 @@ RC_GTEST_PROP(BlockPool, WhoAsksForNoMoreThanTheLimitNeverHoldsMore, ()) {
   }
 }
 
-TEST(BlockPool, TrimGivesIdleBlocksBackAndKeepsThoseInUse) {
+TEST(BlockPool, TrimFreesIdleBlocksOnly) {
   Ledger ledger;
   BlockPool pool(allocate_host, ledger, MemoryTag::kGathered);
   std::byte* used = pool.acquire(1000, 10000);

@@ -40,7 +40,7 @@ struct TwoLegs {
   Transfer transfer = chain(begin(first), [this] { return begin(second); });
 };
 
-TEST(ChainedTransfer, TheSecondLegBeginsWhenTheFirstHasEnded) {
+TEST(ChainedTransfer, SecondLegFollowsTheFirst) {
   TwoLegs legs;
   EXPECT_FALSE(legs.transfer.done());
   EXPECT_FALSE(legs.second.begun);
@@ -59,7 +59,7 @@ TEST(ChainedTransfer, WaitingWaitsForBoth) {
   EXPECT_TRUE(legs.first.finished && legs.second.begun && legs.second.finished);
 }
 
-TEST(ChainedTransfer, AnErrorOfEitherLegIsThrownOnceByWait) {
+TEST(ChainedTransfer, WaitThrowsEitherLegsErrorOnce) {
   for (const bool polled : {false, true}) {
     TwoLegs legs;
     legs.first.fails = legs.first.ready = true;

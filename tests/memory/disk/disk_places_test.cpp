@@ -28,7 +28,7 @@ class Places : public testing::Test {
   DiskPlaces places;
 };
 
-TEST_F(Places, TouchNoDiskBeforeTheyAreAskedFor) {
+TEST_F(Places, TouchNoDiskBeforeUse) {
   EXPECT_EQ(places.capacity_bytes(), 0);
   EXPECT_EQ(places.describe(), "");
   EXPECT_EQ(places.traffic().written_bytes, 0);
@@ -39,7 +39,7 @@ TEST_F(Places, TouchNoDiskBeforeTheyAreAskedFor) {
   EXPECT_EQ(places.capacity_bytes(), kSlab) << "it is open";
 }
 
-TEST_F(Places, AreOpenedForWhatIsKnownToCome) {
+TEST_F(Places, OpenForKnownNeeds) {
   places.open(5 * kPage);
   EXPECT_EQ(places.capacity_bytes(), 5 * kPage);
   for (int i = 0; i < 5; ++i) places.take(kPage);
@@ -60,7 +60,7 @@ TEST_F(Places, TakeNoMoreThanTheyMay) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { small.open(3 * kPage); }), "zero.disk_memory"));
 }
 
-TEST_F(Places, AreWholePagesThatNobodyElseHas) {
+TEST_F(Places, AreExclusiveWholePages) {
   const DiskPlace one = places.take(1), two = places.take(kPage + 1);
   EXPECT_EQ(one.bytes, kPage);
   EXPECT_EQ(two.bytes, 2 * kPage);
@@ -76,7 +76,7 @@ TEST_F(Places, ServeAgainForTheSameSize) {
   EXPECT_NE(places.take(3 * kPage).offset, first.offset) << "it is taken";
 }
 
-TEST_F(Places, ServeForABitLessButNotForALittle) {
+TEST_F(Places, ServeForSlightlySmallerRequests) {
   const DiskPlace large = places.take(10 * kPage);
   places.give_back(large);
   const DiskPlace small = places.take(kPage);
@@ -88,7 +88,7 @@ TEST_F(Places, ServeForABitLessButNotForALittle) {
   EXPECT_EQ(places.take(10 * kPage).offset, large.offset);
 }
 
-TEST_F(Places, GrowBySlabsThatTheLedgerKnows) {
+TEST_F(Places, GrowBySlabsInLedger) {
   const DiskPlace first = places.take(kSlab - kPage);
   const DiskPlace second = places.take(2 * kSlab);
   EXPECT_NE(second.tier, first.tier);

@@ -66,7 +66,7 @@ TEST(DiskRequests, BytesGoThereAndComeBack) {
 }
 
 // Any short answer: what is asked for next begins on a page, and the bytes are right in the end.
-RC_GTEST_PROP(DiskRequests, ShortAnswersAreContinuedFromAPage, ()) {
+RC_GTEST_PROP(DiskRequests, ContinueShortAnswersFromPage, ()) {
   Fixture f;
   const auto shares = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 101));
   std::size_t next = 0;
@@ -94,7 +94,7 @@ TEST(DiskRequests, InterruptionsAreRepeated) {
   }
 }
 
-TEST(DiskRequests, ErrorsNameFolderOperationBytesAndPlace) {
+TEST(DiskRequests, ErrorsNameFolderOperationBytesOffset) {
   for (const int error : {EIO, ENOSPC, ENODEV}) {
     Fixture f;
     f.disk.answer = [&](const IoRequest&) { return -error; };
@@ -105,7 +105,7 @@ TEST(DiskRequests, ErrorsNameFolderOperationBytesAndPlace) {
   }
 }
 
-TEST(DiskRequests, TheFirstErrorOfAnAccountIsKept) {
+TEST(DiskRequests, AccountKeepsItsFirstError) {
   Fixture f;
   const Allocation block = filled_pages(2 * kPage, 1);
   f.disk.answer = [](const IoRequest& request) { return request.offset == 0 ? -EIO : -ENOSPC; };
@@ -118,7 +118,7 @@ TEST(DiskRequests, TheFirstErrorOfAnAccountIsKept) {
   EXPECT_EQ(account.error->error_number(), EIO);
 }
 
-TEST(DiskRequests, AnErrorOfOneAccountIsNotTheOthers) {
+TEST(DiskRequests, AccountsDoNotShareErrors) {
   Fixture f;
   const Allocation block = filled_pages(2 * kPage, 1);
   f.disk.answer = [](const IoRequest& request) { return request.offset == 0 ? -EIO : std::int64_t{kPage}; };
@@ -132,7 +132,7 @@ TEST(DiskRequests, AnErrorOfOneAccountIsNotTheOthers) {
   EXPECT_TRUE(fails.error);
 }
 
-TEST(DiskRequests, AnswersThatMoveNothingEndInAnError) {
+TEST(DiskRequests, EmptyAnswersEndInError) {
   for (const std::int64_t result : {0, 1, 4095}) {
     Fixture f;
     f.disk.answer = [&](const IoRequest&) { return result; };
@@ -141,7 +141,9 @@ TEST(DiskRequests, AnswersThatMoveNothingEndInAnError) {
   }
 }
 
-TEST(DiskRequests, OfWhichTheKernelHasTooFewForeverEndsInAnError) {
+// The kernel never has enough requests.
+
+TEST(DiskRequests, EndlessShortageEndsInError) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return -EAGAIN; };
   EXPECT_TRUE(says(f.error_of_read(), "again and again"));
@@ -156,7 +158,7 @@ TEST(DiskRequests, ThatCannotBeStartedHaveFailed) {
   EXPECT_EQ(f.error_of_read(), "") << "and the next may work";
 }
 
-TEST(DiskRequests, AQueueThatGivesNoAnswersFailsAllOfThem) {
+TEST(DiskRequests, SilentQueueFailsAllRequests) {
   Fixture f;
   f.disk.reap_error = EBADF;
   EXPECT_TRUE(says(f.error_of_read(), "/nvme0: wait for scripted: Bad file descriptor"));
@@ -164,7 +166,7 @@ TEST(DiskRequests, AQueueThatGivesNoAnswersFailsAllOfThem) {
   EXPECT_TRUE(says(f.error_of_read(), "wait for scripted")) << "and all that come later";
 }
 
-TEST(DiskRequests, WithoutAnAnswerInTimeEndInAnErrorAndTakeAllLaterOnesWithThem) {
+TEST(DiskRequests, TimeoutFailsThemAndLaterOnes) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return ScriptedDisk::kNever; };
   EXPECT_TRUE(says(f.error_of_read(), "/nvme1: read of 4,096 bytes at 0: no answer for 0.02 s"));
@@ -177,7 +179,7 @@ TEST(DiskRequests, WithoutAnAnswerInTimeEndInAnErrorAndTakeAllLaterOnesWithThem)
   EXPECT_TRUE(says(later.error->what(), "no answer"));
 }
 
-TEST(DiskRequests, ThatAreCalledOffInTimeHaveGotNoAnswer) {
+TEST(DiskRequests, TimelyCancellationHasNoAnswer) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return ScriptedDisk::kNever; };
   f.disk.answer_to_cancel = [](const IoRequest&) { return -ECANCELED; };
@@ -186,7 +188,7 @@ TEST(DiskRequests, ThatAreCalledOffInTimeHaveGotNoAnswer) {
 }
 
 // A process that was stopped for a minute finds its answers then, and nothing was late.
-TEST(DiskRequests, AnsweredAfterTheyWereCalledOffAreAnswered) {
+TEST(DiskRequests, LateCancellationIsAnswered) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return ScriptedDisk::kNever; };
   f.disk.answer_to_cancel = [](const IoRequest& request) { return static_cast<std::int64_t>(request.memory.size()); };
@@ -203,7 +205,9 @@ TEST(DiskRequests, AnsweredLongAgoAreNotLate) {
   EXPECT_FALSE(account.error);
 }
 
-TEST(DiskRequests, WithAnOldAnswerThatDidNotDoHaveTheTimeToGoOn) {
+// A request with an old answer that moved too little has the time to continue.
+
+TEST(DiskRequests, OldRetryGetsFullTime) {
   for (const std::int64_t first : {std::int64_t{-EINTR}, std::int64_t{kPage}}) {
     Fixture f(kImpatience);
     const Allocation block = filled_pages(2 * kPage, 1);
@@ -231,7 +235,7 @@ TEST(DiskRequests, AreNeverMoreThanTheDepth) {
   EXPECT_EQ(f.requests.written_bytes(), static_cast<std::int64_t>(10 * kPage));
 }
 
-TEST(DiskRequests, ThatHangDoNotBlockTheNextForever) {
+TEST(DiskRequests, HangingOnesDoNotBlockOthers) {
   Fixture f(kImpatience, 1);
   f.disk.answer = [](const IoRequest&) { return ScriptedDisk::kNever; };
   const Allocation block = filled_pages(2 * kPage, 1);
@@ -243,7 +247,7 @@ TEST(DiskRequests, ThatHangDoNotBlockTheNextForever) {
   EXPECT_EQ(first.open + second.open, 0);
 }
 
-TEST(DiskRequests, PollTakesWhatIsAnsweredAndDoesNotWait) {
+TEST(DiskRequests, PollDoesNotWait) {
   Fixture f;
   const Allocation block = filled_pages(2 * kPage, 1);
   f.disk.answer = [](const IoRequest& request) {
@@ -261,7 +265,7 @@ TEST(DiskRequests, PollTakesWhatIsAnsweredAndDoesNotWait) {
   f.requests.wait(unanswered);
 }
 
-TEST(DiskRequests, AreInspectedWhenTheirBytesAreMoved) {
+TEST(DiskRequests, InspectBytesWhenMoved) {
   ScriptedDisk disk;
   std::vector<std::int64_t> places;
   DiskRequests requests(
@@ -280,7 +284,9 @@ TEST(DiskRequests, AreInspectedWhenTheirBytesAreMoved) {
   EXPECT_EQ(places, (std::vector<std::int64_t>{6, 7}));
 }
 
-TEST(DiskRequests, ToOnePlaceAtOnceAreOurBugTwoReadsAside) {
+// Except for two reads.
+
+TEST(DiskRequests, SamePlaceTwiceIsOurBug) {
   Fixture f;
   const Allocation block = filled_pages(4 * kPage, 1);
   Account account;
@@ -308,7 +314,7 @@ TEST(DiskRequests, AreWaitedForBeforeTheyGo) {
   EXPECT_FALSE(account.error);
 }
 
-TEST(DiskRequests, AreInTheTimelineUntilTheirAnswerIsTaken) {
+TEST(DiskRequests, TimelineShowsThemUntilAnswered) {
   Timeline timeline;
   timeline.start();
   ScriptedDisk disk;
@@ -338,7 +344,7 @@ TEST(DiskRequests, AreInTheTimelineUntilTheirAnswerIsTaken) {
   EXPECT_LE(write.end, read.begin);
 }
 
-TEST(DiskRequests, ThatFailEndInTheTimelineToo) {
+TEST(DiskRequests, TimelineShowsFailedOnes) {
   Timeline timeline;
   timeline.start();
   ScriptedDisk disk;
@@ -352,7 +358,7 @@ TEST(DiskRequests, ThatFailEndInTheTimelineToo) {
   EXPECT_EQ(timeline.spans().size(), 1U);
 }
 
-TEST(DiskRequests, BusyIsTheTimeWithAnyUnderWay) {
+TEST(DiskRequests, BusyTimeCountsAnyUnderWay) {
   Fixture f;
   const Allocation pages = filled_pages(4 * kPage, 1);
   Account account;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
-TEST(DiskRoom, IsWhatTheFileSystemHasFree) {
+TEST(DiskRoom, IsFileSystemsFreeSpace) {
   const TemporaryFolder folder;
   FileCalls::Room room;
   ASSERT_EQ(FileCalls::kernel().find_room(folder.path(), room), 0);
@@ -23,7 +23,7 @@ TEST(DiskRoom, IsWhatTheFileSystemHasFree) {
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
-TEST(DiskRoom, IsSharedByFoldersOnOneFileSystem) {
+TEST(DiskRoom, FoldersOfOneFileSystemShare) {
   const TemporaryFolder one, other;
   FailingCalls calls;
   calls.free_bytes = 100 * kMiB;
@@ -31,7 +31,9 @@ TEST(DiskRoom, IsSharedByFoldersOnOneFileSystem) {
   EXPECT_EQ(room_on(std::array{one.path().string(), other.path().string()}, calls), 100 * kMiB);
 }
 
-TEST(DiskRoom, OfSeveralFileSystemsIsAsOftenTheLeast) {
+// Of several file systems the room is the least one, times their number.
+
+TEST(DiskRoom, LeastFileSystemLimitsAll) {
   class TwoDisks : public FileCalls {
    public:
     int find_room(const std::string& folder, Room& room) const override {
@@ -44,7 +46,7 @@ TEST(DiskRoom, OfSeveralFileSystemsIsAsOftenTheLeast) {
   EXPECT_EQ(room_on(std::array<std::string, 3>{"/a", "/b", "/b"}, calls), 45 * kMiB);
 }
 
-TEST(DiskRoom, OfAFolderThatIsNotThereIsTheUsersError) {
+TEST(DiskRoom, MissingFolderIsUserError) {
   const TemporaryFolder folder;
   FailingCalls calls;
   for (const auto& [error, reason] : {std::pair{ENOENT, "no such folder"},
@@ -59,7 +61,9 @@ TEST(DiskRoom, OfAFolderThatIsNotThereIsTheUsersError) {
       says(message_of<ConfigError>([&] { room_on(std::array{(folder / "absent").string()}); }), "no such folder"));
 }
 
-TEST(DiskRoom, OfARelativePathInAFolderThatIsGoneIsTheUsersErrorToo) {
+// As a user's error.
+
+TEST(DiskRoom, RefusesRelativePathInGoneFolder) {
   const TemporaryFolder folder;
   const auto before = std::filesystem::current_path();
   std::filesystem::create_directory(folder / "gone");
@@ -71,7 +75,7 @@ TEST(DiskRoom, OfARelativePathInAFolderThatIsGoneIsTheUsersErrorToo) {
   EXPECT_TRUE(says(text, "is gone"));
 }
 
-TEST(DiskRoom, ThatTheSystemDoesNotTellIsAnIoError) {
+TEST(DiskRoom, UnknownRoomIsIoError) {
   const TemporaryFolder folder;
   FailingCalls calls;
   for (const int error : {EIO, ELOOP, ENOMEM, EOVERFLOW, ENOSYS, ESTALE}) {
@@ -81,7 +85,7 @@ TEST(DiskRoom, ThatTheSystemDoesNotTellIsAnIoError) {
   }
 }
 
-TEST(DiskRoom, AFolderIsHereWhateverElseIsWrongWithIt) {
+TEST(DiskRoom, BrokenFolderStillExists) {
   const TemporaryFolder folder;
   EXPECT_TRUE(is_folder_here(folder.path()));
   EXPECT_FALSE(is_folder_here(folder / "absent"));

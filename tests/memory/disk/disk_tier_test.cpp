@@ -93,7 +93,7 @@ TEST_P(DiskTiers, AreDoneWithoutBeingWaitedFor) {
 }
 
 // Sequences of reservations, writes and reads, some of them under way together.
-TEST_P(DiskTiers, ReturnWhatWasWrittenWhateverTheOrder) {
+TEST_P(DiskTiers, ReturnWrittenBytesInAnyOrder) {
   rc::check([&] {
     const int num_paths = *rc::gen::inRange(1, 4);
     const bool checksums = *rc::gen::arbitrary<bool>();
@@ -166,7 +166,7 @@ TEST_P(DiskTiers, LeaveNothingBehindWhenKilled) {
   EXPECT_EQ(num_files(), 0U);
 }
 
-TEST_P(DiskTiers, KeepTheResultsOfTransfersThatOutliveThem) {
+TEST_P(DiskTiers, TransferResultsOutliveThem) {
   const Allocation block = filled_pages(static_cast<std::size_t>(8 * kMiB), 1);
   std::vector<Transfer> transfers;
   {
@@ -205,7 +205,9 @@ TEST_P(DiskTiers, GiveTheirRoomBack) {
   EXPECT_EQ(open_bytes(folder), 0);
 }
 
-TEST_P(DiskTiers, LockMemoryOnlyWithIoUringAndMoveItEitherWay) {
+// Both move it.
+
+TEST_P(DiskTiers, OnlyIoUringLocksMemory) {
   DiskTier disk(options(4 * kMiB));
   const Allocation block = filled_pages(static_cast<std::size_t>(kMiB), 1);
   const Allocation back = allocate_host(static_cast<std::size_t>(kMiB));
@@ -255,7 +257,7 @@ struct Scripted {
   DiskSeam seam;
 };
 
-TEST(DiskTier, StripesGoToThePathsInTurn) {
+TEST(DiskTier, StripesVisitPathsInTurn) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   const Allocation block = allocate_host(static_cast<std::size_t>(3 * kStripe));
@@ -275,7 +277,7 @@ TEST(DiskTier, StripesGoToThePathsInTurn) {
   EXPECT_TRUE(is(3, 1, kStripe, page));
 }
 
-TEST(DiskTier, PlacesAreWholePagesOneBehindTheOther) {
+TEST(DiskTier, PlacesAreConsecutiveWholePages) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   EXPECT_EQ(disk.reserve(1), 0);
@@ -286,7 +288,7 @@ TEST(DiskTier, PlacesAreWholePagesOneBehindTheOther) {
   EXPECT_EQ(disk.capacity_bytes(), 8 * kMiB);
 }
 
-TEST(DiskTier, WhatDoesNotFitAnyMoreIsRefusedWithTheSizeThatWouldDo) {
+TEST(DiskTier, RefusalNamesSufficientSize) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   disk.reserve(6 * kMiB);
@@ -296,7 +298,9 @@ TEST(DiskTier, WhatDoesNotFitAnyMoreIsRefusedWithTheSizeThatWouldDo) {
   EXPECT_EQ(disk.reserve(2 * kMiB), 6 * kMiB);
 }
 
-TEST(DiskTier, RequestsThatAreNotWholePagesOfOnePlaceAreOurBug) {
+// Also requests that leave their place.
+
+TEST(DiskTier, PartialPagesAreOurBug) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   const std::int64_t first = disk.reserve(2 * 4096);
@@ -311,7 +315,9 @@ TEST(DiskTier, RequestsThatAreNotWholePagesOfOnePlaceAreOurBug) {
   EXPECT_TRUE(s.disk.asked.empty());
 }
 
-TEST(DiskTier, AWriteInTheWayOfAnotherIsOurBugAndWhatItHadBegunIsFinished) {
+// What it had begun is finished.
+
+TEST(DiskTier, OverlappingWriteIsOurBug) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   const Allocation block = allocate_host(static_cast<std::size_t>(4 * kStripe));
@@ -331,7 +337,7 @@ TEST(DiskTier, NothingIsMovedAtOnce) {
   EXPECT_TRUE(disk.write(0, {}).done());
 }
 
-TEST(DiskTier, AnErrorIsThrownByTheWaitOfItsTransferAlone) {
+TEST(DiskTier, OnlyItsWaitThrowsError) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   const Allocation block = allocate_host(static_cast<std::size_t>(2 * kStripe));
@@ -349,7 +355,9 @@ TEST(DiskTier, AnErrorIsThrownByTheWaitOfItsTransferAlone) {
   EXPECT_EQ(disk.traffic().written_bytes, kStripe);
 }
 
-TEST(DiskTier, AfterAnErrorTheRestOfATransferIsNotBegun) {
+// Of the transfer.
+
+TEST(DiskTier, ErrorStopsTheRest) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   s.disk.answer = [](const IoRequest&) { return -EIO; };
@@ -359,7 +367,7 @@ TEST(DiskTier, AfterAnErrorTheRestOfATransferIsNotBegun) {
   EXPECT_LT(s.disk.asked.size(), 8U);
 }
 
-TEST(DiskTier, ShortAnswersAtOddSizesAreFinished) {
+TEST(DiskTier, FinishesShortAnswersAtOddSizes) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
   s.disk.answer = [](const IoRequest& request) {
@@ -373,7 +381,7 @@ TEST(DiskTier, ShortAnswersAtOddSizesAreFinished) {
   EXPECT_TRUE(same_bytes(block.bytes(), back.bytes()));
 }
 
-TEST(DiskTier, ADiskThatHangsEndsInAnErrorAndNothingMoreIsTaken) {
+TEST(DiskTier, HangingDiskRefusesMoreWork) {
   Scripted s({.timeout = std::chrono::milliseconds(20)});
   DiskTier disk(s.options, s.seam);
   const Allocation block = allocate_host(2 * kPage);
@@ -401,7 +409,7 @@ TEST(DiskTier, ChecksumsFindAFlippedBit) {
   disk.read(at, block.bytes().first(2 * kPage)).wait();
 }
 
-TEST(DiskTier, ChecksumsFindAPlaceThatWasNeverWritten) {
+TEST(DiskTier, ChecksumsFindUnwrittenPlace) {
   Scripted s({.checksums = true});
   DiskTier disk(s.options, s.seam);
   const Allocation page = allocate_host(kPage);
@@ -423,7 +431,7 @@ TEST(DiskTier, WithoutChecksumsNobodyLooks) {
 
 // ---- making one ---------------------------------------------------------------------------------------------------
 
-TEST(DiskTier, OptionsThatCannotBeHonouredAreTheUsersError) {
+TEST(DiskTier, UnmetOptionsAreUserErrors) {
   const TemporaryFolder folder;
   EXPECT_TRUE(says(message_of<ConfigError>([] { DiskTier({.bytes = kMiB}); }), "zero.disk = []"));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { DiskTier({.paths = {folder.path()}}); }), "zero.disk_memory"));
@@ -434,7 +442,9 @@ TEST(DiskTier, OptionsThatCannotBeHonouredAreTheUsersError) {
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
-TEST(DiskTier, NoFileIsMadeUnlessAllFoldersHaveRoom) {
+// Every folder must have room.
+
+TEST(DiskTier, NoRoomMakesNoFile) {
   const TemporaryFolder folder;
   class Counting : public FileCalls {
    public:
@@ -446,7 +456,7 @@ TEST(DiskTier, NoFileIsMadeUnlessAllFoldersHaveRoom) {
   EXPECT_EQ(calls.num_opened, 0);
 }
 
-TEST(DiskTier, AFullDiskShowsWhenTheFilesAreMade) {
+TEST(DiskTier, FullDiskShowsAtOpen) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.on_preallocate = -ENOSPC;
@@ -460,7 +470,7 @@ class ForbiddenUring : public UringCalls {
   int set_up(unsigned, io_uring&) const override { return -EPERM; }
 };
 
-TEST(DiskTier, WhereIoUringIsForbiddenThreadsServe) {
+TEST(DiskTier, ThreadsServeWithoutIoUring) {
   const TemporaryFolder folder;
   const ForbiddenUring calls;
   DiskTier disk({.paths = {folder.path()}, .bytes = kMiB, .queue_depth = 2}, {.uring = &calls});
@@ -471,7 +481,9 @@ TEST(DiskTier, WhereIoUringIsForbiddenThreadsServe) {
   disk.read(at, page.bytes()).wait();
 }
 
-TEST(DiskTier, WhereIoUringIsForbiddenAskingForItIsTheUsersError) {
+// If the system forbids io_uring.
+
+TEST(DiskTier, DemandedIoUringIsUserError) {
   const TemporaryFolder folder;
   const ForbiddenUring calls;
   const std::string text = message_of<ConfigError>(
@@ -479,7 +491,7 @@ TEST(DiskTier, WhereIoUringIsForbiddenAskingForItIsTheUsersError) {
   EXPECT_TRUE(says(text, "Operation not permitted"));
 }
 
-TEST(DiskTier, AFileSystemInMemoryServesThroughThePageCache) {
+TEST(DiskTier, MemoryFileSystemUsesPageCache) {
   if (FileCalls::kernel().try_folder("/dev/shm") != 0) GTEST_SKIP() << "there is no /dev/shm to write to";
   DiskTier disk({.paths = {"/dev/shm"}, .bytes = kMiB, .queue_depth = 2});
   EXPECT_TRUE(says(disk.describe(), "buffered, 1 path"));
@@ -491,7 +503,7 @@ TEST(DiskTier, AFileSystemInMemoryServesThroughThePageCache) {
   EXPECT_TRUE(same_bytes(page.bytes(), back.bytes()));
 }
 
-TEST(DiskTier, ItsTimelineHasEachStripeAndWhatWasWaited) {
+TEST(DiskTier, TimelineShowsStripesAndWaits) {
   const TemporaryFolder folder;
   Timeline timeline;
   timeline.start();
@@ -513,7 +525,7 @@ TEST(DiskTier, ItsTimelineHasEachStripeAndWhatWasWaited) {
   EXPECT_GE(waited + 1e-6, disk.traffic().waited_seconds);
 }
 
-TEST(DiskTier, WaitingForRoomInTheQueueIsWaiting) {
+TEST(DiskTier, FullQueueCountsAsWaiting) {
   const TemporaryFolder folder;
   DiskTier disk({.paths = {folder.path()}, .bytes = 8 * kMiB, .queue_depth = 1});
   const Allocation block = filled_pages(static_cast<std::size_t>(2 * kMiB), 1);
@@ -523,7 +535,7 @@ TEST(DiskTier, WaitingForRoomInTheQueueIsWaiting) {
 }
 
 // The kernel's own errors, through either engine's calls.
-TEST(DiskTier, AFailedReadOrWriteOfAThreadIsAnIoError) {
+TEST(DiskTier, FailedThreadTransferIsIoError) {
   const TemporaryFolder folder;
   FailingCalls calls;
   DiskTier disk({.paths = {folder.path()}, .bytes = kMiB, .engine = DiskEngine::kThreads, .queue_depth = 2},

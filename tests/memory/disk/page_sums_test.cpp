@@ -47,7 +47,7 @@ TEST(PageSums, AnotherPlacesPageIsWrongHere) {
   EXPECT_EQ(sums.first_wrong(0, block.bytes().subspan(kPage)), 0);
 }
 
-RC_GTEST_PROP(PageSums, AFlippedBitIsFoundInItsPage, ()) {
+RC_GTEST_PROP(PageSums, FindsFlippedBitsPage, ()) {
   PageSums sums(8 * kPage);
   Allocation block = filled_pages(4 * kPage, *rc::gen::arbitrary<std::uint64_t>());
   sums.note(2 * kPage, block.bytes());
@@ -56,7 +56,7 @@ RC_GTEST_PROP(PageSums, AFlippedBitIsFoundInItsPage, ()) {
   RC_ASSERT(sums.first_wrong(2 * kPage, block.bytes()) == static_cast<std::int64_t>((2 + bit / 8 / kPage) * kPage));
 }
 
-TEST(PageSums, CostMemoryOnlyForWhatWasNoted) {
+TEST(PageSums, CostMemoryForNotedPagesOnly) {
   const std::int64_t before = resident_bytes();
   PageSums sums(std::int64_t{1} << 40);
   const Allocation page = filled_pages(kPage, 1);

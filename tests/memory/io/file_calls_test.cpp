@@ -18,7 +18,7 @@ namespace {
 
 const FileCalls& kernel = FileCalls::kernel();
 
-TEST(FileCalls, AFolderIsTriedWithoutLeavingATrace) {
+TEST(FileCalls, TryingFolderLeavesNoTrace) {
   const TemporaryFolder folder;
   EXPECT_EQ(kernel.try_folder(folder.path()), 0);
   EXPECT_EQ(kernel.try_folder(folder / "absent"), -ENOENT);
@@ -26,7 +26,7 @@ TEST(FileCalls, AFolderIsTriedWithoutLeavingATrace) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
-TEST(FileCalls, TwoFoldersOfOneFileSystemShareItsRoom) {
+TEST(FileCalls, OneFileSystemsFoldersShareRoom) {
   const TemporaryFolder one;
   const TemporaryFolder two;
   FileCalls::Room first;
@@ -52,7 +52,7 @@ TEST(FileCalls, WhatIsWrittenIsRead) {
   EXPECT_EQ(kernel.read(file.get(), back.bytes(), 5000), 0) << "behind the end";
 }
 
-TEST(FileCalls, ANameInAFolderLeadsNowhereElse) {
+TEST(FileCalls, NameStaysInItsFolder) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "in/deeper");
   folder.write("outside", "x");
@@ -70,7 +70,7 @@ TEST(FileCalls, ANameInAFolderLeadsNowhereElse) {
   EXPECT_EQ(kernel.open_in(in.get(), "..", O_RDONLY), -EXDEV);
 }
 
-TEST(FileCalls, PreallocatedBytesAreTakenFromTheDisk) {
+TEST(FileCalls, PreallocatedBytesLeaveTheDisk) {
   const TemporaryFolder folder;
   const FileDescriptor file(kernel.open(folder / "file", O_RDWR | O_CREAT));
   ASSERT_EQ(kernel.resize(file.get(), 1 << 20), 0);

@@ -61,7 +61,7 @@ TEST_P(Queues, AreKnownByTheirNames) {
   EXPECT_EQ(queue_->name(), GetParam());
 }
 
-TEST_P(Queues, PutEachFilesBytesWhereTheyBelong) {
+TEST_P(Queues, PutBytesWhereTheyBelong) {
   const Allocation a = filled_pages(4 * kPage, 1);
   const Allocation b = filled_pages(4 * kPage, 2);
   EXPECT_EQ(write(0, kPage, a), static_cast<std::int64_t>(a.size()));
@@ -97,13 +97,13 @@ TEST_P(Queues, AnswerEveryRequestOnce) {
   EXPECT_EQ(queue_->reap(none, milliseconds(0)), 0);
 }
 
-TEST_P(Queues, GiveTheKernelsShortAnswersAsTheyAre) {
+TEST_P(Queues, PassShortAnswersUnchanged) {
   const Allocation back = allocate_host(4 * kPage);
   EXPECT_EQ(read(0, (1 << 20) - static_cast<std::int64_t>(kPage), back), static_cast<std::int64_t>(kPage));
   EXPECT_EQ(read(0, 1 << 20, back), 0);
 }
 
-TEST_P(Queues, GiveTheKernelsErrorsAsTheyAre) {
+TEST_P(Queues, PassErrorsUnchanged) {
   const Allocation back = allocate_host(kPage);
   EXPECT_EQ(read(0, -static_cast<std::int64_t>(kPage), back), -EINVAL);
   EXPECT_EQ(answer_to({IoOperation::kRead, 0, 0, {reinterpret_cast<std::byte*>(kPage), kPage}, 1}), -EFAULT);
@@ -115,14 +115,14 @@ TEST_P(Queues, WithoutRequestsHaveNoAnswers) {
   EXPECT_EQ(queue_->reap(answers, milliseconds(5)), 0);
 }
 
-TEST_P(Queues, TakeCancellationsOfWhatIsAlreadyAnswered) {
+TEST_P(Queues, TakeLateCancellations) {
   const Allocation block = filled_pages(kPage, 1);
   EXPECT_EQ(write(0, 0, block), static_cast<std::int64_t>(kPage));
   queue_->cancel(5);
   EXPECT_EQ(read(0, 0, block), static_cast<std::int64_t>(kPage));
 }
 
-TEST_P(Queues, WorkFromAThreadThatIsGone) {
+TEST_P(Queues, OutliveTheirThread) {
   const Allocation block = filled_pages(4 * kPage, 1);
   std::thread([&] { EXPECT_EQ(write(0, 0, block), static_cast<std::int64_t>(block.size())); }).join();
   const Allocation back = allocate_host(4 * kPage);

@@ -28,7 +28,7 @@ void expect_room(const TemporaryFolder& folder, std::int64_t bytes, const FileCa
   require_room(std::array{ScratchSize{folder.path(), bytes}}, calls);
 }
 
-TEST(ScratchFile, HasNoNameAndAllOfItsBytes) {
+TEST(ScratchFile, HasAllBytesAndNoName) {
   const TemporaryFolder folder;
   const ScratchFile file(folder.path(), 3 * kMiB);
   EXPECT_EQ(folder.num_files(), 0U);
@@ -49,7 +49,7 @@ TEST(ScratchFile, TakesPagesAndGivesThemBack) {
   EXPECT_EQ(file.direct(), (fcntl(file.get(), F_GETFL) & O_DIRECT) != 0);
 }
 
-TEST(ScratchFile, GoesToAnotherFileSystemWithoutADiskThroughThePageCache) {
+TEST(ScratchFile, DisklessFileSystemUsesPageCache) {
   if (!std::filesystem::is_directory("/dev/shm") || FileCalls::kernel().try_folder("/dev/shm") != 0)
     GTEST_SKIP() << "there is no /dev/shm to write to";
   const ScratchFile file("/dev/shm", kMiB);
@@ -58,7 +58,9 @@ TEST(ScratchFile, GoesToAnotherFileSystemWithoutADiskThroughThePageCache) {
   EXPECT_EQ(pwrite(file.get(), block.data(), 4096, 0), 4096);
 }
 
-TEST(ScratchFile, WithoutUnnamedFilesTheNameIsGoneAtOnce) {
+// Without unnamed files.
+
+TEST(ScratchFile, FallbackUnlinksNameAtOnce) {
   const TemporaryFolder folder;
   FailingCalls calls;
   for (const int refusal : {-EOPNOTSUPP, -EISDIR}) {
@@ -72,14 +74,16 @@ TEST(ScratchFile, WithoutUnnamedFilesTheNameIsGoneAtOnce) {
   }
 }
 
-TEST(ScratchFile, WithoutODirectGoesThroughThePageCache) {
+TEST(ScratchFile, PageCacheReplacesMissingODirect) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.on_direct = -EINVAL;
   EXPECT_FALSE(ScratchFile(folder.path(), kMiB, calls).direct());
 }
 
-TEST(ScratchFile, ThatTakesODirectButNoRequestsGoesThroughThePageCache) {
+// The file system takes O_DIRECT but no requests.
+
+TEST(ScratchFile, PageCacheReplacesRefusingODirect) {
   const TemporaryFolder folder;
   FailingCalls calls;
   if (!ScratchFile(folder.path(), kMiB).direct()) GTEST_SKIP() << "the temporary folder has no O_DIRECT to refuse";
@@ -100,7 +104,9 @@ TEST(ScratchFile, WithoutPreallocationIsOnlyAsLong) {
   EXPECT_LT(status_of(file).st_blocks * 512, kMiB);
 }
 
-TEST(ScratchFile, EveryRefusalIsAnIoErrorWithFolderAndReason) {
+// And with the folder.
+
+TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   const TemporaryFolder folder;
   const auto message = [&](int FailingCalls::*call, int result, bool named = false) {
     FailingCalls calls;
@@ -121,7 +127,9 @@ TEST(ScratchFile, EveryRefusalIsAnIoErrorWithFolderAndReason) {
   EXPECT_EQ(folder.num_files(), 1U) << "the one that could not be removed, whose name the message has";
 }
 
-TEST(ScratchFile, AFileThatCanNeitherBePreallocatedNorResizedIsRefused) {
+// It can neither be preallocated nor resized.
+
+TEST(ScratchFile, RefusesUnresizableFile) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.on_preallocate = -EOPNOTSUPP;
@@ -129,7 +137,7 @@ TEST(ScratchFile, AFileThatCanNeitherBePreallocatedNorResizedIsRefused) {
   EXPECT_TRUE(says(message_of<IoError>([&] { ScratchFile(folder.path(), kMiB, calls); }), std::strerror(EFBIG)));
 }
 
-TEST(ScratchFile, ADiskThatCannotBeReadIsRefused) {
+TEST(ScratchFile, RefusesUnreadableDisk) {
   const TemporaryFolder folder;
   if (!ScratchFile(folder.path(), kMiB).direct()) GTEST_SKIP() << "without O_DIRECT nothing is read";
   FailingCalls calls;
@@ -137,13 +145,13 @@ TEST(ScratchFile, ADiskThatCannotBeReadIsRefused) {
   EXPECT_TRUE(says(message_of<IoError>([&] { ScratchFile(folder.path(), kMiB, calls); }), "first read"));
 }
 
-TEST(RequireRoom, IsContentWithAFolderThatHasIt) {
+TEST(RequireRoom, AcceptsFolderWithRoom) {
   const TemporaryFolder folder;
   expect_room(folder, kMiB);
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
-TEST(RequireRoom, FoldersInWhichNoFileCanBeMadeAreTheUsersError) {
+TEST(RequireRoom, UnwritableFoldersAreUserErrors) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& name, int refusal) {
     FailingCalls calls;
@@ -158,7 +166,7 @@ TEST(RequireRoom, FoldersInWhichNoFileCanBeMadeAreTheUsersError) {
   EXPECT_TRUE(says(message(folder.path(), -EROFS), "Read-only"));
 }
 
-TEST(RequireRoom, NamesWhatIsFreeAndWhatWasAsked) {
+TEST(RequireRoom, NamesFreeAndRequestedBytes) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.free_bytes = 3 * kMiB;
@@ -167,7 +175,7 @@ TEST(RequireRoom, NamesWhatIsFreeAndWhatWasAsked) {
   expect_room(folder, 3 * kMiB, calls);
 }
 
-TEST(RequireRoom, AddsUpWhatLiesInOneFileSystem) {
+TEST(RequireRoom, AddsUpOneFileSystem) {
   const TemporaryFolder one;
   const TemporaryFolder two;
   FailingCalls calls;
@@ -178,7 +186,7 @@ TEST(RequireRoom, AddsUpWhatLiesInOneFileSystem) {
   EXPECT_TRUE(says(text, one.path().native() + ", " + two.path().native()));
 }
 
-TEST(RequireRoom, CountsTheFilesOfAllRanksOfTheMachine) {
+TEST(RequireRoom, CountsFilesOfMachinesRanks) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.free_bytes = 5 * kMiB;
@@ -188,7 +196,7 @@ TEST(RequireRoom, CountsTheFilesOfAllRanksOfTheMachine) {
   EXPECT_TRUE(says(text, "only 5.00 MiB are free, and 6.00 MiB of files of 3 ranks are to lie there"));
 }
 
-TEST(RequireRoom, AFileSystemThatDoesNotSayIsAnIoError) {
+TEST(RequireRoom, SilentFileSystemIsIoError) {
   const TemporaryFolder folder;
   FailingCalls calls;
   calls.on_find_room = -EIO;

@@ -79,7 +79,7 @@ struct Fixture {
   std::unique_ptr<ThreadQueue> queue;
 };
 
-TEST(ThreadQueue, HasAsManyRequestsInTheKernelAsItsDepth) {
+TEST(ThreadQueue, DepthLimitsRequestsInKernel) {
   HangingReads calls;
   Fixture f(calls, 3);
   for (std::uint64_t tag = 0; tag < 5; ++tag) f.read(tag);
@@ -96,7 +96,7 @@ TEST(ThreadQueue, HasAsManyRequestsInTheKernelAsItsDepth) {
 }
 
 // In a process of its own, which has addresses left for a few stacks and no more.
-TEST(ThreadQueue, SaysSoWhereTheSystemHasNoMoreThreads) {
+TEST(ThreadQueue, ReportsThreadShortage) {
   if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   const TemporaryFolder folder;
   const ScratchFile file(folder.path(), 1 << 20);
@@ -122,7 +122,7 @@ TEST(ThreadQueue, SaysSoWhereTheSystemHasNoMoreThreads) {
       testing::ExitedWithCode(0), "threads for the disk: start a thread: Resource temporarily unavailable");
 }
 
-TEST(ThreadQueue, CallsOffWhatNoThreadHasBegun) {
+TEST(ThreadQueue, CancelsUnbegunRequests) {
   HangingReads calls;
   Fixture f(calls, 1);
   f.read(0);
@@ -139,7 +139,7 @@ TEST(ThreadQueue, CallsOffWhatNoThreadHasBegun) {
   EXPECT_EQ(f.reap(kPatience).size(), 1U);
 }
 
-TEST(ThreadQueue, LeavesThreadsThatHangBehindWithAFileOfTheirOwn) {
+TEST(ThreadQueue, LeavesHangingThreadsTheirFile) {
   HangingReads calls;
   {
     Fixture f(calls, 2);
@@ -156,7 +156,7 @@ TEST(ThreadQueue, LeavesThreadsThatHangBehindWithAFileOfTheirOwn) {
   }
 }
 
-TEST(ThreadQueue, GivesTheCallsErrorsAsTheyAre) {
+TEST(ThreadQueue, PassesErrorsUnchanged) {
   FailingCalls calls;
   calls.on_read = -EIO;
   Fixture f(calls, 2);

@@ -79,7 +79,7 @@ class HangingCalls : public FileCalls {
   mutable std::atomic<int> opened_ = -1;
 };
 
-TEST(TimedCalls, PassOnWhatTheCallsUnderneathAnswer) {
+TEST(TimedCalls, PassCallResultsOn) {
   const TemporaryFolder folder;
   const TimedCalls calls(FileCalls::kernel(), kLong);
   EXPECT_EQ(calls.try_folder(folder.path()), 0);
@@ -100,7 +100,7 @@ TEST(TimedCalls, PassOnWhatTheCallsUnderneathAnswer) {
   EXPECT_EQ(calls.open(path, O_RDWR), -ENOENT);
 }
 
-TEST(TimedCalls, ADescriptorThatCannotBeHadEndsTheCall) {
+TEST(TimedCalls, MissingDescriptorEndsCall) {
   class NoMoreFiles : public FileCalls {
     int duplicate(int) const override { return -EMFILE; }
     int resize(int, std::int64_t) const override { return ADD_FAILURE() << "of a descriptor it has not", 0; }
@@ -109,7 +109,7 @@ TEST(TimedCalls, ADescriptorThatCannotBeHadEndsTheCall) {
   EXPECT_EQ(TimedCalls(none, kLong).resize(0, 4096), -EMFILE);
 }
 
-TEST(TimedCalls, EachCallThatHangsIsGivenUp) {
+TEST(TimedCalls, GivesUpEachHangingCall) {
   using Kind = HangingCalls::Kind;
   const TemporaryFolder folder;
   const FileDescriptor file(FileCalls::kernel().open(folder.write("file", "text"), O_RDWR));
@@ -129,7 +129,7 @@ TEST(TimedCalls, EachCallThatHangsIsGivenUp) {
   EXPECT_EQ(text, (std::array<std::byte, 4>{})) << "a late answer goes nowhere";
 }
 
-TEST(TimedCalls, ADescriptorThatComesTooLateIsClosed) {
+TEST(TimedCalls, ClosesLateDescriptor) {
   const TemporaryFolder folder;
   HangingCalls& hanging = HangingCalls::of(HangingCalls::Kind::kOpen);
   const std::string path = folder.write("file", "");
@@ -139,7 +139,8 @@ TEST(TimedCalls, ADescriptorThatComesTooLateIsClosed) {
 }
 
 // Every call with which a tier's files are made. The others answer in that time on a busy machine, too.
-TEST(TimedCalls, AFolderThatHangsEndsItsTierWithThePathAndTheOperation) {
+// With the path and the operation.
+TEST(TimedCalls, HangingFolderEndsItsTier) {
   using Kind = HangingCalls::Kind;
   struct Case {
     Kind kind;

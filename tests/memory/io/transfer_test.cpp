@@ -45,7 +45,7 @@ TEST(Transfer, AnEmptyOneIsDone) {
   empty.wait();
 }
 
-TEST(Transfer, IsFinishedOnceHoweverOftenItIsWaitedFor) {
+TEST(Transfer, FinishesOnceOverManyWaits) {
   Seen seen;
   Transfer moving = transfer(seen);
   moving.wait();
@@ -55,7 +55,7 @@ TEST(Transfer, IsFinishedOnceHoweverOftenItIsWaitedFor) {
   EXPECT_TRUE(moving.done());
 }
 
-TEST(Transfer, IsDoneWhenThePendingOneSaysSo) {
+TEST(Transfer, PendingDecidesDone) {
   Seen seen;
   const Transfer moving = transfer(seen);
   EXPECT_FALSE(moving.done());
@@ -63,7 +63,7 @@ TEST(Transfer, IsDoneWhenThePendingOneSaysSo) {
   EXPECT_TRUE(moving.done());
 }
 
-TEST(Transfer, ItsErrorIsThrownByWaitAndThenItIsDone) {
+TEST(Transfer, WaitThrowsErrorThenIsDone) {
   Seen seen{.fails = true};
   Transfer moving = transfer(seen);
   EXPECT_TRUE(says(message_of<IoError>([&] { moving.wait(); }), "/disk: read of 4,096 bytes"));
@@ -72,14 +72,14 @@ TEST(Transfer, ItsErrorIsThrownByWaitAndThenItIsDone) {
   moving.wait();
 }
 
-TEST(Transfer, ThatNobodyWaitsForIsFinishedBeforeItGoes) {
+TEST(Transfer, DestructionFinishesIt) {
   Seen seen;
   { const Transfer moving = transfer(seen); }
   EXPECT_EQ(seen.finished, 1);
   EXPECT_EQ(seen.destroyed, 1);
 }
 
-TEST(Transfer, ThatNobodyWaitsForTellsItsErrorToTheLog) {
+TEST(Transfer, DestructionLogsItsError) {
   Seen seen{.fails = true};
   testing::internal::CaptureStderr();
   { const Transfer moving = transfer(seen); }

@@ -111,7 +111,7 @@ TEST_F(UringQueue, RegistersItsFiles) {
   EXPECT_EQ(calls_.registered_files, std::vector<bool>{true});
 }
 
-TEST_F(UringQueue, WorksWithFilesThatCannotBeRegistered) {
+TEST_F(UringQueue, TakesUnregisteredFiles) {
   calls_.on_register_files.result = -EMFILE;
   const auto queue = open();
   const Allocation page = filled_pages(kPage, 1);
@@ -120,7 +120,7 @@ TEST_F(UringQueue, WorksWithFilesThatCannotBeRegistered) {
   EXPECT_EQ(calls_.registered_files, std::vector<bool>{false});
 }
 
-TEST_F(UringQueue, UsesRegisteredMemoryWhereARequestLiesInIt) {
+TEST_F(UringQueue, UsesRegisteredMemory) {
   const auto queue = open();
   const Allocation first = filled_pages(4 * kPage, 1);
   const Allocation second = filled_pages(4 * kPage, 2);
@@ -138,7 +138,7 @@ TEST_F(UringQueue, UsesRegisteredMemoryWhereARequestLiesInIt) {
   EXPECT_TRUE(same_bytes(other.bytes(), second.bytes().subspan(kPage, kPage)));
 }
 
-TEST_F(UringQueue, WithoutLockableMemoryWorksAllTheSame) {
+TEST_F(UringQueue, WorksWithoutLockableMemory) {
   calls_.on_make_table = {-EINVAL, 1};  // as on a kernel without it
   calls_.on_set_buffer.result = -ENOMEM;
   const auto queue = open();
@@ -151,7 +151,7 @@ TEST_F(UringQueue, WithoutLockableMemoryWorksAllTheSame) {
   EXPECT_EQ(calls_.operations, (std::vector<int>{IORING_OP_WRITE, IORING_OP_WRITE}));
 }
 
-TEST_F(UringQueue, WhatIsRegisteredStaysSoWhenMoreIsTooMuch) {
+TEST_F(UringQueue, KeepsRegistrationsPastLimit) {
   const auto queue = open();
   const Allocation page = filled_pages(kPage, 1);
   const Allocation more = filled_pages(kPage, 2);
@@ -166,7 +166,7 @@ TEST_F(UringQueue, WhatIsRegisteredStaysSoWhenMoreIsTooMuch) {
   EXPECT_EQ(calls_.operations, (std::vector<int>{IORING_OP_WRITE_FIXED, IORING_OP_WRITE}));
 }
 
-TEST_F(UringQueue, MemoryIsRegisteredAndForgottenWhileOtherRequestsAreUnderWay) {
+TEST_F(UringQueue, RegistersMemoryUnderOtherRequests) {
   const auto queue = open();
   const Allocation first = filled_pages(kPage, 1);
   const Allocation second = filled_pages(kPage, 2);
@@ -182,7 +182,7 @@ TEST_F(UringQueue, MemoryIsRegisteredAndForgottenWhileOtherRequestsAreUnderWay) 
   EXPECT_EQ(calls_.operations, (std::vector<int>{IORING_OP_WRITE, IORING_OP_WRITE_FIXED, IORING_OP_WRITE}));
 }
 
-TEST_F(UringQueue, AddressesThatComeAgainAreRegisteredAgain) {
+TEST_F(UringQueue, RegistersReturnedAddressesAgain) {
   const auto queue = open();
   const Allocation page = filled_pages(kPage, 1);
   for (int round = 0; round < 3000; ++round) {  // more often than the table has slots
@@ -199,7 +199,7 @@ TEST_F(UringQueue, AddressesThatComeAgainAreRegisteredAgain) {
   EXPECT_EQ(calls_.operations, std::vector<int>{IORING_OP_WRITE});
 }
 
-TEST_F(UringQueue, WhatTheKernelHasNoRoomForGoesLater) {
+TEST_F(UringQueue, DelaysRequestsBeyondKernelRoom) {
   for (const int error : {EAGAIN, EBUSY, EINTR}) {
     const auto queue = open();
     calls_.on_submit = {-error, 3};
@@ -220,7 +220,7 @@ TEST_F(UringQueue, ARefusedSubmissionIsTheLast) {
   EXPECT_TRUE(calls_.operations.empty());
 }
 
-TEST_F(UringQueue, ARefusalOfWhatHadToWaitIsTheQueuesError) {
+TEST_F(UringQueue, DelayedRefusalIsQueueError) {
   const auto queue = open();
   const Allocation page = filled_pages(kPage, 1);
   calls_.on_submit = {-EAGAIN, 1};
@@ -229,7 +229,7 @@ TEST_F(UringQueue, ARefusalOfWhatHadToWaitIsTheQueuesError) {
   EXPECT_EQ(next_answer(*queue), -EBADF);
 }
 
-TEST_F(UringQueue, AnInterruptedWaitHasNoAnswersYet) {
+TEST_F(UringQueue, InterruptedWaitHasNoAnswers) {
   const auto queue = open();
   std::array<IoAnswer, 1> answer;
   for (const int error : {EINTR, ETIME, EAGAIN}) {

@@ -40,7 +40,9 @@ void visit(RecordedDevice& device) {
   EXPECT_EQ(first_on_host(device, tile.bytes()), std::byte{2});
 }
 
-TEST(LaneLink, ComesAfterTheLanesThatItIsToldAndTheHostWaitsForIt) {
+// The host waits for the link.
+
+TEST(LaneLink, FollowsNamedLanes) {
   RecordedDevice late({.late = 7, .far_behind = true});
   visit(late);
 }
@@ -68,7 +70,9 @@ TEST(LaneLink, ComesAfterNoOtherLane) {
   device.join(device.mark(Lane::kCompute));
 }
 
-TEST(LaneLink, WithoutLanesAndBesideAnotherItComesAfterAll) {
+// Also beside another link.
+
+TEST(LaneLink, FollowsAllLanesByDefault) {
   for (const bool beside : {false, true}) {
     RecordedDevice device;
     const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
@@ -83,7 +87,9 @@ TEST(LaneLink, WithoutLanesAndBesideAnotherItComesAfterAll) {
   }
 }
 
-TEST(LaneLink, BetweenTheSameMemoryItIsTheMarkOfTheCopyThere) {
+// Between the same memory the transfer is the mark of the copy there.
+
+TEST(LaneLink, SameMemoryReturnsCopysMark) {
   RecordedDevice device({.late = 3, .far_behind = true});
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   LaneLink link(device);
@@ -95,7 +101,7 @@ TEST(LaneLink, BetweenTheSameMemoryItIsTheMarkOfTheCopyThere) {
   EXPECT_EQ(first_on_host(device, tile.bytes()), std::byte{5});
 }
 
-TEST(LaneLink, CountsBytesByDirectionAndApartFromOthersBesideIt) {
+TEST(LaneLink, CountsOwnBytesByDirection) {
   RecordedDevice device;
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   LaneLink link(device);
@@ -122,7 +128,7 @@ TEST(LaneLink, IsBusyWhileTheDeviceCopies) {
 }
 
 // The host waits for the copy in each case.
-TEST(LaneLink, IsWaitedForWhereTheDeviceHasNothingToComputeMeanwhile) {
+TEST(LaneLink, IdleDeviceWaitCounts) {
   int num_hidden = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     RecordedDevice device({.late = seed, .far_behind = true});
@@ -143,7 +149,7 @@ TEST(LaneLink, IsWaitedForWhereTheDeviceHasNothingToComputeMeanwhile) {
   EXPECT_GT(num_hidden, 0) << "where operators end after it";
 }
 
-TEST(LaneLink, IsWaitedForWhereTheLaneOfOperatorsWaits) {
+TEST(LaneLink, OperatorLaneWaitsHostDoesNot) {
   RecordedDevice device;
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   LaneLink link(device, {.up = {}, .down = {}});

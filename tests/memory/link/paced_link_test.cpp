@@ -19,7 +19,7 @@ double seconds_of(const TimelineSpan& span) {
   return span.end - span.begin;
 }
 
-TEST(PacedLink, CarriesTheBytesAndCountsThemByDirection) {
+TEST(PacedLink, CarriesAndCountsBytesByDirection) {
   PacedLink link(1e9);
   const auto from = bytes_of(1000);
   std::vector<std::byte> up(1000), down(600);
@@ -62,7 +62,7 @@ TEST(PacedLink, TrafficAddsUpFieldByField) {
 }
 
 // On the machine's clock: it may wait longer than the link takes, never shorter.
-TEST(PacedLink, ATransferIsNotDoneBeforeItsTime) {
+TEST(PacedLink, TransferTakesItsTime) {
   PacedLink link(1e5);
   const auto from = bytes_of(2000);
   std::vector<std::byte> to(2000);
@@ -73,7 +73,7 @@ TEST(PacedLink, ATransferIsNotDoneBeforeItsTime) {
   EXPECT_LE(link.traffic().waited_seconds, 2000 / 1e5) << "what is left of it";
 }
 
-TEST(PacedLink, TheTimelineHasEachTransferInItsTurn) {
+TEST(PacedLink, TimelineShowsTransfersInTurn) {
   Timeline timeline;
   timeline.start();
   PacedLink link(1e6, &timeline);
@@ -143,7 +143,9 @@ TEST(PacedLink, WhoComesLateDoesNotWait) {
   EXPECT_EQ(link.traffic().waited_seconds, 0);
 }
 
-TEST(PacedLink, OnesBesideEachOtherTakeTurnsAndCountTheirOwn) {
+// Each link counts its own bytes.
+
+TEST(PacedLink, SharedOnesTakeTurns) {
   const SimulatedTime time;
   PacedLink link(1e6, nullptr, time);
   const std::unique_ptr<Link> other = link.beside();

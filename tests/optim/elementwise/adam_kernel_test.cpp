@@ -60,7 +60,9 @@ class OnEveryTarget {
   std::vector<std::int64_t> targets_;
 };
 
-TEST(AdamWKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(AdamWKernel, EveryInstructionSetKeepsBits) {
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
       for (const double beta1 : {0.9, 0.3, 0.0}) {
@@ -79,7 +81,9 @@ TEST(AdamWKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   }
 }
 
-TEST(AdamKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(AdamKernel, EveryInstructionSetKeepsBits) {
   for (const double decay : {0.0, 0.1}) {
     UpdateScalars scalars = kScalars;
     scalars.weight_decay = decay;
@@ -110,7 +114,7 @@ TEST(AdamKernel, TheDecayPassesThroughTheMoments) {
   }
 }
 
-TEST(AdamWKernel, ThisMachinesBestTargetAndTheScalarOneAreBothTried) {
+TEST(AdamWKernel, TriesBestAndScalarTargets) {
   std::vector<std::string> names;
   OnEveryTarget().run([&](const std::string& name) { names.push_back(name); });
   ASSERT_FALSE(names.empty());
@@ -122,7 +126,7 @@ TEST(AdamWKernel, ThisMachinesBestTargetAndTheScalarOneAreBothTried) {
 #endif
 }
 
-RC_GTEST_PROP(AdamWKernel, NoCutOfASpanChangesABit, ()) {
+RC_GTEST_PROP(AdamWKernel, CutsOfSpanChangeNoBit, ()) {
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 600);
   const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
   const auto constants = adam_constants(kOptions, kScalars);
@@ -137,7 +141,7 @@ RC_GTEST_PROP(AdamWKernel, NoCutOfASpanChangesABit, ()) {
   RC_ASSERT(cut == whole);
 }
 
-TEST(AdamWKernel, NeighboursOfTheSpanAreNotTouched) {
+TEST(AdamWKernel, LeavesNeighboursOfSpanUntouched) {
   for (std::int64_t numel = 0; numel < 40; ++numel) {
     const SpanMemory start(60, DType::kBFloat16, 2, true, 9);
     SpanMemory memory = start;
@@ -153,7 +157,8 @@ TEST(AdamWKernel, NeighboursOfTheSpanAreNotTouched) {
 }
 
 // The rule itself, in long double, over 100 steps: no bias of ours grows with the steps.
-TEST(AdamWKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
+// Of the exact rule.
+TEST(AdamWKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   constexpr double kLr = 1e-2;
   constexpr double kDecay = 0.1;
@@ -189,7 +194,8 @@ TEST(AdamWKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
 }
 
 // Adam's paper, with the decay in the gradient, in double.
-TEST(AdamKernel, HundredStepsWithCoupledDecayStayWithinRoundingOfTheExactRule) {
+// A hundred steps stay within rounding of the exact rule.
+TEST(AdamKernel, CoupledDecayStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   constexpr double kLr = 1e-2, kDecay = 0.1;
   const AdamOptions options{.beta1 = 0.9, .beta2 = 0.999};
@@ -216,7 +222,9 @@ TEST(AdamKernel, HundredStepsWithCoupledDecayStayWithinRoundingOfTheExactRule) {
   }
 }
 
-TEST(AdamWKernel, LowPrecisionIsTheRoundedParameterAndANaNStaysOne) {
+// The copy is the rounded parameter; a NaN stays a NaN.
+
+TEST(AdamWKernel, LowPrecisionCopyRounds) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     SpanMemory memory(64, dtype, 2, true, 3);
     memory.gradient[5] = std::numeric_limits<float>::quiet_NaN();
@@ -233,7 +241,7 @@ TEST(AdamWKernel, LowPrecisionIsTheRoundedParameterAndANaNStaysOne) {
   }
 }
 
-TEST(AdamWKernel, TheDecayIsDecoupledFromTheGradient) {
+TEST(AdamWKernel, DecayIsDecoupledFromGradient) {
   SpanMemory memory(16, DType::kFloat32, 2, false, 3);
   const SpanMemory start = memory;
   memory.first_moment.assign(16, 0);

@@ -56,7 +56,9 @@ struct CodedMemory {
   bool operator==(const CodedMemory&) const = default;
 };
 
-TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructionSet) {
+// The moments are encoded again after the step. On every instruction set.
+
+TEST(AdamW8bitKernel, MatchesAdamWOnDecodedMoments) {
   const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
@@ -79,7 +81,9 @@ TEST(AdamW8bitKernel, IsAdamWOnDecodedMomentsThatAreEncodedAgainOnEveryInstructi
   }
 }
 
-TEST(AdamW8bitKernel, TakesAdamWsStepsWithOneDivisionLess) {
+// One less.
+
+TEST(AdamW8bitKernel, MatchesAdamWWithFewerDivisions) {
   for (const std::int64_t step : {1, 10, 100'000}) {
     const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
     SpanMemory plain(1000, DType::kFloat32, 2, false, 5), folded = plain;
@@ -96,7 +100,7 @@ TEST(AdamW8bitKernel, TakesAdamWsStepsWithOneDivisionLess) {
   }
 }
 
-TEST(AdamW8bitKernel, EpsilonDoesNotVanishInTheFirstStep) {
+TEST(AdamW8bitKernel, FirstStepKeepsEpsilon) {
   CodedMemory memory(256, DType::kFloat32, false, 1);
   std::ranges::fill(memory.plain.gradient, 0.0F);
   std::ranges::fill(memory.first, 0);
@@ -108,7 +112,8 @@ TEST(AdamW8bitKernel, EpsilonDoesNotVanishInTheFirstStep) {
 
 // Whole blocks are decoded, updated and encoded in stages that overlap; a few, and the last one, are not, nor are any where beta1 is
 // at most 1/2.
-TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstructionSet) {
+// Any number of blocks, on every instruction set.
+TEST(AdamW8bitKernel, BlocksMatchDecodedAdamW) {
   for (const std::int64_t numel : {1, 255, 256, 257, 511, 512, 513, 768, 1024, 1280, 1600, 4096}) {
     const double beta1 = numel == 1280 ? 0.4 : 0.9;
     const AdamConstants constants = adamw8bit_constants({.beta1 = beta1, .beta2 = 0.99}, kScalars);
@@ -131,7 +136,8 @@ TEST(AdamW8bitKernel, AnyNumberOfBlocksIsAdamWOnDecodedMomentsOnEveryInstruction
 
 // Zeros, a gradient that is infinite, and one that is no number, in blocks beside ordinary ones: no block takes another's
 // scale. Comparisons of NaNs are those of their bits, without the sign.
-TEST(AdamW8bitKernel, BlocksOfZerosAndOfNonFiniteGradientsLeaveTheOthersAloneOnEveryInstructionSet) {
+// Blocks of zeros and of non-finite gradients, on every instruction set.
+TEST(AdamW8bitKernel, OddBlocksChangeNoOthers) {
   const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   constexpr std::int64_t kBlocks = 7;
   CodedMemory start(kBlocks * kCodeBlock, DType::kFloat32, false, 3);
@@ -183,7 +189,7 @@ TEST(AdamW8bitKernel, CutsBetweenBlocksChangeNothing) {
 
 // By hand, in double: what Dettmers et al. do, with a code of our own. Before each step both sides have the same codes,
 // so that a value that lies between two codes makes no other history.
-TEST(AdamW8bitKernel, EachOfHundredStepsAgreesWithTheRuleInDouble) {
+TEST(AdamW8bitKernel, HundredStepsAgreeWithDouble) {
   constexpr std::size_t kNumel = 700;
   CodedMemory memory(kNumel, DType::kFloat32, false, 23);
   memory.first.assign(kNumel, 0);
@@ -228,7 +234,7 @@ TEST(AdamW8bitKernel, EachOfHundredStepsAgreesWithTheRuleInDouble) {
   EXPECT_EQ(compared, 100 * 700);
 }
 
-TEST(AdamW8bitKernel, TheFirstStepIsThatOfAdamW) {
+TEST(AdamW8bitKernel, FirstStepIsAdamWs) {
   CodedMemory coded(300, DType::kFloat32, false, 9);
   SpanMemory plain = coded.plain;
   plain.first_moment.assign(300, 0);
@@ -244,7 +250,8 @@ TEST(AdamW8bitKernel, TheFirstStepIsThatOfAdamW) {
 }
 
 // An element whose gradients were far below its block's keeps a second moment to divide by.
-TEST(AdamW8bitKernel, ASmallGradientBesideALargeOneMakesNoLargeStep) {
+// Beside a large one in its block.
+TEST(AdamW8bitKernel, SmallGradientTakesNoLargeStep) {
   constexpr float kLr = 1e-2F;
   CodedMemory memory(256, DType::kFloat32, false, 2);
   memory.first.assign(256, 0);
@@ -275,7 +282,7 @@ TEST(AdamW8bitRule, Descends) {  // to the bottom of (p - 3)^2, whose gradient i
   for (const float p : memory.plain.parameter) EXPECT_NEAR(p, 3, 3e-2);
 }
 
-TEST(AdamW8bitRule, ASpanWithoutCodesIsOurBug) {
+TEST(AdamW8bitRule, SpanWithoutCodesIsOurBug) {
   const auto rule = make_update_rule(AdamW8bitOptions{});
   CodedMemory memory(8, DType::kFloat32, false, 1);
   EXPECT_NO_THROW(rule->update(memory.span(), {.lr = 1e-3}));
@@ -286,7 +293,9 @@ TEST(AdamW8bitRule, ASpanWithoutCodesIsOurBug) {
   EXPECT_NO_THROW(rule->update({}, {})) << "a rank whose shard is empty";
 }
 
-TEST(AdamW8bitRule, KeepsTwoBytesAnElementAndTwoScalesABlock) {
+// And two scales a block.
+
+TEST(AdamW8bitRule, TakesTwoBytesPerElement) {
   const auto rule = make_update_rule(AdamW8bitOptions{});
   const OptimizerSpec spec = spec_of(*rule);
   EXPECT_EQ(rule->name(), "adamw8bit");

@@ -37,7 +37,7 @@ class Descent final : public UpdateRule {
 };
 
 // In the pass of the rule, where it keeps the average, and in one of its own.
-TEST(AveragedRule, FollowsTheWeightsOfTheRuleAlone) {
+TEST(AveragedRule, FollowsItsRulesWeights) {
   const std::vector<std::pair<OptimizerOptions, int>> rules{
       {AdamWOptions{}, 2}, {AdamOptions{}, 2}, {LambOptions{}, 2},
       {LionOptions{}, 1},  {SgdOptions{}, 0},  {OwnRuleOptions{.rule = std::make_shared<Descent>()}, 0}};
@@ -69,7 +69,7 @@ TEST(AveragedRule, IsOneMoreState) {
   EXPECT_EQ(spec_of(*averaged).element_bytes(), 12);
 }
 
-TEST(AveragedRule, AnExchangeTwiceLeavesAllAsItWas) {
+TEST(AveragedRule, SecondExchangeRestoresAll) {
   const auto averaged = with_average(make_update_rule(SgdOptions{}), 0.5);
   const auto exchange = make_exchange(*averaged);
   SpanMemory memory(100, DType::kBFloat16, 0, true, 3);
@@ -84,7 +84,7 @@ TEST(AveragedRule, AnExchangeTwiceLeavesAllAsItWas) {
   EXPECT_EQ(memory, before);
 }
 
-TEST(AveragedRule, ADecayOutOfRangeIsRefused) {
+TEST(AveragedRule, RefusesDecayOutOfRange) {
   for (const double decay : {-0.5, 1.0, 2.0})
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { with_average(make_update_rule(AdamWOptions{}), decay); }), "train.ema"));

@@ -34,7 +34,9 @@ void lion_plain(SpanMemory& memory, const LionConstants& c) {
   }
 }
 
-TEST(LionKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(LionKernel, EveryInstructionSetKeepsBits) {
   const auto constants = lion_constants({}, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
@@ -55,7 +57,8 @@ TEST(LionKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
 
 // The paper's algorithm 2 in long double. Signs of sums near 0 may differ, so elements whose sum ever comes near it are
 // left out; few do.
-TEST(LionKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
+// Of the exact rule.
+TEST(LionKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
   memory.first_moment.assign(kNumel, 0);
@@ -84,7 +87,9 @@ TEST(LionKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
   EXPECT_GT(compared, 200);
 }
 
-TEST(LionKernel, EveryStepHasOneLengthAndNoneIsTakenFromNothing) {
+// No step is taken from a sum of zero.
+
+TEST(LionKernel, StepsHaveOneLength) {
   SpanMemory memory(3, DType::kFloat32, 1, false, 3);
   memory.parameter = {1, 1, 1};
   memory.first_moment = {0, 0, 0};

@@ -36,7 +36,9 @@ void sgd_plain(SpanMemory& memory, const SgdConstants& c) {
   }
 }
 
-TEST(SgdKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(SgdKernel, EveryInstructionSetKeepsBits) {
   const auto targets = hwy::SupportedAndGeneratedTargets();
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
@@ -62,7 +64,7 @@ TEST(SgdKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-RC_GTEST_PROP(SgdKernel, NoCutOfASpanChangesABit, ()) {
+RC_GTEST_PROP(SgdKernel, CutsOfSpanChangeNoBit, ()) {
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 600);
   const auto dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
   const auto num_moments = *rc::gen::inRange(0, 2);
@@ -78,14 +80,16 @@ RC_GTEST_PROP(SgdKernel, NoCutOfASpanChangesABit, ()) {
   RC_ASSERT(cut == whole);
 }
 
-TEST(SgdKernel, TheFirstStepDoesNotReadTheMomentum) {
+TEST(SgdKernel, FirstStepDoesNotReadMomentum) {
   SpanMemory memory(37, DType::kFloat32, 1, false, 3);
   memory.first_moment.assign(37, std::numeric_limits<float>::quiet_NaN());
   sgd_update(memory.span(), sgd_constants({.momentum = 0.9}, {.step = 1, .lr = 0.1}));
   EXPECT_EQ(memory.first_moment, memory.gradient);
 }
 
-TEST(SgdKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
+// Of the exact rule.
+
+TEST(SgdKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
   std::vector<long double> p(memory.parameter.begin(), memory.parameter.end());
@@ -107,7 +111,8 @@ TEST(SgdKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
 }
 
 // The gradient where the momentum leads, in torch's form: the step is g + momentum * buffer.
-TEST(SgdKernel, HundredStepsOfNesterovStayWithinRoundingOfTheExactRule) {
+// Of the exact rule.
+TEST(SgdKernel, HundredNesterovStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
   std::vector<double> p(memory.parameter.begin(), memory.parameter.end()), buffer(kNumel);
@@ -144,7 +149,7 @@ TEST(SgdKernel, NesterovLooksAMomentumAhead) {
   }
 }
 
-TEST(SgdKernel, WithoutMomentumAndDecayItIsAPlainDescent) {
+TEST(SgdKernel, PlainDescentWithoutMomentumAndDecay) {
   SpanMemory memory(16, DType::kFloat32, 0, false, 3);
   const SpanMemory start = memory;
   sgd_update(memory.span(), sgd_constants({}, {.step = 5, .lr = 0.5, .gradient_scale = 0.25}));

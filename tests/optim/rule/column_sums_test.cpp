@@ -20,7 +20,7 @@ void add_row(ColumnSums& sums, double first, double second) {
   }
 }
 
-TEST(ColumnSums, AreExactWhereASumInDoubleIsNot) {
+TEST(ColumnSums, AreExactBeyondDouble) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   {
@@ -38,7 +38,7 @@ TEST(ColumnSums, AreExactWhereASumInDoubleIsNot) {
   EXPECT_EQ(columns[1].value(), 0);
 }
 
-TEST(ColumnSums, LanesOfAColumnAreAddedExactly) {
+TEST(ColumnSums, AddLanesExactly) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   {
@@ -59,7 +59,7 @@ TEST(ColumnSums, LanesOfAColumnAreAddedExactly) {
   EXPECT_EQ(columns[1].value(), std::exp2(-60));
 }
 
-TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
+TEST(ColumnSums, CountRowsBeyondOneGrid) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   ExactSum expected;
@@ -76,7 +76,7 @@ TEST(ColumnSums, MoreRowsThanAGridHoldsAreCounted) {
   EXPECT_EQ(columns[0].value(), expected.value());
 }
 
-TEST(ColumnSums, TermsThatAreTooFarApartAreRefused) {
+TEST(ColumnSums, RefuseTermsTooFarApart) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   ColumnSums sums(kFloatTerms, columns, lock);
@@ -88,7 +88,9 @@ TEST(ColumnSums, TermsThatAreTooFarApartAreRefused) {
   EXPECT_FALSE(of_doubles.make_room(1, -38, 0));
 }
 
-TEST(ColumnSums, RowsOfOtherMagnitudesStartANewGridAndLoseNothing) {
+// Nothing is lost.
+
+TEST(ColumnSums, OtherMagnitudesStartNewGrid) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;
   ExactSum expected;

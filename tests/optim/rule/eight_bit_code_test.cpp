@@ -75,7 +75,7 @@ std::vector<float> values_of(StateCode code, std::mt19937& random, std::size_t n
   return values;
 }
 
-TEST(EightBitCode, EveryCodeStandsForTheValueThatTheHeaderSays) {
+TEST(EightBitCode, CodesHaveDocumentedValues) {
   for (const StateCode code : kBoth) {
     Coded state(code, 256);
     state.scales[0] = 0.75F;
@@ -118,7 +118,7 @@ TEST(EightBitCode, AValueTakesTheNearestCode) {
   }
 }
 
-TEST(EightBitCode, AScaleIsItsBlocksLargestMagnitudeAndIsKeptExactly) {
+TEST(EightBitCode, ScaleIsBlocksExactMaximum) {
   std::vector<float> values(600, 0.01F);
   values[17] = -3.3F;
   values[300] = 7.7F;
@@ -131,7 +131,7 @@ TEST(EightBitCode, AScaleIsItsBlocksLargestMagnitudeAndIsKeptExactly) {
   EXPECT_EQ(back[599], 0.01F);
 }
 
-RC_GTEST_PROP(EightBitCode, WhatWasDecodedIsEncodedWithoutLoss, ()) {
+RC_GTEST_PROP(EightBitCode, ReencodingDecodedValuesLosesNothing, ()) {
   std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
   const StateCode code = *rc::gen::element(StateCode::kSigned8, StateCode::kUnsigned8);
   const int largest = *rc::gen::inRange(-149, 128);
@@ -141,7 +141,7 @@ RC_GTEST_PROP(EightBitCode, WhatWasDecodedIsEncodedWithoutLoss, ()) {
   RC_ASSERT(again == state);
 }
 
-TEST(EightBitCode, EveryCodeOfEveryScaleIsEncodedWithoutLoss) {
+TEST(EightBitCode, EveryCodeAndScaleReencodesExactly) {
   for (const StateCode code : kBoth) {
     for (int exponent = -90; exponent < 128; ++exponent) {
       for (const float mantissa : {1.0F, 1.2345678F, 1.9999999F}) {
@@ -170,7 +170,9 @@ TEST(EightBitCode, ATinyBlockIsZero) {
   }
 }
 
-TEST(EightBitCode, NothingAboveZeroBecomesZeroWithoutASign) {
+// Without a sign.
+
+TEST(EightBitCode, PositiveValuesNeverBecomeZero) {
   std::vector<float> values(256, 1e-30F);
   values[0] = 1e3F;
   values[1] = 0;
@@ -184,7 +186,9 @@ TEST(EightBitCode, NothingAboveZeroBecomesZeroWithoutASign) {
   EXPECT_EQ(Coded(StateCode::kUnsigned8, values), all) << "of a file that is wrong: the magnitude";
 }
 
-TEST(EightBitCode, ABlockWithAValueThatIsNotFiniteIsNaN) {
+// Every value of the block becomes NaN.
+
+TEST(EightBitCode, NonFiniteValueSpoilsItsBlock) {
   for (const StateCode code : kBoth) {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<float> values(300, 1.0F);
@@ -197,7 +201,7 @@ TEST(EightBitCode, ABlockWithAValueThatIsNotFiniteIsNaN) {
   }
 }
 
-TEST(EightBitCode, EveryInstructionSetGivesTheSameBits) {
+TEST(EightBitCode, EveryInstructionSetGivesSameBits) {
   std::mt19937 random(8);
   for (const StateCode code : kBoth) {
     const std::vector<float> values = values_of(code, random, 1003, 3, 40);
@@ -274,7 +278,9 @@ std::pair<Errors, Errors> ours_and_theirs(StateCode code, double spread) {
   return {errors_of(parts, ours), errors_of(parts, theirs)};
 }
 
-TEST(EightBitCode, IsAboutAsPreciseAsTheTableOfBitsandbytes) {
+// About.
+
+TEST(EightBitCode, IsAsPreciseAsBitsandbytes) {
   for (const StateCode code : kBoth) {
     for (const double spread : {0.0, 3.0}) {
       const auto& [ours, theirs] = ours_and_theirs(code, spread);

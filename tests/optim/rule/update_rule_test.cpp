@@ -52,7 +52,9 @@ int num_states(const UpdateRule& rule) {
   return static_cast<int>(rule.states().size());
 }
 
-TEST(UpdateRule, QueuedTogetherSpansHaveTheBitsOfUpdatesOneByOne) {
+// Bit for bit.
+
+TEST(UpdateRule, QueuedSpansMatchSingleUpdates) {
   constexpr int kSpans = 35;  // more than two kernels take
   std::vector<std::unique_ptr<UpdateRule>> rules;
   for (const OptimizerOptions& options : every_rule()) rules.push_back(make_update_rule(options));
@@ -80,7 +82,7 @@ TEST(UpdateRule, QueuedTogetherSpansHaveTheBitsOfUpdatesOneByOne) {
   }
 }
 
-TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {
+TEST(UpdateRule, RefusesBadAdamwOptionsByKey) {
   EXPECT_EQ(refused_key(AdamWOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamWOptions{.lr = kNaN}, "nan"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamWOptions{.lr = kInfinity}, "inf"), "optimizer.lr");
@@ -96,7 +98,7 @@ TEST(UpdateRule, AdamWOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(AdamWOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
 }
 
-TEST(UpdateRule, MuonOptionsOutOfRangeAreRefusedByKey) {
+TEST(UpdateRule, RefusesBadMuonOptionsByKey) {
   EXPECT_EQ(refused_key(MuonOptions{}, ""), "");
   EXPECT_EQ(refused_key(MuonOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(MuonOptions{.lr = 0}, ""), "") << "AdamW's is the same";
@@ -109,7 +111,7 @@ TEST(UpdateRule, MuonOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(MuonOptions{.adamw = {.eps = 0}}, "0"), "optimizer.eps");
 }
 
-TEST(UpdateRule, AdafactorOptionsOutOfRangeAreRefusedByKey) {
+TEST(UpdateRule, RefusesBadAdafactorOptionsByKey) {
   EXPECT_EQ(refused_key(AdafactorOptions{}, ""), "");
   EXPECT_EQ(refused_key(AdafactorOptions{.lr = kNaN}, "nan"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdafactorOptions{.beta2_decay = 0.5}, "0.5"), "optimizer.beta2_decay");
@@ -119,7 +121,7 @@ TEST(UpdateRule, AdafactorOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(AdafactorOptions{.weight_decay = kInfinity}, "inf"), "optimizer.weight_decay");
 }
 
-TEST(UpdateRule, SgdOptionsOutOfRangeAreRefusedByKey) {
+TEST(UpdateRule, RefusesBadSgdOptionsByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(SgdOptions{.momentum = 1}, "1"), "optimizer.momentum");
   EXPECT_EQ(refused_key(SgdOptions{.momentum = -0.5}, "-0.5"), "optimizer.momentum");
@@ -127,7 +129,9 @@ TEST(UpdateRule, SgdOptionsOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.weight_decay = kInfinity}, "inf"), "optimizer.weight_decay");
 }
 
-TEST(UpdateRule, OptionsOfAdamAndLionOutOfRangeAreRefusedByKey) {
+// By key.
+
+TEST(UpdateRule, RefusesBadAdamAndLionOptions) {
   EXPECT_EQ(refused_key(AdamOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamOptions{.beta1 = 1}, "[1, 0.999]"), "optimizer.betas");
   EXPECT_EQ(refused_key(AdamOptions{.eps = 0}, "0"), "optimizer.eps");
@@ -136,7 +140,7 @@ TEST(UpdateRule, OptionsOfAdamAndLionOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.nesterov = true}, "true"), "optimizer.nesterov");
 }
 
-TEST(UpdateRule, OptionsOfLambOutOfRangeAreRefusedByKey) {
+TEST(UpdateRule, RefusesBadLambOptionsByKey) {
   EXPECT_EQ(refused_key(LambOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(LambOptions{.beta2 = 1}, "[0.9, 1]"), "optimizer.betas");
   EXPECT_EQ(refused_key(LambOptions{.eps = 0}, "0"), "optimizer.eps");
@@ -144,14 +148,16 @@ TEST(UpdateRule, OptionsOfLambOutOfRangeAreRefusedByKey) {
   EXPECT_EQ(refused_key(LambOptions{.most_ratio = kInfinity}, "[0.01, inf]"), "optimizer.trust_ratio");
 }
 
-TEST(UpdateRule, OptionsOfAdamW8bitOutOfRangeAreRefusedByKey) {
+// By key.
+
+TEST(UpdateRule, RefusesBadAdamw8bitOptions) {
   EXPECT_EQ(refused_key(AdamW8bitOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamW8bitOptions{.beta2 = 1}, "[0.9, 1]"), "optimizer.betas");
   EXPECT_EQ(refused_key(AdamW8bitOptions{.eps = 0}, "0"), "optimizer.eps");
   EXPECT_EQ(refused_key(AdamW8bitOptions{.weight_decay = kNaN}, "nan"), "optimizer.weight_decay");
 }
 
-TEST(UpdateRule, TheEdgesOfTheRangesAreTaken) {
+TEST(UpdateRule, TakesEdgesOfRanges) {
   EXPECT_EQ(refused_key(AdamWOptions{}, ""), "");
   EXPECT_EQ(refused_key(AdamWOptions{.lr = 0, .beta1 = 0, .beta2 = 0, .weight_decay = 0}, ""), "");
   EXPECT_EQ(refused_key(SgdOptions{.lr = 0, .momentum = 0, .weight_decay = 0}, ""), "");
@@ -175,7 +181,9 @@ TEST(UpdateRule, SaysWhichStatesAnElementHas) {
   EXPECT_EQ(make_update_rule(SgdOptions{})->name(), "sgd");
 }
 
-TEST(UpdateRule, StatesOfRowsAndColumnsAreDeclaredApartFromThoseOfElements) {
+// States of rows and columns, apart from states of elements.
+
+TEST(UpdateRule, RowStatesAreDeclaredApart) {
   const auto rule = make_update_rule(AdafactorOptions{});
   const OptimizerSpec spec = spec_of(*rule);
   ASSERT_EQ(spec.states.size(), 1U);
@@ -190,14 +198,16 @@ TEST(UpdateRule, StatesOfRowsAndColumnsAreDeclaredApartFromThoseOfElements) {
   EXPECT_EQ(averaged.states.size(), 2U);
 }
 
-TEST(UpdateRule, OptionsOfEitherKindTellLearningRateAndDecay) {
+// Options of either kind: the learning rate and the decay.
+
+TEST(UpdateRule, BothOptionsTellRateAndDecay) {
   EXPECT_EQ(learning_rate(AdamWOptions{.lr = 3e-4}), 3e-4);
   EXPECT_EQ(learning_rate(SgdOptions{.lr = 0.5}), 0.5);
   EXPECT_EQ(weight_decay(AdamWOptions{.weight_decay = 0.2}), 0.2);
   EXPECT_EQ(weight_decay(SgdOptions{.weight_decay = 0.3}), 0.3);
 }
 
-TEST(UpdateRule, ThreadsGiveTheBitsOfOneThread) {
+TEST(UpdateRule, ThreadsKeepBitsOfOneThread) {
   for (const OptimizerOptions& options : every_rule()) {
     const auto rule = make_update_rule(options);
     constexpr std::int64_t kNumel = 10007;
@@ -227,7 +237,7 @@ TEST(UpdateRule, EveryRuleDescends) {  // to the bottom of (p - 3)^2, whose grad
   }
 }
 
-TEST(UpdateRule, ASpanThatDoesNotFitTheRuleIsOurBug) {
+TEST(UpdateRule, UnfitSpanIsOurBug) {
   const auto adamw = make_update_rule(AdamWOptions{});
   const auto sgd = make_update_rule(SgdOptions{});
   SpanMemory memory(8, DType::kFloat32, 1, false, 1);
@@ -245,7 +255,7 @@ TEST(UpdateRule, NamesItsInstructionSet) {
   EXPECT_FALSE(kernel_target().empty());
 }
 
-TEST(UpdateRule, OnACpuThatHighwayKnowsNothingOfTheBaselineRuns) {
+TEST(UpdateRule, UnknownCpuRunsBaseline) {
   SpanMemory usual(100, DType::kBFloat16, 2, true, 1);
   SpanMemory baseline = usual;
   const auto rule = make_update_rule(AdamWOptions{});
@@ -281,7 +291,7 @@ class Keeps final : public UpdateRule {
   StateSpec state_;
 };
 
-TEST(UpdateRule, OfAUserIsRefusedWithStatesThatNobodyWouldKeep) {
+TEST(UpdateRule, RefusesUserRuleWithUnkeptStates) {
   const auto refusal = [](StateSpec state) {
     return message_of<ConfigError>(
         [&] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<Keeps>(std::move(state))}); });
@@ -300,7 +310,9 @@ TEST(UpdateRule, OfAUserIsRefusedWithStatesThatNobodyWouldKeep) {
   }
 }
 
-TEST(UpdateRule, OfAUserKeepsFourStatesAtMostAndWhatWrapsItThreeMore) {
+// At most; a rule that wraps it adds up to three.
+
+TEST(UpdateRule, UserRuleKeepsFourStates) {
   const auto own = [](std::size_t count) { return OwnRuleOptions{.rule = std::make_shared<KeepsStates>(count)}; };
   EXPECT_TRUE(
       says(message_of<ConfigError>([&] { make_update_rule(own(5)); }), "optimizer.rule = keeps: it has 5 states"));

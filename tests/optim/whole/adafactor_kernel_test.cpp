@@ -264,7 +264,9 @@ std::vector<float> updated_plain(const Subject& before, const Subject& after, co
   return parameter;
 }
 
-TEST(AdafactorKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(AdafactorKernel, EveryInstructionSetKeepsBits) {
   for (const Shape& dims : {Shape{37, 29}, Shape{20, 64}, Shape{3, 700}, Shape{777}}) {
     const std::int64_t numel = numel_of(dims);
     const std::vector<float> gradient = drawn(numel, 10, 0.1F);
@@ -312,7 +314,7 @@ TEST(AdafactorKernel, GradientsOfZeroMoveNothing) {
   }
 }
 
-TEST(AdafactorKernel, WritesTheRoundedCopyOfGradientsInAnyType) {
+TEST(AdafactorKernel, WritesRoundedCopyInAnyType) {
   std::vector<float> parameter = drawn(32, 4, 1), wide(32);
   std::vector<BFloat16Bits> gradient(32), rounded(32);
   const std::vector<float> values = drawn(32, 5, 1);
@@ -380,7 +382,9 @@ std::vector<float> stepped(const Shape& dims, DType gradient_dtype, std::vector<
   return parameter;
 }
 
-TEST(AdafactorKernel, EveryInstructionSetRoundsTheCopyAsASingleElement) {
+// As a single element is rounded.
+
+TEST(AdafactorKernel, InstructionSetsRoundCopyAsElements) {
   for (const auto target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     for (const Shape& dims : {Shape{37, 29}, Shape{2, 7}, Shape{3, 700}, Shape{777}, Shape{9000}})

@@ -86,7 +86,9 @@ std::vector<double> plain_sums(const Case& matrix, const std::vector<float>& gra
   return sums.values();
 }
 
-TEST(FactorSquares, AreThoseOfPlainArithmeticOnEveryInstructionSet) {
+// Of plain arithmetic.
+
+TEST(FactorSquares, EveryInstructionSetKeepsBits) {
   for (auto* draw : {alike, somewhat_apart, apart, far_apart}) {
     for (const Case& matrix : kCases) {
       const std::vector<float> gradient = drawn(matrix, draw);
@@ -102,7 +104,7 @@ TEST(FactorSquares, AreThoseOfPlainArithmeticOnEveryInstructionSet) {
   }
 }
 
-TEST(FactorSquares, NeitherCutsNorThreadsChangeABit) {
+TEST(FactorSquares, CutsAndThreadsChangeNoBit) {
   ThreadTeam team(3);
   for (auto* draw : {alike, somewhat_apart, apart, far_apart}) {
     for (const Case& matrix : kCases) {
@@ -151,7 +153,9 @@ TEST(FactorSquares, TakeGradientsOfAnyType) {
   EXPECT_EQ(sums.values(), plain_sums(matrix, wide, 2));
 }
 
-TEST(FactorSquares, OfAValueThatIsNotFiniteAreNotFiniteInItsRowAndColumnAlone) {
+// Its own row and column, and no other.
+
+TEST(FactorSquares, NonFiniteSpoilsRowAndColumn) {
   const Case matrix{40, 48};
   for (const float bad : {std::numeric_limits<float>::infinity(), 1e30F, std::nanf("")}) {
     std::vector<float> gradient = drawn(matrix, alike);

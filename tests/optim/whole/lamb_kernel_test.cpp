@@ -39,7 +39,9 @@ double sum_plain(std::vector<float> values) {
   return sum.value();
 }
 
-TEST(LambKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(LambKernel, EveryInstructionSetKeepsBits) {
   const auto constants = lamb_constants({}, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
@@ -66,7 +68,7 @@ TEST(LambKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   }
 }
 
-TEST(LambKernel, SumsDoNotDependOnWhereASpanIsCut) {
+TEST(LambKernel, CutsDoNotChangeSums) {
   const auto constants = lamb_constants({}, kScalars);
   SpanMemory memory(1000, DType::kFloat32, 2, false, 5);
   ExactSum parameter, direction;
@@ -103,7 +105,8 @@ TEST(LambKernel, SumsAreExactWhateverTheMagnitudes) {
 }
 
 // The paper's algorithm 2 in long double, one parameter, its ratio from its own norms.
-TEST(LambKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
+// Of the exact rule.
+TEST(LambKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   const LambOptions options{.least_ratio = 0, .most_ratio = 1e9};
   SpanMemory memory(kNumel, DType::kFloat32, 2, false, 23);
@@ -136,7 +139,9 @@ TEST(LambKernel, HundredStepsStayWithinRoundingOfTheExactRule) {
   for (std::size_t i = 0; i < kNumel; ++i) EXPECT_NEAR(memory.parameter[i], static_cast<double>(p[i]), 2e-5);
 }
 
-TEST(LambKernel, TheRatioIsClampedAndOneWhereANormIsZero) {
+// One if a norm is zero.
+
+TEST(LambKernel, RatioIsClampedOrOne) {
   const LambOptions options{.least_ratio = 0.5, .most_ratio = 4};
   const auto ratio = [&](double parameter, double direction) {
     const std::array<double, 2> sums{parameter, direction};

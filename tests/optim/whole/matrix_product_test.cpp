@@ -52,7 +52,9 @@ struct Shape {
 // Less than a tile, its multiples, and more than a thread packs at a time.
 const std::vector<Shape> kShapes{{1, 1, 1}, {5, 3, 7}, {6, 32, 256}, {13, 131, 300}, {64, 260, 513}};
 
-TEST(MatrixProduct, EveryInstructionSetAndNumberOfThreadsGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(MatrixProductSlow, InstructionSetsAndThreadsKeepBits) {
   for (const Shape& shape : kShapes) {
     const std::vector<float> left = draw(shape.rows * shape.inner, 1), right = draw(shape.inner * shape.columns, 2);
     const std::vector<float> addend = draw(shape.rows * shape.columns, 3);
@@ -78,7 +80,7 @@ TEST(MatrixProduct, EveryInstructionSetAndNumberOfThreadsGivesTheBitsOfPlainArit
   }
 }
 
-TEST(MatrixProduct, HalfOfASymmetricOneIsTheOtherToTheLastBit) {
+TEST(MatrixProduct, SymmetricHalvesMatchBitForBit) {
   for (const Shape& shape : kShapes) {
     const std::vector<float> matrix = draw(shape.rows * shape.inner, 4);
     const MatrixView view{matrix.data(), shape.inner, 1};

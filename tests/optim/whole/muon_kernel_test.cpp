@@ -21,7 +21,9 @@ float lerp_plain(float from, float to, double weight) {
   return (weight < 0.5 ? from : to) + factor * (to - from);
 }
 
-TEST(MuonKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
+// Of plain arithmetic.
+
+TEST(MuonKernel, EveryInstructionSetKeepsBits) {
   for (const bool nesterov : {false, true}) {
     const MuonOptions options{.momentum = 0.95, .nesterov = nesterov};
     for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -48,7 +50,7 @@ TEST(MuonKernel, EveryInstructionSetGivesTheBitsOfPlainArithmetic) {
   }
 }
 
-TEST(MuonKernel, StepsWithTheBitsOfPlainArithmetic) {
+TEST(MuonKernel, StepKeepsPlainArithmeticBits) {
   for (const bool low : {false, true}) {
     const SpanMemory start(517, DType::kFloat32, 0, low, 5);
     SpanMemory expected = start;
@@ -68,7 +70,7 @@ TEST(MuonKernel, StepsWithTheBitsOfPlainArithmetic) {
   }
 }
 
-TEST(MuonKernel, ScalesStepsByTheShapeAsTorchDoes) {
+TEST(MuonKernel, ScalesStepsByShapeLikeTorch) {
   const auto minus_lr = [](MuonScale scale, MatrixShape shape) {
     UpdateScalars scalars = kScalars;
     scalars.lr = 1;

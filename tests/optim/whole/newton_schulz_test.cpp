@@ -83,7 +83,7 @@ Matrix<float> in_float(Matrix<float> matrix, int threads = 1) {
 
 const std::vector<std::pair<int, int>> kShapes{{1, 1}, {1, 40}, {24, 24}, {17, 150}, {150, 17}, {5, 3}};
 
-TEST(NewtonSchulz, AgreesWithTheSameIterationsInDouble) {
+TEST(NewtonSchulz, AgreesWithDoubleIterations) {
   for (const auto& [rows, columns] : kShapes) {
     const Matrix<float> matrix = draw(rows, columns), ours = in_float(matrix);
     const Real expected = in_double(matrix);
@@ -110,13 +110,13 @@ TEST(NewtonSchulz, TreatsAMatrixAsItsTranspose) {
   for (std::size_t i = 0; i < ours.values.size(); ++i) EXPECT_NEAR(ours.values[i], other.values[i], 1e-6);
 }
 
-TEST(NewtonSchulz, HasTheSameBitsForAnyNumberOfThreads) {
+TEST(NewtonSchulz, ThreadsKeepBits) {
   for (const auto& [rows, columns] : kShapes)
     EXPECT_EQ(in_float(draw(rows, columns), 3).values, in_float(draw(rows, columns)).values);
 }
 
 // Bits, and that each kernel names what it touches, and the workspace is as large as it has to be.
-TEST(NewtonSchulz, HasTheSameBitsWhereItIsQueuedOnADevice) {
+TEST(NewtonSchulz, QueuedOnDeviceKeepsBits) {
   RecordedDevice device({.late = 5});
   const auto bytes_of = [](const Allocation& memory, std::int64_t numel) {
     return memory.bytes().first(static_cast<std::size_t>(numel) * sizeof(float));
@@ -148,7 +148,7 @@ TEST(NewtonSchulz, HasTheSameBitsWhereItIsQueuedOnADevice) {
 }
 
 // Its squares are added exactly.
-TEST(NewtonSchulz, DividesByANormThatNoOrderOfElementsChanges) {
+TEST(NewtonSchulz, NormIgnoresElementOrder) {
   Matrix<float> matrix = draw(3, 64);
   const double squares = squares_of(matrix.values.data(), 192).value();
   std::swap_ranges(matrix.values.begin(), matrix.values.begin() + 64, matrix.values.begin() + 128);

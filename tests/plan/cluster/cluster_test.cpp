@@ -27,7 +27,7 @@ double sent_of(int stage, const Mesh& mesh) {
   return static_cast<double>(sent_bytes(some_units(), mesh.shard, placement_of(stage, mesh)));
 }
 
-TEST(Cluster, NothingLeavesAHostThatIsAlone) {
+TEST(Cluster, LoneHostSendsNothing) {
   const Cluster cluster{.hosts = 1, .ranks = 8};
   for (const int group : {2, 8}) {
     const Mesh mesh = mesh_of(8, group);
@@ -38,7 +38,7 @@ TEST(Cluster, NothingLeavesAHostThatIsAlone) {
   }
 }
 
-TEST(Cluster, OfOneRankAHostEverythingLeaves) {
+TEST(Cluster, HostOfOneRankSendsEverything) {
   const Cluster cluster{.hosts = 8, .ranks = 1};
   const Mesh mesh = mesh_of(8, 0);
   for (const int stage : {0, 1, 2, 3}) {
@@ -48,7 +48,7 @@ TEST(Cluster, OfOneRankAHostEverythingLeaves) {
   }
 }
 
-TEST(Cluster, ARankSendsAsMuchToEachOfTheOthers) {
+TEST(Cluster, RankSendsEquallyToOthers) {
   const Cluster cluster{.hosts = 4, .ranks = 2};
   const Mesh mesh = mesh_of(8, 0);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
@@ -56,7 +56,7 @@ TEST(Cluster, ARankSendsAsMuchToEachOfTheOthers) {
   EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other machines";
 }
 
-TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
+TEST(Cluster, HostGroupsSendGradientsOnly) {
   const Mesh two = mesh_of(8, 4), four = mesh_of(8, 2);
   double shards = 0;  // of all units, in fp32
   for (const Unit& unit : some_units()) shards += static_cast<double>(crossing_bytes(unit, four));
@@ -68,7 +68,7 @@ TEST(Cluster, OfGroupsThatAreHostsOnlyGradientsLeave) {
                    4.0 * static_cast<double>(sent_between_copies(some_units(), two, placement_of(3, two))));
 }
 
-TEST(Cluster, CodedGradientsOfCopiesGoToEachOfTheOtherMachines) {
+TEST(Cluster, CodedGradientsReachEachOtherMachine) {
   const Mesh mesh = mesh_of(8, 2);
   const Cluster cluster{.hosts = 4, .ranks = 2};
   Placement placement = placement_of(3, mesh);
@@ -77,7 +77,7 @@ TEST(Cluster, CodedGradientsOfCopiesGoToEachOfTheOtherMachines) {
   EXPECT_DOUBLE_EQ(exchange.leaving, 2.0 * static_cast<double>(sent_between_copies(some_units(), mesh, placement)));
 }
 
-TEST(Cluster, CopiesOnOneHostPassGradientsThere) {
+TEST(Cluster, CopiesOnOneHostStayThere) {
   const Mesh mesh = mesh_of(8, 2);  // two copies on each of two machines
   const Cluster cluster{.hosts = 2, .ranks = 4};
   const Mesh hosts = mesh_of(8, 4);
@@ -87,7 +87,9 @@ TEST(Cluster, CopiesOnOneHostPassGradientsThere) {
   EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between machines, whatever lies beside it";
 }
 
-TEST(Cluster, CopiesThatTrainApartLeaveTheLinkAloneUntilTheOuterStep) {
+// Copies that train by themselves use the link only in the outer step.
+
+TEST(Cluster, LocalStepsUseNoLink) {
   const Mesh mesh = mesh_of(8, 2);
   const Cluster cluster{.hosts = 4, .ranks = 2, .latency = 1};
   const Placement placement = placement_of(3, mesh, /*local=*/true);
@@ -98,7 +100,7 @@ TEST(Cluster, CopiesThatTrainApartLeaveTheLinkAloneUntilTheOuterStep) {
   EXPECT_EQ(outer.delay, 6) << "a reduction and a gather of each unit";
 }
 
-TEST(Cluster, SecondsAreThoseOfEachLinkAndOfTheMessages) {
+TEST(Cluster, SecondsAddLinksAndMessages) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 100, .within = 1000, .latency = 0.5};
   EXPECT_DOUBLE_EQ(seconds_of({.within = 3000, .leaving = 400, .delay = 3}, cluster), 3 + 4 + 3);
   EXPECT_DOUBLE_EQ(seconds_of({.within = 3000, .leaving = 400}, {.hosts = 2, .ranks = 2, .network = 100}), 4);
@@ -110,14 +112,16 @@ TEST(Cluster, TheSlowestRankAndTheMean) {
   EXPECT_EQ(Cluster{}.slowest(), 1);
 }
 
-TEST(Cluster, OfNRanksThatVaryOneWaitsForTheLast) {
+// Of ranks whose speed varies.
+
+TEST(Cluster, OneWaitsForTheSlowest) {
   const Cluster cluster{.hosts = 1, .ranks = 4, .jitter = 0.1};
   EXPECT_DOUBLE_EQ(seconds_of_all(2, 1, cluster), 2.2);
   EXPECT_DOUBLE_EQ(seconds_of_all(2, 4, cluster), 2 + 0.2 * (1 + 1.0 / 2 + 1.0 / 3 + 1.0 / 4));
   EXPECT_DOUBLE_EQ(seconds_of_all(2, 4, {.ranks = 2, .speeds = {1, 0.5}}), 4);
 }
 
-TEST(Cluster, OfEqualWeightsTheBytesAreThoseOfRanges) {
+TEST(Cluster, EqualWeightsMatchRanges) {
   const Cluster cluster{.hosts = 4, .ranks = 2};
   for (const int group : {4, 8})
     for (const int stage : {2, 3}) {
@@ -134,7 +138,7 @@ TEST(Cluster, OfEqualWeightsTheBytesAreThoseOfRanges) {
 
 // One machine owns three fourths of each unit. In a gather it sends them to both ranks of the other; in a reduction it sends
 // the other's fourth.
-TEST(Cluster, AMachineSendsMoreOfWhatItOwnsMoreOf) {
+TEST(Cluster, LargerOwnerSendsMore) {
   const Cluster cluster{.hosts = 2, .ranks = 2};
   const Mesh mesh = mesh_of(4, 0);
   const std::vector<double> weights{3, 3, 1, 1};
@@ -145,7 +149,9 @@ TEST(Cluster, AMachineSendsMoreOfWhatItOwnsMoreOf) {
   EXPECT_DOUBLE_EQ(exchange.within, 2 * (model * 3 / 8) + model * 3 / 8);
 }
 
-TEST(Cluster, TheFirstPieceOfASumPassesTheChainOfCopiesAloneAndTwoUnitsAreUnderWayAtATime) {
+// Two units are under way at a time.
+
+TEST(Cluster, ChainDelaysFirstPiece) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
   const auto unit = static_cast<double>(crossing_bytes(some_units()[0], {}));
@@ -163,7 +169,7 @@ TEST(Cluster, TheFirstPieceOfASumPassesTheChainOfCopiesAloneAndTwoUnitsAreUnderW
 }
 
 // What fills the chain is a piece: of 32, as large units have, a 32nd of the unit. Up to 24 pieces are under way.
-TEST(Cluster, LargeUnitsPassTheChainOfCopiesInTheTimeOfTheirBytes) {
+TEST(Cluster, LargeUnitsTakeTheirBytesTime) {
   const std::vector<Unit> units = make_units({{.name = "h.0.weight", .shape = {1024, 1024}}}, {});
   const auto unit = static_cast<double>(crossing_bytes(units[0], {}));
   const auto seconds = [&](int copies) {
@@ -177,7 +183,7 @@ TEST(Cluster, LargeUnitsPassTheChainOfCopiesInTheTimeOfTheirBytes) {
   EXPECT_DOUBLE_EQ(seconds(49), 4 + 95.0 / 32);
 }
 
-TEST(Cluster, TenThousandRanksArePlannedAsWell) {
+TEST(Cluster, PlansTenThousandRanks) {
   const Cluster cluster{.hosts = 1250, .ranks = 8, .latency = 1};
   const Mesh mesh = mesh_of(10'000, 8);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);

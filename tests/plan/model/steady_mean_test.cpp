@@ -32,7 +32,7 @@ TEST(SteadyMean, LeavesOutOneStall) {
   EXPECT_EQ(of({1, 9, 1, 1}).error(), 0);
 }
 
-TEST(SteadyMean, OfStopsThatComeAgainHasTheirMean) {
+TEST(SteadyMean, RecurringStopsHaveTheirMean) {
   EXPECT_DOUBLE_EQ(of({1, 2, 2, 1}).value(), 1.5);
   EXPECT_DOUBLE_EQ(of({1, 2, 2, 1, 2, 1, 1, 2}).value(), 1.5);
 }

@@ -18,7 +18,7 @@ double amount(const Amounts& amounts, Amount which) {
   return amounts[index_of(which)];
 }
 
-TEST(StepCosts, ElementsHaveTheBytesOfTheirStates) {
+TEST(StepCosts, ElementsHaveTheirStatesBytes) {
   const StepModel model = model_of(2);
   EXPECT_EQ(element_bytes(model, one_unit(1, DType::kFloat32)), (ElementBytes{4, 4, 8}));
   EXPECT_EQ(element_bytes(model, one_unit(1, DType::kBFloat16)), (ElementBytes{2, 2, 12}));
@@ -29,7 +29,9 @@ TEST(StepCosts, ElementsHaveTheBytesOfTheirStates) {
   EXPECT_EQ(element_bytes(plain_sgd, one_unit(1, DType::kFloat32)), (ElementBytes{4, 4, 0}));
 }
 
-TEST(StepCosts, WhatLiesApartIsCountedAboveOrBelowTheUpdate) {
+// Parts on other tiers than the update's, above or below it.
+
+TEST(StepCosts, CountsPartsAroundTheUpdate) {
   const UnitTiers tiers{{.device = 10, .disk = 90}, {.device = 60, .host = 40}, {.device = 30, .host = 30, .disk = 40}};
   const Amounts amounts = amounts_of(model_of(3), one_unit(200, DType::kFloat32), tiers);
   EXPECT_EQ(amount(amounts, Amount::kGradientAbove), 30);
@@ -43,7 +45,7 @@ TEST(StepCosts, WhatLiesApartIsCountedAboveOrBelowTheUpdate) {
   EXPECT_EQ(amount(amounts, Amount::kUpdated), 100);
 }
 
-TEST(StepCosts, OfAWholeStateTheUpdatedPartCounts) {
+TEST(StepCosts, WholeStateCountsUpdatedPart) {
   // Stage 1: 200 whole elements, of which this rank updates 100.
   const UnitTiers tiers{{.device = 200}, {.device = 200}, {.device = 40, .host = 60}};
   const Amounts amounts = amounts_of(model_of(1), one_unit(200, DType::kFloat32), tiers);
@@ -52,14 +54,16 @@ TEST(StepCosts, OfAWholeStateTheUpdatedPartCounts) {
   EXPECT_EQ(amount(amounts, Amount::kParameterBelow), 0);
 }
 
-TEST(StepCosts, CostsDoNotDependOnTheUnitsSize) {
+TEST(StepCosts, CostsIgnoreUnitSize) {
   EXPECT_EQ(costs_of(model_of(3), one_unit(64, DType::kBFloat16)),
             costs_of(model_of(3), one_unit(1 << 30, DType::kBFloat16)));
   EXPECT_NE(costs_of(model_of(3), one_unit(64, DType::kBFloat16)),
             costs_of(model_of(3), one_unit(64, DType::kFloat32)));
 }
 
-TEST(StepCosts, AFrozenUnitIsNeitherOffloadedNorUpdated) {
+// It is neither offloaded nor updated.
+
+TEST(StepCosts, FrozenUnitHasNoUpdateCosts) {
   const Unit frozen = one_unit(64, DType::kFloat32, 0, /*trainable=*/false);
   const StepCosts costs = costs_of(model_of(3), frozen);
   for (int amount = static_cast<int>(Amount::kGradientHost); amount < kNumAmounts; ++amount)

@@ -64,7 +64,7 @@ TEST(StepModel, GathersAreCountedByPass) {
   EXPECT_TRUE(profile.min_budget);
 }
 
-TEST(StepModel, OnTheDeviceOnlyArithmeticTakesTime) {
+TEST(StepModel, OnDeviceOnlyArithmeticTakesTime) {
   for (int stage = 0; stage <= 3; ++stage) {
     StepModel model = model_of(DType::kFloat32, stage);
     model.profile = {.forward_seconds = 1, .backward_seconds = 2};
@@ -92,7 +92,7 @@ double backward_of_offloads(const StepModel& model) {
   return predict(model, {tiers, tiers, tiers}).seconds(StepPhase::kBackward) / kNumel;
 }
 
-TEST(StepModel, TheLastGradientIsOffloadedBehindTheComputation) {
+TEST(StepModel, LastOffloadFollowsComputation) {
   // A unit's offload takes 0.25 of what is counted here, the pass 2.
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "nothing is known of when";
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.6, 0.3})), 2.25);
@@ -106,7 +106,7 @@ TEST(StepModel, TheLastGradientIsOffloadedBehindTheComputation) {
   EXPECT_DOUBLE_EQ(predict(model, {on_device(), offloaded, offloaded}).seconds(StepPhase::kBackward) / kNumel, 2.5);
 }
 
-TEST(StepModel, UnderAMinBudgetNoFetchIsHidden) {
+TEST(StepModel, MinBudgetHidesNoFetch) {
   StepModel model = three_that_offload({});
   model.rates = {.disk_read = 16};
   model.profile = {.forward_seconds = kNumel, .backward_seconds = 2 * kNumel};
@@ -123,7 +123,7 @@ TEST(StepModel, UnderAMinBudgetNoFetchIsHidden) {
   EXPECT_DOUBLE_EQ(seconds(StepPhase::kForward), 1 + 2 * 0.5) << "over a link they do not";
 }
 
-TEST(StepModel, TheFirstParametersComeBeforeTheComputation) {
+TEST(StepModel, FirstFetchPrecedesComputation) {
   StepModel model = three_that_offload({});
   model.rates = {.link_up = 8, .disk_read = 16};
   model.profile = {.forward_seconds = 2 * kNumel, .used_at = {0, 0.05, 0.6}};
@@ -159,7 +159,7 @@ double update_on_disk(const StepModel& model) {
   return step.seconds(StepPhase::kUpdate) / kNumel;
 }
 
-TEST(StepModel, AnUpdateOfShardedParametersGoesOnWhileTheForwardPassComputes) {
+TEST(StepModel, ShardedUpdateOverlapsForwardPass) {
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "parameters are whole: it does not";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "nothing is known of when";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8) << "what follows the last is not hidden";
@@ -169,7 +169,9 @@ TEST(StepModel, AnUpdateOfShardedParametersGoesOnWhileTheForwardPassComputes) {
   EXPECT_NEAR(update_on_disk(three_that_update(3, {0, 0.25, 0.6}, 2)), 2.4, 1e-9) << "before the first of two passes";
 }
 
-TEST(StepModel, ArithmeticOfAnUpdateOverlapsWithNoComputationOfTheSameCores) {
+// No overlap with computation on the same cores.
+
+TEST(StepModel, UpdateArithmeticNeverOverlapsOwnCores) {
   StepModel model = three_that_update(3, {0, 0.5, 1});
   model.rates.update_numel = 6;
   const UnitTiers tiers = on_device();
@@ -181,12 +183,12 @@ TEST(StepModel, ArithmeticOfAnUpdateOverlapsWithNoComputationOfTheSameCores) {
       << "the host's third is hidden, the device's are not";
 }
 
-TEST(StepModel, AProfileOfAnotherModelIsOurBug) {
+TEST(StepModel, ForeignProfileIsOurBug) {
   StepModel model = three_that_offload({1});
   EXPECT_THROW(predict(model, {on_device(), on_device(), on_device()}), InternalError);
 }
 
-TEST(StepModel, AParameterOnTheHostIsFetchedOnceAGather) {
+TEST(StepModel, HostParameterIsFetchedPerGather) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.host = kNumel};
   // bf16: what is updated on the device goes down as 2 bytes, and nothing is read for it.
@@ -196,7 +198,7 @@ TEST(StepModel, AParameterOnTheHostIsFetchedOnceAGather) {
               {.up = 4 / 2.0, .down = 4 / 4.0});
 }
 
-TEST(StepModel, TheProfileSaysHowOftenAUnitIsGathered) {
+TEST(StepModel, ProfileGivesGatherCount) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.host = kNumel};
   StepModel model = model_of(DType::kBFloat16, 3);
@@ -205,14 +207,16 @@ TEST(StepModel, TheProfileSaysHowOftenAUnitIsGathered) {
   expect_busy(predict(model, {tiers}), {.up = 3 * 2 / 2.0}, {}, {.down = 2 / 4.0});
 }
 
-TEST(StepModel, WithoutAProfileEveryMicroBatchGathers) {
+TEST(StepModel, EveryMicroBatchGathersWithoutProfile) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.host = kNumel};
   expect_busy(predict(model_of(DType::kFloat32, 3, 2), {tiers}), {.up = 2 * 4 / 2.0}, {.up = 2 * 4 / 2.0},
               {.up = 4 / 2.0, .down = 4 / 4.0});
 }
 
-TEST(StepModel, AParameterOnDiskIsReadForEachGatherAndWrittenByTheUpdate) {
+// Read for each gather, written by the update.
+
+TEST(StepModel, DiskParameterIsReadAndWritten) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
@@ -225,7 +229,7 @@ TEST(StepModel, AParameterOnDiskIsReadForEachGatherAndWrittenByTheUpdate) {
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0}, {.read = 4 / 8.0, .written = 4 / 16.0});
 }
 
-TEST(StepModel, AGradientOnTheHostCrossesInBackwardAndNotAgain) {
+TEST(StepModel, HostGradientCrossesInBackwardOnly) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.host = kNumel};
   tiers.optimizer = {.host = kNumel};
@@ -233,13 +237,15 @@ TEST(StepModel, AGradientOnTheHostCrossesInBackwardAndNotAgain) {
   expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0});
 }
 
-TEST(StepModel, AGradientOnTheHostComesBackForAnUpdateOnTheDevice) {
+TEST(StepModel, DeviceUpdateFetchesHostGradient) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.host = kNumel};
   expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0});
 }
 
-TEST(StepModel, AGradientOnDiskIsWrittenInBackwardAndReadInTheUpdate) {
+// Written in backward, read in the update.
+
+TEST(StepModel, DiskGradientIsWrittenThenRead) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
@@ -247,7 +253,9 @@ TEST(StepModel, AGradientOnDiskIsWrittenInBackwardAndReadInTheUpdate) {
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0});
 }
 
-TEST(StepModel, MicroBatchesGoOnFromTheSumSoFar) {
+// The sum so far.
+
+TEST(StepModel, MicroBatchesContinueFromSum) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
   tiers.optimizer = {.host = kNumel};
@@ -259,7 +267,7 @@ TEST(StepModel, MicroBatchesGoOnFromTheSumSoFar) {
               {.up = 2 / 2.0, .read = 2 * 4 / 8.0, .written = 4 / 16.0});
 }
 
-TEST(StepModel, MomentsOnTheHostTakeTheUpdateThere) {
+TEST(StepModel, HostMomentsUpdateOnHost) {
   for (int stage = 0; stage <= 2; ++stage) {
     UnitTiers tiers = on_device();
     tiers.optimizer = {.host = kNumel};
@@ -269,7 +277,7 @@ TEST(StepModel, MomentsOnTheHostTakeTheUpdateThere) {
   }
 }
 
-TEST(StepModel, MomentsOnDiskAreReadAndWritten) {
+TEST(StepModel, DiskMomentsAreReadAndWritten) {
   UnitTiers tiers = on_device();
   tiers.optimizer = {.disk = kNumel};
   expect_busy(predict(model_of(DType::kBFloat16, 1), {tiers}), {}, {},
@@ -280,7 +288,7 @@ TEST(StepModel, MomentsOnDiskAreReadAndWritten) {
               {.up = 4 / 2.0, .down = 8 / 4.0, .read = 4 / 8.0, .written = 4 / 16.0});
 }
 
-TEST(StepModel, ARuleWithSumsReadsEverythingTwice) {
+TEST(StepModel, RuleWithSumsReadsTwice) {
   UnitTiers tiers = on_device();
   tiers.optimizer = {.disk = kNumel};
   StepModel twice = model_of(DType::kFloat32, 1);
@@ -298,7 +306,9 @@ PredictedStep update_with_share(double disk_share, double disk_write = 16) {
   return predict(model, {tiers});
 }
 
-TEST(StepModel, ReadingAndWritingTakeTheirShareOfBothOrTheLongerOfThem) {
+// A share of reading plus writing, or the longer of the two.
+
+TEST(StepModel, MixedIoTakesShareOrLonger) {
   const auto expect = [](const PredictedStep& step, double seconds, Resource bound) {
     EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate) / kNumel, seconds);
     EXPECT_EQ(step.bound(StepPhase::kUpdate), bound);
@@ -312,7 +322,7 @@ TEST(StepModel, ReadingAndWritingTakeTheirShareOfBothOrTheLongerOfThem) {
   expect(update_with_share(0.5, 8), 1.5, Resource::kDisk);  // all three are as busy
 }
 
-TEST(StepModel, TheEndsOfAPassAreReadingOrWriting) {
+TEST(StepModel, PassEndsReadOrWriteOnly) {
   // 0.5 of reading, behind which the pass of 2 goes on, and 0.25 of writing behind the pass.
   StepModel model = three_that_offload({1, 0.5, 0.5});
   model.rates = {.disk_read = 8, .disk_write = 16, .disk_share = 0.5};
@@ -327,7 +337,7 @@ TEST(StepModel, TheEndsOfAPassAreReadingOrWriting) {
     EXPECT_EQ(step.bound(phase), Resource::kCompute) << "most of it: " << name_of(phase);
 }
 
-TEST(StepModel, OnlyThePartsThatLieApartCrossTheLink) {
+TEST(StepModel, OnlySplitPartsCrossTheLink) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.device = kNumel / 2, .host = kNumel / 2};
   tiers.optimizer = {.device = kNumel / 4, .host = kNumel / 2, .disk = kNumel / 4};
@@ -337,7 +347,7 @@ TEST(StepModel, OnlyThePartsThatLieApartCrossTheLink) {
               {.up = 0.75 * 2 / 2.0, .down = 0.25 * 2 / 4.0, .read = 0.25 * 12 / 8.0, .written = 0.25 * 12 / 16.0});
 }
 
-TEST(StepModel, AWholeStateIsUpdatedByShards) {
+TEST(StepModel, WholeStateUpdatesByShards) {
   // Two ranks at stage 1: parameter and gradient are whole, the update is of a half.
   StepModel model = model_of(DType::kBFloat16, 1);
   model.world = 2;
@@ -355,7 +365,7 @@ TEST(StepModel, AFrozenUnitIsOnlyFetched) {
   EXPECT_EQ(predict(model, {{.parameter = {.disk = kNumel}}}).seconds(StepPhase::kUpdate), 0);
 }
 
-TEST(StepModel, ADeviceWithCoresOfItsOwnUpdatesBesideTheHost) {
+TEST(StepModel, DeviceCoresUpdateBesideHost) {
   StepModel model = model_of(DType::kBFloat16, 1);
   model.rates = {.update_numel = kNumel / 8.0, .device_update_numel = kNumel};
   UnitTiers tiers = on_device();
@@ -367,14 +377,14 @@ TEST(StepModel, ADeviceWithCoresOfItsOwnUpdatesBesideTheHost) {
   EXPECT_DOUBLE_EQ(predict(model, {tiers}).seconds(StepPhase::kUpdate), 8) << "the host's cores do it all";
 }
 
-TEST(StepModel, ARateOfZeroIsInfinitelyFast) {
+TEST(StepModel, ZeroRateIsInfinitelyFast) {
   StepModel model = model_of(DType::kBFloat16, 3);
   model.rates = {};
   const UnitTiers tiers{{.disk = kNumel}, {.disk = kNumel}, {.disk = kNumel}};
   EXPECT_EQ(predict(model, {tiers}).total(), 0);
 }
 
-TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
+TEST(StepModel, BusiestResourceBoundsPhase) {
   PredictedStep step;
   step.busy[0] = {1, 3, 0, 2};
   step.busy[1] = {4, 0, 3, 1};
@@ -386,7 +396,9 @@ TEST(StepModel, APhaseTakesAsLongAsItsBusiestResource) {
   EXPECT_EQ(step.bound(), Resource::kLinkUp) << "3 and 2 seconds, against 4 of compute";
 }
 
-TEST(StepModel, PhasesThatReadingAndWritingBoundAreBoundByOneDisk) {
+// Phases bound by reading and by writing are bound by one disk.
+
+TEST(StepModel, ReadsAndWritesShareOneBound) {
   PredictedStep step;
   step.busy[0] = {3, 0, 0, 1, 2};
   step.busy[1] = {0, 0, 0, 1, 2};
@@ -399,7 +411,9 @@ TEST(StepModel, PhasesThatReadingAndWritingBoundAreBoundByOneDisk) {
   EXPECT_EQ(step.bound(), Resource::kDiskRead);
 }
 
-TEST(StepModel, WhatTheEndsOfAPassLeaveToComputationIsTheComputations) {
+// What the ends of a pass leave to computation is bound by it.
+
+TEST(StepModel, ComputationBoundsRestOfPass) {
   PredictedStep step;
   step.busy[0] = {10, 0, 0, 2};
   step.ends.push_back({.phase = StepPhase::kForward, .resource = Resource::kDisk, .apart = 1, .seconds = 1});
@@ -409,7 +423,7 @@ TEST(StepModel, WhatTheEndsOfAPassLeaveToComputationIsTheComputations) {
   EXPECT_EQ(step.bound(), Resource::kCompute) << "9 of 15 seconds, the disk's are 2 and 4";
 }
 
-TEST(StepModel, AStepWhosePhasesADiskBoundsIsBoundByIt) {
+TEST(StepModel, DiskBoundPhasesBindStep) {
   PredictedStep step;
   step.busy[0] = {4, 0, 0, 6};  // nothing of it hidden
   step.busy[1] = {8, 0, 0, 9};
@@ -434,7 +448,9 @@ TEST(StepModel, ResourcesAndPhasesHaveNames) {
   EXPECT_EQ(name_of(StepPhase::kBackward), "backward");
 }
 
-TEST(StepModel, TiersOfOtherUnitsAreABug) {
+// Tiers of other units.
+
+TEST(StepModel, ForeignTiersAreBug) {
   EXPECT_THROW(predict(model_of(DType::kFloat32, 1), {}), InternalError);
   StepModel model = model_of(DType::kFloat32, 3);
   model.units[0].index = 1;
@@ -443,7 +459,7 @@ TEST(StepModel, TiersOfOtherUnitsAreABug) {
 }
 
 // What lies farther away never makes a step shorter, unless the host's cores take over a device's work.
-RC_GTEST_PROP(StepModel, NothingGetsFasterByLeavingForTheDisk, ()) {
+RC_GTEST_PROP(StepModel, MovingToDiskNeverSpeedsUp, ()) {
   const auto split = [] {
     const auto device = *rc::gen::inRange<std::int64_t>(0, 5) * kNumel / 4;
     const auto host = *rc::gen::inRange<std::int64_t>(0, 5) * (kNumel - device) / 4;

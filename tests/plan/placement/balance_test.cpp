@@ -43,7 +43,7 @@ TEST(ShareSamples, RefuseWhatCannotBeShared) {
   EXPECT_THROW(share_samples(paces({1.0, 1.0}), 8, 3), InternalError);
 }
 
-TEST(ShareSamples, LeaveFewerToARankWithALargerFixedPart) {
+TEST(ShareSamples, LargerFixedPartTakesFewer) {
   const std::array even{RankPace{.sample = 1, .fixed = 4}, RankPace{.sample = 1, .fixed = 4}};
   EXPECT_EQ(share_samples(even, 12), (Shares{6, 6}));
   const std::array uneven{RankPace{.sample = 1, .fixed = 0}, RankPace{.sample = 1, .fixed = 4}};

@@ -57,7 +57,7 @@ void expect_within(const StepModel& model, const std::vector<UnitTiers>& tiers, 
   EXPECT_LE(bytes_on(model, tiers, Tier::kDisk), budgets.disk);
 }
 
-TEST(BestPlacement, WhatFitsOnTheDeviceStaysThere) {
+TEST(BestPlacement, FittingStatesStayOnDevice) {
   for (int stage = 0; stage <= 3; ++stage) {
     const StepModel model = gpt2_model(stage);
     const TierBudgets budgets{.device = all_bytes(model), .host = kGib, .disk = kGib};
@@ -67,7 +67,7 @@ TEST(BestPlacement, WhatFitsOnTheDeviceStaysThere) {
   }
 }
 
-TEST(BestPlacement, EveryBudgetIsUsedAndNoneIsBroken) {
+TEST(BestPlacement, UsesAndKeepsEveryBudget) {
   for (int stage = 0; stage <= 3; ++stage) {
     const StepModel model = gpt2_model(stage);
     const std::int64_t movable_and_more = all_bytes(model);
@@ -80,7 +80,7 @@ TEST(BestPlacement, EveryBudgetIsUsedAndNoneIsBroken) {
   }
 }
 
-TEST(BestPlacement, ADiskThatIsSlowerIsUsedLast) {
+TEST(BestPlacement, UsesSlowerDiskLast) {
   const StepModel model = gpt2_model(2);
   const std::int64_t half = all_bytes(model) / 2;
   const BestPlacement best = best_placement(model, {.device = half, .host = half + kGib / 64, .disk = kGib * 100});
@@ -92,7 +92,7 @@ TEST(BestPlacement, ADiskThatIsSlowerIsUsedLast) {
   EXPECT_EQ(bytes_on(free, any.tiers, Tier::kDisk), 0);
 }
 
-TEST(BestPlacement, MomentsLeaveFirstAsInZeroOffload) {
+TEST(BestPlacement, MomentsLeaveFirstLikeZeroOffload) {
   // Room for parameters and gradients: 2 + 2 / N bytes each. What leaves costs 4 bytes a parameter over the link.
   StepModel model = gpt2_model(2);
   model.profile = {};  // nothing hides
@@ -129,7 +129,9 @@ TEST(BestPlacement, WhatHidesBehindComputeGoesFirst) {
   EXPECT_NEAR(best.predicted.total(), 200, 0.01);
 }
 
-TEST(BestPlacement, HostAndDeviceUpdateAtOnceWhereTheDeviceHasItsOwnCores) {
+// If the device has its own cores.
+
+TEST(BestPlacement, HostAndDeviceUpdateTogether) {
   // A device three times as fast as the host, and a link that is no matter: a quarter of the update on the host.
   StepModel model = gpt2_model(2);
   model.rates = {.update_numel = 1e9, .device_update_numel = 3e9};
@@ -138,7 +140,9 @@ TEST(BestPlacement, HostAndDeviceUpdateAtOnceWhereTheDeviceHasItsOwnCores) {
   EXPECT_NEAR(static_cast<double>(optimizer.host), 0.25 * static_cast<double>(optimizer.numel()), 100 * kBlockNumel);
 }
 
-TEST(BestPlacement, SgdOnItsOwnHasNothingToMoveButGradientsAndParameters) {
+// Only gradients and parameters can move.
+
+TEST(BestPlacement, PlainSgdMovesNoMoments) {
   StepModel model = gpt2_model(3, DType::kFloat32);
   model.optimizer = fp32_states(0);
   const std::int64_t all = all_bytes(model);
@@ -148,7 +152,7 @@ TEST(BestPlacement, SgdOnItsOwnHasNothingToMoveButGradientsAndParameters) {
   EXPECT_EQ(sum(best.tiers, &UnitTiers::optimizer).disk, 0) << "there are no moments to put on disk";
 }
 
-TEST(BestPlacement, TheSameProblemHasTheSameAnswer) {
+TEST(BestPlacement, SameProblemHasSameAnswer) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model);
   const TierBudgets budgets{all / 3, all / 3, all / 2};
@@ -158,7 +162,9 @@ TEST(BestPlacement, TheSameProblemHasTheSameAnswer) {
   EXPECT_EQ(first.predicted.total(), second.predicted.total());
 }
 
-TEST(BestPlacement, TenThousandUnitsAreNoMoreWorkThanTen) {
+// Ten thousand take no more than ten.
+
+TEST(BestPlacement, ManyUnitsCostNoMoreWork) {
   StepModel model = gpt2_model(3);
   model.units.clear();
   for (int i = 0; i < 10000; ++i) model.units.push_back(one_unit(1000 + 7 * i, DType::kBFloat16, i, i % 9 != 0));
@@ -209,7 +215,7 @@ std::string refusal(const StepModel& model, const TierBudgets& budgets) {
   return "";
 }
 
-TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
+TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model);
   const TierBudgets budgets{all / 4, all / 4, all / 4};
@@ -236,7 +242,9 @@ TEST(BestPlacement, ARefusalNamesTheBudgetsThatWouldDo) {
   }
 }
 
-TEST(BestPlacement, OfAFullDiskAsManyBytesAreToBeFreedAsAllRanksOfTheMachineNeed) {
+// The bytes to free are those that all ranks of the machine need.
+
+TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model), free_bytes = all / 2;
   const FreeDisk disk{.folders = "/nvme0", .ranks = 3};
@@ -253,13 +261,17 @@ TEST(BestPlacement, OfAFullDiskAsManyBytesAreToBeFreedAsAllRanksOfTheMachineNeed
   expect_within(model, best_placement(model, enough, disk).tiers, enough);
 }
 
-TEST(BestPlacement, ADeviceTooSmallForWhatIsGatheredIsToldWithoutNegativeSizes) {
+// A device too small for what is gathered.
+
+TEST(BestPlacement, TooSmallDeviceShowsPositiveSizes) {
   const std::string message = refusal(gpt2_model(3), {-1000, kGib, 100 * kGib});
   EXPECT_NE(message.find("leave the device 1000 B short"), std::string::npos) << message;
   EXPECT_EQ(message.find('-' + std::string("1000")), std::string::npos) << message;
 }
 
-TEST(BestPlacement, WhereWholeStatesDoNotFitOnlyTheDeviceHelps) {
+// If whole states do not fit, only a larger device helps.
+
+TEST(BestPlacement, WholeStatesNeedTheDevice) {
   const StepModel model = gpt2_model(1);
   const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
   const std::int64_t fixed = bytes.parameter + bytes.gradient;
@@ -273,7 +285,7 @@ TEST(BestPlacement, WhereWholeStatesDoNotFitOnlyTheDeviceHelps) {
   EXPECT_EQ(refusal(model, grown(budgets, ways[0])), "");
 }
 
-TEST(BestPlacement, AHairTooLittleForBlocksSaysSo) {
+TEST(BestPlacement, ReportsNarrowShortageForBlocks) {
   // One unit of one block and a bit: half of it cannot lie anywhere.
   const StepModel model{.units = {one_unit(4096, DType::kFloat32)}, .placement = place(3, Reduce::kAuto, 1)};
   const std::string message = refusal(model, {.device = 16 * 2048, .host = 16 * 2048, .disk = 0});
@@ -384,7 +396,7 @@ void expect_no_better_on_the_grid(const GridCase& grid, DType dtype, const TierB
   EXPECT_GE(best.predicted.total(), best.least_seconds * (1 - 1e-6));
 }
 
-TEST(BestPlacement, NoPlacementOnAGridIsFaster) {
+TEST(BestPlacementSlow, NoGridPlacementIsFaster) {
   const TierRates slow_disk{.link_up = 8e9, .link_down = 6e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9};
   const TierRates slow_link{.link_up = 1e9, .link_down = 1e9, .disk_read = 8e9, .disk_write = 8e9, .update_numel = 1e9};
   const TierRates two_ways{
@@ -421,7 +433,7 @@ void check_split(const TierSplit& split, std::int64_t numel) {
   }
 }
 
-RC_GTEST_PROP(BestPlacement, HoldsEveryBudgetOrNamesOnesThatDo, ()) {
+RC_GTEST_PROP(BestPlacement, KeepsBudgetsOrNamesSufficientOnes, ()) {
   const StepModel model = random_step_model();
   const TierBudgets budgets = random_budgets(all_bytes(model));
   BestPlacement best;

@@ -36,27 +36,27 @@ TEST(LinearProgramme, EqualitiesHold) {
   EXPECT_NEAR((*solution)[1], -10, 1e-9);
 }
 
-TEST(LinearProgramme, NothingIsFoundWhereNothingIsWithinTheBounds) {
+TEST(LinearProgramme, InfeasibleBoundsHaveNoSolution) {
   LinearProgramme programme;
   const int x = programme.add_column({.upper = 1});
   programme.add_row({{x, 1}}, {.lower = 2});
   EXPECT_FALSE(solve(programme));
 }
 
-TEST(LinearProgramme, OneWithoutAnEndIsABug) {
+TEST(LinearProgramme, UnboundedProgrammeIsBug) {
   LinearProgramme programme;
   programme.add_column({.cost = -1});
   EXPECT_THROW(solve(programme), InternalError);
 }
 
-TEST(LinearProgramme, OneWithoutRowsIsSolvedByItsBounds) {
+TEST(LinearProgramme, BoundsSolveProgrammeWithoutRows) {
   LinearProgramme programme;
   programme.add_column({.lower = 2, .upper = 5, .cost = 1});
   programme.add_column({.lower = 2, .upper = 5, .cost = -1});
   EXPECT_EQ(solve(programme), (std::vector<double>{2, 5}));
 }
 
-TEST(LinearProgramme, WithoutASolverSaysWhatToDo) {
+TEST(LinearProgramme, MissingSolverNamesRemedy) {
   for (const char* absent :
        {"libzero_no_such_solver.so", "zero_plan_test"}) {  // no file, and a file that is no library
     try {
@@ -71,7 +71,7 @@ TEST(LinearProgramme, WithoutASolverSaysWhatToDo) {
 }
 
 // libtorch looks for functions of these names, and must find its own (docs/decisions/0007-lp-solver-is-a-plug-in.md).
-TEST(LinearProgramme, TheSolversBlasStaysOutOfSight) {
+TEST(LinearProgramme, HidesSolversBlas) {
   LinearProgramme programme;
   programme.add_column({});
   ASSERT_TRUE(solve(programme));
@@ -80,7 +80,7 @@ TEST(LinearProgramme, TheSolversBlasStaysOutOfSight) {
 }
 
 // min c x over a x <= b with x in [0, 1] and all numbers positive is a knapsack: filled by worth until it is full.
-RC_GTEST_PROP(LinearProgramme, AFractionalKnapsackIsFilledByWorth, ()) {
+RC_GTEST_PROP(LinearProgramme, FillsFractionalKnapsackByWorth, ()) {
   const auto number = [] { return *rc::gen::inRange(1, 100) / 10.0; };
   const int num = *rc::gen::inRange(1, 12);
   LinearProgramme programme;

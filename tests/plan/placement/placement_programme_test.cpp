@@ -23,7 +23,9 @@ StepModel model_of(int stage, std::vector<Unit> units) {
           .profile = {.forward_seconds = 0.001, .backward_seconds = 0.002}};
 }
 
-TEST(PlacementProgramme, UnitsWhoseElementsCostTheSameAreOneClass) {
+// Units whose elements cost the same.
+
+TEST(PlacementProgramme, EqualCostsFormOneClass) {
   StepModel model = model_of(3, {one_unit(64, DType::kFloat32, 0), one_unit(6400, DType::kFloat32, 1),
                                  one_unit(64, DType::kBFloat16, 2), one_unit(64, DType::kFloat32, 3, false)});
   const PlacementProgramme programme(model);
@@ -48,21 +50,21 @@ TEST(PlacementProgramme, OnlyWhatIsShardedMoves) {
   }
 }
 
-TEST(PlacementProgramme, AFrozenUnitHasOneStateToMove) {
+TEST(PlacementProgramme, FrozenUnitMovesOneState) {
   const PlacementProgramme programme(model_of(3, {one_unit(1024, DType::kFloat32, 0, false)}));
   EXPECT_FALSE(programme.can_move(programme.classes()[0], &UnitTiers::gradient));
   EXPECT_FALSE(programme.can_move(programme.classes()[0], &UnitTiers::optimizer));
   EXPECT_EQ(programme.bytes().movable, 4096);
 }
 
-TEST(PlacementProgramme, BudgetsThatHoldTooLittleHaveNoSolution) {
+TEST(PlacementProgramme, SmallBudgetsHaveNoSolution) {
   const PlacementProgramme programme(model_of(1, {one_unit(1024, DType::kFloat32)}));
   EXPECT_TRUE(programme.solve({.device = 8192, .host = 8192}));
   EXPECT_FALSE(programme.solve({.device = 8192, .host = 8000}));
   EXPECT_FALSE(programme.solve({.device = 8000, .host = 100000}));
 }
 
-TEST(PlacementProgramme, ATierWithoutABudgetIsNotUsedAtAll) {
+TEST(PlacementProgramme, TierWithoutBudgetStaysUnused) {
   const PlacementProgramme programme(model_of(3, {one_unit(1 << 20, DType::kFloat32)}));
   const std::int64_t all = programme.bytes().total;
   const auto on_host = programme.solve({.device = all / 3, .host = all});
@@ -76,7 +78,7 @@ TEST(PlacementProgramme, ATierWithoutABudgetIsNotUsedAtAll) {
     EXPECT_EQ(state.host + state.disk, 1);
 }
 
-TEST(PlacementProgramme, ItsSecondsAreThoseOfTheModel) {
+TEST(PlacementProgramme, SecondsMatchTheModel) {
   // All moments on the host, as the budgets leave no choice: fp32, 8 bytes down and 4 up an element.
   const StepModel model = model_of(1, {one_unit(1 << 20, DType::kFloat32)});
   const auto solution = PlacementProgramme(model).solve({.device = 8 << 20, .host = 8 << 20});

@@ -67,17 +67,17 @@ TEST(Demand, GathersWhatIsAccessed) {
   EXPECT_EQ(on_access(0, {}, {1, 2, 3}), std::vector<Action>{gather(0)}) << "all have room";
 }
 
-TEST(Demand, ReleasesTheLeastRecentlyUsedUntilTheUnitFits) {
+TEST(Demand, ReleasesLeastRecentlyUsedUntilFitting) {
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {2, 1}), (std::vector<Action>{release(2), gather(0)}));
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {3, 1, 2}), (std::vector<Action>{release(3), release(1), gather(0)}));
   EXPECT_EQ(on_access(1, {2 * kUnitBytes}, {2, 1}), std::vector<Action>{gather(1)}) << "it is there already";
 }
 
-TEST(Demand, KeepsWhatIsInUseEvenBeyondTheBudget) {
+TEST(Demand, KeepsUsedUnitsBeyondBudget) {
   EXPECT_EQ(on_access(0, {kUnitBytes}, {2, 1}, /*pinned=*/2), (std::vector<Action>{release(1), gather(0)}));
 }
 
-TEST(Demand, HoldsOneUnitUnderTheMinBudget) {
+TEST(Demand, HoldsOneUnitUnderMinBudget) {
   EXPECT_EQ(on_access(0, kMinBudget, {0, 1, 2}), (std::vector<Action>{release(1), release(2), gather(0)}));
 }
 
@@ -85,23 +85,27 @@ TEST(Demand, GathersNothingWhereParametersAreWhole) {
   EXPECT_TRUE(on_access(0, {}, {}, -1, /*stage=*/2).empty());
 }
 
-TEST(Demand, ReducesAUnitWhenThoseBeforeItAre) {
+TEST(Demand, ReducesUnitAfterEarlierOnes) {
   EXPECT_TRUE(on_gradient(1, {1}, {}).empty()) << "3 and 2 come first";
   EXPECT_EQ(on_gradient(3, {1, 3}, {}), std::vector<Action>{reduce(3)});
   EXPECT_EQ(on_gradient(2, {1, 2}, {3}), (std::vector<Action>{reduce(2), reduce(1)}));
 }
 
-TEST(Demand, ReducesAnIncompleteUnitWhereItsEventComes) {
+TEST(Demand, ReducesIncompleteUnitAtItsEvent) {
   EXPECT_EQ(on_gradient(3, {}, {}), std::vector<Action>{reduce(3)}) << "what is missing is zeros";
 }
 
-TEST(Demand, ReducesInTheLastBackwardPassWhereThePlacementSaysSo) {
+// In the last backward pass.
+
+TEST(Demand, ReducesLastIfPlacementDemands) {
   const Placement last = place(2, Reduce::kLast, 2);
   EXPECT_TRUE(on_gradient(3, {3}, {}, last, /*finished_backwards=*/0).empty());
   EXPECT_EQ(on_gradient(3, {3}, {}, last, /*finished_backwards=*/1), std::vector<Action>{reduce(3)});
 }
 
-TEST(Demand, ReleasesEverythingWhenAStepEndsAndWhenAPassDoesUnderTheMinBudget) {
+// Under the min budget also at the end of a pass.
+
+TEST(Demand, ReleasesAllAtStepEnd) {
   Residency gathered(kUnits, kWorld);
   for (const int unit : {0, 1}) gathered.add(unit);
   const Holdings held{.gathered = gathered, .releasable = {1, 0}};

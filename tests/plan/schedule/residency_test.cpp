@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-TEST(Residency, CountsThePaddedBytesOfWhatIsHeld) {
+TEST(Residency, CountsPaddedHeldBytes) {
   const auto units = gpt_units({.layers = 1, .width = 10});
   Residency resident(units, 3);
   EXPECT_EQ(resident.bytes(), 0);
@@ -28,7 +28,7 @@ TEST(Residency, CountsThePaddedBytesOfWhatIsHeld) {
   EXPECT_EQ(resident.bytes(), resident.bytes_of(0));
 }
 
-TEST(Residency, GatheringTwiceAndReleasingTwiceAreOurBugs) {
+TEST(Residency, DoubleGatherOrReleaseIsBug) {
   Residency resident(gpt_units({}), 2);
   EXPECT_THROW(resident.remove(1), InternalError);
   resident.add(1);

@@ -33,13 +33,15 @@ TierTraffic traffic(std::int64_t read, std::int64_t written) {
   return {.read_bytes = read, .written_bytes = written};
 }
 
-TEST(ScheduleCost, OnTheDeviceNothingMovesBetweenTiers) {
+TEST(ScheduleCost, DevicePlacementMovesNothing) {
   const ScheduleCost cost = cost_of({});
   for (const Tier tier : kAllTiers) EXPECT_EQ(cost.of(tier), TierTraffic{}) << name_of(tier);
   EXPECT_EQ(cost.num_prefetches + cost.num_offloads, 0);
 }
 
-TEST(ScheduleCost, GathersAndReductionsSendTheBytesOfTheirCodecs) {
+// Gathers and reductions.
+
+TEST(ScheduleCost, SendsBytesOfItsCodecs) {
   const std::vector<Unit> units{one_unit(2 * kShard, DType::kFloat32)};
   Placement placement = place(3, Reduce::kEach, 1);
   placement.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4};
@@ -58,17 +60,17 @@ TEST(ScheduleCost, MomentsAreReadAndWrittenOnce) {
   EXPECT_EQ(cost_of({.fractions = {.optimizer = {.disk = 1}}, .spec = fp32_states(0)}).of(Tier::kDisk), TierTraffic{});
 }
 
-TEST(ScheduleCost, OfMomentsInEightBitsCodesMoveAlone) {
+TEST(ScheduleCost, EightBitMomentsMoveCodesOnly) {
   const OptimizerSpec coded{.states = {{.name = "a", .code = StateCode::kSigned8}}};
   EXPECT_EQ(cost_of({.fractions = {.optimizer = {.host = 1}}, .spec = coded}).of(Tier::kHost), traffic(kShard, kShard));
 }
 
-TEST(ScheduleCost, AMasterIsOneMoreOfThem) {
+TEST(ScheduleCost, MasterMovesLikeAMoment) {
   EXPECT_EQ(cost_of({.fractions = {.optimizer = {.host = 1}}, .dtype = DType::kBFloat16}).of(Tier::kHost),
             traffic(12 * kShard, 12 * kShard));
 }
 
-TEST(ScheduleCost, ParametersAreReadForEachGatherAndByTheUpdate) {
+TEST(ScheduleCost, ReadsParametersPerGatherAndUpdate) {
   const StateFractions host{.parameter = {.host = 1}};
   const ScheduleCost kept = cost_of({.fractions = host});
   EXPECT_EQ(kept.num_prefetches, kept.num_gathers);
@@ -78,13 +80,15 @@ TEST(ScheduleCost, ParametersAreReadForEachGatherAndByTheUpdate) {
   EXPECT_EQ(minimum.of(Tier::kHost), traffic(3 * 4 * kShard, 4 * kShard));
 }
 
-TEST(ScheduleCost, AGradientIsOffloadedAndReadByTheUpdate) {
+TEST(ScheduleCost, OffloadsGradientThenUpdateReadsIt) {
   const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}});
   EXPECT_EQ(cost.num_offloads, 1);
   EXPECT_EQ(cost.of(Tier::kDisk), traffic(4 * kShard, 4 * kShard));
 }
 
-TEST(ScheduleCost, LaterMicroBatchesBringTheSumSoFar) {
+// The sum so far.
+
+TEST(ScheduleCost, LaterMicroBatchesFetchSum) {
   const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}, .accumulate = 3});
   EXPECT_EQ(cost.num_offloads, 3);
   EXPECT_EQ(cost.of(Tier::kDisk), traffic((2 + 1) * 4 * kShard, 3 * 4 * kShard));
@@ -94,7 +98,7 @@ TEST(ScheduleCost, LaterMicroBatchesBringTheSumSoFar) {
   EXPECT_EQ(rounded.of(Tier::kDisk), traffic((2 + 1 + 1) * 4 * kShard, (3 + 1) * 4 * kShard));
 }
 
-TEST(ScheduleCost, ASplitStateMovesItsPartsOnEachTier) {
+TEST(ScheduleCost, SplitStateMovesPartsPerTier) {
   const ScheduleCost cost = cost_of({.fractions = {.optimizer = {.host = 0.4, .disk = 0.3}}});
   const std::int64_t host = cost.of(Tier::kHost).read_bytes, disk = cost.of(Tier::kDisk).read_bytes;
   EXPECT_EQ(host % (8 * kBlockNumel), 0) << "blocks of both moments";

@@ -47,12 +47,14 @@ TEST(Schedule, TheMinBudgetSendsThreePasses) {
   }
 }
 
-TEST(Schedule, ABudgetThatKeepsAllSendsTwoPasses) {
+TEST(Schedule, KeepingAllSendsTwoPasses) {
   const auto units = gpt_units({.layers = 5});
   EXPECT_EQ(cost_of(straight_trace(units), units, 4, 3, {}).sent_bytes, 2 * pass_bytes(units, 4));
 }
 
-TEST(Schedule, StagesZeroToTwoSendTwoPassesAtAnyBudget) {
+// Stages zero to two, at any budget.
+
+TEST(Schedule, StagesToTwoSendTwoPasses) {
   const auto units = gpt_units({.layers = 5});
   for (int stage = 0; stage <= 2; ++stage) {
     for (const GatherBudget budget : {GatherBudget{}, kMinBudget}) {
@@ -61,7 +63,9 @@ TEST(Schedule, StagesZeroToTwoSendTwoPassesAtAnyBudget) {
   }
 }
 
-TEST(Schedule, AnyBudgetBetweenSendsBetweenTwoAndThreePasses) {
+// Passes.
+
+TEST(Schedule, BudgetsBetweenSendTwoToThree) {
   const auto units = gpt_units({.layers = 9});
   std::int64_t before = 3 * pass_bytes(units, 4);
   for (int tenth = 3; tenth <= 10; ++tenth) {
@@ -74,13 +78,15 @@ TEST(Schedule, AnyBudgetBetweenSendsBetweenTwoAndThreePasses) {
   EXPECT_EQ(before, 2 * pass_bytes(units, 4));
 }
 
-TEST(Schedule, AHeadTiedToTheEmbeddingIsGatheredTwiceMoreInTheMinBudget) {
+// In the min budget.
+
+TEST(Schedule, TiedHeadIsGatheredTwiceMore) {
   const auto units = gpt_units({.layers = 3});
   const std::int64_t embedding = gathered_bytes(units[0], 4) / 4 * 3;
   EXPECT_EQ(cost_of(tied_trace(units), units, 4, 3, kMinBudget).sent_bytes, 3 * pass_bytes(units, 4) + 2 * embedding);
 }
 
-TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
+TEST(Schedule, MicroBatchesSendEstimatedBytes) {
   const auto units = gpt_units({.layers = 3, .dtype = DType::kBFloat16});
   for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     for (const int k : {1, 3}) {
@@ -94,19 +100,22 @@ TEST(Schedule, MicroBatchesSendWhatTheEstimateSays) {
 }
 
 // Backward ends with the unit that the next forward begins with: minimum gives it up all the same.
-TEST(Schedule, AModelOfOneUnitIsGatheredTwiceAMicroBatch) {
+// Twice for each micro-batch.
+TEST(Schedule, LoneUnitIsGatheredTwice) {
   const auto units = equal_units(1);
   const Schedule schedule = build_schedule(straight_trace(units, 3), units, 2, place(3, Reduce::kEach, 3), kMinBudget);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 6);
 }
 
-TEST(Schedule, MinimumHoldsOneUnitAtATime) {
+// At a time.
+
+TEST(Schedule, MinimumHoldsOneUnit) {
   const auto units = equal_units(6);
   const std::int64_t one = gathered_bytes(units[0], 2);
   EXPECT_EQ(cost_of(straight_trace(units), units, 2, 3, kMinBudget).gathered_peak_bytes, one);
 }
 
-TEST(Schedule, MinimumHoldsWhatIsPinnedAndNoLonger) {
+TEST(Schedule, MinimumReleasesUnpinnedUnits) {
   const auto units = equal_units(3);
   Trace trace = accesses({0, 1, 0, 2});
   trace.events[1].pinned = {0};
@@ -116,7 +125,7 @@ TEST(Schedule, MinimumHoldsWhatIsPinnedAndNoLonger) {
   EXPECT_EQ(schedule.entries[2].actions, (std::vector<Action>{{ActionKind::kRelease, 1}})) << "0 is still there";
 }
 
-TEST(Schedule, ThatWhichIsNeededLastGoesFirst) {
+TEST(Schedule, EvictsUnitNeededLast) {
   const auto units = equal_units(3);
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
   const Schedule schedule = build_schedule(accesses({0, 1, 2, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), two);
@@ -125,7 +134,7 @@ TEST(Schedule, ThatWhichIsNeededLastGoesFirst) {
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 4);
 }
 
-TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
+TEST(Schedule, PrefetchCostsNoOtherGather) {
   const auto units = equal_units(3);
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
   // At the first access of 0, 1 is held and needed again before 0 is: giving it up for 2 would cost a gather.
@@ -134,7 +143,7 @@ TEST(Schedule, NothingIsGatheredAheadAtTheCostOfAnotherGather) {
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
 }
 
-TEST(Schedule, AGatherAheadIsForTheNextAccessAlone) {
+TEST(Schedule, PrefetchServesNextAccessOnly) {
   const auto units = equal_units(100);
   const GatherBudget all_but_one{99 * gathered_bytes(units[0], 2)};
   const Schedule schedule = build_schedule(straight_trace(units), units, 2, place(3, Reduce::kAuto, 1), all_but_one);
@@ -148,14 +157,16 @@ TEST(Schedule, AGatherAheadIsForTheNextAccessAlone) {
   }
 }
 
-TEST(Schedule, TheFirstStepHasNoEntriesAndReducesInReversedOrder) {
+// It has no entries.
+
+TEST(Schedule, FirstStepReducesInReverse) {
   const auto units = gpt_units({.layers = 2});
   const Schedule schedule = build_schedule({}, units, 2, place(3, Reduce::kAuto, 1), {});
   EXPECT_TRUE(schedule.entries.empty());
   EXPECT_EQ(schedule.reduce_order, (std::vector<int>{4, 3, 2, 1, 0}));
 }
 
-TEST(Schedule, GradientsAreReducedInTheOrderTheyBecameComplete) {
+TEST(Schedule, ReducesGradientsInCompletionOrder) {
   const auto units = equal_units(4);
   Trace trace;
   trace.events.push_back({EventKind::kBackward, -1, {}});
@@ -165,7 +176,9 @@ TEST(Schedule, GradientsAreReducedInTheOrderTheyBecameComplete) {
       << "those never seen come last, reversed";
 }
 
-TEST(Schedule, FrozenUnitsAreGatheredButNeverReducedOrUpdated) {
+// Never reduced or updated.
+
+TEST(Schedule, FrozenUnitsAreOnlyGathered) {
   std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {8}}, {.name = "h.1.w", .shape = {8}, .trainable = false}};
   const auto units = make_units(specs, {});
   const Schedule schedule = build_schedule(straight_trace(units), units, 2, place(3, Reduce::kAuto, 1), {});
@@ -174,7 +187,9 @@ TEST(Schedule, FrozenUnitsAreGatheredButNeverReducedOrUpdated) {
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 2);
 }
 
-TEST(Schedule, ReduceLastWaitsForTheLastMicroBatch) {
+// The last micro-batch.
+
+TEST(Schedule, ReduceLastWaitsForFinalBatch) {
   const auto units = equal_units(2);
   const auto reduces_by_pass = [&](Reduce reduce) {
     const Schedule schedule = build_schedule(straight_trace(units, 3), units, 2, place(2, reduce, 3), {});
@@ -199,7 +214,7 @@ TEST(Schedule, TheStepOfEachStage) {
   EXPECT_EQ(step_at(3), (std::vector<Action>{{ActionKind::kUpdate, 0}}));
 }
 
-TEST(Schedule, UpdatesComeInTheOrderOfTheNextForward) {
+TEST(Schedule, UpdatesFollowNextForwardsOrder) {
   const auto units = equal_units(5);
   Trace trace = accesses({2, 0, 2, 3});
   trace.events.insert(trace.events.begin() + 4, {EventKind::kBackward, -1, {}});
@@ -247,7 +262,7 @@ TEST(Schedule, PrintsOneLineAnEvent) {
             "step                            | gather gradient of wte.weight, update wte.weight\n");
 }
 
-TEST(Schedule, SimulationRefusesAScheduleThatReadsWhatIsNotGathered) {
+TEST(Schedule, SimulationRefusesUngatheredReads) {
   const auto units = equal_units(2);
   Schedule schedule = build_schedule(accesses({0, 1, 0}), units, 2, place(3, Reduce::kAuto, 1), {});
   Schedule broken = schedule;
@@ -261,7 +276,7 @@ TEST(Schedule, SimulationRefusesAScheduleThatReadsWhatIsNotGathered) {
   EXPECT_THROW(simulate(broken, units, 2), InternalError) << "gathered twice";
 }
 
-TEST(Schedule, SimulationRefusesAScheduleThatExceedsItsBudget) {
+TEST(Schedule, SimulationRefusesExceededBudget) {
   const auto units = equal_units(3);
   Schedule schedule = build_schedule(accesses({0, 1, 2}), units, 2, place(3, Reduce::kAuto, 1), {});
   EXPECT_NO_THROW(simulate(schedule, units, 2));
@@ -271,7 +286,9 @@ TEST(Schedule, SimulationRefusesAScheduleThatExceedsItsBudget) {
   EXPECT_THROW(simulate(schedule, units, 2), InternalError);
 }
 
-TEST(Schedule, AThousandRanksOfGpt2XlAreSimulatedAtEveryStage) {
+// Of GPT-2 XL.
+
+TEST(Schedule, SimulatesThousandRanksAtEveryStage) {
   const auto units =
       gpt_units({.layers = 48, .width = 1600, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
   const Trace trace = tied_trace(units);
@@ -323,7 +340,7 @@ Trace random_trace(std::size_t num_units) {
 }
 
 // simulate() itself throws where a schedule would read what is not there or hold more than it may.
-RC_GTEST_PROP(Schedule, EveryScheduleCanBeReplayedWithinItsBudget, ()) {
+RC_GTEST_PROP(Schedule, EveryScheduleReplaysWithinItsBudget, ()) {
   const auto units = gpt_units({.layers = *rc::gen::inRange(1, 6), .width = *rc::gen::inRange<std::int64_t>(1, 9)});
   const int world = *rc::gen::element(1, 2, 3, 7, 64, 1024);
   const int stage = *rc::gen::inRange(0, 4);
@@ -355,7 +372,7 @@ RC_GTEST_PROP(Schedule, EveryScheduleCanBeReplayedWithinItsBudget, ()) {
   }
 }
 
-RC_GTEST_PROP(Schedule, NeverGathersMoreThanLeastRecentlyUsedWould, ()) {
+RC_GTEST_PROP(Schedule, NeverGathersMoreThanLru, ()) {
   const int num_units = *rc::gen::inRange(1, 8);
   const auto order = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, num_units));
   const auto capacity = *rc::gen::inRange(1, num_units + 1);
@@ -376,7 +393,9 @@ RC_GTEST_PROP(Schedule, NeverGathersMoreThanLeastRecentlyUsedWould, ()) {
   RC_ASSERT(cost_of(accesses(order), units, 2, 3, budget).num_gathers <= gathers);
 }
 
-TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
+// Of the unit before it.
+
+TEST(Schedule, LowerTierFetchOverlapsComputation) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.host = 1}});
@@ -391,7 +410,8 @@ TEST(Schedule, AUnitFromALowerTierIsFetchedWhileTheOneBeforeItComputes) {
 }
 
 // Its gather would wait for the last step's update of it, and the unit before it would not compute meanwhile.
-TEST(Schedule, AUnitThatIsUpdatedFromALowerTierIsGatheredAheadOnlyOnceItWasGathered) {
+// A unit that is updated from a lower tier is gathered ahead only after its first gather.
+TEST(Schedule, LowerTierPrefetchFollowsFirstGather) {
   const auto units = equal_units(3);
   const Trace trace = accesses({0, 1, 2, 1, 2});
   const auto gathers_at = [&](const StateFractions& fractions, bool overlaps_updates = true) {
@@ -430,7 +450,7 @@ TEST(Schedule, SaysWhenUpdatesAreDone) {
   EXPECT_TRUE(built(true, false).updates.delayed);
 }
 
-TEST(Schedule, ADelayedUpdateMayBeDoneBehindTheLastUseOfItsUnit) {
+TEST(Schedule, DelayedUpdateMayFollowLastUse) {
   const auto units = equal_units(3);
   Trace trace;
   for (const int unit : {0, 1, 2}) trace.events.push_back({EventKind::kAccess, unit, {}});
@@ -447,7 +467,7 @@ TEST(Schedule, ADelayedUpdateMayBeDoneBehindTheLastUseOfItsUnit) {
   EXPECT_EQ(build_schedule(recomputed, units, 2, schedule.placement, {}).updates.free_from[2], 10U);
 }
 
-TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
+TEST(Schedule, FetchesUpToTheFlightLimit) {
   const auto units = equal_units(5, 100000);  // of each, 50,000 elements come
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
@@ -468,7 +488,9 @@ TEST(Schedule, AsManyUnitsAreFetchedAheadAsMayBeOnTheirWayAtOnce) {
   EXPECT_EQ(prefetched_at(1'000'000), (std::vector<std::size_t>{0, 0, 0, 0, 0}));
 }
 
-TEST(Schedule, UnderTheMinBudgetNothingIsFetchedAheadOfItsGather) {
+// Of its gather.
+
+TEST(Schedule, MinBudgetFetchesNothingAhead) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
@@ -482,7 +504,7 @@ TEST(Schedule, UnderTheMinBudgetNothingIsFetchedAheadOfItsGather) {
   }
 }
 
-TEST(Schedule, AGradientOffTheDeviceIsOffloadedAfterEachReduction) {
+TEST(Schedule, OffloadsGradientAfterEachReduction) {
   const auto units = equal_units(2, 100000);
   const auto moves_of = [&](const StateFractions& fractions, int accumulate, bool unit_0_stays = false) {
     Placement placement = place(2, Reduce::kEach, accumulate);
@@ -504,7 +526,7 @@ TEST(Schedule, AGradientOffTheDeviceIsOffloadedAfterEachReduction) {
             (std::vector{reduce_1, offload_1, reduce_0, offload_0, reduce_1, offload_1, reduce_0, offload_0}));
 }
 
-TEST(Schedule, AMoveSaysTheTiersItGoesBetween) {
+TEST(Schedule, MoveNamesItsTiers) {
   const auto units = equal_units(1, 100000);
   const auto text = [&](ActionKind kind, const StateFractions& fractions) {
     Placement placement = place(3, Reduce::kAuto, 1);

@@ -47,7 +47,9 @@ StepReplay at_stage(int stage) {
   return {kTwoUnits, 2, place(stage, Reduce::kAuto, 1), {}};
 }
 
-TEST(StepReplay, TheFirstStepIsForeseenByNobodyAndIsNoMismatch) {
+// Nobody foresees it.
+
+TEST(StepReplay, FirstStepHasNoMismatch) {
   StepReplay replay = at_stage(3);
   const Followed followed = follow_all(replay, kWholeStep);
   EXPECT_EQ(followed.num_foreseen, 0);
@@ -56,7 +58,9 @@ TEST(StepReplay, TheFirstStepIsForeseenByNobodyAndIsNoMismatch) {
   EXPECT_EQ(replay.trace().events, kWholeStep);
 }
 
-TEST(StepReplay, TheSecondStepGetsEveryActionOfTheSchedule) {
+// Of the schedule.
+
+TEST(StepReplay, SecondStepGetsEveryAction) {
   StepReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
@@ -97,7 +101,7 @@ TEST(StepReplay, ShortStepLeavesTheSchedule) {
   EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
 }
 
-TEST(StepReplay, FromTheFirstOtherEventToTheEndOfTheStepNothingIsForeseen) {
+TEST(StepReplay, MismatchEndsForecastForStep) {
   StepReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
@@ -110,7 +114,7 @@ TEST(StepReplay, FromTheFirstOtherEventToTheEndOfTheStepNothingIsForeseen) {
   EXPECT_EQ(follow_all(replay, other).num_foreseen, static_cast<int>(other.size()));
 }
 
-TEST(StepReplay, AnEventBehindTheLastEntryIsAMismatch) {
+TEST(StepReplay, ExtraEventIsMismatch) {
   StepReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
@@ -120,7 +124,7 @@ TEST(StepReplay, AnEventBehindTheLastEntryIsAMismatch) {
   EXPECT_TRUE(replay.mismatched());
 }
 
-TEST(StepReplay, AStepThatEndedEarlyIsTheNextSchedule) {
+TEST(StepReplay, ShortStepBecomesNextSchedule) {
   StepReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
@@ -130,7 +134,7 @@ TEST(StepReplay, AStepThatEndedEarlyIsTheNextSchedule) {
   EXPECT_EQ(replay.schedule().entries.size(), 2U);
 }
 
-TEST(StepReplay, WithoutATraceOfAllRanksTheNextStepHasNoSchedule) {
+TEST(StepReplay, NextScheduleNeedsAllRanksTraces) {
   StepReplay replay = at_stage(2);
   follow_all(replay, kWholeStep);
   replay.end_step(false);
@@ -138,7 +142,7 @@ TEST(StepReplay, WithoutATraceOfAllRanksTheNextStepHasNoSchedule) {
   EXPECT_EQ(replay.schedule().reduce_order, (std::vector<int>{1, 0})) << "reversed, whatever the data";
 }
 
-TEST(StepReplay, AChangedPlacementIsInTheNextScheduleOnly) {
+TEST(StepReplay, ChangedPlacementEntersNextScheduleOnly) {
   StepReplay replay = at_stage(2);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
@@ -152,7 +156,7 @@ TEST(StepReplay, AChangedPlacementIsInTheNextScheduleOnly) {
   EXPECT_EQ(replay.schedule().budget.capacity_bytes, 4096);
 }
 
-TEST(StepReplay, AnActionIsIssuedBeforeItsEntryCountsAsServed) {
+TEST(StepReplay, IssuesActionBeforeServingEntry) {
   StepReplay replay(kTwoUnits, 2, place(2, Reduce::kAuto, 1, /*delayed_update=*/true), {});
   EXPECT_FALSE(replay.done_with(1)) << "no schedule says so";
   follow_all(replay, kWholeStep);

@@ -14,7 +14,7 @@ TEST(Trace, EqualTracesHashAlike) {
   EXPECT_EQ(hash_of(straight_trace(units)), hash_of(straight_trace(units)));
 }
 
-TEST(Trace, TheHashIsTheSameOnEveryMachine) {
+TEST(Trace, HashMatchesOnEveryMachine) {
   EXPECT_EQ(hash_of({}), 14695981039346656037ull) << "FNV-1a's offset basis";
   const Trace one{{{EventKind::kAccess, 3, {1, 2}}, {EventKind::kStep, -1, {}}}};
   EXPECT_EQ(hash_of(one), 0xb893c0395068c93bull);
@@ -41,13 +41,13 @@ TEST(Trace, EverythingThatDiffersChangesTheHash) {
 }
 
 // A list's length is hashed before its elements: they cannot be taken for the next event's.
-TEST(Trace, PinnedUnitsAreNotConfusedWithEvents) {
+TEST(Trace, PinnedUnitsDifferFromEvents) {
   const Trace a{{{EventKind::kAccess, 0, {0, 0, 0}}}};
   const Trace b{{{EventKind::kAccess, 0, {}}, {EventKind::kAccess, 0, {}}}};
   EXPECT_NE(hash_of(a), hash_of(b));
 }
 
-TEST(Trace, EventsAreDescribedByTheirUnitsNames) {
+TEST(Trace, EventsNameTheirUnits) {
   const auto units = gpt_units({});
   EXPECT_EQ(describe(Event{EventKind::kAccess, 2, {}}, units), "access h.0");
   EXPECT_EQ(describe(Event{EventKind::kGradient, 0, {}}, units), "gradient wte.weight");

@@ -11,13 +11,17 @@
 namespace zero {
 namespace {
 
-TEST(PaceFit, OfOneNumberOfSamplesHasNoFixedPart) {
+// One number of samples.
+
+TEST(PaceFit, OneCountHasNoFixedPart) {
   PaceFit fit;
   EXPECT_DOUBLE_EQ(fit.learn(16, 0.32).sample, 0.02);
   EXPECT_EQ(fit.learn(16, 0.16).fixed, 0);
 }
 
-TEST(PaceFit, TellsTheFixedPartFromTwoNumbers) {
+// Two numbers of samples.
+
+TEST(PaceFit, TwoCountsRevealFixedPart) {
   PaceFit fit;
   fit.learn(16, 0.36);
   const RankPace pace = fit.learn(8, 0.20);
@@ -26,7 +30,7 @@ TEST(PaceFit, TellsTheFixedPartFromTwoNumbers) {
   EXPECT_NEAR(pace.seconds(24), 0.52, 1e-9);
 }
 
-TEST(PaceFit, KeepsTheFixedPartOfARankThatSlowsDown) {
+TEST(PaceFit, SlowingRankKeepsItsFixedPart) {
   PaceFit fit;
   fit.learn(16, 0.36);
   fit.learn(8, 0.20);
@@ -35,14 +39,16 @@ TEST(PaceFit, KeepsTheFixedPartOfARankThatSlowsDown) {
   EXPECT_NEAR(slower.seconds(4), 0.48, 1e-9);
 }
 
-TEST(PaceFit, LearnsNothingOfTheFixedPartFromNumbersThatAreClose) {
+TEST(PaceFit, CloseCountsTeachNoFixedPart) {
   PaceFit fit;
   fit.learn(16, 0.36);
   fit.learn(8, 0.20);
   EXPECT_NEAR(fit.learn(9, 0.23).fixed, 2, 1e-9) << "the difference may be noise";
 }
 
-TEST(PaceFit, TakesNoFixedPartWhereMoreSamplesTookLess) {
+// More samples took less time.
+
+TEST(PaceFit, FasterBatchesHaveNoFixedPart) {
   PaceFit fit;
   fit.learn(8, 0.8);
   EXPECT_EQ(fit.learn(16, 0.2).fixed, 0);

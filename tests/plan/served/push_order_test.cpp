@@ -42,7 +42,7 @@ std::vector<std::string> todo(PushOrder& order) {
 
 using Words = std::vector<std::string>;
 
-TEST(PushOrder, AClockIsUpdatedWhenAllHavePushedIt) {
+TEST(PushOrder, ClockUpdatesAfterAllPushes) {
   PushOrder order({.servers = 1}, 2);
   EXPECT_EQ(todo(order), (Words{"answer 0: clock 0, version 0", "answer 1: clock 0, version 0"}));
   order.pushed(1, 0);
@@ -52,7 +52,7 @@ TEST(PushOrder, AClockIsUpdatedWhenAllHavePushedIt) {
             (Words{"update 0 1 of clock 0, age 0", "answer 0: clock 1, version 1", "answer 1: clock 1, version 1"}));
 }
 
-TEST(PushOrder, AStaleWorkerReadsExactlyTheVersionThatItIsBehind) {
+TEST(PushOrder, StaleWorkerReadsItsExactVersion) {
   PushOrder order({.mode = SyncMode::kStale, .servers = 1, .staleness = 1}, 2);
   todo(order);
   order.pushed(0, 0);
@@ -67,7 +67,7 @@ TEST(PushOrder, AStaleWorkerReadsExactlyTheVersionThatItIsBehind) {
   EXPECT_EQ(todo(order), (Words{"update 0 1 of clock 1, age 1", "answer 1: clock 2, version 1"}));
 }
 
-TEST(PushOrder, AResumedRunReadsTheVersionsThatThereAre) {
+TEST(PushOrder, ResumedRunReadsExistingVersions) {
   PushOrder kept({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 1, 10, 8);
   EXPECT_EQ(todo(kept), (Words{"answer 0: clock 10, version 8"}));
   PushOrder none({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 1, 10, 10);
@@ -76,7 +76,7 @@ TEST(PushOrder, AResumedRunReadsTheVersionsThatThereAre) {
   EXPECT_EQ(todo(none), (Words{"update 0 of clock 10, age 0", "answer 0: clock 11, version 10"}));
 }
 
-TEST(PushOrder, StopsAtTheClockThatItIsTold) {
+TEST(PushOrder, StopsAtGivenClock) {
   PushOrder order({.mode = SyncMode::kStale, .servers = 1, .staleness = 1}, 1);
   todo(order);
   order.pushed(0, 0);
@@ -85,7 +85,7 @@ TEST(PushOrder, StopsAtTheClockThatItIsTold) {
   EXPECT_EQ(order.next(1)->kind, Kind::kUpdate);
 }
 
-TEST(PushOrder, AnAsynchronousPushIsAppliedAsItComes) {
+TEST(PushOrder, AsynchronousPushAppliesOnArrival) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 1}, 2);
   todo(order);
   order.pushed(1, 0);
@@ -98,7 +98,7 @@ TEST(PushOrder, AnAsynchronousPushIsAppliedAsItComes) {
             (Words{"update 0 of clock 0, age 2", "answer 0: clock 1, version 3", "answer 1: clock 2, version 3"}));
 }
 
-TEST(PushOrder, ALostWorkerIsNotWaitedFor) {
+TEST(PushOrder, LostWorkerDelaysNobody) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
   todo(order);
   order.pushed(1, 0);
@@ -109,7 +109,7 @@ TEST(PushOrder, ALostWorkerIsNotWaitedFor) {
   EXPECT_TRUE(order.can_go_on());
 }
 
-TEST(PushOrder, AClockIsNotUpdatedWithoutALostWorker) {
+TEST(PushOrder, ClockNeedsLostWorkersPush) {
   PushOrder order({.mode = SyncMode::kStale, .servers = 1}, 2);
   todo(order);
   order.left(1);
@@ -120,7 +120,7 @@ TEST(PushOrder, AClockIsNotUpdatedWithoutALostWorker) {
   EXPECT_TRUE(order.is_stuck());
 }
 
-TEST(PushOrder, APushOfAWorkerThatHasLeftCounts) {
+TEST(PushOrder, DepartedWorkersPushCounts) {
   PushOrder order({.servers = 1}, 2);
   todo(order);
   order.pushed(0, 0);
@@ -129,7 +129,7 @@ TEST(PushOrder, APushOfAWorkerThatHasLeftCounts) {
   EXPECT_EQ(todo(order), (Words{"update 0 1 of clock 0, age 0", "answer 1: clock 1, version 1"}));
 }
 
-TEST(PushOrder, AQuorumGoesOnWithoutTheLast) {
+TEST(PushOrder, QuorumContinuesWithoutLastWorker) {
   PushOrder order({.servers = 1, .quorum = 2}, 3);
   todo(order);
   order.pushed(2, 0);
@@ -143,7 +143,7 @@ TEST(PushOrder, AQuorumGoesOnWithoutTheLast) {
   EXPECT_EQ(todo(order), (Words{"drop 1 of clock 0", "answer 1: clock 2, version 2"}));
 }
 
-TEST(PushOrder, AWorkerThatReturnsGoesOnWithTheClockThatItsPredecessorWasIn) {
+TEST(PushOrder, ReplacementContinuesPredecessorsClock) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 2}, 2);
   todo(order);
   order.pushed(0, 0);
@@ -157,7 +157,7 @@ TEST(PushOrder, AWorkerThatReturnsGoesOnWithTheClockThatItsPredecessorWasIn) {
   EXPECT_EQ(todo(order), (Words{"answer 1: clock 2, version 3"})) << "its push of clock 1 counts";
 }
 
-TEST(PushOrder, AWorkerThatReturnsLateLeavesOutTheClocksThatTheOthersHaveDone) {
+TEST(PushOrder, LateReplacementSkipsDoneClocks) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
   todo(order);
   order.left(0);
@@ -173,7 +173,7 @@ TEST(PushOrder, AWorkerThatReturnsLateLeavesOutTheClocksThatTheOthersHaveDone) {
   EXPECT_EQ(todo(order), (Words{"update 1 of clock 3, age 0"})) << "worker 0 is waited for again";
 }
 
-TEST(PushOrder, WhereAllAreLostNoClockIsDoneAgain) {
+TEST(PushOrder, AllLostRepeatNoClock) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1, .staleness = 4}, 2);
   todo(order);
   for (int clock = 0; clock < 3; ++clock) {
@@ -188,7 +188,9 @@ TEST(PushOrder, WhereAllAreLostNoClockIsDoneAgain) {
   EXPECT_EQ(order.num_clocks(), 3);
 }
 
-TEST(PushOrder, WhatTheLastWorkerHadDoneBeforeItWasLostIsNotDoneAgain) {
+// What it had done before it was lost is not done again.
+
+TEST(PushOrder, LastLostWorkersClocksAreKept) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
   todo(order);
   order.left(0);
@@ -200,7 +202,7 @@ TEST(PushOrder, WhatTheLastWorkerHadDoneBeforeItWasLostIsNotDoneAgain) {
   EXPECT_EQ(todo(order), (Words{"answer 0: clock 1, version 1"}));
 }
 
-TEST(PushOrder, AWorkerReturnsToAQuorumWithTheNewestClock) {
+TEST(PushOrder, ReplacementJoinsQuorumsNewestClock) {
   PushOrder order({.servers = 1, .quorum = 1}, 2);
   todo(order);
   order.left(1);
@@ -210,7 +212,7 @@ TEST(PushOrder, AWorkerReturnsToAQuorumWithTheNewestClock) {
   EXPECT_EQ(todo(order), (Words{"answer 1: clock 1, version 1"}));
 }
 
-TEST(PushOrder, AQuorumThatWasTooSmallGoesOnWhenAWorkerReturns) {
+TEST(PushOrder, ReplacementRevivesSmallQuorum) {
   PushOrder order({.servers = 1, .quorum = 2}, 2);
   todo(order);
   order.left(1);

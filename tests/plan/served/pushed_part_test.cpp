@@ -45,7 +45,9 @@ Places places_in(const Unit& unit, const Shard& range) {
   return places;
 }
 
-RC_GTEST_PROP(PushedPart, PartsOfAllServersAreTheWorkersRangeOnce, ()) {
+// The parts of all servers.
+
+RC_GTEST_PROP(PushedPart, PartsTileWorkersRangeOnce, ()) {
   const int servers = *rc::gen::inRange(1, 6);
   const std::vector<Unit> whole = uncut_units(), cut = cut_for_servers(whole, servers);
   for (std::size_t unit = 0; unit < whole.size(); ++unit) {
@@ -69,7 +71,7 @@ RC_GTEST_PROP(PushedPart, PartsOfAllServersAreTheWorkersRangeOnce, ()) {
   }
 }
 
-RC_GTEST_PROP(PushedPart, AnElementIsTheSameOnBothSides, ()) {
+RC_GTEST_PROP(PushedPart, ElementMatchesOnBothSides, ()) {
   const int servers = *rc::gen::inRange(1, 6);
   const std::vector<Unit> whole = uncut_units(), cut = cut_for_servers(whole, servers);
   for (std::size_t unit = 0; unit < whole.size(); ++unit) {
@@ -86,7 +88,9 @@ RC_GTEST_PROP(PushedPart, AnElementIsTheSameOnBothSides, ()) {
   }
 }
 
-TEST(PushedPart, HashedBlocksArePutTogetherAndRangesLieTogether) {
+// A range is contiguous already.
+
+TEST(PushedPart, OnlyHashedBlocksNeedPacking) {
   const std::vector<Unit> whole = make_units({{.name = "weight", .shape = {100, 1000}}}, {});
   const auto bytes = [](const Unit&) { return 4; };
   EXPECT_EQ(pushed_stretches(whole[0], cut_units(whole, Cut::kRange, 2)[0], 1, 2),

@@ -29,7 +29,7 @@ TEST(ServedClock, CountsWhatTheFormulasSay) {
   }
 }
 
-TEST(ServedClock, OnlyWhatGoesToAnotherMachineLeaves) {
+TEST(ServedClock, CountsOnlyTrafficBetweenMachines) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e9, .latency = 1e-3};
   const ServedTraffic one = traffic_of(sync_of(SyncMode::kAsync, 1), kOfModel, cluster);
   EXPECT_DOUBLE_EQ(one.push.leaving, 4 * (4 * kP)) << "of the four workers of the second machine";
@@ -42,14 +42,14 @@ TEST(ServedClock, OnlyWhatGoesToAnotherMachineLeaves) {
   EXPECT_EQ(apart.push.within, 0);
 }
 
-TEST(ServedClock, OfEqualWorkersIsComputationAndExchange) {
+TEST(ServedClock, EqualWorkersAddComputationAndExchange) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .within = 1e8};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 1 + 2 * 0.16, 1e-9) << "16 MB to the server, and back";
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 1), cluster), 1 + 2 * 0.04, 1e-9) << "each waits for its own";
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 0), cluster), 1 + 2 * 0.16, 1e-9) << "which is sync";
 }
 
-TEST(ServedClock, TakesAsLongAsTheServersLinkCarriesIt) {
+TEST(ServedClock, ServerLinkBoundsClock) {
   const Cluster cluster{.hosts = 1, .ranks = 101, .within = 1e8};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster), 4, 1e-9) << "100 pushes of 4 MB";
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 50, 4), cluster), 1 + 2 * 0.04, 1e-9);
@@ -57,7 +57,7 @@ TEST(ServedClock, TakesAsLongAsTheServersLinkCarriesIt) {
 
 // Two workers, 40 ms of a push and of a pull each, 50 ms of computation. Alone a worker has 4 / 13 of its time in either
 // direction, so it meets the other there as often: 40 ms become 40 x 17 / 13.
-TEST(ServedClock, WorkersWithOldGradientsMeetOnTheirLinkByChance) {
+TEST(ServedClock, StaleWorkersShareLinkByChance) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e8};
   const double met = 0.05 + 2 * 0.04 * 17 / 13;
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 1), cluster, 0.05), met, 1e-9);
@@ -65,12 +65,14 @@ TEST(ServedClock, WorkersWithOldGradientsMeetOnTheirLinkByChance) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster, 0.05), 0.05 + 4 * 0.04, 1e-9) << "in sync always";
 }
 
-TEST(ServedClock, WhereComputationIsLongWorkersHardlyMeet) {
+TEST(ServedClock, LongComputationAvoidsCollisions) {
   const Cluster cluster{.hosts = 2, .ranks = 8, .network = 1e8};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster, 100), 100.08, 0.01);
 }
 
-TEST(ServedClock, AnAlwaysSlowerWorkerSetsThePaceButOfAQuorum) {
+// Except with a quorum.
+
+TEST(ServedClock, SlowestWorkerSetsPace) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.25}};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 4, 1e-9);
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 3), cluster), 4, 0.1);
@@ -78,7 +80,7 @@ TEST(ServedClock, AnAlwaysSlowerWorkerSetsThePaceButOfAQuorum) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1, 0, 3), cluster), 1, 0.01);
 }
 
-TEST(ServedClock, OldGradientsAndAQuorumHideWhatVaries) {
+TEST(ServedClock, StalenessAndQuorumHideVariation) {
   const Cluster cluster{.hosts = 1, .ranks = 17, .jitter = 0.5};
   const double together = seconds(sync_of(SyncMode::kSync, 1), cluster);
   EXPECT_NEAR(together, seconds_of_all(1, 16, cluster), 0.1) << "the last of sixteen";
@@ -91,7 +93,7 @@ TEST(ServedClock, OldGradientsAndAQuorumHideWhatVaries) {
   EXPECT_LT(quorum, 0.8 * together);
 }
 
-TEST(ServedClock, TheSameQuestionHasTheSameAnswer) {
+TEST(ServedClock, SameQuestionHasSameAnswer) {
   const Cluster cluster{.hosts = 1, .ranks = 9, .jitter = 0.2};
   const SyncPlan sync = sync_of(SyncMode::kAsync, 1, 2);
   EXPECT_EQ(seconds(sync, cluster), seconds(sync, cluster));
@@ -103,7 +105,7 @@ TEST(ServedClock, OfTenThousandRanksIsComputed) {
   EXPECT_GT(seconds(sync_of(SyncMode::kSync, 100, 0, 9000), cluster), 1);
 }
 
-TEST(ServedClock, AServerWithMoreOfTheBytesIsTheBusiestLink) {
+TEST(ServedClock, LargestServerIsBusiestLink) {
   const Cluster cluster{.hosts = 4, .ranks = 1, .network = 1e9};
   const SyncPlan sync{.servers = 2};
   const ServedTraffic even = traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1}, cluster);

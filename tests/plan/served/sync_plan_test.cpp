@@ -26,17 +26,17 @@ TEST(SyncPlan, TheFirstRanksAreServers) {
   EXPECT_EQ(plan.num_workers(5), 3);
 }
 
-TEST(SyncPlan, WithoutServersIsPossibleInEveryWorld) {
+TEST(SyncPlan, EveryWorldRunsWithoutServers) {
   EXPECT_NO_THROW(require_possible({}, 1));
   EXPECT_NO_THROW(require_possible({}, 64));
 }
 
-TEST(SyncPlan, KeepsOneMoreVersionThanAWorkerMayBeBehind) {
+TEST(SyncPlan, KeepsStalenessPlusOneVersions) {
   EXPECT_EQ((SyncPlan{.mode = SyncMode::kStale, .servers = 1, .staleness = 3}.num_versions()), 4);
   EXPECT_EQ((SyncPlan{.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}.num_versions()), 1);
 }
 
-TEST(SyncPlan, ARankMustBeLeftForAWorker) {
+TEST(SyncPlan, LeavesRankForWorker) {
   EXPECT_EQ(refusal({.servers = 2}, 2),
             "sync.servers = 2: of 2 ranks no rank is left for a worker\n  use at most 1, or more ranks (-n)");
   EXPECT_EQ(refusal({.mode = SyncMode::kAsync, .servers = 1}, 1),
@@ -49,14 +49,14 @@ TEST(SyncPlan, StaleAndAsyncNeedAServer) {
             "sync.mode = stale: it needs a server, and sync.servers = 0\n  set sync.servers to 1 or more");
 }
 
-TEST(SyncPlan, StalenessIsOfStaleAndAsyncAlone) {
+TEST(SyncPlan, StalenessNeedsStaleOrAsync) {
   EXPECT_EQ(
       refusal({.servers = 1, .staleness = 2}, 4),
       "sync.staleness = 2: with sync.mode sync no gradient is stale\n  leave it out, or use sync.mode stale or async");
   EXPECT_NO_THROW(require_possible({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 4));
 }
 
-TEST(SyncPlan, AQuorumIsAtMostTheWorkers) {
+TEST(SyncPlan, QuorumIsAtMostTheWorkers) {
   EXPECT_EQ(refusal({.servers = 1, .quorum = 4}, 4),
             "sync.quorum = 4: there are 3 workers\n  use 1 to 3, or 0 for all");
   EXPECT_EQ(refusal({.mode = SyncMode::kStale, .servers = 1, .quorum = 1}, 4),
@@ -65,7 +65,7 @@ TEST(SyncPlan, AQuorumIsAtMostTheWorkers) {
   EXPECT_NO_THROW(require_possible({.servers = 1, .quorum = 3}, 4));
 }
 
-TEST(SyncPlan, AnOldGradientOfASingleWorkerCountsLess) {
+TEST(SyncPlan, SingleWorkersOldGradientCountsLess) {
   EXPECT_DOUBLE_EQ((SyncPlan{.mode = SyncMode::kAsync, .servers = 1}.lr_of(0.8, 3)), 0.2);
   for (const auto& [exponent, lr] : {std::pair{0.0, 0.8}, {0.5, 0.4}, {1.0, 0.2}, {2.0, 0.05}}) {
     const SyncPlan plan{.mode = SyncMode::kAsync, .servers = 1, .stale_lr = exponent};

@@ -9,7 +9,9 @@ namespace {
 
 using Versions = std::vector<std::int64_t>;
 
-TEST(VersionPlaces, WithoutReadersTheNewestTakesThePlaceOfTheOneBefore) {
+// Without readers, the place of the version before.
+
+TEST(VersionPlaces, NewestReusesUnreadPlace) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 3);
   EXPECT_EQ(places.keep(0), 0);
   EXPECT_EQ(places.keep(1), 0);
@@ -17,7 +19,7 @@ TEST(VersionPlaces, WithoutReadersTheNewestTakesThePlaceOfTheOneBefore) {
   EXPECT_EQ(places.place_of(1), 0);
 }
 
-TEST(VersionPlaces, AVersionThatAWorkerReadsKeepsItsPlace) {
+TEST(VersionPlaces, ReadVersionKeepsItsPlace) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 3);
   places.keep(0);
   places.pin(2, 0);
@@ -29,7 +31,7 @@ TEST(VersionPlaces, AVersionThatAWorkerReadsKeepsItsPlace) {
   EXPECT_EQ(places.keep(3), 0);
 }
 
-TEST(VersionPlaces, StaleVersionsStayForWorkersThatAreBehind) {
+TEST(VersionPlaces, StaleVersionsStayForLateWorkers) {
   VersionPlaces places({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 3);
   EXPECT_EQ(places.size(), 3) << "every update needs all workers, and none of them reads then";
   for (std::int64_t version = 0; version < 5; ++version) {
@@ -40,7 +42,9 @@ TEST(VersionPlaces, StaleVersionsStayForWorkersThatAreBehind) {
   EXPECT_EQ(places.newest(), (Versions{2, 3, 4}));
 }
 
-TEST(VersionPlaces, ThereIsAPlaceForEachWorkerThatAnUpdateCanDoWithoutUpToFour) {
+// At most four: one for each worker that an update does not need.
+
+TEST(VersionPlaces, SpareWorkersAddFourPlaces) {
   EXPECT_EQ(VersionPlaces({.servers = 1}, 8).size(), 1);
   EXPECT_EQ(VersionPlaces({.servers = 1, .quorum = 6}, 8).size(), 1 + 2);
   EXPECT_EQ(VersionPlaces({.mode = SyncMode::kAsync, .servers = 1}, 1).size(), 1);
@@ -48,7 +52,9 @@ TEST(VersionPlaces, ThereIsAPlaceForEachWorkerThatAnUpdateCanDoWithoutUpToFour) 
   EXPECT_EQ(VersionPlaces({.mode = SyncMode::kAsync, .servers = 1}, 40).size(), 1 + 4);
 }
 
-TEST(VersionPlaces, WhereFiveVersionsAreReadThereIsNoRoomUntilOneHasBeen) {
+// Until one has been read.
+
+TEST(VersionPlaces, FiveReadVersionsFillAllPlaces) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 8);
   places.keep(0);
   for (int worker = 0; worker < 5; ++worker) {
@@ -63,7 +69,7 @@ TEST(VersionPlaces, WhereFiveVersionsAreReadThereIsNoRoomUntilOneHasBeen) {
   EXPECT_EQ(places.keep(5), 3);
 }
 
-TEST(VersionPlaces, NobodyReadsAVersionThatIsNotThere) {
+TEST(VersionPlaces, NobodyReadsMissingVersion) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 2);
   places.keep(7);
   EXPECT_THROW(places.pin(0, 6), InternalError);

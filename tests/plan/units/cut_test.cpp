@@ -66,7 +66,7 @@ RC_GTEST_PROP(Cut, ShardsTileEveryParameterOnce, ()) {
   }
 }
 
-RC_GTEST_PROP(Cut, OwnedSlicesRiseAndDoNotMeet, ()) {
+RC_GTEST_PROP(Cut, SlicesAscendWithoutOverlap, ()) {
   for (const Unit& unit : cut_units(some_units(), any_cut(), *rc::gen::inRange(1, 9))) {
     std::int64_t end = 0;
     for (const Slice& slice : owned_slices(unit)) {
@@ -78,7 +78,7 @@ RC_GTEST_PROP(Cut, OwnedSlicesRiseAndDoNotMeet, ()) {
 }
 
 // Every element gets a value by its place in its parameter, goes to the order of owners and back.
-RC_GTEST_PROP(Cut, StretchesLeadEachElementToItsPlaceInItsParameter, ()) {
+RC_GTEST_PROP(CutSlow, StretchesMapElementsToParameters, ()) {
   const int owners = *rc::gen::inRange(1, 9);
   for (const Unit& unit : cut_units(some_units(), any_cut(), owners)) {
     std::vector<int> flat(static_cast<std::size_t>(padded_numel(unit, owners)), -1), whole(flat.size(), -1);
@@ -98,7 +98,9 @@ RC_GTEST_PROP(Cut, StretchesLeadEachElementToItsPlaceInItsParameter, ()) {
   }
 }
 
-RC_GTEST_PROP(Cut, WholeKeepsParametersTogetherAndNoOwnerFarAboveItsShare, ()) {
+// Parameters stay together, and no owner is far above its share.
+
+RC_GTEST_PROP(Cut, WholeKeepsParametersAndBalance, ()) {
   const int owners = *rc::gen::inRange(1, 9);
   const std::vector<Unit> before = some_units(), units = cut_units(before, Cut::kWhole, owners);
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -123,7 +125,9 @@ std::vector<Unit> large_units() {
   return gpt_units({.layers = 4, .width = 256, .vocab = 20000});
 }
 
-RC_GTEST_PROP(Cut, HashedLoadIsWithinItsSlackOfAnEqualShareOfBlocks, ()) {
+// Of an equal share of blocks.
+
+RC_GTEST_PROP(Cut, HashedLoadStaysWithinSlack, ()) {
   const int owners = *rc::gen::inRange(1, 65);
   const std::vector<Unit> before = *rc::gen::inRange(0, 12) > 0 ? some_units() : large_units();
   const std::vector<Unit> hashed = cut_units(before, Cut::kHash, owners);
@@ -147,7 +151,7 @@ std::vector<std::vector<Unit>> moved_models() {
           gpt_units({.layers = 4, .width = 128, .vocab = 256, .context = 64}), large_units()};
 }
 
-TEST(Cut, ANewOwnerOfHashedBlocksTakesItsShareAndLittleElseMoves) {
+TEST(Cut, NewHashedOwnerMovesLittleElse) {
   for (const std::vector<Unit>& units : moved_models()) {
     for (int owners = 1; owners <= 12; ++owners) {
       const auto moved = [&](Cut cut) {
@@ -161,7 +165,7 @@ TEST(Cut, ANewOwnerOfHashedBlocksTakesItsShareAndLittleElseMoves) {
   }
 }
 
-TEST(Cut, WhatMovedToANewOwnerMovesBackWhenItLeaves) {
+TEST(Cut, DepartedOwnersBlocksMoveBack) {
   for (const Cut cut : kCuts) {
     const auto two = cut_units(large_units(), cut, 2), three = cut_units(large_units(), cut, 3);
     EXPECT_EQ(moved_share(two, 2, three, 3), moved_share(three, 3, two, 2));
@@ -169,7 +173,9 @@ TEST(Cut, WhatMovedToANewOwnerMovesBackWhenItLeaves) {
   }
 }
 
-TEST(Cut, OwnersHoldAllElementsOnceAndEqualRangesEqually) {
+// Equal ranges hold equal parts.
+
+TEST(Cut, OwnersHoldEachElementOnce) {
   const auto units = large_units();
   std::int64_t used = 0;
   for (const Unit& unit : units) used += used_numel(unit);
@@ -179,7 +185,9 @@ TEST(Cut, OwnersHoldAllElementsOnceAndEqualRangesEqually) {
   }
 }
 
-TEST(Cut, ASmallUnitHasSmallerBlocksAsFarAsItsAlignmentAllows) {
+// As far as its alignment allows.
+
+TEST(Cut, SmallUnitHasSmallerBlocks) {
   Unit unit{.slices = {{0, 0, kFewHashBlocks * kHashBlock}}, .numel = kFewHashBlocks * kHashBlock};
   EXPECT_EQ(hash_block(unit), kHashBlock);
   unit.numel -= 1;
@@ -190,7 +198,9 @@ TEST(Cut, ASmallUnitHasSmallerBlocksAsFarAsItsAlignmentAllows) {
   EXPECT_EQ(hash_block(unit), 1024);
 }
 
-TEST(Cut, ALargeUnitHasLargerBlocksAndNoMoreThanItsMost) {
+// Up to a maximum.
+
+TEST(Cut, LargeUnitHasLargerBlocks) {
   Unit unit{.slices = {{0, 0, kMostHashBlocks * kHashBlock}}, .numel = kMostHashBlocks * kHashBlock};
   EXPECT_EQ(hash_block(unit), kHashBlock);
   unit.slices.front().numel = unit.numel += 1;
@@ -199,7 +209,7 @@ TEST(Cut, ALargeUnitHasLargerBlocksAndNoMoreThanItsMost) {
   EXPECT_LE(std::max(numels[0], numels[1]), std::llround(1.05 * static_cast<double>(unit.numel) / 2) + 2 * kHashBlock);
 }
 
-TEST(Cut, HashesAreTheSameOnEveryMachine) {
+TEST(Cut, HashesMatchOnEveryMachine) {
   constexpr std::int64_t kNumel = 8 * kLeastHashBlock;
   const Unit unit = cut_units({{.slices = {{0, 0, kNumel}}, .numel = kNumel}}, Cut::kHash, 2).front();
   std::vector<std::int64_t> blocks;
@@ -210,7 +220,7 @@ TEST(Cut, HashesAreTheSameOnEveryMachine) {
   EXPECT_EQ(blocks, (std::vector<std::int64_t>{1, 2, 6, 7}));
 }
 
-TEST(Cut, OneOwnerHasEverythingWhereItWas) {
+TEST(Cut, OneOwnerHoldsEverythingInPlace) {
   for (const Cut cut : kCuts) {
     const auto units = large_units(), one = cut_units(units, cut, 1);
     for (std::size_t unit = 0; unit < units.size(); ++unit) {
@@ -220,7 +230,7 @@ TEST(Cut, OneOwnerHasEverythingWhereItWas) {
   }
 }
 
-TEST(Cut, NamesAreReadBackAndOthersRefused) {
+TEST(Cut, ReadsNamesAndRefusesOthers) {
   for (const Cut cut : kCuts) EXPECT_EQ(cut_of(name_of(cut)), cut);
   EXPECT_THROW(cut_of("hashed"), ConfigError);
 }

@@ -34,7 +34,7 @@ double last_digit(const std::string& cell) {
   return dot == std::string::npos ? 1.0 : std::pow(10.0, -static_cast<double>(cell.size() - dot - 1));
 }
 
-TEST(Estimate, ReproducesAllCellsOfTable1OfTheZeroPaper) {
+TEST(Estimate, MatchesTable1OfZeroPaper) {
   int num_cells = 0;
   for (const Row& row : kTable1) {
     for (int model = 0; model < 3; ++model) {
@@ -72,7 +72,7 @@ TEST(Estimate, TheFormulasAreThePapers) {
 }
 
 // The formula is linear, so that what padding takes is the formula of the padding.
-TEST(Estimate, StateIsTheFormulaPlusTheStatedPadding) {
+TEST(Estimate, StateIsFormulaPlusPadding) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto units = gpt_units({.width = 12, .vocab = 31, .dtype = dtype});
     for (const int world : {1, 2, 4, 8}) {
@@ -93,7 +93,7 @@ TEST(Estimate, StateIsTheFormulaPlusTheStatedPadding) {
   }
 }
 
-TEST(Estimate, SeveralMicroBatchesHoldTheGradientInFp32) {
+TEST(Estimate, MicroBatchesHoldFp32Gradient) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto units = gpt_units({.dtype = dtype});
     for (int stage = 0; stage <= 3; ++stage) {
@@ -107,7 +107,7 @@ TEST(Estimate, SeveralMicroBatchesHoldTheGradientInFp32) {
   }
 }
 
-TEST(Estimate, AFrozenUnitHoldsItsParameterOnly) {
+TEST(Estimate, FrozenUnitHoldsParameterOnly) {
   auto specs = gpt_specs({.dtype = DType::kBFloat16});
   for (ParamSpec& spec : specs) spec.trainable = false;
   const auto units = make_units(specs, {});
@@ -121,7 +121,9 @@ OptimizerSpec in_eight_bits() {
   return {.states = {{.name = "a", .code = StateCode::kSigned8}, {.name = "b", .code = StateCode::kUnsigned8}}};
 }
 
-TEST(Estimate, StatesInEightBitsTakeAByteAndAShareOfAScale) {
+// A byte for each element and a share of a scale.
+
+TEST(Estimate, EightBitStatesCountScales) {
   const OptimizerSpec spec = in_eight_bits();
   const auto units = make_units(gpt_specs({.dtype = DType::kBFloat16}), {}, spec.grain());
   for (const int world : {1, 3}) {
@@ -138,7 +140,7 @@ TEST(Estimate, StatesInEightBitsTakeAByteAndAShareOfAScale) {
   EXPECT_DOUBLE_EQ(state_formula_bytes(1 << 20, 1, 0, DType::kFloat32, spec), (8 + 2 + 8 / 256.0) * (1 << 20));
 }
 
-TEST(Estimate, TenThousandRanksHoldATenThousandth) {
+TEST(Estimate, TenThousandRanksHoldTenThousandth) {
   const auto units =
       gpt_units({.layers = 4, .width = 1024, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
   const StateBytes one = state_bytes(units, 1, place(3, Reduce::kAuto, 1), fp32_states(2));
@@ -148,7 +150,7 @@ TEST(Estimate, TenThousandRanksHoldATenThousandth) {
   EXPECT_LE(many.total(), one.total() / 10000 + alignment);
 }
 
-TEST(Estimate, SentFollowsTheFormulaWithMicroBatches) {
+TEST(Estimate, SentBytesFollowMicroBatchFormula) {
   const auto units = gpt_units({.dtype = DType::kBFloat16});
   for (const int world : {1, 2, 4, 8, 1024}) {
     const std::int64_t pass = padded_bytes(units, world) / world * (world - 1);  // P(N-1)/N in bytes
@@ -163,7 +165,9 @@ TEST(Estimate, SentFollowsTheFormulaWithMicroBatches) {
   }
 }
 
-TEST(Estimate, SentFormulaIsTwoOrThreePassesOfAllButOwnShard) {
+// Of all but the own shard.
+
+TEST(Estimate, SendsTwoOrThreePasses) {
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(2, Reduce::kAuto, 1), DType::kFloat32), 4 * 2 * 1000 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kAuto, 1), DType::kFloat32), 4 * 3 * 1000 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(1, Reduce::kEach, 5), DType::kFloat32), 4 * 6 * 1000 * 3 / 4.0);
@@ -173,7 +177,8 @@ TEST(Estimate, SentFormulaIsTwoOrThreePassesOfAllButOwnShard) {
 }
 
 // Blocks begin with each shard: of 1,000 elements on three ranks a shard has 336, and two scales.
-TEST(Estimate, CodedUnitsSendTheirCodesAndAScaleForEachBlockOfAShard) {
+// A scale for each block of a shard.
+TEST(Estimate, CodedUnitsSendCodesAndScales) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 1000}}, .numel = 1000});
   ASSERT_EQ(shard_numel(units[0], 3), 336);
   for (const int accumulate : {1, 2}) {
@@ -212,7 +217,8 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
 }
 
 // Two matrices alike: two ranks in equal ranges have one each, three cut both.
-TEST(Estimate, DirectionsAreSentWhereAShardEndsWithinAMatrixAlone) {
+// Only if a shard ends within a matrix.
+TEST(Estimate, SplitMatricesSendDirections) {
   const auto units = make_units({{.name = "h.0.a", .shape = {64, 64}}, {.name = "h.0.b", .shape = {64, 64}}}, {}, 1,
                                 {.is_matrix = [](const ParamSpec&) { return true; }});
   for (const int stage : {1, 2, 3}) {
@@ -231,7 +237,8 @@ TEST(Estimate, DirectionsAreSentWhereAShardEndsWithinAMatrixAlone) {
 }
 
 // Every rank holds a float of each row and each column, whatever the stage, and a step sends an exact sum and a double of each.
-TEST(Estimate, CountsStatesAndSumsOfRowsAndColumns) {
+// And their sums.
+TEST(Estimate, CountsRowAndColumnStates) {
   const OptimizerSpec spec{.states = {{.name = "variance", .of = StateOf::kOthers}},
                            .factors = {{.name = "row_var", .of = StateOf::kMatrices, .per = StatePer::kRow},
                                        {.name = "col_var", .of = StateOf::kMatrices, .per = StatePer::kColumn}},

@@ -13,14 +13,14 @@
 namespace zero {
 namespace {
 
-TEST(Mesh, CopiesAreNeighboursAndShardsAreAcross) {
+TEST(Mesh, CopiesAreNeighboursShardsAreAcross) {
   const Mesh mesh = mesh_of(6, 2);
   EXPECT_EQ(mesh, (Mesh{.shard = 2, .copies = 3}));
   EXPECT_EQ(mesh.ranks_of_copy(1), (std::vector{2, 3}));
   EXPECT_EQ(mesh.ranks_of_shard(1), (std::vector{1, 3, 5}));
 }
 
-TEST(Mesh, EveryRankIsInOneCopyAndOneShard) {
+TEST(Mesh, RankHasOneCopyAndShard) {
   for (const int world : {1, 2, 4, 6, 12}) {
     for (int group = 1; group <= world; ++group) {
       if (world % group != 0) continue;
@@ -40,7 +40,7 @@ TEST(Mesh, NoGroupIsTheWorld) {
   EXPECT_EQ(mesh_of(8, 8), mesh_of(8, 0));
 }
 
-TEST(Mesh, AGroupThatDoesNotDivideTheWorldIsRefusedWithThoseThatDo) {
+TEST(Mesh, RefusedGroupSizeNamesValidOnes) {
   for (const int group : {-1, 4, 5, 7, 12}) {
     const std::string message = message_of<ConfigError>([&] { mesh_of(6, group); });
     EXPECT_TRUE(says(message, "zero.group")) << message;
@@ -49,7 +49,7 @@ TEST(Mesh, AGroupThatDoesNotDivideTheWorldIsRefusedWithThoseThatDo) {
 }
 
 // 2 (P/S)(R-1)/R in the mean over the copies.
-TEST(Mesh, BytesBetweenCopiesAreThoseOfAnAllReduceInTheMean) {
+TEST(Mesh, CopyBytesMatchMeanAllReduce) {
   const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 1 << 20}}, .numel = 1 << 20};
   for (const int copies : {1, 2, 3, 8}) {
     const Mesh mesh{.shard = 4, .copies = copies};
@@ -62,7 +62,7 @@ TEST(Mesh, BytesBetweenCopiesAreThoseOfAnAllReduceInTheMean) {
   EXPECT_EQ(sent_between_copies(frozen, {.shard = 4, .copies = 2}, 0), 0);
 }
 
-TEST(Mesh, BytesOfAStepAreThoseOfEachReductionInTheMean) {
+TEST(Mesh, StepBytesMatchEachMeanReduction) {
   std::vector<Unit> units(2);
   for (Unit& unit : units) unit = {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096};
   units[1].dtype = DType::kBFloat16;  // crosses in fp32, too
@@ -78,7 +78,8 @@ TEST(Mesh, BytesOfAStepAreThoseOfEachReductionInTheMean) {
 }
 
 // 2 b (P/S)(R-1)/R, of every copy.
-TEST(Mesh, CodedBytesBetweenCopiesAreThoseOfTwoExchangesOfBlocks) {
+// Exchanges of blocks.
+TEST(Mesh, CodedCopyBytesMatchTwoExchanges) {
   const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096};
   const Mesh mesh{.shard = 2, .copies = 3};
   const std::int64_t block = 4096, coded = block + block / 256 * 4;
@@ -91,7 +92,7 @@ TEST(Mesh, CodedBytesBetweenCopiesAreThoseOfTwoExchangesOfBlocks) {
   EXPECT_DOUBLE_EQ(sent_between_copies_formula_bytes(unit.numel, 2, placement), 2 * 2 * 2 * coded);
 }
 
-TEST(Mesh, WhereCopiesTrainApartNoGradientCrosses) {
+TEST(Mesh, LocalStepsSendNoGradients) {
   std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
   Placement apart = place(2, Reduce::kEach, 3);
   apart.merged_copies = 3;
@@ -99,7 +100,8 @@ TEST(Mesh, WhereCopiesTrainApartNoGradientCrosses) {
 }
 
 // 8 (P/S)(R-1)/R; and within a copy sums at stage 0, parameters at stages 1 and 2.
-TEST(Mesh, AnOuterStepSendsAnAllReduceOfAShardInFp32) {
+// Of a shard.
+TEST(Mesh, OuterStepSendsFp32AllReduce) {
   std::vector<Unit> units(2, {.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096});
   units[1].dtype = DType::kBFloat16;
   units.push_back(units[0]);
@@ -115,7 +117,9 @@ TEST(Mesh, AnOuterStepSendsAnAllReduceOfAShardInFp32) {
   }
 }
 
-TEST(Mesh, ACodedOuterStepSendsCodesBetweenCopiesAndWholeNumbersWithin) {
+// Codes between copies, whole numbers within a copy.
+
+TEST(Mesh, CodedOuterStepSendsCodes) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
   const Mesh mesh{.shard = 2, .copies = 2};
   Placement placement = place(0, Reduce::kAuto, 1);
@@ -125,7 +129,8 @@ TEST(Mesh, ACodedOuterStepSendsCodesBetweenCopiesAndWholeNumbersWithin) {
 }
 
 // Each copy sends all others the same message, and no sum comes back.
-TEST(Mesh, AnOuterStepOfTheLargestElementsSendsThemToAllOtherCopies) {
+// In an outer step.
+TEST(Mesh, LargestElementsReachAllOtherCopies) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
   Placement placement = place(1, Reduce::kAuto, 1);
   placement.wire.outer_topk = 0.01;
@@ -136,7 +141,9 @@ TEST(Mesh, AnOuterStepOfTheLargestElementsSendsThemToAllOtherCopies) {
   }
 }
 
-TEST(Mesh, ACopyOfARankEachIsTheDefaultOfCopiesThatTrainApart) {
+// A copy of one rank each is the default of copies that train by themselves.
+
+TEST(Mesh, LocalStepsDefaultToSingleRanks) {
   EXPECT_EQ(mesh_of_local(4, 0), (Mesh{.shard = 1, .copies = 4}));
   EXPECT_EQ(mesh_of_local(4, 2), (Mesh{.shard = 2, .copies = 2}));
   for (const auto& [world, group] : {std::pair{1, 0}, {1, 1}, {4, 4}}) {
@@ -146,7 +153,7 @@ TEST(Mesh, ACopyOfARankEachIsTheDefaultOfCopiesThatTrainApart) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { mesh_of_local(4, 3); }), "zero.group = 3"));
 }
 
-TEST(Mesh, EachElementIsSavedOnceByARankThatHoldsIt) {
+TEST(Mesh, ElementIsSavedOnceByHolder) {
   for (const std::int64_t numel : {1, 16, 100, 4099}) {
     Unit unit{.slices = {{.param = 0, .offset = 0, .numel = numel}}, .numel = numel};
     for (const Mesh mesh : {Mesh{1, 1}, Mesh{3, 1}, Mesh{1, 3}, Mesh{2, 3}, Mesh{4, 2}}) {

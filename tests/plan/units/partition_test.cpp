@@ -36,7 +36,7 @@ TEST(Partition, ShardsTileThePaddedRange) {
   }
 }
 
-TEST(Partition, PaddingIsLessThanARanksAlignmentEach) {
+TEST(Partition, PaddingStaysBelowAlignmentPerRank) {
   for (const int world : kWorlds) {
     for (const std::int64_t numel : kSizes) {
       EXPECT_LT(padding_numel(unit_of(numel), world), world * 16 + world) << numel << " over " << world;
@@ -52,7 +52,7 @@ TEST(Partition, LastRankHoldsThePadding) {
   EXPECT_EQ(overlap(unit.slices[0], shard_of(unit, 3, 4)).numel, 4);
 }
 
-TEST(Partition, AUnitSmallerThanTheWorldLeavesRanksEmptyHanded) {
+TEST(Partition, TinyUnitLeavesRanksEmpty) {
   const Unit unit = unit_of(20);
   EXPECT_EQ(padded_numel(unit, 9), 144);
   EXPECT_EQ(overlap(unit.slices[0], shard_of(unit, 0, 9)).numel, 16);
@@ -60,7 +60,7 @@ TEST(Partition, AUnitSmallerThanTheWorldLeavesRanksEmptyHanded) {
   for (int rank = 2; rank < 9; ++rank) EXPECT_EQ(overlap(unit.slices[0], shard_of(unit, rank, 9)).numel, 0);
 }
 
-TEST(Partition, GapsBetweenSlicesAreStatedAsPadding) {
+TEST(Partition, GapsCountAsPadding) {
   Unit unit = unit_of(3);
   unit.slices.push_back({1, 16, 5});
   unit.numel = 21;
@@ -72,7 +72,7 @@ TEST(Partition, AnEmptyUnitTakesNothing) {
   EXPECT_EQ(shard_of(unit_of(0), 63, 64), (Shard{0, 0}));
 }
 
-TEST(Partition, ARangeBesideTheSliceOverlapsInNothing) {
+TEST(Partition, RangeOutsideSliceOverlapsNothing) {
   const Slice slice{0, 16, 8};
   EXPECT_EQ(overlap(slice, {0, 16}).numel, 0);
   EXPECT_EQ(overlap(slice, {24, 16}).numel, 0);
@@ -82,7 +82,7 @@ TEST(Partition, ARangeBesideTheSliceOverlapsInNothing) {
   EXPECT_EQ(part.numel, 4);
 }
 
-RC_GTEST_PROP(Partition, EveryElementIsOnExactlyOneRank, ()) {
+RC_GTEST_PROP(Partition, EveryElementHasOneRank, ()) {
   const int world = *rc::gen::inRange(1, 40);
   Unit unit = unit_of(0, *rc::gen::element(DType::kFloat32, DType::kBFloat16));
   unit.grain = *rc::gen::element(1, 256);

@@ -17,11 +17,15 @@ TEST(Placement, EachStageShardsOneStateMore) {
       (Placement{.parameter_sharded = true, .gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
 }
 
-TEST(Placement, AutoAddsInOneOrderAtEveryStage) {
+// Auto adds in one order at every stage.
+
+TEST(Placement, AutoOrderMatchesEveryStage) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kAuto, 4), place(stage, Reduce::kEach, 4));
 }
 
-TEST(Placement, ReducingLastHoldsTheWholeGradientAtEveryStage) {
+// At every stage.
+
+TEST(Placement, ReducingLastHoldsWholeGradient) {
   for (int stage = 0; stage <= 3; ++stage) {
     EXPECT_FALSE(place(stage, Reduce::kLast, 2).gradient_sharded) << stage;
     EXPECT_EQ(place(stage, Reduce::kEach, 2).gradient_sharded, stage >= 2) << stage;
@@ -40,16 +44,18 @@ TEST(Placement, AtAnotherStageAllElseStays) {
   EXPECT_EQ(at_stage(placement, 3), wanted) << "on the device";
 }
 
-TEST(Placement, WithOneMicroBatchEachAndLastAreTheSame) {
+// With one micro-batch, each and last are the same.
+
+TEST(Placement, OneMicroBatchMakesThemEqual) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kLast, 1), place(stage, Reduce::kEach, 1));
 }
 
-TEST(Placement, SeveralMicroBatchesAreSummedInFp32) {
+TEST(Placement, SumsMicroBatchesInFp32) {
   EXPECT_FALSE(place(2, Reduce::kEach, 1).fp32_gradient());
   EXPECT_TRUE(place(2, Reduce::kEach, 2).fp32_gradient());
 }
 
-TEST(Placement, RefusesWhatIsNoStageAndNoMicroBatch) {
+TEST(Placement, RefusesInvalidStagesAndMicroBatches) {
   for (const int stage : {-1, 4}) {
     try {
       place(stage, Reduce::kAuto, 1);

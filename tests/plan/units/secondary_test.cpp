@@ -30,7 +30,7 @@ Placement with_groups_of(int group, int accumulate = 1) {
   return placement;
 }
 
-TEST(Secondary, PartsTileAUnitInEachGroup) {
+TEST(Secondary, PartsTileUnitInEachGroup) {
   for (const Unit& unit : gpt_units({.layers = 2})) {
     for (const auto& [world, group] : {std::pair{4, 2}, {6, 2}, {6, 3}, {64, 8}}) {
       std::int64_t end = 0;
@@ -49,7 +49,7 @@ TEST(Secondary, PartsTileAUnitInEachGroup) {
   }
 }
 
-TEST(Secondary, AGroupThatIsNoneIsRefused) {
+TEST(Secondary, RefusesInvalidGroup) {
   EXPECT_NO_THROW(require_secondary_group(4, 0));
   EXPECT_NO_THROW(require_secondary_group(4, 2));
   for (const int group : {-1, 3, 4, 5})
@@ -69,7 +69,8 @@ std::vector<std::vector<GatherWay>> ways_of(const Schedule& schedule, std::size_
 }
 
 // Any trace in any memory: the moves are those of plain stage 3, and each unit is gathered over all ranks once.
-RC_GTEST_PROP(Secondary, AStepGathersEachUnitOverAllRanksOnceAndKeepsWhatItGathersAgain, ()) {
+// Over all ranks; later gathers use what is kept.
+RC_GTEST_PROP(Secondary, StepGathersUnitOnceOverAll, ()) {
   const auto units = gpt_units({.layers = *rc::gen::inRange(1, 5)});
   const auto order = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, static_cast<int>(units.size())));
   Trace trace;
@@ -101,7 +102,7 @@ RC_GTEST_PROP(Secondary, AStepGathersEachUnitOverAllRanksOnceAndKeepsWhatItGathe
   }
 }
 
-TEST(Secondary, TheMinBudgetSendsWhatTheEstimateSays) {
+TEST(Secondary, MinBudgetSendsEstimatedBytes) {
   const auto units = gpt_units({.layers = 3, .dtype = DType::kBFloat16});
   for (const int k : {1, 3}) {
     const Placement placement = with_groups_of(4, k);
@@ -121,7 +122,7 @@ TEST(Secondary, TheMinBudgetSendsWhatTheEstimateSays) {
 }
 
 // Shards that lie below the device are fetched for the gather over all ranks, and for no other.
-TEST(Secondary, ShardsOffTheDeviceAreFetchedOnce) {
+TEST(Secondary, OffDeviceShardsAreFetchedOnce) {
   const auto units = gpt_units({.layers = 3});
   Placement placement = with_groups_of(2, 2);
   spread_over_tiers(placement, units, 4, {.parameter = {.disk = 1}});
@@ -137,7 +138,7 @@ TEST(Secondary, ShardsOffTheDeviceAreFetchedOnce) {
   }
 }
 
-TEST(Secondary, AScheduleThatGathersPartsNobodyKeptIsRefused) {
+TEST(Secondary, RefusesGatherOfUnkeptParts) {
   const auto units = gpt_units({.layers = 2});
   Schedule schedule = build_schedule(straight_trace(units), units, 4, with_groups_of(2), kMinKeeping);
   for (ScheduleEntry& entry : schedule.entries)
@@ -146,7 +147,7 @@ TEST(Secondary, AScheduleThatGathersPartsNobodyKeptIsRefused) {
   EXPECT_THROW(simulate(schedule, units, 4), InternalError);
 }
 
-TEST(Secondary, OnDemandAUnitIsKeptAndThenGatheredFromParts) {
+TEST(Secondary, DemandKeepsThenGathersParts) {
   const auto units = gpt_units({.layers = 2});
   const Residency nothing(units, 4);
   const Event access{EventKind::kAccess, 1, {}};
@@ -159,7 +160,7 @@ TEST(Secondary, OnDemandAUnitIsKeptAndThenGatheredFromParts) {
   EXPECT_EQ(way({}, true), GatherWay::kAll) << "there is room for all weights";
 }
 
-TEST(Secondary, AScheduleSaysWhomAGatherAsks) {
+TEST(Secondary, ScheduleNamesGatherGroup) {
   const auto units = gpt_units({.layers = 1});
   const Placement placement = with_groups_of(2);
   const auto text = [&](GatherWay way) { return describe({ActionKind::kGather, 1, way}, units, placement); };
@@ -168,7 +169,7 @@ TEST(Secondary, AScheduleSaysWhomAGatherAsks) {
 }
 
 // Two machines of four ranks: all but one gather of each unit stays within a machine.
-TEST(Secondary, PartsOfAMachineLeaveItNever) {
+TEST(Secondary, PartsNeverLeaveTheirMachine) {
   const auto units = gpt_units({.layers = 2});
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e9, .latency = 1e-3};
   const Placement plain = place(3, Reduce::kAuto, 1), placement = with_groups_of(4);

@@ -15,7 +15,9 @@ std::vector<TierSplit> split(const std::vector<std::int64_t>& numels, TierFracti
   return split_over_tiers(numels, fractions, "zero.optimizer");
 }
 
-TEST(TierSplit, WithoutFractionsEverythingStaysOnTheDevice) {
+// Without fractions.
+
+TEST(TierSplit, EverythingStaysOnDeviceByDefault) {
   for (const TierSplit& each : split({1, 4096, 1000000}, {})) EXPECT_TRUE(each.on_device());
 }
 
@@ -34,12 +36,14 @@ TEST(TierSplit, ItsPartsFollowEachOther) {
   EXPECT_EQ(half.begin(Tier::kDisk), (1 << 19) + (1 << 18));
 }
 
-TEST(TierSplit, WhatOneRangeCannotTakeTheNextDoes) {
+TEST(TierSplit, NextRangeTakesTheExcess) {
   // Half of 6000 is no whole block.
   EXPECT_EQ(split({6000, 6000}, {.host = 0.5}), (std::vector<TierSplit>{{.host = 6000}, {.device = 6000}}));
 }
 
-TEST(TierSplit, WhatTheDeviceTakesOfALaterTierIsMadeUpFor) {
+// What the device takes of a later tier, rounded to blocks, the next units give back.
+
+TEST(TierSplit, RoundingOnDeviceIsCompensated) {
   // 6000 elements go whole or by one block of 4096: device and host round to different units.
   std::int64_t host = 0, total = 0;
   for (const TierSplit& each : split(std::vector<std::int64_t>(100, 6000), {.host = 0.1, .disk = 0.4})) {
@@ -49,7 +53,7 @@ TEST(TierSplit, WhatTheDeviceTakesOfALaterTierIsMadeUpFor) {
   EXPECT_NEAR(static_cast<double>(host), 0.1 * static_cast<double>(total), kBlockNumel);
 }
 
-TEST(TierSplit, NumbersThatAreNoPartsOfAWholeAreRefusedUnderTheirKey) {
+TEST(TierSplit, RefusesInvalidFractionsByKey) {
   for (const TierFractions bad : {TierFractions{.host = -0.1}, TierFractions{.host = 0.6, .disk = 0.6},
                                   TierFractions{.disk = std::numeric_limits<double>::quiet_NaN()}}) {
     try {
@@ -61,14 +65,14 @@ TEST(TierSplit, NumbersThatAreNoPartsOfAWholeAreRefusedUnderTheirKey) {
   }
 }
 
-TEST(TierSplit, OnDiskTheLastPageIsTakenWhole) {
+TEST(TierSplit, DiskTakesLastPageWhole) {
   const TierSplit all{.disk = 5000};
   EXPECT_EQ(tier_bytes(all, Tier::kDisk, 4), 5 * 4096);
   EXPECT_EQ(tier_bytes(all, Tier::kHost, 4), 0);
   EXPECT_EQ(tier_bytes({.host = 5000}, Tier::kHost, 4), 20000);
 }
 
-RC_GTEST_PROP(TierSplit, CoversEveryRangeAtBlocksAndKeepsTheFractions, ()) {
+RC_GTEST_PROP(TierSplit, CoversRangesAtBlocksByFraction, ()) {
   const auto blocks =
       *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 200000)));
   const double host = *rc::gen::inRange(0, 101) / 100.0;

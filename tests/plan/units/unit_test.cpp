@@ -30,7 +30,9 @@ ParamSpec param(const std::string& name, std::vector<std::int64_t> shape = {4}, 
 
 using Names = std::vector<std::string>;
 
-TEST(Unit, EachRepeatedBlockIsOneAndEmbeddingsStandAlone) {
+// Each repeated block is one unit; an embedding is a unit by itself.
+
+TEST(Unit, BlocksAndEmbeddingsAreUnits) {
   EXPECT_EQ(names_of(gpt_units({.layers = 3})), (Names{"wte.weight", "wpe.weight", "h.0", "h.1", "h.2", "root"}));
 }
 
@@ -39,11 +41,11 @@ TEST(Unit, OnlyTheOutermostRepetitionCounts) {
   EXPECT_EQ(names_of(units), (Names{"net.0", "net.1"}));
 }
 
-TEST(Unit, ANumberThatEndsANameRepeatsNothing) {
+TEST(Unit, TrailingNumberRepeatsNothing) {
   EXPECT_EQ(names_of(make_units({param("weights.0"), param("weights.1")}, {})), Names{"root"});
 }
 
-TEST(Unit, WhatIsInNoBlockGoesToRoot) {
+TEST(Unit, UnblockedParametersGoToRoot) {
   const auto units = make_units({param("first.weight"), param("h.0.w"), param("last.weight")}, {});
   EXPECT_EQ(names_of(units), (Names{"root", "h.0"}));
   ASSERT_EQ(units[0].slices.size(), 2u);
@@ -62,7 +64,7 @@ TEST(Unit, TiedParametersArePlannedOnce) {
   EXPECT_EQ(total, wanted);
 }
 
-TEST(Unit, ParametersAndShardsBeginWhereTheDeviceWantsThem) {
+TEST(Unit, AlignsParametersAndShardsForDevice) {
   for (const std::int64_t align : {kHostAlignBytes, kGpuAlignBytes}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const std::vector<ParamSpec> specs{param("h.0.w", {7, 5}, dtype), param("h.0.b", {3}, dtype),
@@ -84,7 +86,7 @@ TEST(Unit, ParametersAndShardsBeginWhereTheDeviceWantsThem) {
   }
 }
 
-TEST(Unit, FrozenParametersFormUnitsOfTheirOwn) {
+TEST(Unit, FrozenParametersFormOwnUnits) {
   const auto units = make_units({param("h.0.w"), param("h.0.frozen", {4}, DType::kFloat32, false), param("h.0.b")}, {});
   ASSERT_EQ(names_of(units), (Names{"h.0", "h.0 (frozen fp32)"}));
   EXPECT_TRUE(units[0].trainable);
@@ -92,7 +94,7 @@ TEST(Unit, FrozenParametersFormUnitsOfTheirOwn) {
   EXPECT_EQ(units[0].slices.size(), 2u);
 }
 
-TEST(Unit, AUnitHoldsOneDtypeAndItsNameIsItsOwn) {
+TEST(Unit, UnitHasOwnNameAndDtype) {
   const auto units =
       make_units({param("h.0.w", {4}, DType::kBFloat16), param("h.0.norm"),
                   param("h.0.a", {4}, DType::kBFloat16, false), param("h.0.b", {4}, DType::kFloat32, false)},
@@ -102,7 +104,7 @@ TEST(Unit, AUnitHoldsOneDtypeAndItsNameIsItsOwn) {
   EXPECT_EQ(units[1].dtype, DType::kFloat32);
 }
 
-TEST(Unit, WhetherItIsOneOfManyBlocksIsNoMatterOfItsLastCharacter) {
+TEST(Unit, LastCharacterDoesNotMakeBlocks) {
   const auto units = make_units(
       {param("fc1.w"), param("fc1.b"), param("h.3.w", {4}, DType::kBFloat16), param("h.3.norm"), param("x.y.w")},
       {"fc1", "h.3"});
@@ -120,7 +122,7 @@ TEST(Unit, WhetherItIsOneOfManyBlocksIsNoMatterOfItsLastCharacter) {
   EXPECT_TRUE(found[1].repeated);
 }
 
-TEST(Unit, AFirstUnitThatIsFrozenKeepsThePlainName) {
+TEST(Unit, FrozenFirstUnitKeepsPlainName) {
   const auto units = make_units({param("a", {4}, DType::kFloat32, false), param("b")}, {});
   EXPECT_EQ(names_of(units), (Names{"root", "root (fp32)"}));
 }
@@ -137,7 +139,7 @@ TEST(Unit, TheLongestPrefixWins) {
   EXPECT_EQ(names_of(make_units(specs, {"encoder.h.1", "encoder"})), (Names{"encoder", "encoder.h.1"}));
 }
 
-TEST(Unit, APrefixIsAModuleNotTheBeginningOfAWord) {
+TEST(Unit, PrefixIsWholeModuleName) {
   EXPECT_THROW(make_units({param("encoder2.w")}, {"encoder"}), ConfigError);
 }
 
@@ -167,7 +169,7 @@ TEST(Unit, AModuleWithoutParametersHasNone) {
   EXPECT_TRUE(addresses_of({}, 0).empty());
 }
 
-TEST(Unit, AnEmptyParameterHasAnEmptySlice) {
+TEST(Unit, EmptyParameterHasEmptySlice) {
   const auto units = make_units({param("a", {3}), param("empty", {0, 5}), param("b", {2})}, {});
   ASSERT_EQ(units.size(), 1u);
   ASSERT_EQ(units[0].slices.size(), 3u);
@@ -182,7 +184,9 @@ TEST(Unit, AScalarHasOneElement) {
   EXPECT_EQ(units[0].numel, 1);
 }
 
-TEST(Unit, SlicesAreAlignedTo64BytesInTheirDtype) {
+// In their dtype.
+
+TEST(Unit, AlignsSlicesTo64Bytes) {
   const auto fp32 = make_units({param("a", {17}), param("b", {1})}, {});
   EXPECT_EQ(fp32[0].slices[1].offset, 32);
   const auto bf16 = make_units({param("a", {17}, DType::kBFloat16), param("b", {1}, DType::kBFloat16)}, {});
@@ -191,7 +195,7 @@ TEST(Unit, SlicesAreAlignedTo64BytesInTheirDtype) {
   EXPECT_EQ(small[0].slices[1].offset, 32);
 }
 
-TEST(Unit, SlicesOfTrainedUnitsBeginAtTheOptimizersGrain) {
+TEST(Unit, TrainedSlicesBeginAtOptimizerGrain) {
   const auto units = make_units({param("a", {300}), param("b", {1}), param("f", {300}, DType::kFloat32, false),
                                  param("g", {1}, DType::kFloat32, false)},
                                 {}, /*grain=*/256);
@@ -202,7 +206,9 @@ TEST(Unit, SlicesOfTrainedUnitsBeginAtTheOptimizersGrain) {
   EXPECT_EQ(units[1].slices[1].offset, 304) << "frozen";
 }
 
-TEST(Unit, MatricesThatAreUpdatedAsWholesLieInUnitsOfTheirOwn) {
+// Matrices that are updated as wholes.
+
+TEST(Unit, WholeMatricesFormOwnUnits) {
   const MatrixChoice weights{.is_matrix = [](const ParamSpec& spec) { return spec.name.ends_with("weight"); }};
   const auto units = make_units({param("h.0.bias", {3}), param("h.0.weight", {3, 4}), param("h.1.weight", {2, 5, 3}),
                                  param("h.1.bias", {3}), param("h.1.frozen.weight", {2, 2}, DType::kFloat32, false)},
@@ -225,14 +231,16 @@ TEST(Unit, MatricesThatAreUpdatedAsWholesLieInUnitsOfTheirOwn) {
       "root (bf16 matrices)");
 }
 
-TEST(Unit, AParameterInTwoUnitsIsOurBug) {
+// A parameter in two units.
+
+TEST(Unit, SharedParameterIsOurBug) {
   auto units = make_units({param("a"), param("h.0.b")}, {});
   units[1].slices[0].param = 0;
   EXPECT_THROW(addresses_of(units, 1), InternalError);
   EXPECT_THROW(addresses_of({}, 1), InternalError) << "a parameter in none";
 }
 
-RC_GTEST_PROP(Unit, EveryParameterLiesInExactlyOneSlice, ()) {
+RC_GTEST_PROP(Unit, EveryParameterHasOneSlice, ()) {
   std::vector<ParamSpec> specs;
   const int count = *rc::gen::inRange(0, 40);
   for (int i = 0; i < count; ++i) {

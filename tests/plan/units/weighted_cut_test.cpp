@@ -38,7 +38,7 @@ std::vector<Unit> some_units() {
   return make_units(specs, {}, *rc::gen::element(1, 256));
 }
 
-RC_GTEST_PROP(WeightedCut, ShardsFollowEachOtherInProportionAndNoneIsEmpty, ()) {
+RC_GTEST_PROP(WeightedCut, ShardsFollowProportionsAndAreNonempty, ()) {
   const std::vector<double> weights = some_weights();
   const auto owners = static_cast<int>(weights.size());
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -59,7 +59,9 @@ RC_GTEST_PROP(WeightedCut, ShardsFollowEachOtherInProportionAndNoneIsEmpty, ()) 
   }
 }
 
-RC_GTEST_PROP(WeightedCut, WhatRanksSendTogetherIsEveryBlockToEveryOther, ()) {
+// That is what all ranks send together.
+
+RC_GTEST_PROP(WeightedCut, EveryBlockReachesEveryOtherRank, ()) {
   const std::vector<double> weights = some_weights();
   const auto owners = static_cast<int>(weights.size());
   const std::vector<Unit> units = weighted_units(some_units(), weights, 0);
@@ -77,7 +79,7 @@ RC_GTEST_PROP(WeightedCut, WhatRanksSendTogetherIsEveryBlockToEveryOther, ()) {
   }
 }
 
-TEST(WeightedCut, AHalfAndTwoQuartersOfABlock) {
+TEST(WeightedCut, SplitsBlockIntoHalfAndQuarters) {
   const Unit unit{.slices = {{0, 0, 6400}}, .numel = 6400};
   const auto units = weighted_units({unit}, std::vector<double>{2, 1, 1}, 1);
   EXPECT_EQ(units.front().bounds, (std::vector<std::int64_t>{0, 3200, 4800, 6400}));
@@ -85,14 +87,18 @@ TEST(WeightedCut, AHalfAndTwoQuartersOfABlock) {
   EXPECT_EQ(owned_numel(units, 3), (std::vector<std::int64_t>{3200, 1600, 1600}));
 }
 
-TEST(WeightedCut, EqualWeightsAreEqualRangesToABlock) {
+// To a block.
+
+TEST(WeightedCut, EqualWeightsMatchEqualRanges) {
   const auto units = make_units(gpt_specs({.width = 64}), {});
   const auto weighted = weighted_units(units, std::vector<double>{1, 1, 1}, 0);
   for (std::size_t u = 0; u < units.size(); ++u)
     EXPECT_LE(std::abs(shard_numel(weighted[u], 3) - shard_numel(units[u], 3)), alignment_numel(units[u]));
 }
 
-TEST(WeightedCut, WeightsThatAreNotOnePositiveNumberARankAreRefused) {
+// One positive number for each rank is valid.
+
+TEST(WeightedCut, RefusesInvalidWeights) {
   const auto refusal = [](std::vector<double> weights) {
     return message_of<ConfigError>([&] { require_weights(weights, 3); });
   };

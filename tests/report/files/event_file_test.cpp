@@ -23,7 +23,7 @@ std::string step_event(std::int64_t step) {
   return scalars_event({.time = 5, .step = step}, values);
 }
 
-TEST(EventFileTest, BeginsWithItsVersionAndHasWhatWasFlushed) {
+TEST(EventFileTest, BeginsWithVersionAndFlushedEvents) {
   const TemporaryFolder folder;
   EventFile file(folder / "tensorboard", 1790000000.5);
   EXPECT_TRUE(file.path().filename().string().starts_with("events.out.tfevents.1790000000."));
@@ -38,14 +38,18 @@ TEST(EventFileTest, BeginsWithItsVersionAndHasWhatWasFlushed) {
   EXPECT_EQ(events[1].scalars.at("loss"), 1);
 }
 
-TEST(EventFileTest, ALaterFileSortsBehindAllOthersWhateverTheClockSays) {
+// Whatever the clock says.
+
+TEST(EventFileTest, LaterFileSortsLast) {
   const TemporaryFolder folder;
   const EventFile first(folder.path(), 100), second(folder.path(), 100), third(folder.path(), 7);
   EXPECT_LT(first.path(), second.path());
   EXPECT_LT(second.path(), third.path());
 }
 
-TEST(EventFileTest, RecordsThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
+// No half of a record is in the file.
+
+TEST(EventFileTest, UnwritableRecordsAreKeptWhole) {
   const TemporaryFolder folder;
   EventFile file(folder.path(), 100);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -64,7 +68,7 @@ TEST(EventFileTest, RecordsThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
   EXPECT_EQ(file.kept_bytes(), 0U);
 }
 
-TEST(EventFileTest, AFolderThatCannotBeMadeIsNamed) {
+TEST(EventFileTest, NamesUnmakeableFolder) {
   const TemporaryFolder folder;
   EXPECT_TRUE(says(message_of<IoError>([&] { EventFile(folder / "no/such", 1); }), "no/such"));
 }

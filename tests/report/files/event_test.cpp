@@ -15,7 +15,7 @@ using namespace std::string_literals;
 // 1.5 is 3FF8000000000000, 2.5F is 40200000.
 const std::string kTime = "\x09\0\0\0\0\0\0\xF8\x3F"s;
 
-TEST(Event, ScalarsAreTheBytesOfTheMessage) {
+TEST(Event, ScalarsMatchMessageBytes) {
   const std::array values{Scalar{"loss", 2.5}, Scalar{"lr", 0}};
   EXPECT_EQ(scalars_event({.time = 1.5, .step = 300}, values), kTime + "\x10\xAC\x02"s  // step: 300 in seven bits each
                                                                    + "\x2A\x18"s        // summary, 24 bytes
@@ -32,14 +32,18 @@ TEST(Event, ASessionStartsAtAStep) {
   EXPECT_EQ(start_event({.time = 1.5, .step = 41}), kTime + "\x10\x29" + "\x3A\x02\x08\x01");
 }
 
-TEST(Event, ATextIsATensorOfOneStringForThePluginOfTexts) {
+// Of one string, for the plug-in of texts.
+
+TEST(Event, TextIsStringTensor) {
   const std::string tensor = "\x08\x07\x12\0"s + "\x42\x05" + "a = 1";  // a string, no dimensions, the text
   const std::string metadata = std::string("\x0A\x06") + "\x0A\x04" + "text";
   const std::string value = std::string("\x0A\x01") + "c" + "\x42\x0B" + tensor + "\x4A\x08" + metadata;
   EXPECT_EQ(text_event({.time = 1.5, .step = 1}, "c", "a = 1"), kTime + "\x10\x01" + "\x2A\x1C" + "\x0A\x1A" + value);
 }
 
-TEST(Event, ARecordHasTheLengthAndASumOfEachPart) {
+// A checksum of each part.
+
+TEST(Event, RecordHasLengthAndChecksums) {
   EXPECT_EQ(crc32c("abc"), 0x364B3FB7U);
   // Turned right by 15 bits, 0x7F6E6C96, plus 0xA282EAD8.
   EXPECT_EQ(masked_crc32c("abc"), 0x21F1576EU);

@@ -59,7 +59,7 @@ TEST(MetricsLog, LineOfAStepIsReplaced) {
   }
 }
 
-TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
+TEST(MetricsLog, StepHasContractKeys) {
   const auto line = json::parse(to_json_line(some_step()));
   EXPECT_EQ(line["t"], 1700000000.25);
   EXPECT_EQ(line["step"], 7);
@@ -89,7 +89,7 @@ TEST(MetricsLog, AStepHasTheKeysOfTheContract) {
   EXPECT_EQ(line.size(), 14U);
 }
 
-TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
+TEST(MetricsLog, CopiesAddTrafficBetweenThem) {
   StepMetrics step = some_step();
   EXPECT_FALSE(json::parse(to_json_line(step)).contains("sent_between_copies"));
   step.sent_between_copies = 1024;
@@ -99,7 +99,7 @@ TEST(MetricsLog, WhatCrossesBetweenCopiesIsThereWhereThereAreSome) {
   EXPECT_EQ(json::parse(to_json_line(step))["sent_between_groups"], 512);
 }
 
-TEST(MetricsLog, WhatServersDidIsThereWhereThereAreSome) {
+TEST(MetricsLog, ServersAddTheirFigures) {
   StepMetrics step = some_step();
   EXPECT_FALSE(json::parse(to_json_line(step)).contains("served"));
   step.served = {.updates = 3, .dropped = 1, .mean_age = 1.5, .most_age = 2, .pushed_bytes = 40, .pulled_bytes = 80};
@@ -110,14 +110,14 @@ TEST(MetricsLog, WhatServersDidIsThereWhereThereAreSome) {
   EXPECT_EQ(served["pulled_bytes"], 80);
 }
 
-TEST(MetricsLog, FiguresByRankAreThereWhereRanksToldThem) {
+TEST(MetricsLog, RanksAddTheirFigures) {
   StepMetrics step = some_step();
   EXPECT_FALSE(json::parse(to_json_line(step)).contains("ranks"));
   step.ranks = {{.steps = 1, .waited_seconds = 0.5}, {.steps = 1}};
   EXPECT_EQ(json::parse(to_json_line(step))["ranks"]["wait_seconds"], (json{0.5, 0}));
 }
 
-TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
+TEST(MetricsLog, LossScaleAppearsIfUsed) {
   StepMetrics step = some_step();
   step.loss_scale = 32768;
   const auto line = json::parse(to_json_line(step));
@@ -125,7 +125,7 @@ TEST(MetricsLog, ALossScaleIsThereWhereLossesHaveOne) {
   EXPECT_EQ(line.size(), 15U);
 }
 
-TEST(MetricsLog, WhatHasNoTokensIsCountedInRows) {
+TEST(MetricsLog, CountsRowsWithoutTokens) {
   StepMetrics step = some_step();
   step.has_tokens = false;
   const auto line = json::parse(to_json_line(step));
@@ -158,7 +158,7 @@ TEST(MetricsLog, NumbersKeepAllTheirDigits) {
   EXPECT_EQ(json::parse(to_json_line(step))["loss"].get<double>(), 1.0 / 3);
 }
 
-TEST(MetricsLog, WhatIsNotANumberBecomesNull) {
+TEST(MetricsLog, NonFiniteBecomesNull) {
   auto step = some_step();
   step.loss = std::numeric_limits<double>::quiet_NaN();
   step.grad_norm = std::numeric_limits<double>::infinity();
@@ -175,7 +175,7 @@ TEST(MetricsLog, AnEvaluationCarriesItsLoss) {
   EXPECT_FALSE(line.contains("loss"));
 }
 
-TEST(MetricsLog, LinesReachTheFileAtAFlushAndInOrder) {
+TEST(MetricsLog, FlushWritesLinesInOrder) {
   const TemporaryFolder folder;
   MetricsLog log(folder / "metrics.jsonl");
   const auto contents = [&] {

@@ -20,7 +20,7 @@ RankFigures sent(SentByCodec::Bytes group, SentByCodec::Bytes copies) {
   return rank;
 }
 
-TEST(RankFigures, SecondsAndBytesAreOfAStep) {
+TEST(RankFigures, SecondsAndBytesArePerStep) {
   const json ranks = figures({{.steps = 4, .waited_seconds = 0.5}, {.steps = 4, .waited_seconds = 6}});
   EXPECT_EQ(ranks, (json{{"steps", 4}, {"wait_seconds", {0.125, 1.5}}}));
 }
@@ -40,11 +40,13 @@ TEST(RankFigures, AServerHasNoGradients) {
   EXPECT_EQ(ranks["sent_bytes"]["served"]["none"], (json{40, 0}));
 }
 
-TEST(RankFigures, AWorkerWithoutAPushHasNoMeans) {
+TEST(RankFigures, WorkerWithoutPushHasNoMeans) {
   EXPECT_EQ(figures({{.steps = 1}, {.steps = 0}})["wait_seconds"], (json{0, nullptr}));
 }
 
-TEST(RankFigures, OfTwoStepsTheSamplesAreTheLaterOnesAndTheAgeTheOlder) {
+// The samples are the later ones, the age the older.
+
+TEST(RankFigures, CombinesTwoStepsFigures) {
   RankFigures sum{.steps = 1, .waited_seconds = 1, .samples = 6, .most_age = 5};
   sum += {.steps = 1, .waited_seconds = 2, .samples = 2, .most_age = 1};
   EXPECT_EQ(sum, (RankFigures{.steps = 2, .waited_seconds = 3, .samples = 2, .most_age = 5}));

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-TEST(RankValues, EveryRankSeesAllInRankOrder) {
+TEST(RankValues, EveryRankSeesRankOrder) {
   run_ranks(3, [](World& world) {
     const std::array<double, 2> mine{1.0 * world.rank(), 10.0 * world.rank()};
     const auto all = gather_ranks<double>(world.communicator(), mine);
@@ -55,7 +55,7 @@ class LateReaders : public Communicator {
   bool still_reading_ = false;
 };
 
-TEST(RankValues, AreNotReadAnyMoreWhenTheCallReturns) {
+TEST(RankValues, AreNotReadAfterReturn) {
   LateReaders comm;
   const std::array<double, 1> mine{3};
   EXPECT_EQ(gather_ranks<double>(comm, mine), (std::vector<std::vector<double>>{{3}}));

@@ -15,7 +15,7 @@ TEST(RunOrigin, TellsWhenWhereAndByWhat) {
   EXPECT_EQ(origin.configuration, "[train]\nsteps = 3\n");
 }
 
-TEST(RunOrigin, WordsOfTheCommandCanBeGivenToAShell) {
+TEST(RunOrigin, CommandWordsAreShellSafe) {
   using namespace std::string_view_literals;
   EXPECT_EQ(shell_words("zero\0train\0--zero.optimizer\0{disk = 1}\0it's\0\0"sv),
             "zero train --zero.optimizer '{disk = 1}' 'it'\\''s' ''");

@@ -26,7 +26,7 @@ StepMetrics step_of(std::int64_t number, double loss) {
   return m;
 }
 
-TEST(TensorboardLogTest, AStepHasAScalarForEachFigure) {
+TEST(TensorboardLogTest, StepHasScalarPerFigure) {
   const TemporaryFolder folder;
   TensorboardLog log(folder.path(), {});
   StepMetrics step = step_of(7, 2.5);
@@ -48,7 +48,9 @@ TEST(TensorboardLogTest, AStepHasAScalarForEachFigure) {
   EXPECT_EQ(events[3].scalars.at("speed/rows_per_second"), 1536);
 }
 
-TEST(TensorboardLogTest, AnEvaluationHasTheAccuracyOfClassesAndThePerplexityOfALanguageModel) {
+// The accuracy of classes, the perplexity of a language model.
+
+TEST(TensorboardLogTest, EvaluationAddsAccuracyAndPerplexity) {
   const TemporaryFolder folder;
   TensorboardLog log(folder.path(), {});
   log.add(EvaluationMetrics{.step = 8, .val_loss = 3});
@@ -62,7 +64,9 @@ TEST(TensorboardLogTest, AnEvaluationHasTheAccuracyOfClassesAndThePerplexityOfAL
   EXPECT_EQ(events[3].scalars.at("validation/val_accuracy"), 0.75F);
 }
 
-TEST(TensorboardLogTest, ARunThatGoesOnHasAnotherFileWhoseSessionStartsBehindTheCheckpoint) {
+// The session starts after the checkpoint.
+
+TEST(TensorboardLogTest, ResumedRunStartsNewSessionFile) {
   const TemporaryFolder folder;
   { const TensorboardLog log(folder.path(), {}); }
   { const TensorboardLog log(folder.path(), {.after_step = 500, .config = "[run]\ndir = \"a\""}); }
@@ -77,7 +81,7 @@ TEST(TensorboardLogTest, ARunThatGoesOnHasAnotherFileWhoseSessionStartsBehindThe
   EXPECT_EQ(events[2].texts.at("configuration"), "    [run]\n    dir = \"a\"");
 }
 
-TEST(TensorboardLogTest, ALossThatIsNotFiniteStaysWhatItIs) {
+TEST(TensorboardLogTest, KeepsNonFiniteLoss) {
   const TemporaryFolder folder;
   TensorboardLog log(folder.path(), {});
   log.add(step_of(1, std::numeric_limits<double>::quiet_NaN()));
@@ -86,7 +90,8 @@ TEST(TensorboardLogTest, ALossThatIsNotFiniteStaysWhatItIs) {
 }
 
 // TensorBoard's own reader.
-TEST(TensorboardLogTest, TensorBoardReadsEachStepOnceAlsoAfterARewindAndARestart) {
+// Also after a rewind and a restart.
+TEST(TensorboardLogTest, TensorBoardReadsStepsOnce) {
   const auto python = python_with("tensorboard");
   if (!python) GTEST_SKIP() << no_python_with("tensorboard");
   const TemporaryFolder folder;

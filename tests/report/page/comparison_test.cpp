@@ -33,17 +33,17 @@ TEST_F(ComparisonTest, EachRunHasAColumn) {
   EXPECT_FALSE(figure(comparison, "utilization").values[1]);
 }
 
-TEST_F(ComparisonTest, ARowThatNoRunHasIsLeftOut) {
+TEST_F(ComparisonTest, LeavesOutRowsWithoutRuns) {
   for (const auto& figure : compare(runs_).figures) EXPECT_NE(figure.key, "accuracy");
 }
 
-TEST_F(ComparisonTest, AccuracyIsARowWhereARunHasOne) {
+TEST_F(ComparisonTest, AccuracyHasRowIfMeasured) {
   slow_.write("metrics.jsonl", "{\"step\": 3, \"val_accuracy\": 0.875}\n");
   const std::array runs{read_run(slow_.folder())};
   EXPECT_EQ(format_figure(Unit::kFraction, figure(compare(runs), "accuracy").values[0]), "87.5%");
 }
 
-TEST_F(ComparisonTest, TheAverageOfTheWeightsHasRowsOfItsOwn) {
+TEST_F(ComparisonTest, AveragedWeightsHaveOwnRows) {
   slow_.write("metrics.jsonl",
               "{\"step\": 3, \"val_loss\": 2, \"val_accuracy\": 0.5}\n{\"step\": 3, \"val_loss_ema\": 1, "
               "\"val_accuracy_ema\": 0.75, \"val_perplexity_ema\": 3}\n");
@@ -55,20 +55,20 @@ TEST_F(ComparisonTest, TheAverageOfTheWeightsHasRowsOfItsOwn) {
   EXPECT_EQ(figure(compared, "perplexity_ema").values[0], 3);
 }
 
-TEST_F(ComparisonTest, PerplexityIsARowWhereARunHasOne) {
+TEST_F(ComparisonTest, PerplexityHasRowIfMeasured) {
   slow_.write("metrics.jsonl", "{\"step\": 3, \"val_perplexity\": 6.5}\n");
   const std::array runs{read_run(slow_.folder())};
   EXPECT_EQ(figure(compare(runs), "perplexity").values[0], 6.5);
 }
 
-TEST_F(ComparisonTest, KeysThatDifferAreNamedButNotTheFolder) {
+TEST_F(ComparisonTest, NamesDifferingKeysExceptFolder) {
   std::vector<std::string> differing;
   for (const ComparedKey& key : compare(runs_).keys)
     if (key.differs) differing.push_back(key.key);
   EXPECT_EQ(differing, (std::vector<std::string>{"zero.stage"}));
 }
 
-TEST_F(ComparisonTest, TheTableSaysFiguresChangesAndKeys) {
+TEST_F(ComparisonTest, TableShowsFiguresChangesAndKeys) {
   const std::string text = to_text(compare(runs_));
   EXPECT_NE(text.find("slow (not done)"), std::string::npos) << text;
   EXPECT_NE(text.find("time of a step (median)"), std::string::npos) << text;
@@ -76,7 +76,7 @@ TEST_F(ComparisonTest, TheTableSaysFiguresChangesAndKeys) {
   EXPECT_NE(text.find("keys that differ\n  zero.stage  1  3\n"), std::string::npos) << text;
 }
 
-TEST_F(ComparisonTest, JsonHasFiguresByRunAndKeysThatDiffer) {
+TEST_F(ComparisonTest, JsonHasFiguresAndDifferingKeys) {
   const auto json = to_json(compare(runs_));
   EXPECT_EQ(json["runs"][0]["figures"]["step_seconds"], 0.2);
   EXPECT_TRUE(json["runs"][1]["figures"]["utilization"].is_null());
@@ -102,35 +102,43 @@ class UtilizationTest : public testing::Test {
   Comparison comparison_;
 };
 
-TEST_F(UtilizationTest, OfStepsThatTakeAsLongIsTheSame) {
+TEST_F(UtilizationTest, EqualStepsHaveEqualUtilization) {
   const ComparedFigure both = of({{.utilization = 0.25, .peak_flops = 4e10}, {.utilization = 0.5, .peak_flops = 2e10}});
   EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
   EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "the other run saw what the machine can do";
   EXPECT_EQ(format_change(both, 1), "=");
 }
 
-TEST_F(UtilizationTest, OfSlowerStepsIsLessWhateverTheirRunProbed) {
+// Whatever their run probed.
+
+TEST_F(UtilizationTest, SlowerStepsHaveLess) {
   const ComparedFigure both = of({{.step_seconds = 0.2, .utilization = 0.25, .peak_flops = 4e10},
                                   {.step_seconds = 0.25, .utilization = 0.4, .peak_flops = 2e10}});
   EXPECT_DOUBLE_EQ(*both.values[1], 0.2);
   EXPECT_EQ(format_change(both, 1), "-20%");
 }
 
-TEST_F(UtilizationTest, IsToldAgainstThePeakOfARankWhereRunsHaveOthersInNumber) {
+// The peak of one rank.
+
+TEST_F(UtilizationTest, OtherRankCountsUseRankPeak) {
   const ComparedFigure both =
       of({{.utilization = 0.4, .peak_flops = 3e10, .world = 1}, {.utilization = 0.3, .peak_flops = 8e10, .world = 2}});
   EXPECT_DOUBLE_EQ(*both.values[0], 0.3);
   EXPECT_DOUBLE_EQ(*both.values[1], 0.3);
 }
 
-TEST_F(UtilizationTest, OfRanksThatShareCoresIsToldAgainstWhatRanksReachedTogether) {
+// The peak that the ranks reached together.
+
+TEST_F(UtilizationTest, SharedCoresUseJointPeak) {
   const ComparedFigure both =
       of({{.utilization = 0.25, .peak_flops = 4e10, .world = 2}, {.utilization = 0.3, .peak_flops = 3e10, .world = 4}});
   EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
   EXPECT_DOUBLE_EQ(*both.values[1], 0.225) << "two cores do not twice as much for four ranks";
 }
 
-TEST_F(UtilizationTest, OfAnotherMachineOtherThreadsOrAnotherDeviceIsItsOwn) {
+// Another machine, other threads or another device.
+
+TEST_F(UtilizationTest, OtherHardwareUsesOwnPeak) {
   const RunContents first{.utilization = 0.25, .peak_flops = 4e10};
   for (const RunContents& other : {RunContents{.utilization = 0.5, .peak_flops = 2e10, .host = "other"},
                                    RunContents{.utilization = 0.5, .peak_flops = 2e10, .threads = 2},
@@ -138,7 +146,9 @@ TEST_F(UtilizationTest, OfAnotherMachineOtherThreadsOrAnotherDeviceIsItsOwn) {
     EXPECT_DOUBLE_EQ(*of({first, other}).values[1], 0.5) << other.host << other.threads << other.device;
 }
 
-TEST_F(UtilizationTest, OfARunAloneAndOfAnEarlierReportIsItsOwn) {
+// Also a run whose report has no peak.
+
+TEST_F(UtilizationTest, SingleRunUsesOwnPeak) {
   const RunContents recorded{.utilization = 0.25, .peak_flops = 2e10}, fast{.utilization = 0.2, .peak_flops = 4e10},
       earlier{.utilization = 0.5};
   EXPECT_DOUBLE_EQ(*of({recorded}).values[0], 0.25);
@@ -150,7 +160,7 @@ TEST_F(UtilizationTest, OfARunAloneAndOfAnEarlierReportIsItsOwn) {
   EXPECT_NE(of({earlier, earlier}).note.find("against each run's own probe"), std::string::npos);
 }
 
-TEST_F(UtilizationTest, IsSaidToBeToldAgainstTheHighestPeak) {
+TEST_F(UtilizationTest, NamesHighestPeakAsReference) {
   const ComparedFigure both = of({{.peak_flops = 4e10}, {.peak_flops = 2e10}});
   EXPECT_TRUE(both.note.starts_with(kHighest)) << both.note;
   EXPECT_EQ(both.note.find("own"), std::string::npos);

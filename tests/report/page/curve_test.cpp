@@ -9,7 +9,7 @@
 namespace zero::page {
 namespace {
 
-TEST(CurveThinner, AShortCurveStaysAsItIs) {
+TEST(CurveThinner, KeepsShortCurves) {
   CurveThinner curve(10);
   std::vector<CurvePoint> added;
   for (int step = 1; step <= 10; ++step) {
@@ -19,13 +19,15 @@ TEST(CurveThinner, AShortCurveStaysAsItIs) {
   EXPECT_EQ(curve.points(), added);
 }
 
-TEST(CurveThinner, EqualValuesSideBySideStayTwoPoints) {
+TEST(CurveThinner, KeepsEqualNeighbours) {
   CurveThinner curve(10);
   for (int step = 1; step <= 4; ++step) curve.add(step, 7);
   EXPECT_EQ(curve.points().size(), 4U);
 }
 
-TEST(CurveThinner, AMillionPointsBecomeAFewThousandWithEverySpikeInThem) {
+// To a few thousand.
+
+TEST(CurveThinner, ThinsMillionPointsKeepingSpikes) {
   CurveThinner curve(2000);
   constexpr int kSteps = 1'000'000;
   for (int step = 1; step <= kSteps; ++step) {
@@ -39,14 +41,14 @@ TEST(CurveThinner, AMillionPointsBecomeAFewThousandWithEverySpikeInThem) {
   EXPECT_EQ(*std::ranges::min_element(points, {}, &CurvePoint::value), (CurvePoint{271'828, -1000}));
 }
 
-TEST(CurveThinner, TheFirstAndTheLastPointStay) {
+TEST(CurveThinner, KeepsFirstAndLastPoint) {
   CurveThinner curve(4);
   for (int step = 0; step < 1000; ++step) curve.add(step, step == 500 ? 9 : 1 + 1e-3 * (step % 7));
   EXPECT_EQ(curve.points().front(), (CurvePoint{0, 1}));
   EXPECT_EQ(curve.points().back().step, 999);
 }
 
-TEST(CurveThinner, PointsComeInTheOrderOfTheirSteps) {
+TEST(CurveThinner, KeepsStepOrder) {
   CurveThinner curve(8);
   for (int step = 0; step < 500; ++step) curve.add(step, -step % 11);
   for (int step = 300; step < 400; ++step) curve.add(step, step % 5);  // a run that went back
@@ -54,7 +56,7 @@ TEST(CurveThinner, PointsComeInTheOrderOfTheirSteps) {
   EXPECT_TRUE(std::ranges::is_sorted(points, {}, &CurvePoint::step));
 }
 
-TEST(CurveThinner, ValuesThatAreNotFiniteAreLeftOut) {
+TEST(CurveThinner, DropsNonFiniteValues) {
   CurveThinner curve(8);
   curve.add(1, std::nan(""));
   curve.add(2, std::numeric_limits<double>::infinity());

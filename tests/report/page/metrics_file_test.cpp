@@ -15,7 +15,7 @@ class MetricsFileTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(MetricsFileTest, EveryNumberOfALineIsACurve) {
+TEST_F(MetricsFileTest, EveryNumberBecomesCurve) {
   const MetricsFile metrics = read(step_line(1, 10, 5, 0.5) + step_line(2, 10.5, 4, 0.5));
   ASSERT_NE(metrics.curve("loss"), nullptr);
   EXPECT_EQ(*metrics.curve("loss"), (std::vector<CurvePoint>{{1, 5}, {2, 4}}));
@@ -27,7 +27,7 @@ TEST_F(MetricsFileTest, EveryNumberOfALineIsACurve) {
   EXPECT_EQ(metrics.num_lines, 2);
 }
 
-TEST_F(MetricsFileTest, WhatIsLoggedInTheFutureIsACurveToo) {
+TEST_F(MetricsFileTest, UnknownFiguresBecomeCurves) {
   EXPECT_EQ(read(R"({"step": 7, "val_accuracy": 0.5})"
                  "\n")
                 .curve("val_accuracy")
@@ -35,7 +35,9 @@ TEST_F(MetricsFileTest, WhatIsLoggedInTheFutureIsACurveToo) {
             (CurvePoint{7, 0.5}));
 }
 
-TEST_F(MetricsFileTest, FewRanksHaveACurveEachAndManyATableAlone) {
+// Many ranks have a table only.
+
+TEST_F(MetricsFileTest, FewRanksGetCurves) {
   const auto line = [](std::size_t ranks) {
     return nlohmann::json{{"step", 1}, {"ranks", {{"steps", 1}, {"wait_seconds", std::vector<double>(ranks, 0.5)}}}}
                .dump() +
@@ -50,7 +52,7 @@ TEST_F(MetricsFileTest, FewRanksHaveACurveEachAndManyATableAlone) {
   EXPECT_EQ(many.ranks.num_ranks(), RankTable::kMostRanks);
 }
 
-TEST_F(MetricsFileTest, DamagedLinesAreCountedAndTheOthersRead) {
+TEST_F(MetricsFileTest, CountsDamagedLinesAndReadsOthers) {
   const std::string damaged = "{\"step\": 2, \"lo\n[1, 2]\n{\"loss\": 3}\n\n{\"step\": \"x\"}\n";
   const MetricsFile metrics = read(step_line(1, 10, 5, 0.5) + damaged + step_line(3, 11, 4, 0.5));
   EXPECT_EQ(metrics.num_damaged, 5);
@@ -58,14 +60,14 @@ TEST_F(MetricsFileTest, DamagedLinesAreCountedAndTheOthersRead) {
   EXPECT_EQ(metrics.curve("loss")->size(), 2U);
 }
 
-TEST_F(MetricsFileTest, HalfALineAtTheEndIsNoDamage) {
+TEST_F(MetricsFileTest, UnfinishedLastLineIsNoDamage) {
   const MetricsFile metrics = read(step_line(1, 10, 5, 0.5) + "{\"t\": 11, \"st");
   EXPECT_TRUE(metrics.ends_in_half_a_line);
   EXPECT_EQ(metrics.num_damaged, 0);
   EXPECT_EQ(metrics.num_lines, 1);
 }
 
-TEST_F(MetricsFileTest, ALineWithoutEndIsDamageOfOneLine) {
+TEST_F(MetricsFileTest, EndlessLineIsOneDamagedLine) {
   const std::string endless = "{\"step\": 1, \"x\": \"" + std::string(3 * MetricsFile::kMostLineBytes, 'x') + "\"}\n";
   const MetricsFile metrics = read(endless + step_line(2, 10, 5, 0.5));
   EXPECT_EQ(metrics.num_damaged, 1);
@@ -76,7 +78,7 @@ TEST_F(MetricsFileTest, DeepLinesDoNoHarm) {
   EXPECT_EQ(read("{\"step\": 1, \"x\": " + std::string(30'000, '[') + std::string(30'000, ']') + "}\n").num_damaged, 0);
 }
 
-TEST_F(MetricsFileTest, NoMoreCurvesThanAPageCanHold) {
+TEST_F(MetricsFileTest, LimitsNumberOfCurves) {
   std::string line = "{\"step\": 1";
   for (int i = 0; i < 500; ++i) line += fmt::format(", \"x{}\": 1", i);
   EXPECT_EQ(read(line + "}\n").curves.size(), MetricsFile::kMostCurves);
@@ -104,7 +106,7 @@ TEST_F(MetricsFileTest, EventsBeyondTheMostAreCounted) {
   EXPECT_EQ(metrics.num_events_beyond, 5);
 }
 
-TEST_F(MetricsFileTest, SecondsThatNoStepAccountsForAreAPause) {
+TEST_F(MetricsFileTest, UnexplainedSecondsAreAPause) {
   const MetricsFile metrics =
       read(step_line(1, 10, 5, 0.5) + step_line(2, 10.5, 5, 0.5) + step_line(3, 31, 5, 0.5) +
            "{\"t\": 51, \"step\": 3, \"val_loss\": 2, \"eval_seconds\": 20}\n" + step_line(4, 51.5, 5, 0.5));
@@ -114,7 +116,7 @@ TEST_F(MetricsFileTest, SecondsThatNoStepAccountsForAreAPause) {
   EXPECT_EQ(metrics.events[0].text.substr(0, 20), "20 s before step 3 t");
 }
 
-TEST_F(MetricsFileTest, AFileThatIsNotThereIsEmpty) {
+TEST_F(MetricsFileTest, MissingFileIsEmpty) {
   const MetricsFile metrics = read_metrics(folder_ / "none.jsonl");
   EXPECT_EQ(metrics.num_lines, 0);
   EXPECT_TRUE(metrics.curves.empty());

@@ -18,7 +18,9 @@ class PageVerbs : public testing::Test {
   const std::string both_ = fmt::format("'{}' '{}'", a_.folder().string(), b_.folder().string());
 };
 
-TEST_F(PageVerbs, ReportWritesOneFileAndSaysWhatIsMissing) {
+// It says what is missing.
+
+TEST_F(PageVerbs, ReportWritesOneFile) {
   const Ran ran = here_.zero("report " + both_ + " -o page.html");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("b: 1 damaged line of metrics.jsonl is left out\n"), std::string::npos) << ran.output;
@@ -26,7 +28,7 @@ TEST_F(PageVerbs, ReportWritesOneFileAndSaysWhatIsMissing) {
   EXPECT_EQ(here_.read("page.html").substr(0, 15), "<!DOCTYPE html>");
 }
 
-TEST_F(PageVerbs, ReportHasANameForItsFile) {
+TEST_F(PageVerbs, ReportNamesItsFile) {
   EXPECT_EQ(here_.zero("report '" + a_.folder().string() + "'").status, 0);
   EXPECT_FALSE(here_.read("report.html").empty());
 }
@@ -39,7 +41,9 @@ TEST_F(PageVerbs, CompareIsATableOrJson) {
   EXPECT_EQ(nlohmann::json::parse(json.output)["runs"].size(), 2U);
 }
 
-TEST_F(PageVerbs, AFolderThatIsNoRunIsStatusTwoAndOneScreen) {
+// On one screen.
+
+TEST_F(PageVerbs, FolderWithoutRunIsStatusTwo) {
   for (const std::string verb : {"report", "compare"})
     for (const std::string path : {".", "/nonexistent"}) {
       const Ran ran = here_.zero(verb + " '" + a_.folder().string() + "' " + path);
@@ -50,11 +54,11 @@ TEST_F(PageVerbs, AFolderThatIsNoRunIsStatusTwoAndOneScreen) {
     }
 }
 
-TEST_F(PageVerbs, APlaceWhereNoFileCanBeIsRefused) {
+TEST_F(PageVerbs, RefusesUnwritablePlace) {
   EXPECT_EQ(here_.zero("report '" + a_.folder().string() + "' -o /nonexistent/page.html").status, 2);
 }
 
-TEST_F(PageVerbs, AFileThatIsNoPageIsNotReplaced) {
+TEST_F(PageVerbs, KeepsFilesThatAreNoPages) {
   const std::string config = a_.folder().string() + "/config.toml", before = read_file(config);
   const Ran ran = here_.zero("report '" + a_.folder().string() + "' -o '" + config + "'");
   EXPECT_EQ(ran.status, 2);

@@ -7,7 +7,7 @@ namespace {
 
 using Bytes = std::array<std::string, 5>;
 
-TEST(PlanText, APlanWithoutTiersIsOnTheDevice) {
+TEST(PlanText, PlanWithoutTiersIsOnDevice) {
   const auto tiers = planned_tiers(
       "  a rank     parameter    gradient      master      moment       total     formula |       sends     formula\n"
       "  stage 3     1.59 MiB    1.59 MiB         0 B    3.18 MiB    6.37 MiB    6.37 MiB |    4.77 MiB    4.77 MiB\n"
@@ -17,7 +17,7 @@ TEST(PlanText, APlanWithoutTiersIsOnTheDevice) {
   EXPECT_EQ(tiers[0].bytes, (Bytes{"1.59 MiB", "1.59 MiB", "0 B", "3.18 MiB", "6.37 MiB"}));
 }
 
-TEST(PlanText, TiersAreReadWhereThePlanHasThem) {
+TEST(PlanText, ReadsTiersOfPlan) {
   const auto tiers = planned_tiers(
       "  stage 3     1.59 MiB    1.59 MiB         0 B    3.18 MiB    6.37 MiB    6.37 MiB |    4.77 MiB    4.77 MiB\n"
       "    device    1.59 MiB    1.59 MiB         0 B         0 B    3.18 MiB\n"

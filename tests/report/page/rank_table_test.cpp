@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST(RankTable, MeansCountEachLineByItsSteps) {
+TEST(RankTable, MeansWeightLinesBySteps) {
   RankTable table;
   table.add(Json{{"steps", 1}, {"wait_seconds", {4.0, 0.0}}, {"samples", {4, 4}}});
   table.add(Json{{"steps", 3}, {"wait_seconds", {0.0, 4.0}}, {"samples", {6, 2}}});
@@ -20,7 +20,7 @@ TEST(RankTable, MeansCountEachLineByItsSteps) {
   EXPECT_EQ(columns[1].values, (std::vector<double>{6, 2})) << "the last";
 }
 
-TEST(RankTable, AgesCountEachLineByItsGradients) {
+TEST(RankTable, AgesWeightLinesByGradients) {
   RankTable table;
   table.add(Json{{"steps", 1}, {"gradients", {0, 1}}, {"age", {nullptr, 4.0}}, {"most_age", {nullptr, 4}}});
   table.add(Json{{"steps", 1}, {"gradients", {0, 3}}, {"age", {nullptr, 0.0}}, {"most_age", {nullptr, 0}}});
@@ -32,7 +32,7 @@ TEST(RankTable, AgesCountEachLineByItsGradients) {
   EXPECT_EQ(columns[2].values[1], 4);
 }
 
-TEST(RankTable, BytesHaveAColumnForEachReceiverAndCodec) {
+TEST(RankTable, ReceiversAndCodecsHaveColumns) {
   RankTable table;
   table.add(Json{{"steps", 1}, {"sent_bytes", {{"group", {{"int8", {8, 9}}}}, {"copies", {{"none", {40, 41}}}}}}});
   const auto columns = table.columns();
@@ -42,7 +42,7 @@ TEST(RankTable, BytesHaveAColumnForEachReceiverAndCodec) {
   EXPECT_EQ(columns[1].values, (std::vector<double>{40, 41}));
 }
 
-TEST(RankTable, ValuesOfAnotherFormAreLeftOut) {
+TEST(RankTable, LeavesOutValuesOfOtherForm) {
   RankTable table;
   for (const char* const line :
        {"3", "[1]", "{}", R"({"steps": "x", "wait_seconds": [1]})", R"({"steps": -1, "wait_seconds": [1]})",

@@ -12,7 +12,7 @@
 namespace zero::page {
 namespace {
 
-TEST(RecordedRun, OfARunThatIsDoneTheReportCounts) {
+TEST(RecordedRun, FinishedRunUsesItsReport) {
   const RunOnDisk folder("a", {.steps = 20});
   const RecordedRun run = read_run(folder.folder());
   EXPECT_EQ(run.name, "a");
@@ -30,7 +30,7 @@ TEST(RecordedRun, OfARunThatIsDoneTheReportCounts) {
   EXPECT_TRUE(run.notes.empty()) << run.notes[0];
 }
 
-TEST(RecordedRun, OneThatIsGoingOnIsReadAsFarAsItCame) {
+TEST(RecordedRun, ReadsUnfinishedRunSoFar) {
   const RunOnDisk folder("a", {.steps = 20, .report = false, .more_lines = "{\"t\": 12"});
   const RecordedRun run = read_run(folder.folder());
   EXPECT_FALSE(run.done);
@@ -44,7 +44,7 @@ TEST(RecordedRun, OneThatIsGoingOnIsReadAsFarAsItCame) {
   EXPECT_EQ(run.notes[0].substr(0, 28), "not done: 20 of 20 steps are");
 }
 
-TEST(RecordedRun, OneThatJustBeganHasNothingYet) {
+TEST(RecordedRun, NewRunHasNothingYet) {
   const TemporaryFolder folder;
   folder.write("config.toml", "[train]\nsteps = 5\n");
   const RecordedRun run = read_run(folder.path());
@@ -52,7 +52,7 @@ TEST(RecordedRun, OneThatJustBeganHasNothingYet) {
   EXPECT_FALSE(run.figures.loss);
 }
 
-TEST(RecordedRun, ADamagedReportIsNotedAndLeftOut) {
+TEST(RecordedRun, NotesAndSkipsDamagedReport) {
   for (const char* text : {"{\"steps\": 3", "[]", "", "\"x\""}) {
     const RunOnDisk folder("a");
     folder.write("report.json", text);
@@ -62,7 +62,7 @@ TEST(RecordedRun, ADamagedReportIsNotedAndLeftOut) {
   }
 }
 
-TEST(RecordedRun, AReportOfAnotherFormIsReadWhereItFits) {
+TEST(RecordedRun, ReadsFittingPartsOfOtherForms) {
   const RunOnDisk folder("a");
   folder.write("report.json",
                R"({"steps": "many", "memory_bytes": {"total": 1}, "peak_memory_bytes": [1, {"total": 7}],)"
@@ -73,7 +73,7 @@ TEST(RecordedRun, AReportOfAnotherFormIsReadWhereItFits) {
   EXPECT_FALSE(run.predicted);
 }
 
-TEST(RecordedRun, ItsRanksAreCountedByWhatTheyDo) {
+TEST(RecordedRun, CountsRanksByActivity) {
   const RunOnDisk folder("a");
   const auto ran_on = [&](const char* report) {
     folder.write("report.json", report);
@@ -88,7 +88,7 @@ TEST(RecordedRun, ItsRanksAreCountedByWhatTheyDo) {
   EXPECT_EQ(ran_on(R"({"world": "many", "served": 3})"), "");
 }
 
-TEST(RecordedRun, WhereNoTimelineWasAskedForTheSmallOneIsThere) {
+TEST(RecordedRun, FallsBackToSmallTimeline) {
   const RunOnDisk folder("a");
   folder.write("timeline.json", "{\"traceEvents\": []}");
   folder.write("config.toml", "[run]\ntimeline = \"\"\n");
@@ -97,7 +97,7 @@ TEST(RecordedRun, WhereNoTimelineWasAskedForTheSmallOneIsThere) {
   EXPECT_FALSE(read_run(folder.folder()).timeline);
 }
 
-TEST(RecordedRun, ThePeakOfItsRanksIsReadWithTheMachineThatItIsOf) {
+TEST(RecordedRun, ReadsPeakWithItsMachine) {
   const RunOnDisk folder("a", {.peak_flops = 4e10});
   const RunFigures figures = read_run(folder.folder()).figures;
   EXPECT_EQ(figures.peak_flops, 4e10);
@@ -125,13 +125,13 @@ TEST(RecordedRun, CheckpointsInTheFolderAreEvents) {
   EXPECT_EQ(run.metrics.events[0].step, 10);
 }
 
-TEST(RecordedRun, AFolderThatIsNoRunIsRefused) {
+TEST(RecordedRun, RefusesFolderWithoutRun) {
   const TemporaryFolder folder;
   for (const std::filesystem::path& path : {folder.path(), folder / "none"})
     EXPECT_THROW(read_run(path), ConfigError) << path;
 }
 
-TEST(RecordedRun, RunsOfOneNameAreToldApartByTheirFolders) {
+TEST(RecordedRun, FoldersDistinguishEqualNames) {
   const RunOnDisk a("x"), b("x"), c("y");
   const std::array<std::string, 3> folders{a.folder().string(), b.folder().string() + "/", c.folder().string()};
   const auto runs = read_runs(folders);

@@ -35,7 +35,7 @@ TEST(ReportPage, HoldsTheCurvesOfItsRuns) {
   EXPECT_EQ(json["runs"][0]["balance"][1], (Json{"sent a step (plan)", "2.93 KiB", "2.93 KiB", "="}));
 }
 
-TEST(ReportPage, SaysWhatUtilizationIsToldAgainstWhereThereAreSeveralRuns) {
+TEST(ReportPage, NamesUtilizationReferenceForSeveralRuns) {
   const RunOnDisk a("a", {.peak_flops = 4e10}), b("b", {.peak_flops = 2e10});
   const auto utilization = [](const std::vector<RecordedRun>& runs) {
     const Json json = runs_in(report_page(runs, "today"));
@@ -49,7 +49,7 @@ TEST(ReportPage, SaysWhatUtilizationIsToldAgainstWhereThereAreSeveralRuns) {
   EXPECT_EQ(utilization({read_run(b.folder())})["note"], "");
 }
 
-TEST(ReportPage, NothingThatARunSaysBecomesMarkup) {
+TEST(ReportPage, RunTextNeverBecomesMarkup) {
   const std::string evil = "</script><script>alert(1)</script><!--";
   const RunOnDisk folder("<b>@SCRIPT@", {.command = evil});
   const std::vector<RecordedRun> runs{read_run(folder.folder())};
@@ -65,7 +65,7 @@ TEST(ReportPage, NothingThatARunSaysBecomesMarkup) {
   EXPECT_TRUE(has_command);
 }
 
-TEST(ReportPage, BytesThatAreNoTextAreReplaced) {
+TEST(ReportPage, ReplacesInvalidBytes) {
   const RunOnDisk folder("a");
   folder.write("config.toml", "[data]\npath = \"\xff\xfe\"\n");
   const std::vector<RecordedRun> runs{read_run(folder.folder())};

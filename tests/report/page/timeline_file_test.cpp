@@ -41,7 +41,7 @@ TEST(TimelineFile, TheLastWholeStepIsTaken) {
   EXPECT_EQ(timeline->spans[1].bytes, 4096);
 }
 
-TEST(TimelineFile, OfTooManySpansTheLongestStay) {
+TEST(TimelineFile, KeepsLongestOfTooManySpans) {
   std::vector<TimelineSpan> spans{{.begin = 0, .end = 100, .activity = Activity::kForward}};
   for (int i = 0; i < 5000; ++i)
     spans.push_back(
@@ -67,7 +67,7 @@ TEST(TimelineFile, OneThatIsDamagedSaysSo) {
   }
 }
 
-TEST(TimelineFile, OneThatIsNotThereIsNothing) {
+TEST(TimelineFile, MissingFileGivesNothing) {
   EXPECT_FALSE(read_timeline("/nonexistent/timeline.json"));
 }
 

@@ -31,7 +31,7 @@ bool is_of_one_model(const ClusterWay& way) {
   return !way.local && !way.sync.has_servers() && way.wire == WireCodecs{};
 }
 
-TEST(ClusterPlan, OverASlowLinkTheModelIsHeldOnceAHost) {
+TEST(ClusterPlan, SlowLinkHoldsModelPerHost) {
   Cluster cluster{.hosts = 4, .ranks = 8, .network = 1e6, .within = 1e10};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.001);
   EXPECT_EQ(best_of(plan).mesh.shard, 8);
@@ -41,7 +41,7 @@ TEST(ClusterPlan, OverASlowLinkTheModelIsHeldOnceAHost) {
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "--sync.mode local takes 0.0");
 }
 
-TEST(ClusterPlan, WhatDoesNotFitIsNotTaken) {
+TEST(ClusterPlan, SkipsPlansThatDoNotFit) {
   Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = 1 << 20};
   const ClusterPlan none = plan_on(planned(cluster), cluster, 1);
   EXPECT_EQ(none.best, -1);
@@ -56,7 +56,9 @@ TEST(ClusterPlan, WhatDoesNotFitIsNotTaken) {
   EXPECT_CONTAINS(cluster_table(plan), "too large");
 }
 
-TEST(ClusterPlan, WhereThereIsMemoryForAllWeightsStage3SendsWhatStage2Does) {
+// It sends the same bytes if there is memory for all weights.
+
+TEST(ClusterPlan, Stage3MatchesStage2WithMemory) {
   const auto leaving = [](int stage, std::int64_t memory, MemoryBudget budget = {}) {
     const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = memory};
     TrainingPlan plan = planned(cluster, stage);
@@ -70,7 +72,7 @@ TEST(ClusterPlan, WhereThereIsMemoryForAllWeightsStage3SendsWhatStage2Does) {
   EXPECT_GT(leaving(3, 0, MemoryBudget::parse("min")), leaving(2, 0));
 }
 
-TEST(ClusterPlan, SecondaryGroupsAreTriedWhereUnitsAreGatheredTwice) {
+TEST(ClusterPlan, TriesSecondaryGroupsIfGatheredTwice) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
   TrainingPlan plan = planned(cluster);
   const auto has_some = [](const ClusterPlan& found) {
@@ -92,14 +94,14 @@ TEST(ClusterPlan, SecondaryGroupsAreTriedWhereUnitsAreGatheredTwice) {
   EXPECT_EQ(asked.ways[static_cast<std::size_t>(asked.planned)].secondary, 4);
 }
 
-TEST(ClusterPlan, AStepWaitsForTheSlowestRank) {
+TEST(ClusterPlan, StepWaitsForSlowestRank) {
   const Cluster cluster{.hosts = 1, .ranks = 2, .speeds = {1, 0.25}};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.5);
   EXPECT_DOUBLE_EQ(best_of(plan).seconds, 2);
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "train.share = \"auto\" a step computes for 800 ms instead of 2.00 s");
 }
 
-TEST(ClusterPlan, LocalStepsCarryTheirPartOfTheOuterStep) {
+TEST(ClusterPlan, LocalStepsShareOuterStepCost) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
   TrainingPlan plan = planned(cluster);
   plan.options.group = 2;
@@ -111,7 +113,7 @@ TEST(ClusterPlan, LocalStepsCarryTheirPartOfTheOuterStep) {
   EXPECT_DOUBLE_EQ(local.exchange.leaving, outer.leaving / 10);
 }
 
-TEST(ClusterPlan, AnOuterStepOnItsWayTakesWhatTheStepsDoNotCover) {
+TEST(ClusterPlan, OverlappedOuterStepCostsUncoveredPart) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
   TrainingPlan plan = planned(cluster);
   plan.options.group = 2;
@@ -139,7 +141,9 @@ const ClusterWay* served(const ClusterPlan& plan, SyncMode mode) {
   return nullptr;
 }
 
-TEST(ClusterPlan, ServersAreTriedOnOneMachineAndGainWhereRanksVary) {
+// They are tried on one machine.
+
+TEST(ClusterPlan, ServersGainIfRanksVary) {
   const Cluster even{.hosts = 1, .ranks = 16};
   const ClusterPlan without = plan_on(planned(even), even, 1);
   ASSERT_NE(served(without, SyncMode::kAsync), nullptr);
@@ -157,7 +161,7 @@ TEST(ClusterPlan, ServersAreTriedOnOneMachineAndGainWhereRanksVary) {
   EXPECT_CONTAINS(table, "gradients are of older weights");
 }
 
-TEST(ClusterPlan, ServersThatAreTooLargeAreSaidToBe) {
+TEST(ClusterPlan, ReportsServersThatAreTooLarge) {
   const Cluster cluster{.hosts = 1, .ranks = 16};
   ClusterPlan found = plan_on(planned(cluster), cluster, 1);
   for (ClusterWay& way : found.ways) way.fits = !way.sync.has_servers();
@@ -166,7 +170,7 @@ TEST(ClusterPlan, ServersThatAreTooLargeAreSaidToBe) {
   EXPECT_EQ(table.find("servers save less"), std::string::npos);
 }
 
-TEST(ClusterPlan, PlannedServersAreAWayAmongTheOthers) {
+TEST(ClusterPlan, PlannedServersJoinOtherWays) {
   const Cluster cluster{.hosts = 2, .ranks = 3, .network = 1e6};
   TrainingPlan plan = planned(cluster);
   plan.options.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1};
@@ -183,7 +187,7 @@ TEST(ClusterPlan, PlannedServersAreAWayAmongTheOthers) {
   EXPECT_EQ(cluster_json(found)["ways"][found.planned]["sync"]["staleness"], 1);
 }
 
-TEST(ClusterPlan, AQuorumCountsTheGradientsThatItUses) {
+TEST(ClusterPlan, QuorumCountsUsedGradients) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.1}};
   TrainingPlan plan = planned(cluster);
   plan.options.sync = {.servers = 1, .quorum = 3};
@@ -195,7 +199,9 @@ TEST(ClusterPlan, AQuorumCountsTheGradientsThatItUses) {
                   "--sync.quorum 3 takes 0.17 of that time: 1 of 4 gradients of a clock");
 }
 
-TEST(ClusterPlan, EachGroupIsCutAnewAndWeightsAreForTheirGroupAlone) {
+// Weights are for their own group only.
+
+TEST(ClusterPlan, EachGroupIsCutAnew) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
   const auto groups = [&](Cut cut, std::vector<double> weights) {
     TrainingPlan plan = planned(cluster);
@@ -215,7 +221,9 @@ TEST(ClusterPlan, EachGroupIsCutAnewAndWeightsAreForTheirGroupAlone) {
   EXPECT_EQ(groups(Cut::kWeighted, {2, 1, 1, 1}), (Found{{2, 4}, {3, 4}}));
 }
 
-TEST(ClusterPlan, CodecsAreTriedOnTheBestWayAndOnLocalSteps) {
+// On the best way and on local steps.
+
+TEST(ClusterPlan, TriesCodecsOnBestAndLocal) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1e-6);
   EXPECT_TRUE(is_of_one_model(best_of(plan)));
@@ -237,7 +245,9 @@ TEST(ClusterPlan, CodecsAreTriedOnTheBestWayAndOnLocalSteps) {
   EXPECT_EQ(cluster_json(plan)["ways"].back()["wire"]["outer"], "topk");
 }
 
-TEST(ClusterPlan, WhereTheModelIsHeldOnceACodecIsForAllThatCrosses) {
+// If one copy of the model spans all ranks, a codec applies to all that crosses.
+
+TEST(ClusterPlan, SingleCopyCodesAllTraffic) {
   Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6, .memory = 1 << 20};
   const ClusterPlan none = plan_on(planned(cluster), cluster, 1e-6);
   cluster.memory = none.ways[0].held;
@@ -254,14 +264,14 @@ TEST(ClusterPlan, WhereTheModelIsHeldOnceACodecIsForAllThatCrosses) {
   EXPECT_EQ(coded, 2);
 }
 
-TEST(ClusterPlan, AConfigurationWithCodecsOfItsOwnIsComparedAsItIs) {
+TEST(ClusterPlan, ConfiguredCodecsAreComparedUnchanged) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
   TrainingPlan plan = planned(cluster);
   plan.options.wire.reduce = WireCodec::kInt8;
   for (const ClusterWay& way : plan_on(plan, cluster, 1e-6).ways) EXPECT_EQ(way.wire, WireCodecs{});
 }
 
-TEST(ClusterPlan, NoWayHasMoreRanksThanThereAre) {
+TEST(ClusterPlan, NoWayExceedsAvailableRanks) {
   for (const int hosts : {1, 2, 3, 8}) {
     for (const int ranks : {1, 2, 5, 8, 16}) {
       const Cluster cluster{.hosts = hosts, .ranks = ranks, .network = 1e7, .jitter = 1};
@@ -279,7 +289,9 @@ TEST(ClusterPlan, NoWayHasMoreRanksThanThereAre) {
   }
 }
 
-TEST(ClusterPlan, ServersAreTriedOverSeveralMachinesAndTheirCostIsSaid) {
+// Their cost is shown.
+
+TEST(ClusterPlan, TriesServersOverSeveralMachines) {
   Cluster cluster{.hosts = 2, .ranks = 8, .network = 1e12, .jitter = 1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
   ASSERT_NE(served(plan, SyncMode::kAsync), nullptr);
@@ -290,7 +302,8 @@ TEST(ClusterPlan, ServersAreTriedOverSeveralMachinesAndTheirCostIsSaid) {
 }
 
 // Where all ranks vary, servers would gain much.
-TEST(ClusterPlan, ServersForMoreRanksThanTheyCanHaveAreComputedMarkedAndNotRecommended) {
+// Servers for more ranks than they can have are computed and marked.
+TEST(ClusterPlan, OversizedServersAreComputedNotRecommended) {
   const Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e12, .jitter = 1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
   const ClusterWay* const async = served(plan, SyncMode::kAsync);
@@ -304,7 +317,7 @@ TEST(ClusterPlan, ServersForMoreRanksThanTheyCanHaveAreComputedMarkedAndNotRecom
   EXPECT_EQ(one_line(table).find("--sync.servers"), std::string::npos) << table;
 }
 
-TEST(ClusterPlan, ServersOfMoreRanksThanTheyCanHaveAreNotTriedWithOtherCuts) {
+TEST(ClusterPlan, OversizedServersTryNoOtherCuts) {
   const Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e9};
   TrainingPlan plan = planned(cluster);
   plan.options.shards = Cut::kHash;
@@ -314,7 +327,7 @@ TEST(ClusterPlan, ServersOfMoreRanksThanTheyCanHaveAreNotTriedWithOtherCuts) {
   EXPECT_CONTAINS(one_line(cluster_table(found)), "servers were not tried: a run with them has at most 64 ranks");
 }
 
-TEST(ClusterPlan, ServersOfTenThousandRanksAreComputed) {
+TEST(ClusterPlan, ComputesServersOfTenThousandRanks) {
   const Cluster cluster{.hosts = 1250, .ranks = 8, .network = 12.5e9, .latency = 2e-5, .jitter = 0.1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.3);
   for (const SyncMode mode : {SyncMode::kSync, SyncMode::kStale, SyncMode::kAsync}) {
@@ -324,7 +337,9 @@ TEST(ClusterPlan, ServersOfTenThousandRanksAreComputed) {
   }
 }
 
-TEST(ClusterPlan, ItsLinesFitATerminalAndItsJsonHasEveryWay) {
+// The lines fit a terminal, and the JSON has every way.
+
+TEST(ClusterPlan, LinesFitAndJsonIsComplete) {
   const Cluster cluster{
       .hosts = 1250, .ranks = 8, .network = 12.5e9, .within = 5e10, .latency = 2e-5, .memory = 80LL << 30};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.3);

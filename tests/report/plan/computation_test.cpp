@@ -30,7 +30,9 @@ Event of(EventKind kind) {
   return {kind, -1, {}};
 }
 
-TEST(EstimatedComputation, AThirdIsForwardAndTheRestBackward) {
+// Backward takes the rest.
+
+TEST(EstimatedComputation, ForwardTakesOneThird) {
   const Computation computation = estimated_computation({.flops = 6e9, .flops_per_second = 1e9});
   EXPECT_EQ(computation.from, ComputationFrom::kEstimate);
   EXPECT_DOUBLE_EQ(computation.step.forward_seconds, 2);
@@ -46,7 +48,7 @@ TEST(EstimatedComputation, CheckpointsComputeForwardOnceMore) {
   EXPECT_DOUBLE_EQ(computation.flops, 8e9);
 }
 
-TEST(EstimateUses, UnitsAreUsedInTheOrderOfTheTraceByTheirShareOfElements) {
+TEST(EstimateUses, UnitsFollowTraceByElementShare) {
   const Trace trace{{access(0), access(1), access(2), of(EventKind::kBackward), access(2), gradient(2), access(1),
                      gradient(1), access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
   StepProfile profile;
@@ -56,7 +58,8 @@ TEST(EstimateUses, UnitsAreUsedInTheOrderOfTheTraceByTheirShareOfElements) {
 }
 
 // Embeddings that are the head, too: half of what they compute is at each end.
-TEST(EstimateUses, AUnitWithTwoAccessesComputesHalfEachTime) {
+// Half each time.
+TEST(EstimateUses, TwoAccessesSplitUnitsComputation) {
   const Trace trace{{access(0), access(1), access(0), of(EventKind::kBackward), access(0), access(1), gradient(1),
                      access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
   StepProfile profile;
@@ -84,7 +87,9 @@ TEST(EstimateUses, WithoutATraceNothingIsKnown) {
   EXPECT_TRUE(profile.gradient_at.empty());
 }
 
-TEST(ComputationOfARun, OtherSamplesARankTakeOtherSeconds) {
+// Samples of a rank.
+
+TEST(ComputationOfARun, OtherSampleCountsTakeOtherSeconds) {
   const TemporaryFolder run;
   const std::string profile = R"("profile": {"forward_seconds": 1, "backward_seconds": 2, "update_seconds": 3})";
   run.write("report.json", R"({"world": 2, "tokens_per_step": 256, )" + profile + "}");
@@ -99,7 +104,7 @@ TEST(ComputationOfARun, OtherSamplesARankTakeOtherSeconds) {
   EXPECT_EQ(of(192).scale, 1) << "an older report does not say";
 }
 
-TEST(ComputationOfARun, OfAGpuHasTheRatesThatTheRunProbed) {
+TEST(ComputationOfARun, GpuUsesProbedRates) {
   const TemporaryFolder run;
   const std::string profile = R"("profile": {"forward_seconds": 1, "backward_seconds": 2, "update_seconds": 3)";
   const auto read = [&](const std::string& report) {
@@ -122,7 +127,7 @@ TEST(ComputationOfARun, OfAGpuHasTheRatesThatTheRunProbed) {
   EXPECT_EQ(gpu.rates.device_update_numel, 9);
 }
 
-TEST(ComputationOfARun, AReportWithoutAProfileIsRefused) {
+TEST(ComputationOfARun, RefusesReportWithoutProfile) {
   const TemporaryFolder run;
   for (const char* report : {"{}", "[]", "no json", R"({"profile": 3})", R"({"profile": {"forward_seconds": "1"}})"}) {
     run.write("report.json", report);

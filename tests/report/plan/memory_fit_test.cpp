@@ -30,7 +30,7 @@ bool says(const std::vector<WayToFit>& ways, const std::string& change) {
   return std::ranges::any_of(ways, [&](const WayToFit& way) { return way.change.find(change) != std::string::npos; });
 }
 
-TEST(MemoryFit, WhatIsNeededIsTheSumOfTheRanks) {
+TEST(MemoryFit, NeedIsSumOfRanks) {
   const MemoryFit fit = fit_of(planned(0, 8192 * kMiB));
   EXPECT_EQ(fit.rank.states, 1024 * kMiB);
   EXPECT_EQ(fit.rank.activations, kMiB);
@@ -51,7 +51,9 @@ TEST(MemoryFit, WhatLacksIsTheDifference) {
   EXPECT_GT(fit_of(plan).lacks, 0) << "the engine takes four fifths at most";
 }
 
-TEST(MemoryFit, OnAGpuTheRanksThatShareItNeedItsMemoryAndTheHostsIsNotCounted) {
+// The host's memory is not counted.
+
+TEST(MemoryFit, GpuRanksShareItsMemory) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 8192 * kMiB);
   plan.machine->ranks_on_gpu = 2;
@@ -65,7 +67,9 @@ TEST(MemoryFit, OnAGpuTheRanksThatShareItNeedItsMemoryAndTheHostsIsNotCounted) {
   EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are the host's";
 }
 
-TEST(MemoryFit, OnAGpuALoneRankHoldsUnitsWholeAndGathersNothing) {
+// It holds units whole.
+
+TEST(MemoryFit, LoneGpuRankGathersNothing) {
   TrainingPlan plan = planned(3, 8192 * kMiB);
   plan.world = plan.machine->ranks = plan.machine->ranks_on_gpu = 1;
   EXPECT_EQ(fit_of(plan).rank.states, 1024 * kMiB);
@@ -90,7 +94,9 @@ TEST(MemoryFit, OnAGpuALoneRankHoldsUnitsWholeAndGathersNothing) {
   EXPECT_TRUE(placement_of(away).parameter_sharded);
 }
 
-TEST(MemoryFit, WhereNoGpuIsHereWhatIsNeededIsSaidWithoutAVerdict) {
+// The need is shown.
+
+TEST(MemoryFit, AbsentGpuGetsNoVerdict) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 0);
   plan.machine->ranks_on_gpu = 1;
@@ -103,7 +109,7 @@ TEST(MemoryFit, WhereNoGpuIsHereWhatIsNeededIsSaidWithoutAVerdict) {
   EXPECT_TRUE(json["memory"]["fits"].is_null()) << json["memory"].dump();
 }
 
-TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
+TEST(MemoryFit, ComparesDiskStatesWithRoom) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 8192 * kMiB);
   plan.tiers.assign(
@@ -127,7 +133,7 @@ TEST(MemoryFit, StatesOnDiskAreComparedWithItsRoom) {
       std::string::npos);
 }
 
-TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {
+TEST(MemoryFit, SuggestsSufficientHigherStage) {
   EXPECT_TRUE(says(ways_to_fit(planned(0, 2000 * kMiB)), "--zero.stage 2"));
   EXPECT_TRUE(says(ways_to_fit(planned(0, 1300 * kMiB)), "--zero.stage 3"));
   EXPECT_EQ(lower_stage_that_fits(planned(3, 8192 * kMiB)), 0);
@@ -135,7 +141,7 @@ TEST(MemoryFit, AHigherStageIsSaidWhereItIsEnough) {
   EXPECT_EQ(lower_stage_that_fits(planned(3, 1300 * kMiB)), -1);
 }
 
-TEST(MemoryFit, ADiskIsSaidWithWhatItMustHold) {
+TEST(MemoryFit, SuggestsDiskWithNeededSize) {
   const auto ways = ways_to_fit(planned(3, 1000 * kMiB));
   const auto disk = std::ranges::find_if(ways, [](const WayToFit& way) { return way.disk > 0; });
   ASSERT_NE(disk, ways.end());
@@ -143,7 +149,9 @@ TEST(MemoryFit, ADiskIsSaidWithWhatItMustHold) {
   EXPECT_LE(disk->needed, 1000 * kMiB);
 }
 
-TEST(MemoryFit, OneCopyOnAllRanksIsSaidWhereThereAreMore) {
+// If there are more copies.
+
+TEST(MemoryFit, SuggestsOneCopyOnAllRanks) {
   TrainingPlan plan = planned(3, 1300 * kMiB);
   ASSERT_TRUE(fit_of(plan).fits());
   plan.options.group = 1;
@@ -151,7 +159,7 @@ TEST(MemoryFit, OneCopyOnAllRanksIsSaidWhereThereAreMore) {
   EXPECT_TRUE(says(ways_to_fit(plan), "--zero.group 0"));
 }
 
-TEST(MemoryFit, MoreMachinesAreSaidWithTheLeastNumber) {
+TEST(MemoryFit, SuggestsLeastNumberOfMachines) {
   const auto ways = ways_to_fit(planned(3, 500 * kMiB));
   const auto found = std::ranges::find_if(ways, [](const WayToFit& way) { return way.change.starts_with("--world "); });
   ASSERT_NE(found, ways.end());
@@ -164,7 +172,9 @@ TEST(MemoryFit, MoreMachinesAreSaidWithTheLeastNumber) {
   EXPECT_TRUE(fit_of(one_less).fits());
 }
 
-TEST(MemoryFit, ActivationsAreMadeSmallerByTheBatchOrByCheckpoints) {
+// For activations.
+
+TEST(MemoryFit, SuggestsSmallerBatchOrCheckpoints) {
   TrainingPlan plan = planned(3, 1600 * kMiB, 800 * kMiB);
   EXPECT_TRUE(says(ways_to_fit(plan), "--train.batch 1,")) << "of 100 MiB each, on four ranks";
   EXPECT_FALSE(says(ways_to_fit(plan), "checkpoint_activations"));

@@ -63,7 +63,9 @@ Placement placement_of_run(const TrainingPlan& plan) {
   return placements[3];
 }
 
-TEST(PlacedPlan, PutsWhatAGpuHasNoRoomForOnTheHostAsARunDoes) {
+// As a run does.
+
+TEST(PlacedPlan, PutsGpuExcessOnHost) {
   for (const std::int64_t free_bytes : {32 * kMiB, 40 * kMiB}) {
     TrainingPlan plan = planned(free_bytes);
     place(plan);
@@ -93,7 +95,7 @@ TEST(PlacedPlan, CountsWhatSumsBetweenGpusTake) {
             bytes_on(linked, placement_of_run(linked), Tier::kHost));
 }
 
-TEST(PlacedPlan, LeavesAllOnAGpuThatHasRoom) {
+TEST(PlacedPlan, LeavesAllOnRoomyGpu) {
   TrainingPlan plan = planned(256 * kMiB);
   place(plan);
   EXPECT_EQ(bytes_on(plan, placement_of(plan), Tier::kHost), 0);
@@ -102,7 +104,7 @@ TEST(PlacedPlan, LeavesAllOnAGpuThatHasRoom) {
   EXPECT_EQ(one_line(plan_table(plan, kStages)).find("on the host"), std::string::npos);
 }
 
-TEST(PlacedPlan, KnowsNoLimitOfAGpuThatIsElsewhere) {
+TEST(PlacedPlan, AbsentGpuHasNoLimit) {
   TrainingPlan plan = planned(0);
   plan.machine->why_free_not_known = "there is no driver of NVIDIA";
   EXPECT_FALSE(may_leave_device(plan));
@@ -120,7 +122,7 @@ TEST(PlacedPlan, IsRefusedWhereARunIs) {
   EXPECT_NE(message_of<ConfigError>([&] { place(tiny); }).find("zero.device_memory = auto"), std::string::npos);
 }
 
-TEST(PlacedPlan, OfARefusedRunSaysThatItDoesNotFitAndWhy) {
+TEST(PlacedPlan, RefusalExplainsMissingRoom) {
   TrainingPlan plan = planned(32 * kMiB);
   plan.refused = "zero.device_memory = auto: only 12.8 MiB are free\n  use more ranks";
   EXPECT_FALSE(fit_of(plan).fits());
@@ -136,7 +138,9 @@ TEST(PlacedPlan, OfARefusedRunSaysThatItDoesNotFitAndWhy) {
   EXPECT_NO_THROW(static_cast<void>(schedule_of(plan, Trace{}))) << "its schedule can be printed all the same";
 }
 
-TEST(PlacedPlan, MoreThanTheHostHasFreeDoesNotFit) {
+// The plan does not fit.
+
+TEST(PlacedPlan, MoreThanFreeHostMemoryFails) {
   TrainingPlan plan = planned(32 * kMiB);
   place(plan);
   plan.machine->host_free_bytes = fit_of(plan).host - 7;

@@ -26,7 +26,7 @@ TEST(PlanJson, FormulasAreThePapers) {
   EXPECT_DOUBLE_EQ(plan["stages"][3]["formula"]["sent_bytes"], 4 * 3 * p * 3 / 4);
 }
 
-TEST(PlanJson, Bfloat16HasAMasterAndHalfTheWire) {
+TEST(PlanJson, Bfloat16AddsMasterAndHalvesTraffic) {
   const auto plan = json::parse(plan_json(some_plan(4, 0, DType::kBFloat16), std::array{0}));
   constexpr double p = kPlanParameters;
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
@@ -36,7 +36,7 @@ TEST(PlanJson, Bfloat16HasAMasterAndHalfTheWire) {
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["sent_bytes"], 2 * 2 * p * 3 / 4);
 }
 
-TEST(PlanJson, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
+TEST(PlanJson, HeldBytesMatchFormulaWithoutPadding) {
   // Every unit of the example divides evenly over four ranks but ln_f, whose 64 elements do too.
   const auto plan = json::parse(plan_json(some_plan(4, 3), kAllStages));
   for (const auto& stage : plan["stages"]) {
@@ -47,7 +47,9 @@ TEST(PlanJson, WhatIsHeldIsTheFormulaWherePaddingIsNone) {
   }
 }
 
-TEST(PlanJson, OfCopiesIsOfTheRanksOfOneAndOfWhatCrosses) {
+// The ranks of one copy and what crosses between copies.
+
+TEST(PlanJson, CopiesCountOneCopyAndCrossing) {
   TrainingPlan grouped = some_plan(8, 3, DType::kBFloat16);
   grouped.options.group = 4;
   const auto plan = json::parse(plan_json(grouped, kAllStages));
@@ -77,7 +79,9 @@ TEST(PlanJson, UnitsAddUpToTheModel) {
   EXPECT_EQ(plan["units"].size(), 5U);
 }
 
-TEST(PlanJson, TellsWhatCopiesThatTrainApartSendInAnOuterStep) {
+// That copies which train by themselves send.
+
+TEST(PlanJson, ShowsOuterStepBytes) {
   TrainingPlan plan = some_plan(4, 2);
   plan.options.group = 2;
   plan.options.local = LocalSteps{.steps = 20};
@@ -92,7 +96,7 @@ TEST(PlanJson, TellsWhatCopiesThatTrainApartSendInAnOuterStep) {
   }
 }
 
-TEST(PlanJson, CountsCodedBytesAndNamesTheCodecs) {
+TEST(PlanJson, CountsCodedBytesAndNamesCodecs) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("wire"));
   plan.options.wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8};
@@ -104,7 +108,9 @@ TEST(PlanJson, CountsCodedBytesAndNamesTheCodecs) {
   for (const json& stage : coded["stages"]) EXPECT_GE(stage["sent_bytes"], stage["formula"]["sent_bytes"]);
 }
 
-TEST(PlanJson, CountsTheLargestElementsOfAnOuterStepAndTheirResidual) {
+// Of an outer step.
+
+TEST(PlanJson, CountsLargestElementsAndResidual) {
   TrainingPlan plan = some_plan(4, 3);
   plan.options.group = 2;
   plan.options.local = LocalSteps{};
@@ -120,7 +126,9 @@ TEST(PlanJson, CountsTheLargestElementsOfAnOuterStepAndTheirResidual) {
   EXPECT_EQ(moments(topk), moments(dense) * 5 / 4) << "Adam's two, momentum and anchor, and now a residual";
 }
 
-TEST(PlanJson, CountsTheStatesThatEachPassOfARuleOfSeveralReads) {
+// Of a rule with several passes.
+
+TEST(PlanJson, CountsStatesOfEachPass) {
   const auto parsed = [](const TrainingPlan& plan) { return json::parse(plan_json(plan, std::array{3})); };
   const auto placed = [](OptimizerOptions rule, DType dtype, const TierFractions& fractions) {
     TrainingPlan plan = some_plan(2, 3, dtype);

@@ -37,7 +37,9 @@ TEST(PlanTable, SumsByNcclAreNamed) {
   EXPECT_EQ(json::parse(plan_json(plan, std::array{3}))["sums"], "nccl");
 }
 
-TEST(PlanTable, CountsTheOperationsThatAUsersRuleOfMatricesDeclares) {
+// As the rule declares them.
+
+TEST(PlanTable, CountsUserMatrixRuleOperations) {
   TrainingPlan plan = some_plan(1, 3);
   EXPECT_EQ(one_line(plan_table(plan, std::array{3})).find("matrices"), std::string::npos);
   plan.options.optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>()};
@@ -48,7 +50,7 @@ TEST(PlanTable, CountsTheOperationsThatAUsersRuleOfMatricesDeclares) {
       << table;
 }
 
-TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
+TEST(PlanTable, MarksOwnStageAmongAsked) {
   const auto all = plan_table(some_plan(4, 1), kAllStages);
   for (const char* row : {"\n stage 0", "\n>stage 1", "\n stage 2", "\n stage 3"})
     EXPECT_NE(all.find(row), std::string::npos) << row;
@@ -57,7 +59,9 @@ TEST(PlanTable, ShowsTheStagesAskedForAndMarksTheOwn) {
   EXPECT_EQ(one.find('>'), std::string::npos);
 }
 
-TEST(PlanTable, SeveralMicroBatchesSendMoreAndAWayToSendLessIsNamed) {
+// Several micro-batches send more.
+
+TEST(PlanTable, NamesWayToSendLess) {
   TrainingPlan plan = some_plan(4, 1);
   plan.options.accumulate = 3;
   constexpr std::int64_t kPass = 4 * kPlanParameters / 4 * 3;  // P(N-1)/N, in bytes
@@ -75,7 +79,7 @@ TEST(PlanTable, SeveralMicroBatchesSendMoreAndAWayToSendLessIsNamed) {
   EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "it is asked for already";
 }
 
-TEST(PlanTable, FrozenUnitsAreNamedAndCostNoState) {
+TEST(PlanTable, NamesFrozenUnitsWithoutState) {
   auto plan = some_plan(2, 1);
   plan.specs[0].trainable = false;
   plan.units = make_units(plan.specs, {});
@@ -84,7 +88,9 @@ TEST(PlanTable, FrozenUnitsAreNamedAndCostNoState) {
   EXPECT_EQ(cost["stages"][0]["memory_bytes"]["gradient"], 4 * (kPlanParameters - 256 * 64));
 }
 
-TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
+// Where its computation is from and what it lacks.
+
+TEST(PlanTable, PredictionNamesSourceAndGaps) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("predicted"), std::string::npos) << "nobody asked";
   EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("predicted"));
@@ -116,7 +122,7 @@ TEST(PlanTable, APredictionSaysWhereItsComputationIsFromAndWhatItLacks) {
   EXPECT_EQ(json::parse(plan_json(plan, kAllStages))["predicted"]["computation"]["scale"], 1.5);
 }
 
-TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
+TEST(PlanTable, ShowsCostsBesideStates) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("beside them"), std::string::npos) << "nobody asked";
   plan.beside = {.device = 3 << 20, .host = 24 << 20};
@@ -125,7 +131,9 @@ TEST(PlanTable, WhatIsBesideTheStatesIsSaid) {
             (json{{"device", 3 << 20}, {"host", 24 << 20}}));
 }
 
-TEST(PlanTable, SecondaryGroupsSayWhatTheyKeepAndWhatStaysWithinThem) {
+// What they keep and what stays within them.
+
+TEST(PlanTable, SecondaryGroupsShowKeptAndInternal) {
   TrainingPlan plan = some_plan(4, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("secondary"), std::string::npos);
   EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("secondary"));
@@ -152,7 +160,7 @@ TEST(PlanTable, CodecsAreNamed) {
             std::string::npos);
 }
 
-TEST(PlanTable, ARuleOfTwoPassesSaysWhatIsReadTwice) {
+TEST(PlanTable, TwoPassRuleNamesRepeatedReads) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one";
   plan.options.optimizer = LambOptions{};
@@ -172,7 +180,7 @@ TEST(PlanTable, ARuleOfTwoPassesSaysWhatIsReadTwice) {
       << on_disk;
 }
 
-TEST(PlanTable, NoLineIsWiderThanATerminal) {
+TEST(PlanTable, LinesFitTerminal) {
   TrainingPlan plan = some_plan(1024, 2);
   plan.specs.clear();
   for (int block = 0; block < 1000; ++block)

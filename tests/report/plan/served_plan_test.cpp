@@ -17,7 +17,7 @@ TrainingPlan served(int servers, int workers, const SyncPlan& sync) {
   return plan;
 }
 
-TEST(ServedPlan, AWorkerHoldsWeightsAndGradientsAlone) {
+TEST(ServedPlan, WorkerHoldsWeightsAndGradientsOnly) {
   const ServedPlan plan = served_plan(served(1, 3, {}));
   EXPECT_EQ(plan.worker.parameter, 4 * kPlanParameters);
   EXPECT_EQ(plan.worker.gradient, 4 * kPlanParameters);
@@ -25,13 +25,13 @@ TEST(ServedPlan, AWorkerHoldsWeightsAndGradientsAlone) {
   EXPECT_EQ(plan.server.moment, 8 * kPlanParameters);
 }
 
-TEST(ServedPlan, AClockMovesTheModelOnceEachWay) {
+TEST(ServedPlan, ClockMovesModelOnceEachWay) {
   const ServedPlan plan = served_plan(served(2, 3, {}));
   EXPECT_EQ(plan.pushed, 4 * kPlanParameters);
   EXPECT_EQ(plan.pulled, 4 * kPlanParameters);
 }
 
-TEST(ServedPlan, StalenessIsPaidInGradientsAndVersions) {
+TEST(ServedPlan, StalenessCostsGradientsAndVersions) {
   const ServedPlan fresh = served_plan(served(2, 3, {}));
   const ServedPlan stale = served_plan(served(2, 3, {.mode = SyncMode::kStale, .staleness = 2}));
   EXPECT_EQ(fresh.pushes, 3 * fresh.versions);
@@ -39,7 +39,7 @@ TEST(ServedPlan, StalenessIsPaidInGradientsAndVersions) {
   EXPECT_EQ(stale.versions, 3 * fresh.versions);
 }
 
-TEST(ServedPlan, WeightsThatSlowWorkersStillReadAreCountedApart) {
+TEST(ServedPlan, SlowReadersWeightsCountApart) {
   EXPECT_EQ(served_plan(served(2, 3, {})).older, 0) << "nobody is slow where all are needed";
   const ServedPlan quorum = served_plan(served(2, 3, {.quorum = 2}));
   EXPECT_EQ(quorum.older, quorum.versions);
@@ -48,7 +48,9 @@ TEST(ServedPlan, WeightsThatSlowWorkersStillReadAreCountedApart) {
   EXPECT_NE(served_rows(many).find("of versions before that, which slow workers still read"), std::string::npos);
 }
 
-TEST(ServedPlan, HashedBlocksCrossAsOftenAsRangesAndTakeABlockOfAWorker) {
+// They cross as often as ranges and take a block of a worker.
+
+TEST(ServedPlan, HashedBlocksAddWorkerBlock) {
   const ServedPlan ranges = served_plan(served(2, 3, {}));
   TrainingPlan plan = served(2, 3, {});
   plan.options.shards = Cut::kHash;
@@ -73,7 +75,7 @@ TEST(ServedPlan, WeightsSayWhichServerGetsMost) {
   EXPECT_NEAR(served_plan(served(2, 3, {})).largest_part, 0.5, 0.01);
 }
 
-TEST(ServedPlan, CompensationIsPaidInWeightsOfEachWorker) {
+TEST(ServedPlan, CompensationCostsWeightsPerWorker) {
   const TrainingPlan with = served(2, 3, {.mode = SyncMode::kAsync, .compensation = 0.1});
   EXPECT_EQ(served_plan(with).compensation, 3 * served_plan(with).versions);
   EXPECT_NE(served_rows(with).find("of the weights that workers compute with (sync.compensation)"), std::string::npos);

@@ -47,7 +47,7 @@ TEST(ShardsPlan, WeightsSayWhatEachRankOwns) {
   EXPECT_NE(unmeasured.find("a run measures it"), std::string::npos) << unmeasured;
 }
 
-TEST(ShardsPlan, OwnersHaveWhatTheirCutGivesThem) {
+TEST(ShardsPlan, OwnersFollowTheirCut) {
   const ShardsPlan ranges = shards_plan(cut_plan(2, Cut::kRange)), whole = shards_plan(cut_plan(2, Cut::kWhole));
   EXPECT_LE(ranges.largest.numel, 3 * (225000 + 16)) << "half, to a multiple of 64 bytes";
   EXPECT_GE(ranges.smallest.numel, 3 * (225000 - 16));
@@ -56,7 +56,9 @@ TEST(ShardsPlan, OwnersHaveWhatTheirCutGivesThem) {
   EXPECT_EQ(whole.largest.bytes, whole.largest.numel * 16.0) << "parameter, gradient and two moments in fp32";
 }
 
-TEST(ShardsPlan, ARankThatJoinsHashedBlocksMovesItsShareAndInRangesHalf) {
+// A rank that joins hashed blocks moves its share; in ranges half moves.
+
+TEST(ShardsPlan, JoiningMovesShareOrHalf) {
   const ShardsPlan shards = shards_plan(cut_plan(3, Cut::kHash));
   EXPECT_LE(*shards.moved_by_joining, 0.25 + 0.05);
   EXPECT_LE(*shards.moved_by_leaving, 1.0 / 3 + 0.05);
@@ -64,7 +66,9 @@ TEST(ShardsPlan, ARankThatJoinsHashedBlocksMovesItsShareAndInRangesHalf) {
   EXPECT_NEAR(*shards.moved_in_ranges_by_leaving, 0.5, 0.01);
 }
 
-TEST(ShardsPlan, AGroupKeepsItsSizeAndASingleRankCannotLeave) {
+// A group keeps its size, and a single rank cannot leave.
+
+TEST(ShardsPlan, GroupsAndSingleRanksCannotShrink) {
   TrainingPlan plan = cut_plan(2, Cut::kHash);
   plan.world = 4;
   plan.options.group = 2;

@@ -48,7 +48,7 @@ TEST(LiveLine, IsNeverWiderThanItsColumns) {
     EXPECT_LE(columns_of(line_of(columns, Glyphs::kUnicode, losses)), columns);
 }
 
-TEST(LiveLine, TheCurveTakesTheRoomThatThereIs) {
+TEST(LiveLine, CurveFillsAvailableRoom) {
   std::vector<double> losses;
   for (int i = 0; i < 40; ++i) losses.push_back(40 - i);
   EXPECT_EQ(columns_of(line_of(120, Glyphs::kUnicode, losses)), 120);
@@ -59,7 +59,7 @@ TEST(LiveLine, OneLossIsNoCurve) {
   EXPECT_EQ(line_of(60, Glyphs::kAscii, std::array{1.0}), " 38%  12 s left  step 760/2000  loss 2.4123  41,200 tok/s");
 }
 
-TEST(LiveLine, TheBarFillsFromNoneToAll) {
+TEST(LiveLine, BarFillsFromNoneToAll) {
   EXPECT_EQ(progress_bar(0, 10, 10), "[........................]   0%  10 s left");
   EXPECT_EQ(progress_bar(5, 10, 5), "[############............]  50%  5 s left");
   EXPECT_EQ(progress_bar(10, 10, 0), "[########################] 100%  0 s left");

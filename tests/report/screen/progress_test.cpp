@@ -27,12 +27,12 @@ constexpr ProgressValues kValues{.step = 120,
                                  .seconds_left = 71.8,
                                  .memory_bytes = 61 << 20};
 
-TEST(Progress, ALineReadsAsTheContractShows) {
+TEST(Progress, LineMatchesContract) {
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s"),
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms  mem 61 MiB");
 }
 
-TEST(Progress, ALossScaleStandsBehindTheNorm) {
+TEST(Progress, LossScaleFollowsNorm) {
   ProgressValues values = kValues;
   values.loss_scale = 65536;
   EXPECT_EQ(progress_line(values, 2000, "tok/s"),
@@ -72,20 +72,20 @@ TEST_F(ProgressTerminal, HasABarAndColours) {
   EXPECT_TRUE(ProgressStyle::of_terminal().terminal);
   EXPECT_TRUE(ProgressStyle::of_terminal().color);
 }
-TEST_F(ProgressTerminal, HasBlocksWhereTheLocaleIsOfUtf8) {
+TEST_F(ProgressTerminal, Utf8LocaleGetsBlocks) {
   EXPECT_EQ(ProgressStyle::of_terminal().glyphs, Glyphs::kAscii);
   EXPECT_EQ(with("LANG", "de_DE.UTF-8").glyphs, Glyphs::kUnicode);
   EXPECT_EQ(with("LC_CTYPE", "C").glyphs, Glyphs::kAscii) << "it wins over LANG";
   EXPECT_EQ(with("LC_ALL", "C.utf8").glyphs, Glyphs::kUnicode) << "it wins over both";
 }
-TEST_F(ProgressTerminal, NoColourWhereItIsNotWanted) {
+TEST_F(ProgressTerminal, UnwantedColourIsOff) {
   EXPECT_TRUE(with("NO_COLOR", "1").terminal);
   EXPECT_FALSE(with("NO_COLOR", "1").color);
 }
 TEST_F(ProgressTerminal, WhatMpirunHandsOnAreLines) {
   EXPECT_FALSE(with("OMPI_COMM_WORLD_SIZE", "2").terminal);
 }
-TEST_F(ProgressTerminal, WhatAnotherMpirunHandsOnAreLines) {
+TEST_F(ProgressTerminal, NestedMpirunPrintsLines) {
   EXPECT_FALSE(with("PMI_SIZE", "2").terminal);
 }
 TEST_F(ProgressTerminal, ADumbOneGetsLines) {
@@ -98,13 +98,13 @@ TEST(Progress, ShortStepsKeepADigit) {
   EXPECT_NE(progress_line(values, 2000, "rows/s").find("rows/s  5.2 ms"), std::string::npos);
 }
 
-TEST(Progress, LongStepsAreInTheUnitThatFits) {
+TEST(Progress, LongStepsUseFittingUnit) {
   auto values = kValues;
   values.seconds = 2340;
   EXPECT_NE(progress_line(values, 2000, "rows/s").find("rows/s  39.0 min"), std::string::npos);
 }
 
-TEST(Progress, OnAPipeEachStepIsALine) {
+TEST(Progress, PipePrintsLinePerStep) {
   std::ostringstream out;
   Progress progress(out, {}, 2000, "tok/s");
   progress.step(kValues);
@@ -219,7 +219,7 @@ TEST_P(ResizedTerminal, NextStepLeavesNoRest) {
   }
 }
 
-TEST_P(ResizedTerminal, LineAboveKeepsLiveLineOnOneRow) {
+TEST_P(ResizedTerminal, LiveLineKeepsOneRow) {
   progress_.step(kValues);
   resize(50);
   progress_.line("a checkpoint");
@@ -237,7 +237,9 @@ TEST_P(ResizedTerminal, EndLeavesNothingOfLiveLine) {
   for (const std::string& row : rows()) EXPECT_EQ(row.find("s left"), std::string::npos) << row;
 }
 
-TEST(Progress, OnATerminalOfAnyWidthLinesStayAndOneLiveLineIsBeneathThem) {
+// At any width; one live line.
+
+TEST(Progress, TerminalKeepsLinesAboveLiveLine) {
   for (const int columns : {42, 80, 130, 140}) {
     std::ostringstream out;
     Progress progress(out, {.terminal = true, .columns = columns}, 2000, "tok/s");
@@ -255,7 +257,9 @@ TEST(Progress, OnATerminalOfAnyWidthLinesStayAndOneLiveLineIsBeneathThem) {
   }
 }
 
-TEST(Progress, TheLiveLineIsGoneWhenTheRunEndsOrIsCutShort) {
+// Also if the run is cut short.
+
+TEST(Progress, RunEndRemovesLiveLine) {
   std::ostringstream out;
   {
     Progress progress(out, {.terminal = true, .columns = 80}, 120, "tok/s");
@@ -267,7 +271,7 @@ TEST(Progress, TheLiveLineIsGoneWhenTheRunEndsOrIsCutShort) {
   EXPECT_EQ(shown_on(80, out.str()).back(), "");
 }
 
-TEST(Progress, ALineThatIsTooWideLeavesOutWhatIsLeastMissed) {
+TEST(Progress, WideLineDropsLeastImportantParts) {
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 79),
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms");
   EXPECT_EQ(progress_line(kValues, 2000, "tok/s", 62), "step 120/2000  loss 2.4123  lr 9.8e-04  41,200 tok/s  38 ms");
@@ -280,7 +284,7 @@ TEST(Progress, LittleMemoryIsNotNone) {
   EXPECT_TRUE(progress_line(values, 10, "rows/s").ends_with("mem 3 KiB"));
 }
 
-TEST(Progress, ColourIsThereOnlyWhenAskedFor) {
+TEST(Progress, ColourNeedsRequest) {
   std::ostringstream plain, colored;
   Progress without(plain, {.terminal = true, .columns = 80}, 2000, "tok/s");
   Progress with(colored, {.terminal = true, .color = true, .columns = 80}, 2000, "tok/s");
@@ -299,7 +303,9 @@ TEST(Progress, OtherRanksAreSilent) {
   EXPECT_EQ(out.str(), "");
 }
 
-TEST(Progress, AStepBetweenTwoLinesChangesTheLiveLineAlone) {
+// And nothing else.
+
+TEST(Progress, StepsBetweenLinesUpdateLiveLine) {
   std::ostringstream pipe, terminal;
   Progress lines(pipe, {}, 2000, "tok/s");
   Progress live(terminal, {.terminal = true, .columns = 80}, 2000, "tok/s");
@@ -316,7 +322,9 @@ TEST(Progress, AStepBetweenTwoLinesChangesTheLiveLineAlone) {
   EXPECT_NE(shown[1].find("  step 127/2000  loss 2.4123  41,200 tok/s"), std::string::npos) << shown[1];
 }
 
-TEST(Progress, TheLiveLineDrawsTheLossesOfTheLinesWithoutThoseTakenBack) {
+// It draws the losses of the lines.
+
+TEST(Progress, LiveLineSkipsRewoundLosses) {
   std::ostringstream out;
   Progress progress(out, {.terminal = true, .glyphs = Glyphs::kUnicode, .columns = 130}, 2000, "tok/s");
   auto values = kValues;
@@ -331,7 +339,9 @@ TEST(Progress, TheLiveLineDrawsTheLossesOfTheLinesWithoutThoseTakenBack) {
   EXPECT_NE(shown_on(200, out.str()).back().find(" █▁  "), std::string::npos) << out.str();
 }
 
-TEST(Progress, ALineOfItsOwnStandsAboveTheLiveOneAndTextTakesItsPlace) {
+// Text takes the place of the live line.
+
+TEST(Progress, ExtraLineAppearsAboveLiveLine) {
   std::ostringstream out;
   Progress progress(out, {.terminal = true, .columns = 80}, 2000, "tok/s");
   progress.step(kValues);

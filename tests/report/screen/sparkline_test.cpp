@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-TEST(Sparkline, RisesFromTheLeastToTheMost) {
+TEST(Sparkline, RisesFromLeastToMost) {
   const std::array values{0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0};
   EXPECT_EQ(sparkline(values, 8, Glyphs::kUnicode), "▁▂▃▄▅▆▇█");
   EXPECT_EQ(sparkline(values, 8, Glyphs::kAscii), "_.-~=+*#");
@@ -23,7 +23,9 @@ TEST(Sparkline, OfEqualValuesIsFlat) {
   EXPECT_EQ(sparkline(std::array{2.0, 2.0}, 8, Glyphs::kUnicode), "▁▁");
 }
 
-TEST(Sparkline, AValueThatIsNotFiniteIsMarkedAndBendsNoOther) {
+// They change no other value.
+
+TEST(Sparkline, MarksNonFiniteValues) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(sparkline(std::array{0.0, kInfinite, kNone, 1.0}, 8, Glyphs::kAscii), "_!!#");

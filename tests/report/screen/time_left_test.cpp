@@ -5,7 +5,7 @@
 namespace zero {
 namespace {
 
-TEST(TimeLeftTest, IsTheMedianStepTimesTheStepsToCome) {
+TEST(TimeLeftTest, IsMedianStepTimesRemainingSteps) {
   TimeLeft left(100);
   EXPECT_EQ(left.seconds(0), 0) << "nothing is known";
   for (const double seconds : {9.0, 2.0, 2.0}) left.step(seconds);
@@ -13,7 +13,9 @@ TEST(TimeLeftTest, IsTheMedianStepTimesTheStepsToCome) {
   EXPECT_EQ(left.seconds(100), 0);
 }
 
-TEST(TimeLeftTest, FollowsTheLastStepsAndForgetsTheOthers) {
+// And forgets the others.
+
+TEST(TimeLeftTest, FollowsLastSteps) {
   TimeLeft left(1000);
   for (int i = 0; i < 100; ++i) left.step(2);
   for (int i = 0; i < 33; ++i) left.step(4);
@@ -22,7 +24,9 @@ TEST(TimeLeftTest, FollowsTheLastStepsAndForgetsTheOthers) {
   EXPECT_EQ(left.seconds(990), 10);
 }
 
-TEST(TimeLeftTest, CountsTheEvaluationsToComeOnceOneIsKnown) {
+// Once one is known.
+
+TEST(TimeLeftTest, CountsRemainingEvaluations) {
   TimeLeft left(1000, {.every = 250});
   left.step(1);
   EXPECT_EQ(left.seconds(100), 900);
@@ -31,7 +35,7 @@ TEST(TimeLeftTest, CountsTheEvaluationsToComeOnceOneIsKnown) {
   EXPECT_EQ(left.seconds(750), 250);
 }
 
-TEST(TimeLeftTest, CountsTheLastEvaluationWhereItIsLikeTheOthers) {
+TEST(TimeLeftTest, CountsSimilarLastEvaluation) {
   TimeLeft left(1000, {.every = 250, .last_alike = true});
   left.step(1);
   left.evaluation(10);

@@ -9,13 +9,15 @@
 namespace zero {
 namespace {
 
-TEST(Wrapped, ALineThatFitsStaysAsItIs) {
+TEST(Wrapped, KeepsFittingLines) {
   EXPECT_EQ(wrapped("  loss 1.0  val_loss 2.0", 4), "  loss 1.0  val_loss 2.0\n");
   EXPECT_EQ(wrapped(std::string(80, 'x'), 4), std::string(80, 'x') + "\n");
   EXPECT_EQ(wrapped("", 4), "\n");
 }
 
-TEST(Wrapped, ALongLineIsBrokenAtSpacesAndIndented) {
+// And indents them.
+
+TEST(Wrapped, BreaksLongLinesAtSpaces) {
   std::string line = "  words";
   for (int word = 0; word < 60; ++word) line += " " + std::to_string(word) + "word";
   const std::string text = wrapped(line, 6);
@@ -35,12 +37,12 @@ TEST(Wrapped, ANumberStaysWithItsUnit) {
             std::string(70, 'x') + " has\n    18.4 GiB free\n");
 }
 
-TEST(Wrapped, AWordThatEndsInTheLastColumnIsNotBroken) {
+TEST(Wrapped, KeepsWordEndingInLastColumn) {
   const std::string word(79, 'x');
   EXPECT_EQ(wrapped(" " + word + " next", 2), " " + word + "\n  next\n");
 }
 
-TEST(Wrapped, AWordThatIsTooWideStaysWhole) {
+TEST(Wrapped, KeepsWideWords) {
   const std::string path(100, 'p');
   EXPECT_EQ(wrapped("  " + path, 4), "  " + path + "\n");
   EXPECT_EQ(wrapped("in " + path + " it is", 4), "in\n    " + path + "\n    it is\n");

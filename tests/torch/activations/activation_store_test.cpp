@@ -75,7 +75,9 @@ Tensors results_of_chain(const std::function<torch::Tensor(const Segment&, const
   return results;
 }
 
-TEST_P(ActivationStores, GiveTheBitsOfARunWithoutThem) {
+// Bit for bit.
+
+TEST_P(ActivationStores, MatchRunWithoutStore) {
   const Tensors expected = results_of_chain(plain);
   for (int step = 0; step < 3; ++step) {
     EXPECT_TRUE(
@@ -85,7 +87,7 @@ TEST_P(ActivationStores, GiveTheBitsOfARunWithoutThem) {
   EXPECT_EQ(store.report().activation_offload.peak_bytes, 9 * 3 * 7 * 4);
 }
 
-TEST_P(ActivationStores, HoldThemUntilBackwardHasBeenThere) {
+TEST_P(ActivationStores, HoldActivationsUntilBackward) {
   const torch::Tensor x = torch::ones({100}).requires_grad_();
   const torch::Tensor y = kept([](const Tensors& in) { return in[0].exp(); }, {x * 2});
   EXPECT_EQ(offloaded(), 400);
@@ -104,7 +106,7 @@ TEST_P(ActivationStores, ServeARetainedGraphTwice) {
   EXPECT_TRUE(same_bits(x.grad(), once));
 }
 
-TEST_P(ActivationStores, GetBackWhatADroppedGraphHeld) {
+TEST_P(ActivationStores, ReclaimDroppedGraphsMemory) {
   const torch::Tensor x = torch::ones({100}).requires_grad_();
   for (int step = 0; step < 50; ++step) {
     torch::Tensor y = x * 2;
@@ -187,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationStores,
 
 // ---- what the device holds
 
-TEST(ActivationStore, LeavesTheDeviceNothingButTheLastOutput) {
+TEST(ActivationStore, LeavesOnlyLastOutputOnDevice) {
   constexpr std::int64_t kActivation = 64 * 128 * sizeof(float);
   constexpr int kChain = 8;
   ActivationStore store({.tier = Tier::kHost});
@@ -217,7 +219,7 @@ TEST(ActivationStore, KeepsWhatHasNoMemoryHere) {
   }
 }
 
-TEST(ActivationStore, SeesAWriteIntoWhatItKeeps) {
+TEST(ActivationStore, DetectsWriteIntoKeptTensor) {
   ActivationStore store({.tier = Tier::kHost});
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   torch::Tensor numbers = torch::complex(torch::ones({2}), torch::ones({2}));
@@ -227,7 +229,7 @@ TEST(ActivationStore, SeesAWriteIntoWhatItKeeps) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { y.sum().backward(); }), "modified by an inplace operation"));
 }
 
-TEST(ActivationStore, HasACopyThatWritesDoNotReach) {
+TEST(ActivationStore, CopyIgnoresLaterWrites) {
   ActivationStore store({.tier = Tier::kHost});
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   torch::Tensor input = x * 2;
@@ -262,14 +264,14 @@ struct Failing {
   }
 };
 
-TEST(ActivationStore, AFailedWriteEndsTheForwardPass) {
+TEST(ActivationStore, FailedWriteEndsForwardPass) {
   Failing f;
   f.fail(IoOperation::kWrite);
   EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 9); }), "write of"));
   EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "and every pass after it";
 }
 
-TEST(ActivationStore, AFailedReadEndsTheBackwardPass) {
+TEST(ActivationStore, FailedReadEndsBackwardPass) {
   Failing f;
   const torch::Tensor loss = chain(*f.store, f.x, 9);
   f.fail(IoOperation::kRead);
@@ -277,7 +279,7 @@ TEST(ActivationStore, AFailedReadEndsTheBackwardPass) {
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
 }
 
-TEST(ActivationStore, AFlippedBitEndsTheBackwardPass) {
+TEST(ActivationStore, FlippedBitEndsBackwardPass) {
   Failing f;
   const torch::Tensor loss = chain(*f.store, f.x, 9);
   f.disk.files[0][5] ^= std::byte{8};
@@ -285,7 +287,7 @@ TEST(ActivationStore, AFlippedBitEndsTheBackwardPass) {
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
 }
 
-TEST(ActivationStore, AFolderThatIsMissingIsKnownBeforehand) {
+TEST(ActivationStore, MissingFolderIsKnownBeforehand) {
   ActivationStore store({.tier = Tier::kDisk, .disk = {"/nowhere/at/all"}});
   EXPECT_TRUE(says(message_of<ConfigError>([&] { store.open(); }), "zero.disk"));
 }
@@ -313,7 +315,7 @@ tests::MakeSubject subject(const std::optional<ActivationOffloadOptions>& activa
   };
 }
 
-TEST(ActivationStore, GivesTheBitsOfKeptInputsAtEveryStage) {
+TEST(ActivationStore, MatchesKeptInputsAtEveryStage) {
   const TemporaryFolder folder;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : tests::all_stages({.accumulate = 2, .dtype = dtype})) {

@@ -65,11 +65,13 @@ Tensors results_of_chain(Runner run, double dropout) {
   return results;
 }
 
-TEST(Checkpoint, HasTheBitsOfARunWithout) {
+TEST(Checkpoint, MatchesRunWithout) {
   EXPECT_TRUE(same_bits(results_of_chain(plain, 0), results_of_chain(kept, 0)));
 }
 
-TEST(Checkpoint, DropsTheSameAndLeavesTheGeneratorAsWithout) {
+// As without a checkpoint.
+
+TEST(Checkpoint, KeepsDropoutAndGenerator) {
   EXPECT_TRUE(same_bits(results_of_chain(plain, 0.3), results_of_chain(kept, 0.3)));
   EXPECT_FALSE(same_bits(results_of_chain(plain, 0.3), results_of_chain(plain, 0))) << "nothing was dropped";
 }
@@ -86,7 +88,7 @@ torch::Tensor nested(int depth, const torch::Tensor& x) {
   return checkpoint([depth](const Tensors& in) { return torch::sin(nested(depth - 1, in[0])); }, {x});
 }
 
-TEST(Checkpoint, DeeperThanOneThreadsStackIsFine) {
+TEST(Checkpoint, NestsBeyondOneThreadsStack) {
   // From a depth of 60 libtorch continues a backward pass inside a backward pass on another thread.
   const torch::Tensor x = torch::full({2}, 0.5).requires_grad_(), y = torch::full({2}, 0.5).requires_grad_();
   nested(70, x).sum().backward();
@@ -96,7 +98,7 @@ TEST(Checkpoint, DeeperThanOneThreadsStackIsFine) {
   EXPECT_TRUE(same_bits(x.grad(), y.grad()));
 }
 
-TEST(Checkpoint, ParametersGetTheirGradientWhereNoInputNeedsOne) {
+TEST(Checkpoint, ParametersGetGradientsWithoutInputGradients) {
   torch::nn::Embedding table(5, 4);
   const torch::Tensor tokens = torch::tensor({1, 3, 1});
   const auto gradient = [&](Runner run) {
@@ -112,7 +114,9 @@ TEST(Checkpoint, ParametersGetTheirGradientWhereNoInputNeedsOne) {
   EXPECT_TRUE(torch::equal(table->weight.grad(), expected + 2));
 }
 
-TEST(Checkpoint, GivesSeveralOutputsSomeUnusedSomeWithoutGradient) {
+// Some unused, some without gradient.
+
+TEST(Checkpoint, GivesSeveralOutputs) {
   const torch::Tensor x = torch::arange(6, torch::kFloat).reshape({2, 3}).requires_grad_();
   const Tensors out = checkpoint(
       [](const Tensors& in) {
@@ -129,7 +133,7 @@ TEST(Checkpoint, GivesSeveralOutputsSomeUnusedSomeWithoutGradient) {
   EXPECT_TRUE(torch::equal(x.grad(), torch::tensor({{1.0F, 1.0F, 4.0F}, {1.0F, 1.0F, 4.0F}})));
 }
 
-TEST(Checkpoint, InputsMayBeUndefinedOrWithoutGradient) {
+TEST(Checkpoint, TakesUndefinedAndGradientlessInputs) {
   const torch::Tensor x = torch::ones({3}).requires_grad_(), scale = torch::full({3}, 2.0);
   const torch::Tensor y = checkpoint([](const Tensors& in) { return in[0] * in[2] + (in[1].defined() ? 1 : 0); },
                                      {x, torch::Tensor(), scale});
@@ -138,7 +142,7 @@ TEST(Checkpoint, InputsMayBeUndefinedOrWithoutGradient) {
   EXPECT_FALSE(scale.grad().defined());
 }
 
-TEST(Checkpoint, RunsFnOnceForwardAndOnceBackward) {
+TEST(Checkpoint, RunsFnOnceEachWay) {
   int runs = 0;
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   const torch::Tensor y = checkpoint([&runs](const Tensors& in) { return ++runs, in[0].exp(); }, {x});
@@ -147,7 +151,9 @@ TEST(Checkpoint, RunsFnOnceForwardAndOnceBackward) {
   EXPECT_EQ(runs, 2);
 }
 
-TEST(Checkpoint, IsFnAloneWhereNothingNeedsAGradient) {
+// If nothing needs a gradient.
+
+TEST(Checkpoint, OnlyCallsFnWithoutGradients) {
   int runs = 0;
   const auto fn = [&runs](const Tensors& in) { return ++runs, in[0].exp(); };
   EXPECT_FALSE(checkpoint(fn, {torch::ones({2})}).requires_grad());
@@ -158,7 +164,7 @@ TEST(Checkpoint, IsFnAloneWhereNothingNeedsAGradient) {
   EXPECT_EQ(runs, 2);
 }
 
-TEST(Checkpoint, MayBeGoneThroughTwiceWhereTheGraphIsRetained) {
+TEST(Checkpoint, RetainedGraphAllowsTwoBackwards) {
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   const torch::Tensor y = checkpoint([](const Tensors& in) { return in[0].square(); }, {x}).sum();
   y.backward({}, /*keep_graph=*/true);
@@ -201,7 +207,7 @@ TEST(Checkpoint, CastsAsInTheFirstRun) {
 }
 
 // matmul folds other dimensions where no factor requires a gradient, and LSTM has a kernel for inference.
-TEST(Checkpoint, ComputesForwardAsARecordedRunDoes) {
+TEST(Checkpoint, ForwardMatchesRecordedRun) {
   torch::manual_seed(6);
   torch::nn::LSTM lstm(torch::nn::LSTMOptions(64, 64).num_layers(2));
   const torch::Tensor sequence = torch::randn({20, 8, 64});
@@ -216,7 +222,7 @@ TEST(Checkpoint, ComputesForwardAsARecordedRunDoes) {
   EXPECT_TRUE(same_bits(forward(plain), forward(kept)));
 }
 
-TEST(Checkpoint, LetsGoOfFnAndInputsAfterBackward) {
+TEST(Checkpoint, ReleasesFnAndInputsAfterBackward) {
   auto captured = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = captured;
   const torch::Tensor x = torch::ones({2}).requires_grad_();
@@ -310,7 +316,7 @@ torch::Tensor exp_of(const torch::Tensor& x) {
   return checkpoint([](const Tensors& in) { return in[0].exp(); }, {x});
 }
 
-TEST(CheckpointRefuses, ACapturedTensorThatNeedsAGradient) {
+TEST(CheckpointRefuses, CapturedTensorThatNeedsGradient) {
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   const torch::Tensor outside = x.exp();
   const std::string message =
@@ -327,7 +333,7 @@ TEST(CheckpointRefuses, AnInputThatFnWrites) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { checkpoint(fn, inputs); }), "checkpoint = input 0: fn wrote it"));
 }
 
-TEST(CheckpointRefuses, AnInputThatIsWrittenBetweenThePasses) {
+TEST(CheckpointRefuses, InputWrittenBetweenPasses) {
   const torch::Tensor x = torch::ones({2}).requires_grad_();
   torch::Tensor input = x * 2;
   const torch::Tensor y = exp_of(input).sum();
@@ -335,7 +341,7 @@ TEST(CheckpointRefuses, AnInputThatIsWrittenBetweenThePasses) {
   EXPECT_TRUE(says(message_of<c10::Error>([&] { y.backward(); }), "modified by an inplace operation"));
 }
 
-TEST(CheckpointRefuses, ASecondBackwardPassOverAFreedGraph) {
+TEST(CheckpointRefuses, SecondBackwardOverFreedGraph) {
   const torch::Tensor y = exp_of(torch::ones({2}).requires_grad_()).sum();
   y.backward();
   const std::string message = message_of<ConfigError>([&] { y.backward(); });
@@ -358,7 +364,9 @@ TEST(CheckpointRefuses, GradientsOfChosenTensors) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-TEST(CheckpointRefuses, AFunctionThatGivesSomethingElseTheSecondTime) {
+// Between the two passes.
+
+TEST(CheckpointRefuses, FunctionWithChangingOutputs) {
   int runs = 0;
   const torch::Tensor x = torch::ones({3}).requires_grad_();
   const auto message = [&](const std::function<Tensors(const Tensors&)>& fn) {
@@ -376,7 +384,9 @@ TEST(CheckpointRefuses, AFunctionThatGivesSomethingElseTheSecondTime) {
                    "undefined when it ran again"));
 }
 
-TEST(CheckpointRefuses, NothingSilentlyWhenFnThrowsInBackward) {
+// The error of fn reaches the caller, and the generator is restored.
+
+TEST(CheckpointRefuses, SilenceIfFnThrowsInBackward) {
   torch::manual_seed(1);
   int runs = 0;
   const torch::Tensor x = torch::ones({2}).requires_grad_();

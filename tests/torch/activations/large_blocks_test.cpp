@@ -10,7 +10,9 @@
 namespace zero {
 namespace {
 
-TEST(LargeBlocks, TensorsOfAllSizesHoldTheirValuesAndComeBack) {
+// And their memory returns.
+
+TEST(LargeBlocks, TensorsOfAllSizesKeepValues) {
   const torch::Tensor before = torch::ones({1 << 20});  // of the allocator there was
   keep_large_blocks();
   keep_large_blocks();
@@ -21,13 +23,15 @@ TEST(LargeBlocks, TensorsOfAllSizesHoldTheirValuesAndComeBack) {
   EXPECT_EQ(before.sum().item<float>(), 1 << 20);
 }
 
-TEST(LargeBlocks, AFreedBlockServesTheNextTensor) {
+TEST(LargeBlocks, FreedBlockServesNextTensor) {
   keep_large_blocks();
   const void* first = torch::ones({4 << 20}).const_data_ptr();
   EXPECT_EQ(torch::ones({4 << 20}).const_data_ptr(), first);
 }
 
-TEST(LargeBlocks, ATensorMayBeFreedOnAnotherThread) {
+// On another thread.
+
+TEST(LargeBlocks, TensorMayBeFreedElsewhere) {
   keep_large_blocks();
   torch::Tensor tensor = torch::ones({4 << 20});
   std::thread([moved = std::move(tensor)]() mutable { moved.reset(); }).join();

@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-TEST(SavedInput, ComesBackAtTheRootOfItsOwnGraph) {
+TEST(SavedInput, ReturnsAtItsGraphsRoot) {
   const torch::Tensor x = torch::ones({2, 3}).requires_grad_() * 2;
   const torch::Tensor leaf = SavedInput(x, nullptr).leaf();
   EXPECT_TRUE(leaf.requires_grad());
@@ -17,7 +17,9 @@ TEST(SavedInput, ComesBackAtTheRootOfItsOwnGraph) {
   EXPECT_EQ(leaf.const_data_ptr(), x.const_data_ptr()) << "no copy";
 }
 
-TEST(SavedInput, NeedsNoGradientWhereTheInputNeededNone) {
+// None if the input needed none.
+
+TEST(SavedInput, NeedsGradientLikeItsInput) {
   EXPECT_FALSE(SavedInput(torch::ones({2}), nullptr).leaf().requires_grad());
   EXPECT_FALSE(SavedInput(torch::arange(3), nullptr).leaf().requires_grad());
 }

@@ -52,7 +52,7 @@ TEST(Deferred, ReplaysTheModulesOwnInitialisation) {
   EXPECT_NEAR(build_deferred(net->table, "table").std().item().toDouble(), 0.5, 0.25);
 }
 
-TEST(Deferred, WeightsDependOnSeedAndNameAlone) {
+TEST(Deferred, WeightsDependOnSeedAndName) {
   const auto one = make_net(1), again = make_net(1), other = make_net(2);
   const auto build = [](const std::shared_ptr<Net>& net, const char* name) { return build_deferred(net->table, name); };
   EXPECT_TRUE(tests::same_bits(build(one, "table"), build(again, "table")));
@@ -69,7 +69,9 @@ TEST(Deferred, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(torch::equal(torch::rand({4}), expected));
 }
 
-TEST(Deferred, AConstructionThatReadsValuesIsRefusedWithTheOperatorsName) {
+// A construction that reads values.
+
+TEST(Deferred, ValueReadIsRefusedByOperator) {
   try {
     deferred([] { return std::make_shared<torch::nn::LinearImpl>(torch::rand({1}).item().toFloat() > 2 ? 3 : 4, 4); });
     FAIL() << "was recorded";
@@ -79,7 +81,9 @@ TEST(Deferred, AConstructionThatReadsValuesIsRefusedWithTheOperatorsName) {
   EXPECT_FALSE(torch::ones({3}).is_meta()) << "the scope did not end";
 }
 
-TEST(Deferred, AttachedWeightsAreTheSameInEveryWorldAndStage) {
+// In every world and at every stage.
+
+TEST(Deferred, AttachedWeightsMatchEverywhere) {
   std::vector<torch::Tensor> reference;
   for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}, {3, 3}}) {
     std::vector<torch::Tensor> mine;

@@ -20,7 +20,9 @@ TEST(GeneratorScope, DrawsAgainAndLeavesNoTrace) {
   EXPECT_TRUE(torch::equal(generator_state(), before));
 }
 
-TEST(GeneratorScope, KeepsTheHalfDrawnPairOfNormals) {
+// A generator holds the second of a pair.
+
+TEST(GeneratorScope, KeepsHalfDrawnNormals) {
   torch::manual_seed(4);
   torch::normal(0, 1, {1});  // of the two normals that come at a time, one is left in the generator
   const torch::Tensor then = generator_state();
@@ -51,7 +53,9 @@ TEST(GeneratorScope, EndsWithAnException) {
   EXPECT_TRUE(torch::equal(generator_state(), before));
 }
 
-TEST(AutocastScope, SetsTypeAndCacheAndPutsThemBack) {
+// After it has set them.
+
+TEST(AutocastScope, RestoresTypeAndCache) {
   const Autocast outer = Autocast::now();
   ASSERT_FALSE(outer.enabled);
   ASSERT_TRUE(at::autocast::is_autocast_cache_enabled());

@@ -11,7 +11,7 @@ torch::Tensor on_meta(at::IntArrayRef sizes) {
   return torch::empty(sizes, torch::TensorOptions().device(torch::kMeta));
 }
 
-TEST(MetaMemory, CountsWhatLivesAndTheMostThatDid) {
+TEST(MetaMemory, CountsLiveBytesAndTheirPeak) {
   const MetaMemory memory;
   torch::Tensor kept = on_meta({256});
   {
@@ -35,7 +35,9 @@ TEST(MetaMemory, WhatAutogradKeepsLivesUntilBackward) {
   EXPECT_EQ(memory.live_bytes() - own, 64 * 64 * 4) << "the gradient";
 }
 
-TEST(MetaMemory, TensorsMayOutliveItAndLaterOnesAreNotCounted) {
+// Later tensors are not counted.
+
+TEST(MetaMemory, TensorsMayOutliveIt) {
   torch::Tensor tensor;
   {
     const MetaMemory memory;

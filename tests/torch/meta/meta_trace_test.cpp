@@ -24,7 +24,7 @@ struct Chain : torch::nn::Module {
   torch::Tensor unused;
 };
 
-TEST(MetaTrace, IsTheTraceThatARealStepRecords) {
+TEST(MetaTrace, MatchesRealStepsTrace) {
   const auto planned_model = deferred([] { return std::make_shared<Chain>(); });
   const auto meta = torch::TensorOptions().device(torch::kMeta);
   const MetaTrace planned = trace_on_meta(*planned_model,

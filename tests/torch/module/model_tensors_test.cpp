@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-TEST(ModelTensors, TrainWithTheBitsOfTheModuleTheyAreOf) {
+TEST(ModelTensors, TrainWithModulesBits) {
   const auto run = [](bool by_name, const AttachOptions& options) {
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
@@ -30,7 +30,7 @@ TEST(ModelTensors, TrainWithTheBitsOfTheModuleTheyAreOf) {
     EXPECT_TRUE(tests::same_bits(run(true, options), run(false, options))) << tests::placement_of(options);
 }
 
-TEST(ModelTensors, BuffersAreRankZerosAndAreSaved) {
+TEST(ModelTensors, BuffersAreRankZerosAndSaved) {
   std::vector<torch::Tensor> weights{torch::ones({3}, torch::requires_grad()),
                                      torch::ones({3}, torch::requires_grad())};
   std::vector<torch::Tensor> counts{torch::full({2}, 5.0), torch::full({2}, 6.0)};

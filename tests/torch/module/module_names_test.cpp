@@ -18,13 +18,13 @@ bool is_block(const torch::nn::Module& module) {
   return module.as<TiedBlockImpl>() != nullptr;
 }
 
-TEST(ModuleNames, AreThoseThatAPredicateWantsOutermostFirst) {
+TEST(ModuleNames, PredicateFindsOutermostFirst) {
   const TiedNet net;
   EXPECT_EQ(module_names_if(net, is_block), (Names{"blocks.0", "blocks.1", "blocks.2"}));
   EXPECT_EQ(module_names_if(net, [](const torch::nn::Module&) { return true; }), (Names{"table", "blocks"}));
 }
 
-TEST(ModuleNames, AreThoseOfModulesThatAreGiven) {
+TEST(ModuleNames, FindsGivenModules) {
   TiedNet net;
   EXPECT_EQ(module_names(net, {*net.table, net.block(1)}), (Names{"table", "blocks.1"}));
   const torch::nn::Linear stranger(2, 2);

@@ -17,7 +17,8 @@ namespace zero {
 namespace {
 
 // What a machine without a GPU, or a wheel without CUDA, makes of a wish for one.
-TEST(TorchDevice, ALibtorchThatCanUseNoGpuIsRefusedWithTheReasonAndTheWheelThatCould) {
+// With the reason and the wheel that could use the GPU.
+TEST(TorchDevice, RefusesCpuOnlyLibtorch) {
   const std::string why_not = try_torch_cuda();
   if (why_not.empty()) GTEST_SKIP() << "this libtorch uses a GPU";
   const std::string said = message_of<ConfigError>([] { open_torch_cuda("cuda:1"); });
@@ -25,14 +26,14 @@ TEST(TorchDevice, ALibtorchThatCanUseNoGpuIsRefusedWithTheReasonAndTheWheelThatC
                      "or run.device cpu"});
 }
 
-TEST(TorchDevice, MainMemoryIsTheCpuOfLibtorch) {
+TEST(TorchDevice, MainMemoryIsLibtorchsCpu) {
   HostDevice host;
   EXPECT_EQ(place_of(host), c10::Device(c10::DeviceType::CPU));
   adopt_stream(host);
   EXPECT_EQ(held_by_torch(place_of(host)), 0);
 }
 
-TEST(TorchDevice, BackwardPassesStayOnTheCallersThreadWhereTheyAreOfAGpu) {
+TEST(TorchDevice, GpuBackwardStaysOnCallersThread) {
   const auto has_threads = [] { return c10::AutogradState::get_tls_state().get_multithreading_enabled(); };
   ASSERT_TRUE(has_threads());
   {
@@ -44,7 +45,9 @@ TEST(TorchDevice, BackwardPassesStayOnTheCallersThreadWhereTheyAreOfAGpu) {
   EXPECT_TRUE(has_threads());
 }
 
-TEST(TorchDevice, NumericsSetBothSwitchesThatLibtorchCompares) {
+// Those that libtorch compares.
+
+TEST(TorchDevice, NumericsSetBothComparedSwitches) {
   at::Context& context = at::globalContext();
   set_gpu_numerics({.tf32 = true});
   EXPECT_TRUE(context.allowTF32CuBLAS());
@@ -55,7 +58,9 @@ TEST(TorchDevice, NumericsSetBothSwitchesThatLibtorchCompares) {
   EXPECT_FALSE(context.allowTF32CuDNN());
 }
 
-TEST(TorchDevice, DeterminismIsOfOperatorsAndOfTheWorkspaceOfProducts) {
+// The workspace of products.
+
+TEST(TorchDevice, DeterminismCoversOperatorsAndWorkspace) {
   at::Context& context = at::globalContext();
   ::unsetenv("CUBLAS_WORKSPACE_CONFIG");
   set_gpu_numerics({.deterministic = true});

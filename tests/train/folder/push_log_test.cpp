@@ -78,7 +78,9 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
   EXPECT_TRUE(says(refusal(), "line 2: it is not as it was written"));
 }
 
-TEST_F(PushLogTest, WhoseLastLinesAreMissingIsRefusedAndItIsSaidWhereItEnds) {
+// The error says where the log ends.
+
+TEST_F(PushLogTest, RefusesTruncatedLogAtEnd) {
   for (const auto& [cut, end] : {std::pair{1, "line 7: the log ends here, in clock 2, without the line"},
                                  {2, "line 6: the log ends here, in clock 1, without"},
                                  {5, "line 3: the log ends here, in clock 0, without"},
@@ -99,14 +101,14 @@ TEST_F(PushLogTest, RanksInAnotherOrderAreRefused) {
   EXPECT_TRUE(says(refusal(), "line 2: it is not as it was written")) << refusal();
 }
 
-TEST_F(PushLogTest, OfARunThatWasStoppedEarlyIsRefused) {
+TEST_F(PushLogTest, RefusesStoppedRunsLog) {
   record(0, /*to_the_end=*/false);
   EXPECT_TRUE(says(refusal(), "line 7: the log ends here"));
   EXPECT_TRUE(says(refusal(), "the run was stopped early, or lines are missing"));
   EXPECT_TRUE(says(refusal(), "give the folder of a run that did all its steps"));
 }
 
-TEST_F(PushLogTest, ThatGoesOnBehindItsEndIsRefused) {
+TEST_F(PushLogTest, RefusesLogBeyondItsEnd) {
   record(0);
   PushLog log(path_, 3, {});
   log.flush();
@@ -118,7 +120,7 @@ TEST_F(PushLogTest, ThatGoesOnBehindItsEndIsRefused) {
   EXPECT_TRUE(says(refusal(), "line 3: it comes behind the end of the run")) << refusal();
 }
 
-TEST_F(PushLogTest, OfAnotherFormatIsRefusedByItsName) {
+TEST_F(PushLogTest, RefusesOtherFormatByName) {
   write_file(path_, "begin 0 5b13ed4a\npush 1 0 00000000\n");
   EXPECT_TRUE(says(refusal(), "line 1: it is a log of format 1, and this zero reads format 3")) << refusal();
   EXPECT_TRUE(says(refusal(), "make the run again with this zero"));

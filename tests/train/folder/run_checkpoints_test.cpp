@@ -78,7 +78,9 @@ class RunCheckpointsTest : public testing::Test {
   std::string said_, errors_;
 };
 
-TEST_F(RunCheckpointsTest, TheNewestStayOnDiskAndOneInMemoryBesideThem) {
+// The newest on disk and one in memory.
+
+TEST_F(RunCheckpointsTest, NewestStayBesideMemoryCopy) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .keep = 2, .memory_every = 1}, &launcher);
   EXPECT_EQ(resume(run), std::nullopt);
@@ -96,7 +98,9 @@ TEST_F(RunCheckpointsTest, TheNewestStayOnDiskAndOneInMemoryBesideThem) {
   EXPECT_TRUE(says(said_, "checkpoint: step 8, "));
 }
 
-TEST_F(RunCheckpointsTest, ASaveOnItsWayWhenTheNextIsDueIsWaitedForAndNotDropped) {
+// It is not dropped.
+
+TEST_F(RunCheckpointsTest, DueSaveWaitsForRunningOne) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 3; ++step) {
     run.begin(engine_, state_at(step), "", SaveMode::kAsync);
@@ -150,7 +154,8 @@ class LateSave final : public ForwardedCommunicator {
 };
 
 // More questions than works may be in flight, beside gathers of parameters that the step has begun.
-TEST_F(RunCheckpointsTest, ASaveThatWaitsForASlowOneLeavesNoGatherInFlight) {
+// In flight.
+TEST_F(RunCheckpointsTest, WaitingSaveLeavesNoGather) {
   constexpr int kQuestions = 100, kRanks = 2;
   auto real = make_in_process(kRanks, std::chrono::seconds(20));
   std::vector<LateSave*> comms;
@@ -189,7 +194,7 @@ TEST_F(RunCheckpointsTest, ASaveThatWaitsForASlowOneLeavesNoGatherInFlight) {
   EXPECT_EQ(on_disk(), (Steps{2, 1}));
 }
 
-TEST_F(RunCheckpointsTest, WhatTheRunSaidOfItselfComesBack) {
+TEST_F(RunCheckpointsTest, RestoresRunsOwnValues) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   save(run, 3);
   const auto resumed = resume(run);
@@ -204,7 +209,9 @@ TEST_F(RunCheckpointsTest, WhatTheRunSaidOfItselfComesBack) {
   EXPECT_EQ(resumed->manifest.config, "[train]\n");
 }
 
-TEST_F(RunCheckpointsTest, TheNewestIsTakenWhereverItLiesAndOfOneStepTheCopyInMemory) {
+// Of one step, the copy in memory.
+
+TEST_F(RunCheckpointsTest, TakesNewestFromAnyPlace) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
   save(run, 4);
@@ -224,7 +231,9 @@ TEST_F(RunCheckpointsTest, TheNewestIsTakenWhereverItLiesAndOfOneStepTheCopyInMe
   EXPECT_EQ(resumed->place, "an in-memory checkpoint that the launcher kept");
 }
 
-TEST_F(RunCheckpointsTest, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
+// It is named, and the one before is taken.
+
+TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 3; ++step) save(run, step);
   damage(3);
@@ -236,7 +245,9 @@ TEST_F(RunCheckpointsTest, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
 }
 
-TEST_F(RunCheckpointsTest, WhereAllAreDamagedOneErrorNamesEachOnce) {
+// In one error.
+
+TEST_F(RunCheckpointsTest, AllDamagedNamesEachOnce) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 2; ++step) save(run, step);
   damage(1);
@@ -249,7 +260,9 @@ TEST_F(RunCheckpointsTest, WhereAllAreDamagedOneErrorNamesEachOnce) {
   EXPECT_TRUE(says(error, "\n  Start again from the beginning with --overwrite."));
 }
 
-TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
+// It is named, and the checkpoint on disk is taken.
+
+TEST_F(RunCheckpointsTest, DamagedMemoryCopyUsesDisks) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
   save(run, 2);
@@ -269,7 +282,8 @@ TEST_F(RunCheckpointsTest, ADamagedCopyInMemoryIsNamedAndTheDisksIsTaken) {
 }
 
 // Two ranks, as on two machines, train on after steps 2 (on the disk) and 3 (in memory); then the launcher of rank 1 is another.
-TEST_F(RunCheckpointsTest, WhatALauncherHasLostIsSaidOnceAndTheDisksIsTaken) {
+// It is reported once, and the checkpoint on disk is taken.
+TEST_F(RunCheckpointsTest, LostLauncherMemoryUsesDisks) {
   constexpr int kRanks = 2;
   std::array<std::optional<Launcher>, 2> launchers;
   for (auto& launcher : launchers) launcher.emplace();
@@ -316,7 +330,9 @@ TEST_F(RunCheckpointsTest, WhatALauncherHasLostIsSaidOnceAndTheDisksIsTaken) {
   }
 }
 
-TEST_F(RunCheckpointsTest, WhatAnAsynchronousSaveKeepsGoesBeforeACopyIsRefused) {
+// The memory that an asynchronous save keeps.
+
+TEST_F(RunCheckpointsTest, ReleasesStagingBeforeRefusingCopy) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   std::vector<World> worlds = World::in_process(1, {});
   torch::nn::Linear net(4, 2);
@@ -352,7 +368,7 @@ TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
   EXPECT_TRUE(says(error, files_.path_of(1).string())) << "a later one is whole, but the run was not there";
 }
 
-TEST_F(RunCheckpointsTest, OneThatDoesNotSayACountMayBeOfAnEarlierVersion) {
+TEST_F(RunCheckpointsTest, MissingCountMayBeOlderVersion) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   save(run, 1);
   Manifest manifest = read_manifest(files_.path_of(1));
@@ -364,7 +380,9 @@ TEST_F(RunCheckpointsTest, OneThatDoesNotSayACountMayBeOfAnEarlierVersion) {
   EXPECT_TRUE(says(error, "the run's \"spikes\": it is damaged, or written by an earlier version"));
 }
 
-TEST_F(RunCheckpointsTest, TheyAreDueByStepsOrByTimeAndInMemoryWhereSomebodyHoldsThem) {
+// In memory if something holds them.
+
+TEST_F(RunCheckpointsTest, StepsOrTimeMakeThemDue) {
   RunCheckpoints by_steps = checkpoints({.every_steps = 3, .memory_every = 2});
   EXPECT_TRUE(by_steps.due(6, 10, false));
   EXPECT_FALSE(by_steps.due(7, 10, true));
@@ -381,7 +399,9 @@ TEST_F(RunCheckpointsTest, TheyAreDueByStepsOrByTimeAndInMemoryWhereSomebodyHold
   EXPECT_FALSE(held.due_in_memory(5));
 }
 
-TEST_F(RunCheckpointsTest, WhereTheTrainingOfARunThatCannotEndIsFoundIsSaid) {
+// If the run cannot end, it says where its training is.
+
+TEST_F(RunCheckpointsTest, StuckEndNamesTrainedWeights) {
   const RunFolder folder(folder_.path());
   RunCheckpoints run = checkpoints({.every_steps = 3});
   EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "the last save failed"));

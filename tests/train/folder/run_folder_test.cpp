@@ -22,7 +22,9 @@ TEST(RunFolder, IsMadeWithItsParents) {
   EXPECT_TRUE(fs::is_directory(folder.path()));
 }
 
-TEST(RunFolder, ANewOneIsForItsUserAloneAndAnOldOneKeepsItsMode) {
+// An old folder keeps its mode.
+
+TEST(RunFolder, NewFolderIsPrivate) {
   const TemporaryFolder temporary;
   RunFolder(temporary / "runs/new").create();
   EXPECT_EQ(fs::status(temporary / "runs/new").permissions(), fs::perms::owner_all);
@@ -40,7 +42,7 @@ TEST(RunFolder, LookingMakesNothing) {
   EXPECT_EQ(temporary.num_files(), 0U);
 }
 
-TEST(RunFolder, WhetherItCanBeWrittenIsTriedAndLeavesNothing) {
+TEST(RunFolder, TriesWritingWithoutLeavingTrace) {
   const TemporaryFolder temporary;
   EXPECT_NO_THROW(RunFolder(temporary / "runs/deep/run").require_writable());
   EXPECT_NO_THROW(RunFolder(temporary.path()).require_writable());
@@ -54,7 +56,7 @@ TEST(RunFolder, WhetherItCanBeWrittenIsTriedAndLeavesNothing) {
   }
 }
 
-TEST(RunFolder, OneThatHoldsARunIsRefused) {
+TEST(RunFolder, RefusesFolderWithRun) {
   for (const char* file : {"report.json", "metrics.jsonl", "config.toml"}) {
     const TemporaryFolder temporary;
     temporary.write(file, "{}");
@@ -67,7 +69,7 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
   }
 }
 
-TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
+TEST(RunFolder, OverwritingRemovesOnlyTheRun) {
   const TemporaryFolder temporary;
   for (const char* file :
        {"report.json", "metrics.jsonl", "config.toml", "plan.txt", "model.safetensors", "notes.txt"}) {
@@ -81,7 +83,7 @@ TEST(RunFolder, OverwritingRemovesTheRunAndNothingElse) {
   EXPECT_TRUE(fs::exists(temporary / "notes.txt"));
 }
 
-TEST(RunFolder, BeginningAgainRemovesTheEventsOfTheRunBefore) {
+TEST(RunFolder, BeginningAgainRemovesOldEvents) {
   const TemporaryFolder temporary;
   const RunFolder folder(temporary / "run");
   folder.create();
@@ -92,7 +94,9 @@ TEST(RunFolder, BeginningAgainRemovesTheEventsOfTheRunBefore) {
   EXPECT_FALSE(std::filesystem::exists(folder.files().tensorboard));
 }
 
-TEST(RunFolder, OneOfTheSameConfigurationAndNothingWorthKeepingWasCutShort) {
+// A run of the same configuration with nothing worth keeping was cut short.
+
+TEST(RunFolder, SameConfigurationWithoutResultsIsUnfinished) {
   const TemporaryFolder temporary;
   const RunFolder folder(temporary.path());
   EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "no run began here";
@@ -120,13 +124,13 @@ TEST(RunFolder, HalfASaveIsNoCheckpoint) {
   EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
 }
 
-TEST(RunFolder, AFileInItsPlaceIsRefused) {
+TEST(RunFolder, RefusesFileInItsPlace) {
   const TemporaryFolder temporary;
   const auto path = temporary.write("run", "a file");
   EXPECT_TRUE(says(message_of<ConfigError>([&] { RunFolder(path).create(); }), "run.dir"));
 }
 
-TEST(RunFolder, OneThatCannotBeWrittenIsRefused) {
+TEST(RunFolder, RefusesUnwritableFolder) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   const TemporaryFolder temporary;
   fs::permissions(temporary.path(), fs::perms::owner_read | fs::perms::owner_exec);

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(RunLock, ASecondRunIsRefusedWhateverItCallsTheFolder) {
+TEST(RunLock, RefusesSecondRunUnderAnyPath) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");
   std::filesystem::create_symlink(folder / "run", folder / "link");
@@ -24,14 +24,14 @@ TEST(RunLock, ASecondRunIsRefusedWhateverItCallsTheFolder) {
   EXPECT_NO_THROW(RunLock(folder / "another", milliseconds(0)));
 }
 
-TEST(RunLock, ItIsGivenBackAndLeavesNothing) {
+TEST(RunLock, ReleaseLeavesNothing) {
   const TemporaryFolder folder;
   { const RunLock held(folder / "run", milliseconds(0)); }
   EXPECT_NO_THROW(RunLock(folder / "run", milliseconds(0)));
   EXPECT_EQ(folder.num_files(), 0u);
 }
 
-TEST(RunLock, TheRanksOfARunThatWasKilledAreWaitedFor) {
+TEST(RunLock, WaitsForKilledRunsRanks) {
   const TemporaryFolder folder;
   auto held = std::make_unique<RunLock>(folder / "run", milliseconds(0));
   int num_pauses = 0;

@@ -17,7 +17,7 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(SavePace, ASaveThatIsLongerThanTheTimeToTheNextIsNoted) {
+TEST(SavePace, NotesSaveLongerThanInterval) {
   const CheckpointPolicy by_time{.every_seconds = 2}, by_steps{.every_steps = 10};
   EXPECT_TRUE(says(pace_note(by_time, 300 * kMiB, 2.5, 0.1), "300 MiB takes about 2.50 s to write here"));
   EXPECT_TRUE(says(pace_note(by_time, 300 * kMiB, 2.5, 0.1), "the next is due after 2.00 s"));
@@ -26,12 +26,12 @@ TEST(SavePace, ASaveThatIsLongerThanTheTimeToTheNextIsNoted) {
   EXPECT_EQ(pace_note(by_steps, 300 * kMiB, 2.5, 0.3), "");
 }
 
-TEST(SavePace, WhatIsNotKnownOrNotSavedIsNotNoted) {
+TEST(SavePace, UnknownOrUnsavedIsNotNoted) {
   EXPECT_EQ(pace_note({.every_seconds = 2}, 300 * kMiB, 0, 0.1), "");
   EXPECT_EQ(pace_note({}, 300 * kMiB, 10, 0.1), "");
 }
 
-TEST(SavePace, TheDiskIsAskedAndNothingIsLeftOnIt) {
+TEST(SavePace, ProbesDiskAndLeavesNothing) {
   const TemporaryFolder folder;
   std::atomic<int> told{0};
   run_ranks(2, [&](World& world) {

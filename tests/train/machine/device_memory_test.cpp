@@ -16,7 +16,9 @@ DeviceMemoryUse some_use() {
   return use;
 }
 
-TEST(DeviceMemory, AMessageOfLibtorchOrOfOursSaysWhatWasAskedFor) {
+// Of libtorch or of zero.cpp.
+
+TEST(DeviceMemory, FindsRequestedBytesInMessages) {
   EXPECT_EQ(asked_bytes("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"), 2 * kGiB);
   EXPECT_EQ(asked_bytes("Tried to allocate 512.00 MiB"), kGiB / 2);
   EXPECT_EQ(asked_bytes("memory = 1.50 GiB: cuda:0 has 1 MiB of its 81920 MiB free"), 3 * kGiB / 2);
@@ -25,7 +27,7 @@ TEST(DeviceMemory, AMessageOfLibtorchOrOfOursSaysWhatWasAskedFor) {
   EXPECT_EQ(asked_bytes("Tried to allocate "), 0);
 }
 
-TEST(DeviceMemory, LibrariesOfTheGpuHaveOtherWordsForIt) {
+TEST(DeviceMemory, GpuLibrariesUseOtherWords) {
   EXPECT_TRUE(says_out_of_memory("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"));
   EXPECT_TRUE(says_out_of_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
   EXPECT_TRUE(says_out_of_memory("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"));
@@ -33,14 +35,16 @@ TEST(DeviceMemory, LibrariesOfTheGpuHaveOtherWordsForIt) {
   EXPECT_FALSE(says_out_of_memory("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"));
 }
 
-TEST(DeviceMemory, ARunWithoutABudgetIsStartedAgain) {
+TEST(DeviceMemory, SuggestsRestartWithoutBudget) {
   DeviceMemoryUse use = some_use();
   use.next_run_leaves = 90 * kGiB;
   expect_says(device_memory_error(use, 1, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED").what(),
               {"start the run again, which then leaves 90.0 GiB to libtorch (zero.device_memory = auto)"});
 }
 
-TEST(DeviceMemory, WhoHoldsHowMuchIsNamedByTagAndTheBudgetThatWouldHaveFitted) {
+// Holders by tag.
+
+TEST(DeviceMemory, NamesHoldersAndSufficientBudget) {
   const std::string said =
       device_memory_error(some_use(), 7, "CUDA out of memory. Tried to allocate 2.00 GiB.\nmore").what();
   expect_says(said, {"memory = 2.00 GiB: cuda:1 is full in step 7: CUDA out of memory", "held 12.0 GiB there at most",
@@ -49,7 +53,7 @@ TEST(DeviceMemory, WhoHoldsHowMuchIsNamedByTagAndTheBudgetThatWouldHaveFitted) {
   EXPECT_EQ(said.find("more\n"), std::string::npos) << "the first line of libtorch's is enough";
 }
 
-TEST(DeviceMemory, WhereNoBudgetWouldHaveBeenEnoughNoneIsNamed) {
+TEST(DeviceMemory, NamesNoBudgetIfNoneSuffices) {
   const std::string said = device_memory_error(some_use(), 1, "Tried to allocate 20.00 GiB").what();
   EXPECT_EQ(said.find("zero.device_memory"), std::string::npos) << said;
   expect_says(said, {"a smaller train.batch"});

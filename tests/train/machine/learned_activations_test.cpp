@@ -16,7 +16,9 @@ class LearnedActivationsTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(LearnedActivationsTest, WhatStepsTookIsKnownToTheNextRunOfThatWorkAlone) {
+// What steps took is known to the next run of the same work only.
+
+TEST_F(LearnedActivationsTest, NextSameRunKnowsUse) {
   EXPECT_EQ(of("a").bytes(), 0) << "there is no file yet";
   of("a").took(700);
   of("b").took(300);
@@ -25,7 +27,9 @@ TEST_F(LearnedActivationsTest, WhatStepsTookIsKnownToTheNextRunOfThatWorkAlone) 
   EXPECT_EQ(of("c").bytes(), 0);
 }
 
-TEST_F(LearnedActivationsTest, ARunKeepsItsOwnMostWhichMayBeLessThanWhatWasKnown) {
+// It may be less than what was known.
+
+TEST_F(LearnedActivationsTest, RunKeepsItsOwnPeak) {
   of("a").took(700);
   LearnedActivations later = of("a");
   later.took(400);
@@ -34,7 +38,9 @@ TEST_F(LearnedActivationsTest, ARunKeepsItsOwnMostWhichMayBeLessThanWhatWasKnown
   EXPECT_EQ(of("a").bytes(), 500);
 }
 
-TEST_F(LearnedActivationsTest, AfterARunThatLackedRoomTheNextHasHalfAsMuchAgainOrWhatWasAskedFor) {
+// Half as much again, or what was requested.
+
+TEST_F(LearnedActivationsTest, ShortageAddsHalfNextTime) {
   EXPECT_TRUE(of("a").lacked({.torch = 600, .asked = 100, .held = 9000}));
   EXPECT_EQ(of("a").bytes(), 900);
   EXPECT_TRUE(of("a").lacked({.torch = 700, .asked = 50, .held = 9000}));
@@ -43,14 +49,16 @@ TEST_F(LearnedActivationsTest, AfterARunThatLackedRoomTheNextHasHalfAsMuchAgainO
   EXPECT_EQ(of("a").bytes(), 4700);
 }
 
-TEST_F(LearnedActivationsTest, NoMoreIsLeftThanTheDeviceHas) {
+TEST_F(LearnedActivationsTest, ReserveIsAtMostTheDevice) {
   EXPECT_TRUE(of("a").lacked({.torch = 600, .asked = 500, .held = 100}));
   EXPECT_EQ(of("a").bytes(), 700);
   EXPECT_FALSE(of("a").lacked({.torch = 650, .asked = 500, .held = 50})) << "to start again would change nothing";
   EXPECT_EQ(of("a").bytes(), 700);
 }
 
-TEST_F(LearnedActivationsTest, ADamagedFileHoldsNothingAndIsReplaced) {
+// It holds nothing.
+
+TEST_F(LearnedActivationsTest, ReplacesDamagedFile) {
   std::filesystem::create_directories(path().parent_path());
   for (const char* text : {"", "[1, 2]", R"({"a": "many"})", R"({"a": -5})", R"({"a": 1e3})", "{\"a\": {"}) {
     std::ofstream(path()) << text;
@@ -60,7 +68,7 @@ TEST_F(LearnedActivationsTest, ADamagedFileHoldsNothingAndIsReplaced) {
   }
 }
 
-TEST_F(LearnedActivationsTest, AFileThatCannotBeWrittenEndsNoRun) {
+TEST_F(LearnedActivationsTest, UnwritableFileEndsNoRun) {
   std::ofstream(folder_.path() / "zero.cpp") << "no folder";
   LearnedActivations learned = of("a");
   learned.took(7);

@@ -13,7 +13,7 @@ TEST(MachinePeak, IsThatOfAComputer) {
   EXPECT_LT(flops, 1e16) << "faster than a rack: the clock or the count is wrong";
 }
 
-TEST(MachinePeak, OfMuonsMatricesIsOfEachShape) {
+TEST(MachinePeak, MuonProbesEachMatrixShape) {
   const auto rule = make_rule(MuonOptions{});
   const auto seconds = [&](const MatrixShape& matrix) {
     return probe_completion_seconds(*rule->matrices(), matrix, 1);

@@ -16,7 +16,7 @@ class Rates : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Rates, WhatWasKeptIsFoundForThatMachineAlone) {
+TEST_F(Rates, OnlyTheSameMachineFindsThem) {
   const RateCache cache(path());
   EXPECT_FALSE(cache.find("a")) << "there is no file yet";
   cache.keep("a", {.disk_read = 3, .disk_write = 2, .disk_share = 0.75, .update_numel = 1});
@@ -33,7 +33,7 @@ TEST_F(Rates, WhatWasKeptIsFoundForThatMachineAlone) {
   EXPECT_EQ(cache.find("a")->update_numel, 9);
 }
 
-TEST_F(Rates, AnEntryWithoutADisksShareIsProbedAgain) {
+TEST_F(Rates, MissingDiskShareIsProbedAgain) {
   std::filesystem::create_directories(path().parent_path());
   std::ofstream(path()) << R"({"a": {"disk_read": 3, "disk_write": 2, "update_numel": 1}})";
   const RateCache cache(path());
@@ -44,7 +44,9 @@ TEST_F(Rates, AnEntryWithoutADisksShareIsProbedAgain) {
   EXPECT_EQ(cache.find("a")->disk_share, 1);
 }
 
-TEST_F(Rates, ADamagedFileHoldsNothingAndIsReplaced) {
+// It holds nothing.
+
+TEST_F(Rates, ReplacesDamagedFile) {
   const RateCache cache(path());
   for (const char* text :
        {"", "[1, 2]", "{\"a\": 7}", "{\"a\": {\"update_numel\": \"many\"}}", "{\"a\": {", "\0\xff"}) {
@@ -56,14 +58,14 @@ TEST_F(Rates, ADamagedFileHoldsNothingAndIsReplaced) {
   }
 }
 
-TEST_F(Rates, AFolderThatCannotBeMadeIsNoError) {
+TEST_F(Rates, UnmakeableFolderIsNoError) {
   std::ofstream(folder_.path() / "zero.cpp") << "a file";
   const RateCache cache(path());
   cache.keep("a", {.update_numel = 2});
   EXPECT_FALSE(cache.find("a"));
 }
 
-TEST_F(Rates, AMachineIsItsRanksThreadsAndDisks) {
+TEST_F(Rates, MachineIsRanksThreadsAndDisks) {
   const std::vector<std::string> here{folder_.path().string()}, other{"/proc"};
   EXPECT_EQ(machine_identity(here, 2, 1, "adamw"), machine_identity(here, 2, 1, "adamw"));
   EXPECT_NE(machine_identity(here, 2, 1, "adamw"), machine_identity(here, 1, 1, "adamw"));
@@ -79,7 +81,7 @@ TEST_F(Rates, AMachineIsItsRanksThreadsAndDisks) {
 
 // Rates that ranks had probed were never found by `zero plan`: a rank is bound to its share of the cores, and the
 // number of those it could use was part of the machine's name.
-TEST(MachineIdentity, IsThatOfTheWholeMachineForABoundRankToo) {
+TEST(MachineIdentity, BoundRankHasWholeMachines) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
   const std::string unbound = machine_identity({}, 2, 1, "adamw");

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-TEST(OperatorTrial, AnOperatorThatLibtorchLacksForTheTypeIsNamed) {
+TEST(OperatorTrial, NamesOperatorMissingForType) {
   const std::string error = message_of<ConfigError>([] {
     with_operators_of(DType::kFloat16, [] { (void)torch::linalg_qr(torch::ones({2, 2}, torch::kHalf)); });
   });

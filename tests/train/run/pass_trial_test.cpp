@@ -18,7 +18,7 @@ class PassTrials : public SmallRunTest {
   }
 };
 
-TEST_F(PassTrials, TakeTheMedianOfFiveAtMost) {
+TEST_F(PassTrials, TakeMedianOfUpToFive) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const PassSeconds found = tried({.samples = 2, .dtype = dtype, .limit_seconds = 1e6});
     EXPECT_EQ(found.passes, 5) << name_of(dtype);
@@ -27,7 +27,7 @@ TEST_F(PassTrials, TakeTheMedianOfFiveAtMost) {
   }
 }
 
-TEST_F(PassTrials, TakeTheFirstAloneWhereItWasLongEnough) {
+TEST_F(PassTrials, LongFirstPassSuffices) {
   EXPECT_EQ(tried({.samples = 2, .limit_seconds = 0}).passes, 1);
 }
 

@@ -41,7 +41,9 @@ struct Logged {
   RunLog log;
 };
 
-TEST(RunLog, TheFirstRankWritesTheMeanAndEveryRankHearsTheSignal) {
+// Every rank receives the signal.
+
+TEST(RunLog, FirstRankWritesTheMean) {
   const TemporaryFolder folder;
   run_ranks(2, [&](World& world) {
     Logged run(folder / "run", world.communicator());
@@ -57,7 +59,7 @@ TEST(RunLog, TheFirstRankWritesTheMeanAndEveryRankHearsTheSignal) {
   });
 }
 
-TEST(RunLog, WhatIsTakenBackIsNoLongerWritten) {
+TEST(RunLog, RewoundLinesAreNotWritten) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   Logged run(folder / "run", worlds.front().communicator());
@@ -75,7 +77,7 @@ TEST(RunLog, WhatIsTakenBackIsNoLongerWritten) {
   EXPECT_TRUE(says(run.out.str(), "going on after step 1"));
 }
 
-TEST(RunLog, WhatIsDrawnHasTheStepsOnceAndTheEvaluations) {
+TEST(RunLog, DrawsStepsOnceWithEvaluations) {
   const TemporaryFolder folder;
   run_ranks(2, [&](World& world) {
     Logged run(folder / "run", world.communicator());
@@ -98,7 +100,9 @@ TEST(RunLog, WhatIsDrawnHasTheStepsOnceAndTheEvaluations) {
   });
 }
 
-TEST(RunLog, BetweenTwoLinesTheLiveLineFollowsTheSteps) {
+// Between two lines.
+
+TEST(RunLog, LiveLineFollowsSteps) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   std::ostringstream out;
@@ -144,7 +148,9 @@ class RunLogOnAFullDisk : public testing::Test {
   Logged run_;
 };
 
-TEST_F(RunLogOnAFullDisk, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) {
+// No half of a line is in the file.
+
+TEST_F(RunLogOnAFullDisk, UnwritableLinesAreKeptWhole) {
   {
     const FileLimit limit(bytes() + 100);
     run_.step(2, 2);
@@ -161,7 +167,9 @@ TEST_F(RunLogOnAFullDisk, LinesThatCannotBeWrittenAreKeptAndNoHalfOfOneIsThere) 
   EXPECT_EQ(run_.lines()[2]["step"], 3);
 }
 
-TEST_F(RunLogOnAFullDisk, WhatIsTakenBackWhileLinesWaitIsWrittenWhenItCanBe) {
+// What is taken back while lines wait.
+
+TEST_F(RunLogOnAFullDisk, WaitingRewindIsWrittenLater) {
   run_.step(2, 1);
   {
     const FileLimit limit(1);  // nothing can be written, not even what was there
@@ -178,7 +186,7 @@ TEST_F(RunLogOnAFullDisk, WhatIsTakenBackWhileLinesWaitIsWrittenWhenItCanBe) {
   EXPECT_EQ(lines[2]["loss"], 5);
 }
 
-TEST_F(RunLogOnAFullDisk, LinesThatWaitForARewindStay) {
+TEST_F(RunLogOnAFullDisk, RewindKeepsWaitingLines) {
   {
     const FileLimit limit(bytes() + 100);
     run_.step(2, 2);
@@ -192,7 +200,9 @@ TEST_F(RunLogOnAFullDisk, LinesThatWaitForARewindStay) {
   EXPECT_EQ(lines[2]["loss"], 4);
 }
 
-TEST_F(RunLogOnAFullDisk, ARunDoesNotEndWithLinesThatWait) {
+// It does not end before they are written.
+
+TEST_F(RunLogOnAFullDisk, RunWaitsForItsLines) {
   {
     const FileLimit limit(bytes() + 100);
     run_.step(2, 2);
@@ -202,7 +212,7 @@ TEST_F(RunLogOnAFullDisk, ARunDoesNotEndWithLinesThatWait) {
   EXPECT_EQ(run_.lines().size(), 2U);
 }
 
-TEST_F(RunLogOnAFullDisk, WhatAFailureLeftBehindTheLastLineGoes) {
+TEST_F(RunLogOnAFullDisk, RemovesHalfLineAfterFailure) {
   AppendFile(run_.folder.files().metrics).append("{\"step\": 2, \"lo");
   run_.step(2, 2);
   EXPECT_EQ(run_.lines().size(), 2U);

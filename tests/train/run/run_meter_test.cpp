@@ -42,7 +42,9 @@ RunReport measured(const EngineReport& engine, std::string& said, bool replans_l
   return report;
 }
 
-TEST(RunMeterTest, TheReportHasTheMediansOfItsStepsAndWhatTheEngineSaidLast) {
+// What the engine said last.
+
+TEST(RunMeterTest, ReportHasMediansAndLastState) {
   std::string said;
   const RunReport report = measured(report_of(false), said);
   EXPECT_EQ(said, "");
@@ -58,27 +60,27 @@ TEST(RunMeterTest, TheReportHasTheMediansOfItsStepsAndWhatTheEngineSaidLast) {
   EXPECT_EQ(report.profile.exposed, 0.25);
 }
 
-TEST(RunMeterTest, TransfersAreToldWhereStatesLieOffTheDevice) {
+TEST(RunMeterTest, OffDeviceStatesShowTransfers) {
   std::string said;
   EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.disk.read_bytes, 0);
   EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.disk.read_bytes, 20);
 }
 
-TEST(RunMeterTest, WhatIsExpectedIsSaidOnceWhereStatesLieOffTheDevice) {
+TEST(RunMeterTest, OffDeviceStatesShowExpectationOnce) {
   std::string said;
   measured(report_of(true), said);
   EXPECT_TRUE(says(said, "step 3: with the model's computation 500 ms a step are expected")) << said;
   EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
 }
 
-TEST(RunMeterTest, APredictionIsOfStatesThatStayed) {
+TEST(RunMeterTest, PredictionNeedsUnmovedStates) {
   std::string said;
   ASSERT_TRUE(measured(report_of(true), said).predicted.has_value());
   EXPECT_EQ(measured(report_of(true), said).predicted->total(), 0.5);
   EXPECT_FALSE(measured(report_of(true), said, /*replans_later=*/true).predicted.has_value());
 }
 
-TEST(RunMeterTest, EveryRankHasTheFiguresOfAll) {
+TEST(RunMeterTest, EveryRankHasAllFigures) {
   run_ranks(3, [](World& world) {
     RunMeter meter(nullptr, 1);
     EngineReport engine = report_of(false);

@@ -59,7 +59,9 @@ TEST_F(RunOpeningTest, ANewFolderBeginsInSilence) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path())) << "nothing of it changes";
 }
 
-TEST_F(RunOpeningTest, ARunThatWasCutShortBeginsAgainAndSaysSo) {
+// It reports that.
+
+TEST_F(RunOpeningTest, RunCutShortBeginsAgain) {
   begin("");
   EXPECT_TRUE(says(start(), "before its first checkpoint: it begins again"));
   job_.config_text += "heads = 2\n";
@@ -68,7 +70,7 @@ TEST_F(RunOpeningTest, ARunThatWasCutShortBeginsAgainAndSaysSo) {
   EXPECT_EQ(start(), "");
 }
 
-TEST_F(RunOpeningTest, ALaterAttemptGoesOnWithWhatAnEarlierOneBegan) {
+TEST_F(RunOpeningTest, LaterAttemptContinuesEarlierOne) {
   begin("launch");
   job_.checkpoint = {};
   EXPECT_THROW(start(), ConfigError);
@@ -77,7 +79,9 @@ TEST_F(RunOpeningTest, ALaterAttemptGoesOnWithWhatAnEarlierOneBegan) {
   EXPECT_TRUE(says(start(), "it begins again"));
 }
 
-TEST_F(RunOpeningTest, ARunWithItsLastStepIsDoneAndSaysWithWhatItIsNot) {
+// It is done already.
+
+TEST_F(RunOpeningTest, FinishedRunNamesUselessChanges) {
   begin("launch");
   job_.launch = "launch";
   job_.restarted = true;
@@ -99,7 +103,7 @@ TEST_F(RunOpeningTest, ARunWithItsLastStepIsDoneAndSaysWithWhatItIsNot) {
   open([](const RunOpening& opening) { EXPECT_FALSE(opening.is_done()); });
 }
 
-TEST_F(RunOpeningTest, ARunOfAnotherModelIsNotGoneOnWith) {
+TEST_F(RunOpeningTest, OtherModelDoesNotContinue) {
   begin("");
   job_.config_text = "[model]\nname = \"gpt2\"\nwidth = 32\n";
   open([](const RunOpening& opening) {

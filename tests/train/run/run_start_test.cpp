@@ -77,7 +77,9 @@ class RunStart : public SmallRunTest {
   }
 };
 
-TEST_F(RunStart, AnOperatorWithoutFp16IsRefusedBeforeAnythingIsWritten) {
+// Before anything is written.
+
+TEST_F(RunStart, RefusesOperatorWithoutFp16) {
   const std::string said = refusal(fp16_job());
   EXPECT_TRUE(says(said, "train.dtype = fp16: libtorch has no such operator for it here"));
   EXPECT_TRUE(says(said, "qr"));
@@ -88,7 +90,9 @@ TEST_F(RunStart, AnOperatorWithoutFp16IsRefusedBeforeAnythingIsWritten) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/config.toml")) << "the operator was all that stood against it";
 }
 
-TEST_F(RunStart, InMemoryCheckpointsOnSeveralMachinesAreRefusedWhereNoLauncherHoldsThem) {
+// On several machines.
+
+TEST_F(RunStart, MemoryCheckpointsNeedLaunchers) {
   TrainJob job = text_job(2);
   job.checkpoint.memory_every = 1;
   std::vector<std::thread> ranks;
@@ -103,7 +107,7 @@ TEST_F(RunStart, InMemoryCheckpointsOnSeveralMachinesAreRefusedWhereNoLauncherHo
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
-TEST_F(RunStart, ARunThatIsThereIsLeftWholeWhereAnOperatorIsMissing) {
+TEST_F(RunStart, MissingOperatorKeepsOldRun) {
   run(text_job(2), 1);
   const auto before = files();
   EXPECT_TRUE(says(refusal(fp16_job()), "libtorch has no such operator"));

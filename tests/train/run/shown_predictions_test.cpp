@@ -23,7 +23,7 @@ const Corpus& some_texts() {
   return corpus;
 }
 
-TEST(ShownPredictions, ATextStandsBehindWhatIsPredictedOfItAndWhatIsTrue) {
+TEST(ShownPredictions, TextFollowsPredictionAndTruth) {
   const std::vector<PredictedSample> samples{{.sample = 0, .predicted = 0, .target = 1}, {.sample = 1}};
   EXPECT_EQ(shown_predictions(samples, *some_texts().train, 79),
             "  0  1  a fine film of great length\n"
@@ -38,7 +38,7 @@ TEST(ShownPredictions, ATextStandsBehindWhatIsPredictedOfItAndWhatIsTrue) {
   EXPECT_EQ(shown_predictions({}, *some_texts().train, 79), "");
 }
 
-TEST(ShownPredictions, APictureStandsBehindTheNamesOfClasses) {
+TEST(ShownPredictions, PictureFollowsClassNames) {
   const LabelledImages images{.path = "flowers",
                               .height = 4,
                               .width = 2,

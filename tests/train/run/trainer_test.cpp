@@ -82,7 +82,7 @@ TEST_F(TrainerTest, StagesGiveTheSameBits) {
 }
 
 // Every kind of model that reads tokens or texts, at the stage that shards nothing and the one that shards all.
-TEST_F(TrainerTest, EveryModelGivesTheSameBitsAtEveryStage) {
+TEST_F(TrainerTest, StagesKeepBitsOfEveryModel) {
   std::vector<ModelOptions> models{
       {.name = "llama", .layers = 2, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
       {.name = "llama", .layers = 1, .width = 16, .heads = 2, .tie_embeddings = true, .context = 16},
@@ -123,7 +123,7 @@ TEST_F(TrainerTest, EveryModelGivesTheSameBitsAtEveryStage) {
   }
 }
 
-TEST_F(TrainerTest, MicroBatchesOfAStepAreItsBatch) {
+TEST_F(TrainerTest, MicroBatchesFormStepsBatch) {
   auto whole = text_job(4);
   whole.attach.clip = 0;
   auto cut = whole;
@@ -138,7 +138,7 @@ TEST_F(TrainerTest, MicroBatchesOfAStepAreItsBatch) {
 }
 
 // The samples of a step, and their weights, are those of one rank that takes them all.
-TEST_F(TrainerTest, UnequalSharesTrainAsEqualOnesDo) {
+TEST_F(TrainerTest, UnequalSharesTrainLikeEqual) {
   auto one = text_job(4);
   one.train.batch = 8;
   auto job = text_job(4);
@@ -195,7 +195,9 @@ TEST_F(TrainerTest, TheReportAgreesWithTheRun) {
   EXPECT_GT(written["utilization"], 0);
 }
 
-TEST_F(TrainerTest, MetricsHaveALineAStepAndAnEvaluation) {
+// A line for each.
+
+TEST_F(TrainerTest, StepsAndEvaluationsAddMetricsLines) {
   auto job = text_job(6);
   job.train.eval_every = 4;
   job.train.eval_batches = 1;
@@ -234,7 +236,8 @@ std::map<std::string, std::vector<float>> weights_in(const fs::path& path) {
 
 // Runs of one, two and three steps end with the weights that the average of a run of three is made of; the first weights are
 // those of a run whose learning rate changes nothing. A network of one layer is judged by hand, in double.
-TEST_F(TrainerTest, TheAverageOfTheWeightsIsToldAndWrittenAsItIsByHand) {
+// They are reported and written.
+TEST_F(TrainerTest, AveragedWeightsMatchHandWritten) {
   constexpr int kPixels = 4, kClasses = 3, kImages = 60, kHeldOut = 20;
   std::string pixels, labels;
   for (int i = 0; i < kImages; ++i) {
@@ -314,7 +317,7 @@ TEST_F(TrainerTest, TheScheduleIsFollowed) {
   }
 }
 
-TEST_F(TrainerTest, ARunGoesOnFromGivenWeights) {
+TEST_F(TrainerTest, RunContinuesFromGivenWeights) {
   auto first = text_job(8);
   const auto trained = run(first, 1).report;
   auto second = text_job(1);
@@ -334,7 +337,9 @@ TEST_F(TrainerTest, ASampleIsPrinted) {
   EXPECT_GE(end - begin, 30U);
 }
 
-TEST_F(TrainerTest, AFolderThatHoldsARunIsRefusedUnlessToldOtherwise) {
+// Unless told otherwise.
+
+TEST_F(TrainerTest, RefusesFolderWithRun) {
   auto job = text_job(2);
   run(job, 1);
   const auto before = read_file(folder_ / "run/report.json");
@@ -360,7 +365,9 @@ TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-TEST_F(TrainerTest, AFolderThatCannotBeWrittenIsRefusedByEveryRankBeforeThePlan) {
+// Before the plan.
+
+TEST_F(TrainerTest, EveryRankRefusesUnwritableFolder) {
   TrainJob job = text_job(2);
   job.run_dir = "/proc/zero/run";
   std::ostringstream out;
@@ -377,7 +384,9 @@ TEST_F(TrainerTest, AFolderThatCannotBeWrittenIsRefusedByEveryRankBeforeThePlan)
   EXPECT_EQ(out.str(), "");
 }
 
-TEST_F(TrainerTest, MemoryIsRefusedBeforeCheckpointsAreWeighed) {
+// Before checkpoints are measured.
+
+TEST_F(TrainerTest, RefusesMemoryBeforeCheckpoints) {
   TrainJob job = text_job(2);
   job.checkpoint = {.every_steps = 1, .keep = 1'000'000'000};  // of which the disk has no room
   const auto printed = [&] {
@@ -399,7 +408,7 @@ TEST_F(TrainerTest, MemoryIsRefusedBeforeCheckpointsAreWeighed) {
   EXPECT_TRUE(says(printed(), "1000000000 checkpoints"));
 }
 
-TEST_F(TrainerTest, ARankThatIsToldSomethingElseIsNamed) {
+TEST_F(TrainerTest, NamesRankWithOtherConfiguration) {
   const auto job = text_job(2);
   std::mutex mutex;
   std::vector<std::string> messages;
@@ -415,14 +424,16 @@ TEST_F(TrainerTest, ARankThatIsToldSomethingElseIsNamed) {
   for (const auto& message : messages) EXPECT_TRUE(says(message, "rank 2: differs from rank 0's"));
 }
 
-TEST_F(TrainerTest, ThreadsThatShareAGeneratorRefuseDropout) {
+// Threads that share a generator.
+
+TEST_F(TrainerTest, SharedGeneratorRefusesDropout) {
   auto job = text_job(2);
   job.model.dropout = 0.1;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "model.dropout = 0.1"));
   EXPECT_EQ(run(job, 1).report.losses.size(), 2U) << "one rank shares it with nobody";
 }
 
-TEST_F(TrainerTest, DropoutIsAFunctionOfTheSeed) {
+TEST_F(TrainerTest, DropoutDependsOnSeedOnly) {
   auto job = text_job(3);
   job.model.dropout = 0.3;
   const auto first = run(job, 1).report.losses;
@@ -433,7 +444,7 @@ TEST_F(TrainerTest, DropoutIsAFunctionOfTheSeed) {
   EXPECT_NE(run(job, 1).report.losses, first);
 }
 
-TEST_F(TrainerTest, ASignalEndsTheRunAfterAStep) {
+TEST_F(TrainerTest, SignalEndsRunAfterStep) {
   auto job = text_job(100000);
   const StopSignal stop;
   ::raise(SIGTERM);  // to this thread: libtorch may have started others before
@@ -445,7 +456,7 @@ TEST_F(TrainerTest, ASignalEndsTheRunAfterAStep) {
   EXPECT_FALSE(fs::exists(folder_ / "run/report.json"));
 }
 
-TEST_F(TrainerTest, ANumberThatIsNoneSkipsTheStepAndIsCounted) {
+TEST_F(TrainerTest, NonFiniteSkipsAndCountsStep) {
   auto job = text_job(3);
   job.attach.optimizer = AdamW{.lr = 1e38};
   job.schedule.lr = 1e38;

@@ -58,7 +58,7 @@ class TrainingSteps : public testing::Test {
   }
 };
 
-TEST_F(TrainingSteps, MetricsAreOfTheStepThatComesNext) {
+TEST_F(TrainingSteps, MetricsDescribeTheNextStep) {
   const auto steps = take(job_of(1), 2, 2, no_limits);
   EXPECT_EQ(steps[0].metrics.step, 5);
   EXPECT_EQ(steps[1].metrics.step, 6);
@@ -70,13 +70,13 @@ TEST_F(TrainingSteps, MetricsAreOfTheStepThatComesNext) {
   EXPECT_GT(steps[0].metrics.seconds, 0);
 }
 
-TEST_F(TrainingSteps, TheLossIsTheMeanOfItsMicroBatches) {
+TEST_F(TrainingSteps, LossIsMicroBatchMean) {
   const auto steps = take(job_of(2), 1, 1, no_limits);
   EXPECT_FLOAT_EQ(static_cast<float>(steps[0].metrics.loss), 9) << "the model begins with 0, the targets are 3";
   EXPECT_EQ(steps[0].metrics.samples_so_far, 104);
 }
 
-TEST_F(TrainingSteps, WhatIsBeyondItsLimitUpdatesNothing) {
+TEST_F(TrainingSteps, ExceededLimitUpdatesNothing) {
   std::vector<double> asked;
   const auto steps = take(job_of(1), 1, 2, [&](double loss) {
     asked.push_back(loss);
@@ -140,7 +140,8 @@ std::array<double, 5> weights_and_bias(const torch::Tensor& weight, const torch:
 }
 
 // The first update is from weights 0, the second from others.
-TEST_F(TrainingSteps, GradientsOfUnequalSharesAreTheMeanOverAllSamples) {
+// Gradients are the mean over all samples.
+TEST_F(TrainingSteps, UnequalSharesAverageOverSamples) {
   using Given = std::vector<std::int64_t>;
   struct Case {
     std::int64_t batch;

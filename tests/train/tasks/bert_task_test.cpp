@@ -25,7 +25,7 @@ TEST(BertTask, SortsTextsIntoTheDatasClasses) {
   EXPECT_GT(task->flops_per_sample(), 0);
 }
 
-TEST(BertTask, VocabularyClassesAndPaddingAreTheDatas) {
+TEST(BertTask, DataGivesVocabularyClassesAndPadding) {
   const auto task = make_task(some_bert(), {.context = 8, .classes = 5, .vocab = 11, .pad = 3}, 1);
   const BertOptions& made = dynamic_cast<BertImpl&>(task->module()).options();
   EXPECT_EQ(made.vocab, 11);
@@ -33,7 +33,7 @@ TEST(BertTask, VocabularyClassesAndPaddingAreTheDatas) {
   EXPECT_EQ(made.pad, 3);
 }
 
-TEST(BertTask, WhatDoesNotFitIsRefusedByKey) {
+TEST(BertTask, RefusesUnfitOptionsByKey) {
   EXPECT_TRUE(says(refusal_of_task(some_bert(), kTextShape), "use [data] kind tsv, csv or word_order"));
   EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 9, .classes = 2, .vocab = 11}), "model.context is 8"));
   EXPECT_TRUE(says(refusal_of_task(some_bert(), {.context = 8, .classes = 1, .vocab = 11}), "data.classes = 1"));
@@ -42,7 +42,7 @@ TEST(BertTask, WhatDoesNotFitIsRefusedByKey) {
   EXPECT_TRUE(says(refusal_of_task(options, kTextsShape), "model.vocab = 10: smaller than a token of the data"));
 }
 
-TEST(BertTask, APlanKnowsTheShapeOfWordOrder) {
+TEST(BertTask, PlanKnowsWordOrderShape) {
   auto options = some_bert();
   EXPECT_FALSE(bert_shape(options, DataKind::kWordOrder, 8));
   options.vocab = 11;

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-TEST(Gpt2TaskTest, ALanguageModelLearnsTheNextToken) {
+TEST(Gpt2TaskTest, LanguageModelLearnsNextToken) {
   const auto task = real_task(some_gpt2(), kTextShape);
   Batch batch;
   auto& input = batch.input.reset<std::int64_t>({2, 8});
@@ -30,7 +30,7 @@ TEST(Gpt2TaskTest, ALanguageModelLearnsTheNextToken) {
   EXPECT_DOUBLE_EQ(task->perplexity(std::log(8.0)).value(), 8);
 }
 
-TEST(Gpt2TaskTest, AVocabularyOfZeroIsTheDatas) {
+TEST(Gpt2TaskTest, ZeroVocabularyIsTheDatas) {
   EXPECT_EQ(make_task(some_gpt2(), kTextShape, 1)->language_model()->vocab(), 256);
   auto padded = some_gpt2();
   padded.vocab = 320;
@@ -39,13 +39,13 @@ TEST(Gpt2TaskTest, AVocabularyOfZeroIsTheDatas) {
   EXPECT_TRUE(says(refusal_of_task(padded, kTextShape), "model.vocab = 255: smaller than a token of the data"));
 }
 
-TEST(Gpt2TaskTest, AContextBeyondTheModelsIsRefused) {
+TEST(Gpt2TaskTest, RefusesContextBeyondModels) {
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), {.context = 9, .classes = 256}), "model.context is 8"));
   EXPECT_EQ(sample_context(some_gpt2(), 0), 8);
   EXPECT_EQ(sample_context(some_gpt2(), 5), 5);
 }
 
-TEST(Gpt2TaskTest, ActivationsAreParkedWhereTheyAreKept) {
+TEST(Gpt2TaskTest, ParksActivationsIfKept) {
   ModelOptions options = some_gpt2();
   EXPECT_EQ(make_task(options, kTextShape, 1)->activations(), nullptr);
   options.activation_offload = ActivationOffloadOptions{.tier = Tier::kHost};

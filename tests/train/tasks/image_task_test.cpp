@@ -43,14 +43,16 @@ TEST(ImageTasks, SmallImagesAreRefused) {
 }
 
 // Rows of a table with classes have no height and width.
-TEST(ImageTasks, RowsWithoutAShapeAreNoImages) {
+TEST(ImageTasks, RowsWithoutShapeAreRefused) {
   for (const char* name : {"cnn", "lstm"})
     EXPECT_TRUE(says(refusal_of_task({.name = name}, {.features = 144, .classes = 10}),
                      "this data is not what it reads: images and their classes"))
         << name;
 }
 
-TEST(ImageTasks, ColoursAreReadByACnnAndByNoRecurrentNetwork) {
+// No recurrent network reads them.
+
+TEST(ImageTasks, ColoursNeedCnn) {
   const SampleShape colours{.features = 3 * 28 * 28, .channels = 3, .height = 28, .width = 28, .classes = 10};
   EXPECT_NO_THROW(make_cnn_task({.name = "cnn"}, colours, 1));
   EXPECT_TRUE(says(refusal_of_task({.name = "gru"}, colours), "data.channels = 3: this model reads the rows of grey"));
@@ -62,7 +64,7 @@ TEST(ImageTasks, ReadNoTables) {
     EXPECT_TRUE(says(refusal_of_task({.name = name}, kTableShape), "use [data] kind mnist")) << name;
 }
 
-TEST(ImageTasks, OptionsOfANetworkAreRefusedByKey) {
+TEST(ImageTasks, RefusesNetworkOptionsByKey) {
   EXPECT_TRUE(says(refusal_of_task({.name = "lstm", .layers = 0}, kDigits), "model.layers"));
   EXPECT_TRUE(says(refusal_of_task({.name = "gru", .hidden = -1}, kDigits), "model.hidden"));
 }

@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-TEST(LlamaTask, LearnsTheNextTokenAndWritesText) {
+TEST(LlamaTask, LearnsNextTokenAndWritesText) {
   const auto task = real_task(some_llama(), kTextShape);
   const auto tokens = torch::arange(16, at::kLong).view({2, 8});
   EXPECT_NEAR(task->loss(tokens, tokens + 1).item<double>(), std::log(256.0), 0.1);
@@ -38,7 +38,7 @@ TEST(LlamaTask, ItsKeysMakeTheModel) {
   EXPECT_TRUE(made.tie_embeddings);
 }
 
-TEST(LlamaTask, WhatDoesNotFitIsRefusedByKey) {
+TEST(LlamaTask, RefusesUnfitOptionsByKey) {
   EXPECT_TRUE(says(refusal_of_task(some_llama(), {.context = 9, .classes = 256}), "model.context is 8"));
   auto options = some_llama();
   options.vocab = 255;

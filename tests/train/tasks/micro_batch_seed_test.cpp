@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-TEST(MicroBatchSeed, EveryPlaceOfARunHasItsOwn) {
+TEST(MicroBatchSeed, EveryPlaceHasItsOwn) {
   std::set<std::uint64_t> seeds;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     for (int step = 0; step < 20; ++step) {
@@ -19,7 +19,7 @@ TEST(MicroBatchSeed, EveryPlaceOfARunHasItsOwn) {
   EXPECT_EQ(seeds.size(), 3U * 20 * 4 * 4);
 }
 
-TEST(MicroBatchSeed, StepAndMicroBatchDoNotTradePlaces) {
+TEST(MicroBatchSeed, StepAndMicroBatchAreDistinct) {
   EXPECT_NE(micro_batch_seed(1, 2, 3, 0), micro_batch_seed(1, 3, 2, 0));
   EXPECT_NE(micro_batch_seed(1, 0, 2, 3), micro_batch_seed(1, 0, 3, 2));
 }

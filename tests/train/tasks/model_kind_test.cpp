@@ -23,14 +23,16 @@ TEST(ModelKinds, ModulesAreDeferred) {
   }
 }
 
-TEST(ModelKinds, AModelThatWillBeLoadedHasNoMemoryYet) {
+// A model that will be loaded.
+
+TEST(ModelKinds, LoadedModelHasNoMemoryYet) {
   ModelOptions options = some_gpt2();
   options.init = "weights to come";
   const auto task = make_task(options, kTextShape, 1);
   for (const auto& tensor : task->module().parameters()) EXPECT_TRUE(is_deferred(tensor));
 }
 
-TEST(ModelKinds, AModelIsNotGivenDataThatItCannotRead) {
+TEST(ModelKinds, RefusesUnreadableDataForModel) {
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape), "model.name = gpt2"));
   EXPECT_TRUE(says(refusal_of_task(some_mlp({8, 2}), kTextShape), "model.name = mlp"));
   EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
@@ -67,7 +69,7 @@ struct SmallModel {
 };
 
 // One of each row that has tokens. `zero export` and `zero generate` read the vocabulary off that weight.
-TEST(ModelKinds, TheWeightThatARowNamesHasARowForEachToken) {
+TEST(ModelKinds, TokenWeightHasRowPerToken) {
   const std::map<std::string_view, SmallModel> models{
       {"gpt2", {some_gpt2(), kTextShape, 256}},
       {"llama", {some_llama(), kTextShape, 256}},
@@ -89,7 +91,8 @@ TEST(ModelKinds, TheWeightThatARowNamesHasARowForEachToken) {
 }
 
 // `zero export` reads sizes off them, and model.init finds the names of published files by them.
-TEST(ModelKinds, TheOtherNamesOfWeightsInARowAreTheModelsToo) {
+// The other names of weights in a row are names of the model.
+TEST(ModelKinds, OtherWeightNamesExist) {
   for (const ModelRow& row : kModelTable) {
     if (!row.published) continue;
     const ModelOptions options{
@@ -115,7 +118,9 @@ TEST(ModelKinds, TheOtherNamesOfWeightsInARowAreTheModelsToo) {
   }
 }
 
-TEST(ModelKinds, TheRowsThatTransformersKnowsAreTheModelsThatDescribeThemselvesToIt) {
+// To Transformers.
+
+TEST(ModelKinds, PublishedRowsDescribeThemselves) {
   for (const ModelRow& row : kModelTable) {
     if (!row.published) continue;
     const TemporaryFolder folder;
@@ -133,7 +138,7 @@ TEST(ModelKinds, NoTwoHaveOneName) {
     EXPECT_EQ(std::ranges::count(model_kinds(), kind.name, &ModelKind::name), 1) << kind.name;
 }
 
-TEST(ModelKinds, ShapesThatTheOptionsSayAreTheDatas) {
+TEST(ModelKinds, OptionShapesMatchTheDatas) {
   const auto shape_of = [](const ModelOptions& model, DataKind data) {
     return model_kind(model.name).planned_shape(model, data, 8);
   };

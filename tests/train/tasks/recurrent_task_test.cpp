@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kNames[] = {"rnn", "lstm", "gru"};
 
-TEST(RecurrentTasks, OfTokensLearnTheNextOneAndWriteText) {
+TEST(RecurrentTasks, LearnNextTokenAndWriteText) {
   for (const char* name : kNames) {
     const auto task = real_task({.name = name, .layers = 1, .hidden = 6, .context = 8}, kTextShape);
     const auto tokens = torch::arange(16, at::kLong).view({2, 8});
@@ -33,19 +33,19 @@ TEST(RecurrentTasks, OfImagesSortThem) {
   }
 }
 
-TEST(RecurrentTasks, AreAsWideAsUsualUnlessTold) {
+TEST(RecurrentTasks, HaveUsualWidthByDefault) {
   const auto task = make_task({.name = "gru", .layers = 1}, kTextShape, 1);
   EXPECT_EQ(task->module().named_parameters()["head.weight"].sizes().vec(), (std::vector<std::int64_t>{256, 128}));
 }
 
-TEST(RecurrentTasks, WhatDoesNotFitIsRefusedByKey) {
+TEST(RecurrentTasks, RefuseUnfitOptionsByKey) {
   EXPECT_TRUE(
       says(refusal_of_task({.name = "lstm", .context = 8}, {.context = 9, .classes = 256}), "data.context = 9"));
   EXPECT_TRUE(says(refusal_of_task({.name = "lstm", .context = 8, .vocab = 9}, kTextShape), "model.vocab = 9"));
   EXPECT_TRUE(says(refusal_of_task({.name = "lstm"}, kTextsShape), "use [data] kind mnist, images, text or tokens"));
 }
 
-TEST(RecurrentTasks, TheKindOfDataSaysWhichRunsWriteText) {
+TEST(RecurrentTasks, DataKindDecidesTextWriting) {
   EXPECT_TRUE(is_language_model("lstm", DataKind::kText));
   EXPECT_FALSE(is_language_model("lstm", DataKind::kMnist));
   EXPECT_TRUE(is_language_model("llama", DataKind::kTokens));

@@ -37,7 +37,7 @@ struct WhereBatchesGo final : Task {
   std::vector<c10::Device> seen;
 };
 
-TEST(Task, BatchesAreBroughtToWhereTheModuleComputes) {
+TEST(Task, MovesBatchesToModulesDevice) {
   Batch batch;
   batch.input.reset<float>({1, 2}) = {1, 2};
   batch.target.reset<std::int64_t>({1}) = {0};
@@ -66,7 +66,9 @@ struct CountWarnings : c10::WarningHandler {
   int count = 0;
 };
 
-TEST(Task, ARegressionIsTracedWithoutAWarningOfLibtorch) {
+// Of libtorch.
+
+TEST(Task, TracesRegressionWithoutWarning) {
   CountWarnings warnings;
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
   const auto task = make_task({.name = "linear"}, kTableShape, 0);
@@ -75,7 +77,9 @@ TEST(Task, ARegressionIsTracedWithoutAWarningOfLibtorch) {
   EXPECT_EQ(warnings.count, 0);
 }
 
-TEST(Task, LabelSmoothingSpreadsTheTrainingTargetsAlone) {
+// Its targets.
+
+TEST(Task, LabelSmoothingAffectsTrainingOnly) {
   auto smoothed = some_mlp({4, 3});
   smoothed.label_smoothing = 0.3;
   const auto task = real_task(smoothed, kImageShape), plain = real_task(some_mlp({4, 3}), kImageShape);
@@ -108,7 +112,7 @@ TEST(Task, NumbersHaveNoLabelsToSmooth) {
                    "train.label_smoothing = 0.1: the targets of this data are numbers"));
 }
 
-TEST(Task, LossesAreFp32WhateverTheParametersAre) {
+TEST(Task, LossesAreAlwaysFp32) {
   const auto task = real_task(some_mlp({4, 3}), kImageShape);
   task->module().to(at::kBFloat16);
   Batch batch;

@@ -72,7 +72,7 @@ TEST_F(Evaluation, IsTheMeanOverEveryTarget) {
   EXPECT_NEAR(loss(1, 3, 0), sum / static_cast<double>(count), 1e-6);
 }
 
-TEST_F(Evaluation, IsTheSameForAnyWorldAndBatch) {
+TEST_F(Evaluation, WorldAndBatchDoNotMatter) {
   const double expected = loss(1, 1, 0);
   for (const int world : {2, 3}) {
     for (const std::int64_t batch : {1, 4, 100})
@@ -87,7 +87,7 @@ TEST_F(Evaluation, RanksAgreeToTheBit) {
   EXPECT_EQ(all_[0], all_[2]);
 }
 
-TEST_F(Evaluation, ALimitLooksAtTheFirstBatchesOnly) {
+TEST_F(Evaluation, LimitTakesFirstBatchesOnly) {
   EXPECT_NE(loss(1, 2, 1), loss(1, 2, 0));
   EXPECT_EQ(loss(1, 2, 1000), loss(1, 2, 0));
 }
@@ -117,7 +117,9 @@ class Larger : public Task {
   torch::nn::Module module_{"larger"};
 };
 
-TEST(EvaluationOfClasses, CountsTheShareOfTargetsFoundOverAllRanks) {
+// Their share.
+
+TEST(EvaluationOfClasses, CountsFoundTargetsOverAllRanks) {
   class Rows : public RowDataset {
    public:
     Rows() : RowDataset(7, "data.path", "rows") {}

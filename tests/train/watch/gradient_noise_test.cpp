@@ -37,7 +37,7 @@ TEST_F(Noise, HasTheDeviationOfTheFormula) {
   }
 }
 
-TEST_F(Noise, IsAFunctionOfSeedStepAndParameter) {
+TEST_F(Noise, DependsOnSeedStepAndParameter) {
   GradientNoise noise(*model_, 0.01, 7);
   const torch::Tensor first = gradient(noise, 5);
   EXPECT_TRUE(torch::equal(gradient(noise, 5), first));
@@ -46,7 +46,9 @@ TEST_F(Noise, IsAFunctionOfSeedStepAndParameter) {
   EXPECT_FALSE(torch::equal(model_->weight.grad().flatten().slice(0, 0, 200), model_->bias.grad()));
 }
 
-TEST_F(Noise, IsNoneWhereItIsNotAskedForAndOfFrozenParameters) {
+// Also for frozen parameters.
+
+TEST_F(Noise, IsAbsentUnlessRequested) {
   model_->bias.set_requires_grad(false);
   {
     GradientNoise noise(*model_, 0.01, 7);
@@ -72,7 +74,7 @@ class NoisyRun : public SmallRunTest {
   }
 };
 
-TEST_F(NoisyRun, HasTheSameBitsAtEveryStage) {
+TEST_F(NoisyRun, StagesKeepBits) {
   const std::string noisy = weights(0, 0.5);
   EXPECT_EQ(weights(3, 0.5), noisy);
   EXPECT_NE(weights(3, 0), noisy);

@@ -17,7 +17,7 @@ StepReport spike() {
   return report;
 }
 
-TEST(HealthEvent, SaysWhatTheStepHadAndWhatItWasToStayUnder) {
+TEST(HealthEvent, ShowsStepAndItsLimits) {
   const HealthEvent event = event_of(HealthAction::kSkip, 512, spike(), {.max_loss = 3.25, .max_grad_norm = 9});
   const json line = json::parse(to_json_line(event));
   EXPECT_EQ(line["step"], 512);
@@ -31,7 +31,9 @@ TEST(HealthEvent, SaysWhatTheStepHadAndWhatItWasToStayUnder) {
   EXPECT_EQ(event_of(HealthAction::kSkip, 1, norm, {.max_loss = 3.25, .max_grad_norm = 9}).limit, 9);
 }
 
-TEST(HealthEvent, ARewindIsALineOfTheStepThatTheRunIsAtAgain) {
+// Of the step that the run is at again.
+
+TEST(HealthEvent, RewindIsLineOfItsStep) {
   HealthEvent event = event_of(HealthAction::kRewind, 512, spike(), {.max_loss = 3.25});
   event.back_to = 500;
   event.samples = 4104;
@@ -54,7 +56,7 @@ TEST(HealthEvent, WhatIsNoNumberIsNull) {
   EXPECT_EQ(describe(event), "step 3: the gradient of h.2.weight is not finite: stopped");
 }
 
-TEST(HealthEvent, AReplicaThatDiffersIsToldInItsOwnWords) {
+TEST(HealthEvent, DifferingReplicaHasOwnWords) {
   const HealthEvent event{.action = HealthAction::kStop,
                           .step = 8,
                           .reason = "replicas differ",

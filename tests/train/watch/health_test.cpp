@@ -56,7 +56,9 @@ HealthPolicy watching(HealthAction spike = HealthAction::kSkip) {
   return HealthPolicy({.spike = spike});
 }
 
-TEST(HealthPolicy, TenThousandHealthyStepsRaiseNoAlarm) {
+// Ten thousand of them.
+
+TEST(HealthPolicy, HealthyStepsRaiseNoAlarm) {
   for (const Curve& curve :
        {Curve{}, Curve{.noise = 0.2}, Curve{.noise = 0.001, .log_noise = 0.01}, Curve{.noise = 0.1, .log_noise = 1.0},
         Curve{.first = 11, .last = 0.01, .noise = 0.1}, Curve{.noise = 0, .log_noise = 0}}) {
@@ -75,7 +77,9 @@ TEST(HealthPolicy, TenThousandHealthyStepsRaiseNoAlarm) {
   }
 }
 
-TEST(HealthPolicy, AnOverflowIsNoAlarmAndItsLossCountsAsAnyOther) {
+// Its loss counts as any other.
+
+TEST(HealthPolicy, OverflowIsNoAlarm) {
   HealthPolicy health = watching(), restored = watching();
   std::vector<float> losses;
   std::vector<double> norms;
@@ -92,7 +96,9 @@ TEST(HealthPolicy, AnOverflowIsNoAlarmAndItsLossCountsAsAnyOther) {
   EXPECT_EQ(restored.limits(1).max_grad_norm, health.limits(1).max_grad_norm);
 }
 
-TEST(HealthPolicy, ABatchTenThousandTimesTooLargeIsASpike) {
+// Ten thousand times too large.
+
+TEST(HealthPolicy, HugeBatchIsASpike) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     HealthPolicy health = watching();
     Samples samples({}, seed);
@@ -117,7 +123,9 @@ TEST(HealthPolicy, FewStepsJudgeNothing) {
   EXPECT_LT(health.limits(1e9).max_grad_norm, 1e9);
 }
 
-TEST(HealthPolicy, AFlatSeriesAllowsATenthAndTwiceTheNorm) {
+// A tenth of the loss and twice the norm.
+
+TEST(HealthPolicy, FlatSeriesAllowsSmallRises) {
   HealthPolicy health = watching();
   for (int step = 0; step < 200; ++step) health.after(update(2, 0.5));
   EXPECT_NEAR(health.limits(2).max_loss, 2.2, 1e-9);
@@ -128,7 +136,7 @@ TEST(HealthPolicy, AFlatSeriesAllowsATenthAndTwiceTheNorm) {
   EXPECT_EQ(zeros.limits(0).max_grad_norm, kInfinity);
 }
 
-TEST(HealthPolicy, SigmaIsHowFarASpikeIsOut) {
+TEST(HealthPolicy, SigmaMeasuresSpikeDistance) {
   const auto limit = [](double sigma) {
     HealthPolicy health({.spike = HealthAction::kSkip, .spike_sigma = sigma});
     for (int step = 0; step < 128; ++step) health.after(update(step % 2 == 0 ? 1 : 3, 1));  // 2, and a deviation of 1
@@ -159,7 +167,7 @@ TEST(HealthPolicy, WhatWasRefusedMovesNoLimit) {
   EXPECT_EQ(health.limits(1).max_grad_norm, before.max_grad_norm);
 }
 
-TEST(HealthPolicy, RestoredFromTheStepsItGivesTheSameLimits) {
+TEST(HealthPolicy, RestoredStepsGiveSameLimits) {
   for (const int steps : {5, 40, 128, 500}) {
     HealthPolicy health = watching(), restored = watching();
     Samples samples({}, 7);
@@ -185,7 +193,7 @@ TEST(HealthPolicy, RestoredFromTheStepsItGivesTheSameLimits) {
   }
 }
 
-TEST(HealthPolicy, EachKindOfTroubleHasItsRule) {
+TEST(HealthPolicy, EachTroubleHasItsRule) {
   HealthPolicy health({.non_finite = HealthAction::kStop, .spike = HealthAction::kRewind});
   EXPECT_EQ(health.after(update(1, 1)), HealthAction::kIgnore);
   EXPECT_EQ(health.after(refused(SkipReason::kNonFinite, 1, 1)), HealthAction::kStop);
@@ -193,7 +201,7 @@ TEST(HealthPolicy, EachKindOfTroubleHasItsRule) {
   EXPECT_EQ(health.after(refused(SkipReason::kNormSpike, 1, 1)), HealthAction::kRewind);
 }
 
-TEST(HealthPolicy, WhereNothingIsJudgedAStepHasNoLimits) {
+TEST(HealthPolicy, UnjudgedStepsHaveNoLimits) {
   HealthPolicy off({});
   for (int step = 0; step < 200; ++step) off.after(update(2, 1));
   EXPECT_FALSE(off.limits(1e9).loss.has_value());

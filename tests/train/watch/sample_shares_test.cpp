@@ -47,7 +47,9 @@ class MeasuredShares : public testing::Test {
   static constexpr int kLearned = 1 + static_cast<int>(SampleShares::kWindow);  // steps until the first change
 };
 
-TEST_F(MeasuredShares, AreInProportionToSpeedAfterAWindowOfSteps) {
+// A window of steps.
+
+TEST_F(MeasuredShares, FollowSpeedAfterWindow) {
   const auto shares = run({.seconds_a_sample = {0.01, 0.04}}, kLearned);
   EXPECT_EQ(shares[kLearned - 2], (Shares{5, 5}));
   EXPECT_EQ(shares[kLearned - 1], (Shares{8, 2}));
@@ -123,7 +125,9 @@ double Simulated::best() const {
 
 class SlowedRank : public testing::TestWithParam<Simulated> {};
 
-TEST_P(SlowedRank, LeavesNineTenthsOfTheSumOfSpeedsAfterTwentySteps) {
+// Of the sum of speeds, after twenty steps.
+
+TEST_P(SlowedRank, LeavesNineTenthsOfSpeed) {
   const Simulated& sim = GetParam();
   std::mutex mutex;
   double reached = 0;
@@ -155,7 +159,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SlowedRank,
                                   (info.param.stopped ? "stopped" : "");
                          });
 
-TEST(SampleShares, OfEqualRanksStayThoughStepsVary) {
+// Though steps vary.
+
+TEST(SampleShares, EqualRanksStayEqual) {
   run_ranks(2, [](World& world) {
     const Simulated equal{2, 1};
     SampleShares shares({.kind = ShareKind::kMeasured}, 16, 2, world.rank());
@@ -175,7 +181,7 @@ TEST(SampleShares, OfEqualRanksWeighOne) {
   });
 }
 
-TEST(SampleShares, WeightsOfAllRanksSumToTheirNumber) {
+TEST(SampleShares, WeightsSumToRankCount) {
   const ShareOptions given{.kind = ShareKind::kGiven, .given = {7, 2, 3}};
   double sum = 0;
   for (int rank = 0; rank < 3; ++rank) sum += SampleShares(given, 4, 3, rank).weight();

@@ -13,7 +13,7 @@ TEST(StopSignal, NothingIsPendingAtFirst) {
   EXPECT_EQ(StopSignal().pending(), 0);
 }
 
-TEST(StopSignal, ASignalIsAskedForAndKillsNobody) {
+TEST(StopSignal, SignalIsNotedAndKillsNobody) {
   const StopSignal stop;
   ::raise(SIGTERM);
   EXPECT_EQ(stop.pending(), SIGTERM);
@@ -46,7 +46,7 @@ TEST(StopSignal, TheFirstSignalCounts) {
   ASSERT_EQ(::sigwait(&interrupt, &taken), 0);
 }
 
-TEST(StopSignal, SignalsAreDeliveredAsBeforeWhenItIsGone) {
+TEST(StopSignal, DestructionRestoresSignals) {
   sigset_t before, after;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
   { const StopSignal stop; }

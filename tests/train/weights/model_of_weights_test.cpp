@@ -128,7 +128,7 @@ TEST_F(ModelOfWeights, TheSameModelIsTaken) {
   for (const Same& same : {gpt2(), llama(), bert()}) EXPECT_EQ(said(same), "");
 }
 
-TEST_F(ModelOfWeights, WhatTransformersAndZeroWriteIsTaken) {
+TEST_F(ModelOfWeights, TakesTransformersAndZeroFiles) {
   for (Same same : {gpt2(), llama(), bert()})
     EXPECT_EQ(said(same, transformers_config(same.published, DType::kFloat32)), "");
   Same published = llama();
@@ -142,14 +142,16 @@ TEST_F(ModelOfWeights, WhatTransformersAndZeroWriteIsTaken) {
   EXPECT_EQ(refusal(published.model, published.published), "");
 }
 
-TEST_F(ModelOfWeights, AnotherBaseOfRotaryPositionsIsRefusedWithTheValueToSet) {
+// With the value to set.
+
+TEST_F(ModelOfWeights, RefusesOtherRopeBase) {
   Same same = llama();
   same.published.rope_theta = 10000;
   EXPECT_EQ(said(same), "model.rope_theta = 10000: the weights of model.init are of a model with 500000 (" + file() +
                             ": rope_theta)\n  set model.rope_theta to 500000");
 }
 
-TEST_F(ModelOfWeights, AllKeysThatDifferAreToldAtOnce) {
+TEST_F(ModelOfWeights, NamesAllDifferingKeys) {
   Same same = llama();
   same.published.rope_theta = 10000;
   same.config["rms_norm_eps"] = 1e-6;
@@ -167,7 +169,7 @@ TEST_F(ModelOfWeights, AllKeysThatDifferAreToldAtOnce) {
       << message;
 }
 
-TEST_F(ModelOfWeights, EachKeyOfEachModelIsCompared) {
+TEST_F(ModelOfWeights, ComparesEachKeyOfEachModel) {
   for (const auto& [key, name] : {std::pair("n_layer", "model.layers"),
                                   {"n_embd", "model.width"},
                                   {"n_head", "model.heads"},
@@ -185,7 +187,7 @@ TEST_F(ModelOfWeights, EachKeyOfEachModelIsCompared) {
   EXPECT_EQ(with(llama(), "max_position_embeddings", 8), "") << "positions are computed";
 }
 
-TEST_F(ModelOfWeights, WhatAConfigurationLeavesOutStandsAtTheDefaultOfTransformers) {
+TEST_F(ModelOfWeights, MissingKeysUseTransformersDefaults) {
   EXPECT_TRUE(says(without(gpt2(), "n_head"), "model.heads to 12"));
   EXPECT_TRUE(says(without(bert(), "num_attention_heads"), "model.heads to 12"));
   EXPECT_TRUE(says(without(llama(), "rope_theta"), "model.rope_theta to 10000"));
@@ -200,7 +202,9 @@ TEST_F(ModelOfWeights, WhatAConfigurationLeavesOutStandsAtTheDefaultOfTransforme
   EXPECT_TRUE(says(said(old), "model.heads to 2"));
 }
 
-TEST_F(ModelOfWeights, TheBaseOfRotaryPositionsIsFoundWhereEachVersionOfTransformersHasIt) {
+// Where each version of Transformers has it.
+
+TEST_F(ModelOfWeights, FindsRopeBaseOfAnyVersion) {
   Same same = llama();
   same.config.erase("rope_theta");
   same.config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
@@ -214,12 +218,12 @@ TEST_F(ModelOfWeights, TheBaseOfRotaryPositionsIsFoundWhereEachVersionOfTransfor
   EXPECT_EQ(said(same), "");
 }
 
-TEST_F(ModelOfWeights, AnEpsThatWasRoundedToFp32IsTheSame) {
+TEST_F(ModelOfWeights, Fp32RoundedEpsIsEqual) {
   EXPECT_EQ(with(llama(), "rms_norm_eps", 9.999999747378752e-06), "");
   EXPECT_EQ(with(gpt2(), "layer_norm_epsilon", 9.999999747378752e-06), "");
 }
 
-TEST_F(ModelOfWeights, WhatNoModelHereComputesIsRefusedByItsName) {
+TEST_F(ModelOfWeights, RefusesUnsupportedComputationByName) {
   const auto is_refused = [&](const Same& same, const std::string& key, const Json& value, const std::string& what) {
     const std::string message = with(same, key, value);
     EXPECT_TRUE(says(message, "model.init = " + folder_.path().string() + ": its weights are of a " + same.model.name +
@@ -251,7 +255,7 @@ TEST_F(ModelOfWeights, WhatNoModelHereComputesIsRefusedByItsName) {
   EXPECT_EQ(with(llama(), "attention_dropout", 0.1), "") << "of training alone";
 }
 
-TEST_F(ModelOfWeights, AnotherKindOfModelIsRefusedByItsName) {
+TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
   EXPECT_TRUE(says(with(gpt2(), "model_type", "llama"),
                    "model.name = \"gpt2\": the weights of model.init are of a model with \"llama\" (" + file() +
                        ": model_type)\n  set model.name to \"llama\""));
@@ -261,7 +265,9 @@ TEST_F(ModelOfWeights, AnotherKindOfModelIsRefusedByItsName) {
                                                              "  use weights of a gpt2, llama or bert"));
 }
 
-TEST_F(ModelOfWeights, WhatDescribesNoModelIsPassedOverAndWhatCannotBeReadIsNot) {
+// A file that describes no model is skipped; one that cannot be read is refused.
+
+TEST_F(ModelOfWeights, SkipsForeignFilesRefusesUnreadable) {
   EXPECT_EQ(said(llama(), "{\"port\": 80}"), "");
   EXPECT_EQ(said(llama(), "[1, 2]"), "");
   EXPECT_TRUE(says(said(llama(), "{\"model_type\": \"lla"), file() + " is no JSON"));
@@ -278,12 +284,12 @@ TEST_F(ModelOfWeights, WhatDescribesNoModelIsPassedOverAndWhatCannotBeReadIsNot)
   EXPECT_EQ(refusal(same.model, same.published), "");
 }
 
-TEST_F(ModelOfWeights, AModelThatTransformersDoesNotKnowIsNotCompared) {
+TEST_F(ModelOfWeights, UnknownModelIsNotCompared) {
   folder_.write("config.json", llama().config.dump());
   EXPECT_EQ(refusal({.name = "mlp", .init = folder_.path().string()}, std::nullopt), "");
 }
 
-TEST_F(ModelOfWeights, ARunsKeysThatShapesDoNotTellAreCompared) {
+TEST_F(ModelOfWeights, ComparesKeysThatShapesHide) {
   const ModelOptions model = llama().model;
   const std::string same =
       "name = \"llama\"\nlayers = 2\nheads = 4\nkv_heads = 2\nrope_theta = 500000.0\nnorm_eps = 1e-05\n";

@@ -114,7 +114,7 @@ TEST_F(Weights, AreReadWithoutThePrefixToo) {
   expect_equal(loaded(bare), tensors_);
 }
 
-TEST_F(Weights, MasksAndTheTiedHeadOfPublishedFilesArePassedOver) {
+TEST_F(Weights, SkipsPublishedMasksAndTiedHead) {
   auto published = tensors_;
   published["transformer.h.0.attn.bias"] = torch::ones({1, 1, 4, 4});
   published["transformer.h.1.attn.masked_bias"] = torch::tensor(-1e4F);
@@ -122,7 +122,7 @@ TEST_F(Weights, MasksAndTheTiedHeadOfPublishedFilesArePassedOver) {
   expect_equal(loaded(published), tensors_);
 }
 
-TEST_F(Weights, ALlamaIsReadAsItIsPublished) {
+TEST_F(Weights, ReadsPublishedLlama) {
   const auto llama = [](bool tied, std::uint64_t seed) {
     torch::manual_seed(seed);
     return Llama(LlamaOptions{
@@ -144,7 +144,7 @@ TEST_F(Weights, ALlamaIsReadAsItIsPublished) {
 }
 
 // As a file of BERT's first task has it: other heads, old names of the norms, a constant, and no classifier.
-TEST_F(Weights, ABertForAnotherTaskGetsANewClassifier) {
+TEST_F(Weights, OtherTaskBertGetsNewClassifier) {
   const auto bert = [](std::uint64_t seed) {
     torch::manual_seed(seed);
     return Bert(BertOptions{.layers = 1, .width = 8, .heads = 2, .context = 4, .vocab = 11, .classes = 3});
@@ -214,7 +214,8 @@ std::vector<ParamSpec> made_up_model(std::int64_t tokens) {
 }
 
 // To add a model is to add a row: nothing else knows these names.
-TEST_F(Weights, WhatAPublishedFileMayHaveIsSaidByTheRowOfTheModel) {
+// That a published file may have.
+TEST_F(Weights, ModelRowDecidesOptionalTensors) {
   write(file_, {{"tokens.weight", torch::zeros({11, 8})},
                 {"gain", torch::zeros({8})},
                 {"words.weight", torch::zeros({11, 8})},
@@ -247,7 +248,8 @@ TEST_F(Weights, WhatAPublishedFileMayHaveIsSaidByTheRowOfTheModel) {
 }
 
 // A module of the user's own is of no row: a file may leave out a prefix as any model's may, and has nothing besides.
-TEST_F(Weights, AModuleThatNoRowDescribesMayHaveThePrefixesOfAnyModel) {
+// Of any model.
+TEST_F(Weights, UnknownModuleAllowsAnyPrefix) {
   const std::vector<ParamSpec> specs{{.name = "model.scale", .shape = {8}},
                                      {.name = "bert.LayerNorm.bias", .shape = {8}}};
   Tensors tensors{{"scale", torch::zeros({8})}, {"LayerNorm.beta", torch::zeros({8})}};
@@ -273,7 +275,7 @@ TEST_F(Weights, HalfPrecisionIsTakenIn) {
   expect_equal(attached(half), rounded);
 }
 
-TEST_F(Weights, Bfloat16IsTakenInAsItIs) {
+TEST_F(Weights, TakesBfloat16Unchanged) {
   Tensors low, rounded;
   for (const auto& [name, tensor] : tensors_) {
     low[name] = tensor.to(at::kBFloat16);
@@ -294,7 +296,9 @@ TEST_F(Weights, LongTensorsComeInPieces) {
     EXPECT_TRUE(torch::equal(tensor, half.at(name).to(at::kFloat))) << name;
 }
 
-TEST_F(Weights, AFileThatShrinksMeanwhileEndsTheAttachOnEveryRank) {
+// On every rank.
+
+TEST_F(Weights, ShrinkingFileEndsAttachEverywhere) {
   write(file_, tensors_);
   const auto size = std::filesystem::file_size(file_);
   run_ranks(2, [&](World& world) {
@@ -310,7 +314,9 @@ TEST_F(Weights, AFileThatShrinksMeanwhileEndsTheAttachOnEveryRank) {
   });
 }
 
-TEST_F(Weights, ASourceThatThrowsAnythingEndsTheAttachOnEveryRank) {
+// On every rank, whatever it throws.
+
+TEST_F(Weights, ThrowingSourceEndsAttachEverywhere) {
   run_ranks(2, [&](World& world) {
     auto model = some_model(7);
     const auto attach_it = [&] {
@@ -342,7 +348,7 @@ class CountedDraws {
   at::CallbackHandle callback_;
 };
 
-TEST_F(Weights, NothingOfADeferredModelIsBuilt) {
+TEST_F(Weights, DeferredModelBuildsNothing) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
     {
@@ -378,7 +384,7 @@ TEST_F(Weights, ATensorTooMuchIsNamed) {
   EXPECT_TRUE(says(refusal(tensors_), "tensors that the model does not have: transformer.h.2.ln_1.bias"));
 }
 
-TEST_F(Weights, AHeadOfAnotherShapeIsRefused) {
+TEST_F(Weights, RefusesHeadOfOtherShape) {
   tensors_["lm_head.weight"] = torch::zeros({12, 8});
   EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], the model wants [11, 8]"));
 }
@@ -421,7 +427,7 @@ TEST_F(Weights, ComeBackAsTheyWere) {
   }
 }
 
-TEST_F(Weights, InBfloat16AreSavedRoundedAndHashedInFull) {
+TEST_F(Weights, Bfloat16SavesRoundedHashesFull) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
     auto model = some_model(7);
@@ -456,7 +462,7 @@ std::map<std::string, ElementType> types_in(const SafetensorsFile& file) {
 }
 
 // A BatchNorm without its running statistics is another model.
-TEST_F(Weights, AreSavedAndExportedWithTheBuffersOfTheModule) {
+TEST_F(Weights, SavesAndExportsIncludeBuffers) {
   torch::Tensor mean, count;
   run_ranks(2, [&](World& world) {
     Normed model = deferred([] { return Normed(); });
@@ -490,7 +496,9 @@ TEST_F(Weights, AreSavedAndExportedWithTheBuffersOfTheModule) {
   }
 }
 
-TEST_F(Weights, HaveTheirRoomOnTheDiskFromTheStartAndRemoveWhatAKilledRunLeft) {
+// And remove what a killed run left.
+
+TEST_F(Weights, ReserveDiskFromStart) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
     auto model = some_model(7);

@@ -78,7 +78,7 @@ constexpr T rounded_to(float value) {
   }
 }
 
-// Calls use(std::type_identity<T>{}), where T is the storage type of `dtype`.
+// Calls use(std::type_identity<T>{}) with the storage type T of `dtype`.
 template <typename Use>
 constexpr decltype(auto) with_type_of(DType dtype, Use&& use) {
   switch (dtype) {

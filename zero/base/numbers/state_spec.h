@@ -4,8 +4,8 @@
 //   adam.element_bytes()                             // 8: bytes of states per parameter element
 //
 // A state in 8 bits has a one-byte code per element, and one fp32 scale per block of kCodeBlock elements
-// (zero/optim/rule/eight_bit_code.h). The placement decides where codes are, as for all optimizer states. Scales stay on the
-// device: at 1/64 byte per element they are too few to fill a disk's pages.
+// (zero/optim/rule/eight_bit_code.h). The placement decides where codes are, as for all optimizer states. Scales stay
+// on the device: at 1/64 byte per element they are too few to fill a disk's pages.
 #pragma once
 
 #include <algorithm>

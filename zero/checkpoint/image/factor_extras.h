@@ -1,4 +1,4 @@
-// factor_extras(): an engine's states of rows and columns (zero/engine/states/factor_states.h), as extras of a checkpoint.
+// factor_extras(): states of rows and columns (zero/engine/states/factor_states.h) as extras of a checkpoint.
 //
 //   for (Extra& extra : factor_extras(engine)) contents.extras.push_back(std::move(extra));     // between steps
 //   require_factors(file.extras, engine, path);       // before anything has changed

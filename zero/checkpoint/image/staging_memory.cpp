@@ -14,8 +14,8 @@ namespace {
 
 // Rounds up to huge pages, so a few more losses in an image need no new memory.
 std::int64_t whole_pages(std::int64_t bytes) {
-  constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);
-  return (bytes + kPage - 1) / kPage * kPage;
+  constexpr auto kStagingPage = static_cast<std::int64_t>(kHugePageBytes);
+  return (bytes + kStagingPage - 1) / kStagingPage * kStagingPage;
 }
 
 // Returns the bytes that the memory monitor leaves free; the most that it could leave if they are unknown.

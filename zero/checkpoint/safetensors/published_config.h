@@ -27,8 +27,9 @@ struct PublishedKey {
   bool is_of_weights = true;  // weights with another value are another function; false: such as dropout
 };
 
-// gpt2: layers, width, heads, context; llama: also kv_heads, hidden, rope_theta, norm_eps, tie_embeddings; bert: also hidden.
-// Then those that are not of the weights: context of a llama, and vocab.
+// Returns the keys of [model] for a published configuration. gpt2: layers, width, heads, context; llama: also kv_heads,
+// hidden, rope_theta, norm_eps, tie_embeddings; bert: also hidden. Keys that the weights do not determine are last:
+// context of a llama, and vocab.
 std::vector<PublishedKey> published_keys(PublishedKind kind, const nlohmann::ordered_json& config);
 
 // The probabilities of dropout in training, each under its name in the file.
@@ -51,8 +52,8 @@ struct PublishedConfig {
 // The folder that model.init is, or in which it is.
 std::filesystem::path folder_of_weights(const std::filesystem::path& init);
 
-// Nothing if there is no such file, or if it describes no model. Throws ConfigError under "model.init" for a file that is
-// no JSON or cannot be read.
+// Reads the configuration. Returns nothing if there is no such file, or if it describes no model. Throws ConfigError
+// under "model.init" if a file is not JSON or cannot be read.
 std::optional<PublishedConfig> read_published_config(const std::filesystem::path& init);
 
 // Its value of `name`; `usual` if the file leaves it out, or has null.

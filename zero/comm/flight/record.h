@@ -73,7 +73,8 @@ struct FlightCause {
   std::int64_t waited_ns = 0;
 };
 
-// Another rank that this rank's error names. `left`: that rank left the run by itself, and its process ends or has ended.
+// Another rank that this rank's error names. `left`: that rank left the run by itself, and its process ends or has
+// ended.
 struct FlightLoss {
   int rank = 0;
   bool left = false;

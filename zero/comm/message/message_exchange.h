@@ -1,5 +1,5 @@
-// MessageCommunicator's messages: the header before the bytes of a collective or a message, and what a rank expects
-// from a peer. Only for the files of MessageCommunicator.
+// MessageCommunicator's messages: the header before the bytes of a collective or a message, and the header that a rank
+// expects from a peer. Only for the files of MessageCommunicator.
 #pragma once
 
 #include <chrono>

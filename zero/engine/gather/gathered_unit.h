@@ -1,9 +1,11 @@
-// GatheredUnit: full parameters exist only while one of these lives. Move-only; release is a destructor, not a call one
-// can forget. It may go on the way out of an exception, so its destructor does not throw.
+// GatheredUnit: keeps the full parameters of a unit gathered while it lives.
 //
 //   const GatheredUnit held = engine.use(unit, Use::kUntraced);
 //   std::memcpy(held.data(), bytes, size);
 //   held.mark_written();                                         // stored when the last use of the unit ends
+//
+// Move-only. The destructor ends the use, so a release cannot be forgotten. It may run during an exception, and does
+// not throw.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +13,11 @@
 
 namespace zero {
 
-// Who counts the uses of units: the engine, or whoever traces a module without one.
+// Counts the uses of units: the engine, or a tracer of a module without an engine.
 class UnitPins {
  public:
   virtual ~UnitPins() = default;
-  // Local. What goes wrong here is kept and thrown by the next call that may throw.
+  // Local. Keeps an error; the next call that may throw throws it.
   virtual void unpin(int unit) noexcept = 0;
   // Local.
   virtual void mark_written(int unit) = 0;
@@ -38,9 +40,9 @@ class [[nodiscard]] GatheredUnit {
   }
 
   int unit() const { return unit_; }
-  // The unit's flat range in its dtype; null where a module is traced without memory.
+  // Returns the unit's flat range in its dtype; null if a module is traced without memory.
   std::byte* data() const { return data_; }
-  // What is in use is also written. Not of a default one.
+  // Marks the unit as written. Not for a default-constructed GatheredUnit.
   void mark_written() const { pins_->mark_written(unit_); }
 
  private:

@@ -49,7 +49,7 @@ void Gatherer::begin(int unit, GatherWay way) {
   from_parts ? begin_parts(unit) : begin_shards(unit);
 }
 
-// Nothing comes from a lower tier, and no update waits: that was for the gather before, since which nothing was updated.
+// Needs no lower tier and no update: the gather before has waited for both, and nothing was updated since.
 void Gatherer::begin_parts(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   const WorkTimer::Span span(timer_);
@@ -77,8 +77,8 @@ void Gatherer::begin_shards(int unit) {
   pending_[index] = comm_.all_gather(own, {block, static_cast<std::size_t>(bytes)}, tag_of(unit));
 }
 
-// This rank's shard lies on another tier: it is brought into its place in the whole. `span` is of this gather; an update
-// on the way counts its own time.
+// Copies this rank's shard from another tier to its place in the block. `span` is the gather's; a running update has
+// its own.
 std::span<const std::byte> Gatherer::bring_own(int unit, std::byte* block, std::optional<WorkTimer::Span>& span) {
   const Shard shard = state_.shard(unit);
   const auto size = static_cast<std::int64_t>(size_of(state_.unit(unit).dtype));
@@ -112,7 +112,7 @@ void Gatherer::ensure(int unit) {
   observer_.bind(unit, data_[index]);
 }
 
-// The last lane that uses the block: it comes after all others that do.
+// Returns the last lane that uses the block, after all its other lanes.
 Lane Gatherer::arrive(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   pending_[index].wait();
@@ -136,7 +136,7 @@ void Gatherer::release(int unit) {
   const auto index = static_cast<std::size_t>(unit);
   if (!resident_.holds(unit)) return;
   ZERO_CHECK(!uses_.is_pinned(unit), "unit {} is released while an operator uses it", state_.unit(unit).name);
-  // A gather that was begun must be finished: the peers count on this rank's part of it.
+  // A begun gather must be finished: peers wait for this rank's part of it.
   const Lane last = ready_[index] ? Lane::kCompute : arrive(unit);
   observer_.bind(unit, nullptr);
   blocks_.release(data_[index], used_in(state_.device(), last));
@@ -153,7 +153,7 @@ void Gatherer::finish() {
 
 void Gatherer::refresh(int unit) {
   const auto index = static_cast<std::size_t>(unit);
-  constexpr std::size_t kMaxPending = 32;  // a transport has room for this many works in flight, and some to spare
+  constexpr std::size_t kMaxPending = 32;  // a transport has room for more works than this
   if (refreshing_.size() == kMaxPending) {
     ensure(refreshing_.front());
     refreshing_.pop_front();
@@ -165,7 +165,7 @@ void Gatherer::refresh(int unit) {
   pending_[index] =
       comm_.all_gather(state_.parameter_shard(unit), {data_[index], static_cast<std::size_t>(bytes)}, tag_of(unit));
   ready_[index] = false;
-  if (!pending_[index].finished()) observer_.bind(unit, nullptr);  // until ensure() some of it is the old one
+  if (!pending_[index].finished()) observer_.bind(unit, nullptr);  // before ensure() a part of it is old
 }
 
 }  // namespace zero

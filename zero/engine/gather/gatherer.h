@@ -1,24 +1,18 @@
-// Gatherer: brings whole parameters to where operators can read them, and takes them away again.
-//
-// It obeys: begin(), ensure() and release() are called by the executor, which knows the schedule. A unit in use
-// (UnitUses) is never released. The memory is GatherBlocks'; shards that come from a lower tier ahead of their gather
-// are ShardPrefetches'. Where parameters are held whole, ensure() only waits for the all-gather that followed the last
-// update.
+// Gatherer: gathers whole parameters for operators, and releases them.
 //
 //   gatherer.begin(u);          // Collective: tells peers, allocates; nothing is copied yet
 //   gatherer.ensure(u);         // Collective: the unit is bound, its parameters can be read
 //   gatherer.release(u);        // Local
 //
-// Where secondary parts are kept, a unit whose part is current is gathered from those of its group, and a first gather keeps
-// one if the action says so.
-//
-// The observer hears where a unit's bytes are: bind(u, data), and bind(u, null) when they are gone.
-//
-// On a device that the host cannot read, and no more than that:
-// - the shard comes down behind its update (kUpdate), or behind its own way up, where it comes from another tier;
-// - the unit goes up behind the last use of its block (GatherBlocks), and behind its update: the host has seen the shard down;
-// - the lane kCompute, in which operators use it, comes after its way up (and the copy into the order of parameters, or of a
-//   part that is kept).
+// The executor, which knows the schedule, calls begin(), ensure() and release(). A unit in use (UnitUses) is never
+// released. GatherBlocks has the memory; ShardPrefetches reads shards from a lower tier before their gather. If
+// parameters are whole, ensure() only waits for the all-gather after the last update. On a device that the host cannot
+// read:
+// - A shard is copied down after its update (kUpdate), or after its own copy up if it was on another tier.
+// - A unit is copied up after the last use of its block (GatherBlocks) and after its update, because the host waited
+//   for the shard.
+// - kCompute, the lane of operators, waits for the copy up, and for the copy into the order of parameters or of a
+//   secondary part.
 #pragma once
 
 #include <deque>
@@ -42,45 +36,46 @@ namespace zero {
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;
-  // `data`: the unit's parameters in its dtype, where Unit::slices say; valid until the next call for this unit; null: released.
+  // Receives the address of the unit's parameters, in its dtype, laid out by Unit::slices; valid until the next call
+  // for this unit. Null: released.
   virtual void bind(int unit, std::byte* data) = 0;
 };
 
-// Questions of a gather about a shard whose update may still run. By default no update runs.
+// Questions of a gather about a shard whose update may still be running. By default no update runs.
 struct ShardUpdates {
   std::function<bool(int unit)> current = [](int) { return true; };
   std::function<void(int unit)> complete = [](int) {};
-  // Completes the unit's update. Parameters that are not on their tier yet are copied to `into`; returns the number of
-  // elements, from the first, that are.
+  // Completes the unit's update. Copies parameters that are not on their tier yet to `into`. Returns the number of
+  // elements, from the first, that are on their tier.
   std::function<std::int64_t(int unit, std::byte* into)> complete_into;
 };
 
 class Gatherer {
  public:
-  // `parts` outlive it.
+  // `parts` must outlive it.
   Gatherer(ShardedState& state, Communicator& comm, Ledger& ledger, UnitObserver& observer, SecondaryParts& parts,
            ShardUpdates updates = {}, Timeline* timeline = nullptr);
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
-  // Collective. No-ops for a unit that is resident (begun) already. Parts are gathered where one is current, and only there;
-  // kept where `way` is not kAll.
+  // Collective. No-ops for a unit that is resident (or begun). A unit with a current secondary part is gathered from
+  // the parts of its group. A gather from all shards keeps a part if `way` is not kAll.
   void begin(int unit, GatherWay way = GatherWay::kAll);
   void ensure(int unit);
-  // Local. No-op for one that is not resident; a pinned one is a bug.
+  // Local. No-op for a unit that is not resident; releasing a pinned unit is a bug.
   void release(int unit);
   // Collective. Waits for everything begun.
   void finish();
 
-  // Collective. After an update: whole parameters from everybody's shards (where they are held whole). Unbound until
-  // they are there.
+  // Collective. Gathers whole parameters from all shards after an update, if parameters are held whole. The unit is
+  // unbound until they are complete.
   void refresh(int unit);
 
-  // Local, all of these.
+  // All Local.
   bool ready(int unit) const { return ready_[static_cast<std::size_t>(unit)]; }
   std::byte* data(int unit) const { return data_[static_cast<std::size_t>(unit)]; }
   const Residency& resident() const { return resident_; }
-  // Resident units that nobody uses, the least recently ensured first.
+  // Returns resident units that are not in use, the least recently ensured first.
   std::vector<int> releasable() const { return uses_.idle_of(resident_.units()); }
   UnitUses& uses() { return uses_; }
   const UnitUses& uses() const { return uses_; }
@@ -108,10 +103,10 @@ class Gatherer {
   GatherBlocks blocks_;
   SecondaryParts& parts_;
   UnitUses uses_;
-  Residency resident_;  // units whose gathered range is ours to release; empty where parameters are whole
+  Residency resident_;  // units with a gathered range to release; empty if parameters are whole
   ShardPrefetches prefetches_;
   std::vector<Work> pending_;   // by unit
-  std::vector<bool> keeps_;     // by unit: what its gather brings is to be kept
+  std::vector<bool> keeps_;     // by unit: its gather keeps a secondary part
   std::deque<int> refreshing_;  // units whose refresh may be pending, the oldest first
   std::vector<bool> ready_;     // bound and complete
   std::vector<std::byte*> data_;

@@ -1,16 +1,16 @@
-// SecondaryParts: this rank's parts of gathered weights, from a unit's first gather to its update (zero/plan/units/secondary.h).
+// SecondaryParts: this rank's parts of gathered weights, from a unit's first gather to its update.
 //
 //   SecondaryParts parts(state, comms.secondary, ledger);
-//   parts.keep(u, block);                        // what was gathered from all shards
+//   parts.keep(u, block);                        // after a gather from all shards
 //   parts.gather(u, block).wait();               // Collective over the secondary group: the same bytes
 //   parts.outdate();                             // weights change
 //
-// All parts lie in one window that peers read, taken when an engine is made and charged as MemoryTag::kSecondary. Parts are in
-// the order of shards. All ranks call keep(), outdate() and gather() alike, so that each knows what its peers have.
-//
-// On a device that the host cannot read the window is its memory, and `group` stages what crosses (StagedCommunicator): a part is
-// copied in kGather, behind the way up of what was gathered, and comes down for a gather behind that copy. The one before it has
-// been gathered: the host has seen that.
+// See zero/plan/units/secondary.h. All parts are in one range of memory that peers read, allocated with the engine and
+// charged as MemoryTag::kSecondary. Parts follow the order of shards. All ranks call keep(), outdate() and gather()
+// alike, so each knows the parts of its peers. On a device that the host cannot read, this memory is the device's, and
+// `group` stages messages (StagedCommunicator). A part is copied in kGather, after the gathered unit was copied up. A
+// gather copies it down after that. It may overwrite the previous part, because the host has waited for the gather of
+// that part.
 #pragma once
 
 #include <cstddef>
@@ -26,25 +26,25 @@ namespace zero {
 
 class SecondaryParts {
  public:
-  // None are kept.
+  // Keeps no parts.
   SecondaryParts() = default;
-  // Collective over `group`, the ranks that have all parts together; null: none are kept. Both outlive it.
+  // Collective over `group`, the ranks that together have all parts; null: none are kept. Both must outlive it.
   SecondaryParts(const ShardedState& state, Communicator* group, Ledger& ledger);
   SecondaryParts(const SecondaryParts&) = delete;
   SecondaryParts& operator=(const SecondaryParts&) = delete;
 
-  // Local, all of these. No-ops where none are kept; a unit has no part that is current then.
+  // All Local. No-ops if no parts are kept; then no unit has a current part.
   bool current(int unit) const { return !aside_ && !current_.empty() && current_[static_cast<std::size_t>(unit)]; }
-  // `whole`: the unit's padded range, shard after shard. Waits until peers have read the part before it. True: kGather reads
-  // `whole`.
+  // Keeps this rank's part of `whole`, the unit's padded range in the order of shards. Waits until peers have read the
+  // part before it. Returns whether kGather reads `whole`.
   bool keep(int unit, const std::byte* whole);
   void outdate();
   void outdate(int unit);
 
-  // Local. From now on there are none: nothing is current, nothing is kept; or as before. Returns whether that was so.
+  // Local. Turns parts off (nothing is current, nothing is kept) or on again. Returns whether they were off.
   bool set_aside(bool aside) { return std::exchange(aside_, aside); }
 
-  // Collective over the group. Into the unit's padded range; a part must be current.
+  // Collective over the group. Gathers into the unit's padded range; the unit's part must be current.
   [[nodiscard]] Work gather(int unit, std::span<std::byte> whole);
 
  private:
@@ -53,13 +53,13 @@ class SecondaryParts {
   const ShardedState* state_ = nullptr;
   Communicator* group_ = nullptr;
   Buffer window_;
-  // By unit; empty where none are kept.
-  std::vector<std::size_t> places_, sizes_;  // in the window, bytes
+  // By unit; empty if no parts are kept.
+  std::vector<std::size_t> places_, sizes_;  // in the range of all parts, in bytes
   std::vector<bool> current_;
   bool aside_ = false;
 };
 
-// Within it there are no parts: what was gathered in a code is none of what the owners hold. Null: they stay.
+// Turns parts off while it lives: weights that were gathered with a codec differ from the owners' weights. Null: no-op.
 class PartsAside {
  public:
   explicit PartsAside(SecondaryParts* parts) : parts_(parts), before_(parts != nullptr && parts->set_aside(true)) {}

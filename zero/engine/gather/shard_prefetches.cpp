@@ -16,7 +16,7 @@ void ShardPrefetches::pump() {
     wanted_.pop_front();
 }
 
-// One that is on its way for this gather is wanted for a later.
+// A prefetch that is already running serves this gather, so a request of the same unit is for a later gather.
 void ShardPrefetches::gather_begins(int unit) {
   const auto wanted = std::ranges::find(wanted_, unit);
   if (wanted != wanted_.end() && !streams_.prefetches(unit)) wanted_.erase(wanted_.begin(), wanted + 1);

@@ -1,11 +1,11 @@
-// ShardPrefetches: this rank's shards that are to come from a lower tier before their gathers, in the order of those.
+// ShardPrefetches: reads this rank's shards from a lower tier before their gathers, in the order of the gathers.
 //
-//   prefetches.want(3);  prefetches.want(4);   // 3 begins to come at once; 4 behind it
-//   prefetches.pump();                         // those that had to wait for an update begin, when it is done
-//   prefetches.gather_begins(3);               // a hint of it that never began is served by that gather
+//   prefetches.want(3);  prefetches.want(4);   // begins 3 at once, 4 after it
+//   prefetches.pump();                         // begins prefetches whose update has ended
+//   prefetches.gather_begins(3);               // this gather takes the place of a prefetch that never began
 //
-// A shard that is still gathered, on its way for an earlier gather, or yet to be updated keeps those after it waiting.
-// Local. Does nothing where all parameters lie on the device.
+// A shard that must wait (still gathered, still read for an earlier gather, not yet updated) delays the shards after
+// it. Local. No-op if all parameters are on the device.
 #pragma once
 
 #include <deque>
@@ -20,18 +20,18 @@ namespace zero {
 
 class ShardPrefetches {
  public:
-  // `is_current`: no update of a unit's shard is still to be done. `gathered` and `blocks` outlive it.
+  // `is_current`: returns whether the unit's shard waits for no update. `gathered` and `blocks` must outlive it.
   ShardPrefetches(StateStreams& streams, const GatherBlocks& blocks, const Residency& gathered,
                   std::function<bool(int unit)> is_current)
       : streams_(streams), blocks_(blocks), gathered_(gathered), is_current_(std::move(is_current)) {}
 
-  // A hint, in the order of the gathers.
+  // Requests a prefetch, in the order of the gathers.
   void want(int unit);
-  // Begins those hints that had to wait, as far as they can begin by now.
+  // Begins waiting prefetches, as far as they can begin now.
   void pump();
-  // The unit is gathered now: hints before its own come to nothing.
+  // Notes that the unit is gathered now: requests before its own are dropped.
   void gather_begins(int unit);
-  // Nothing is coming any more; its contents may change.
+  // Cancels all prefetches; shards may change.
   void cancel();
 
  private:
@@ -39,7 +39,7 @@ class ShardPrefetches {
   const GatherBlocks& blocks_;
   const Residency& gathered_;
   std::function<bool(int unit)> is_current_;
-  std::deque<int> wanted_;  // units whose shards are to come, and do not yet
+  std::deque<int> wanted_;  // units whose prefetch has not begun
 };
 
 }  // namespace zero

@@ -27,7 +27,7 @@ void UnitUses::unpin(int unit) {
   ZERO_CHECK(pins_[index] > 0, "unit {} is not pinned", unit);
   if (--pins_[index] > 0 || !written_[index]) return;
   written_[index] = false;
-  comm_.drain();  // a late peer may still be reading what is about to change
+  comm_.drain();  // a late peer may still read the memory that is about to change
   state_.contents().store(unit, data_[index]);
   parts_.outdate(unit);
 }

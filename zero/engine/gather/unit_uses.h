@@ -1,6 +1,6 @@
-// UnitUses: the gathered units that are in use, the ones that are being written, and the order of last use.
+// UnitUses: the gathered units in use, the written units among them, and the order of last use.
 //
-//   uses.pin(u, data);  uses.mark_written(u);  ...  uses.unpin(u);   // the last unpin() stores what was written
+//   uses.pin(u, data);  uses.mark_written(u);  ...  uses.unpin(u);   // the last unpin() stores the writes
 //   uses.idle_of(gathered)                                           // may be released, the least recently used first
 //
 // Local.
@@ -19,23 +19,23 @@ namespace zero {
 
 class UnitUses {
  public:
-  // A unit that was written has no secondary part that is current. All outlive it.
+  // A written unit loses its current secondary part. All references must outlive it.
   UnitUses(ShardedState& state, Communicator& comm, const GatherBlocks& blocks, SecondaryParts& parts);
 
-  // `data`: where the whole unit lies, as long as it is pinned.
+  // Pins the unit. `data`: the whole unit's address while it is pinned.
   void pin(int unit, std::byte* data);
-  // When the last pin of a written unit goes, what was written is stored.
+  // Unpins the unit. The last unpin() of a written unit stores its writes.
   void unpin(int unit);
-  // Whoever holds a pin of it writes.
+  // Marks the unit as written by an owner of a pin.
   void mark_written(int unit);
-  // Where parameters are whole, or shards are brought, late peers may still read them here: waits for those. Whoever
-  // uses a unit outside training may write.
+  // Waits until late peers have read parameters of this rank in place (whole parameters, or fetched shards). Call it
+  // before a user outside training may write.
   void before_writing();
   void note_access(int unit);
 
   bool is_pinned(int unit) const { return pins_[static_cast<std::size_t>(unit)] > 0; }
   std::vector<int> pinned() const;
-  // Of `units`, those that nobody pins, the least recently accessed first.
+  // Returns the unpinned ones of `units`, the least recently accessed first.
   std::vector<int> idle_of(std::vector<int> units) const;
 
  private:

@@ -1,10 +1,10 @@
-// EngineResources: what an engine works with and shares with those that work beside it on the same rank, such as saves and
-// offloaded activations.
+// EngineResources: the parts of an engine that other users on the same rank share, such as saves and offloaded
+// activations.
 //
 //   const EngineResources resources = engine.resources();
 //   Charge image(resources.ledger, Tier::kHost, MemoryTag::kStaging, bytes);
 //
-// References into the engine, which outlives them. Local.
+// They are references into the engine, which must outlive their users. Local.
 #pragma once
 
 #include "zero/comm/communicator.h"
@@ -18,12 +18,12 @@ namespace zero {
 
 struct EngineResources {
   Communicator& comm;  // of the run
-  Communicator& copy;  // of the ranks that hold the model once: a unit's shards are theirs, and gathered over them
+  Communicator& copy;  // of the ranks that hold the model once, which own and gather a unit's shards
   const Mesh& mesh;
   Ledger& ledger;
   const EngineOptions& options;
-  const MemoryMonitor::Source& read_memory;  // what is free on this machine
-  const Link* link = nullptr;                // between device and host; null where none stands
+  const MemoryMonitor::Source& read_memory;  // reader of this machine's free memory
+  const Link* link = nullptr;                // between device and host; null: no link
 };
 
 }  // namespace zero

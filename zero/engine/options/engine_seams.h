@@ -1,10 +1,9 @@
-// EngineSeams: what a test puts in an engine's way, and what a runner such as `zero train` knows better than the engine.
-// A user's program has no need of it.
+// EngineSeams: replacements by a test, and facts that a runner such as `zero train` knows better than the engine.
 //
 //   Engine engine(comm, specs, units, options, observer, {.rates = rates});
 //   auto attached = attach(model, world, options, {.disk_seam = &faulty});      // zero/torch/attach_seams.h
 //
-// Values only. Local.
+// A user's program does not need it. Values only. Local.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +22,32 @@ struct DiskSeam;
 class LinkClock;
 
 struct EngineSeams {
-  std::int64_t activation_bytes = 0;         // of a rank's activations on the host, where host_memory is kAuto
-  std::int64_t device_activation_bytes = 0;  // of its blocks for activations on their way from the device and back
-  // What this machine gives a rank, where that is known from before; without update_numel it is probed, where it is
-  // needed for a choice or, with `probes`, always.
+  std::int64_t activation_bytes = 0;         // of a rank's activations on the host, if host_memory is kAuto
+  std::int64_t device_activation_bytes = 0;  // of its blocks for activations in transfer between device and host
+  // Rates of this machine for a rank, if known. Without update_numel they are probed if a choice needs them, or, with
+  // `probes`, always.
   TierRates rates{};
   bool probes = false;
-  // What the model computes, where that is known before it runs. Else states are placed as if it were nothing, and once
-  // more when a few steps have shown it.
+  // Profile of the model, if known before it runs. Otherwise states are first placed as if the model computed nothing,
+  // and placed again after a few steps.
   StepProfile profile{};
-  // What stands between the disk and the kernel, of the engine and of its probes; outlives them. Null: nothing.
+  // Seam between the disk and the kernel, for the engine and its probes; must outlive them. Null: none.
   const DiskSeam* disk_seam = nullptr;
-  // Where units lie while operators use them; outlives the engine. Null: main memory (HostDevice).
+  // Device with the memory of units in use; must outlive the engine. Null: main memory (HostDevice).
   Device* device = nullptr;
-  // Bytes that are free of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
+  // Free bytes of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
   std::function<std::int64_t()> free_device_bytes{};
-  // Of a plan: the device has memory of its own, and neither that nor its host's is at hand to be measured.
+  // For a plan: the device has its own memory, and neither that memory nor its host's can be measured here.
   bool device_is_elsewhere = false;
   int ranks_on_device = 1;
-  // Of it, bytes that this rank's operators were found to take while the model trained; 0: not known.
+  // Bytes of the device that this rank's operators took in earlier training; 0: unknown.
   std::int64_t beside_on_device = 0;
-  // Collective: how the devices of these ranks exchange bytes (zero/comm/transport/open_device_link.h). Empty: through the host.
+  // Collective. Opens the link between these ranks' devices (zero/comm/transport/open_device_link.h). Empty: through
+  // the host.
   std::function<std::unique_ptr<DeviceLink>(Communicator& units, Device& device)> open_link{};
-  // The time on the link; outlives the engine. Null: the machine's.
+  // Clock of the link; must outlive the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
-  // The memory that is free on this machine; called by one thread at a time. Empty: read_memory().
+  // Reader of this machine's free memory; one thread at a time calls it. Empty: read_memory().
   MemoryMonitor::Source read_memory{};
 };
 

@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 constexpr std::string_view kKey = "train.loss_scale";
-// So that it and its inverse are fp32 numbers.
+// Makes the scale and its inverse fp32 numbers.
 constexpr double kHighest = 0x1p126;
 
 void require(double value) {

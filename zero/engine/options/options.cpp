@@ -36,7 +36,7 @@ bool is_hidden_matrix(const ParamSpec& spec) {
 
 namespace {
 
-// A rule that a user wrote has no row.
+// A user's own rule has no row.
 RuleNeeds needs_of(const OptimizerOptions& options) {
   if (const RuleRow* const row = row_of(options)) return row->needs;
   const UpdateRule* const own = std::get<OwnRuleOptions>(options).rule.get();
@@ -74,8 +74,8 @@ bool all_on_one_tier(const TierFractions& fractions) {
   return fractions.on_device() || fractions.host == 1 || fractions.disk == 1;
 }
 
-// Why a weighted cut cannot have these options; empty: it can. Every rank must gather and release the same units at the same
-// time, though their shards differ.
+// Returns the reason why a weighted cut cannot have these options, and a remedy; empty: it can. Every rank must gather
+// and release the same units at the same time, although their shards differ.
 std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOptions& options) {
   const OffloadOptions& offload = options.offload;
   const StateFractions& at = offload.fractions;
@@ -94,7 +94,7 @@ std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOpti
   return {};
 }
 
-// What stands in the way of a cut, and what to use instead.
+// Throws ConfigError if the options forbid the cut, with a remedy.
 void require_cut(const EngineOptions& options, const UpdateRule& rule) {
   const auto refuse = [&](std::string_view reason, std::string_view remedy) {
     throw ConfigError("zero.shards", name_of(options.shards), reason, remedy);
@@ -129,7 +129,7 @@ void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, cons
                     "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
 }
 
-// What the rule's declaration says of the units' matrices.
+// Sets the units' workspace for the rule's matrices.
 void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
   const MatrixRule& of_matrices = *rule.matrices();
   if (of_matrices.needs_a_matrix()) require_matrix(units, rule, options);

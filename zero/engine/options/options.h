@@ -33,164 +33,170 @@ namespace zero {
 
 class Device;
 
-// Whether states move while the model trains, to give memory back when other programs need it.
+// Decides whether states move while the model trains, to free memory that other programs need.
 struct MonitorOptions {
-  bool on = true;                  // states move where the placement is automatic, and a disk has room for all of them
-  std::int64_t reserve_bytes = 0;  // of this machine, to be left free; 0: default_reserve()
+  bool on = true;                  // states move if the placement is automatic and a disk has room for all of them
+  std::int64_t reserve_bytes = 0;  // of this machine, to be kept free; 0: default_reserve()
   std::chrono::milliseconds period{20};
 };
 
 // The states that leave the device, and their tiers.
 struct OffloadOptions {
   StateFractions fractions;
-  // Without fractions, states that do not fit on the device go to the host or to `disk`, so that a step is as short as it
-  // can be. False: no state leaves the device.
+  // Without fractions, states that do not fit on the device move to the host or to `disk`, placed for the shortest
+  // step. False: no state leaves the device.
   bool automatic = true;
-  // For states on the host, and for tiles on their way to disk. For states kAuto is the memory that a device_memory in
-  // bytes leaves free, and nothing with another device_memory.
+  // For states on the host, and for tiles of states on disk. For states, kAuto is the memory that a device_memory in
+  // bytes leaves free, and 0 with any other device_memory.
   MemoryBudget host_memory;
-  std::vector<std::string> disk;  // folders, one on each disk; needed where a fraction lies on disk
-  std::int64_t disk_memory = 0;   // most bytes that a rank may take on the disks; 0: no limit
+  std::vector<std::string> disk;  // folders, one on each disk; needed if a fraction puts states on disk
+  std::int64_t disk_memory = 0;   // most bytes of a rank on the disks; 0: no limit
   MonitorOptions monitor;
-  bool checksums = false;  // every block that returns from disk is verified
-  // A request that the disk does not answer within this time ends the run.
+  bool checksums = false;  // verify every block that is read from disk
+  // A disk request that is not answered within this time ends the run.
   std::chrono::milliseconds disk_timeout = DiskOptions{}.timeout;
-  // Bytes a second of a link that stands for PCIe between device and host, each way; 0: there is none, both are main
-  // memory. A user's option (`zero.link_bandwidth`): it shows what a step would take with such a link.
+  // Bytes a second of a simulated PCIe link between device and host, each way; 0: no link, both are main memory. The
+  // user's option `zero.link_bandwidth`, to see how long a step would take with such a link.
   double link_bytes_per_second = 0;
 };
 
-// Parameters that share hyper-parameters; the first group whose predicate holds takes a parameter.
+// Parameters that share hyper-parameters. A parameter belongs to the first group whose predicate holds.
 struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;
-  // Absent: the optimizer's on parameters with two or more dimensions, none on the others, as without groups.
+  // Absent: as without groups, the optimizer's for parameters with two or more dimensions, none for others.
   std::optional<double> weight_decay = std::nullopt;
   double lr_scale = 1;
-  // With a rule of matrices (muon, or a user's own): whether they are matrices to it; absent: as is_hidden_matrix() says.
+  // With a rule of matrices (muon, or a user's own): whether they are matrices to it; absent: is_hidden_matrix()
+  // decides.
   std::optional<bool> muon = std::nullopt;
-  std::string name;  // a pattern, for the error if the group takes no parameter; empty: it may take none
+  std::string name;  // pattern for the error if no parameter belongs to the group; empty: the group may be empty
 };
 
-// Fills `values` with those of a parameter, row by row, in fp32.
+// Fills `values` with a parameter's values, row by row, in fp32.
 using WeightSource = std::function<void(const std::string& name, std::span<float> values)>;
 
 struct EngineOptions {
   int stage = 3;
-  // Ranks that hold the model once, neighbours of each other; it divides the number of ranks. Gathers and shards are
-  // theirs, and gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank holds it.
+  // Neighbouring ranks that hold the model once; divides the number of ranks. Shards belong to these ranks, which
+  // gather among themselves. Gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank
+  // holds it.
   int group = 0;
-  // Stage 3: neighbours, of the ranks that hold the model once, that keep all gathered weights together once more between a
-  // unit's first gather and its update, each a part (zero/plan/units/secondary.h): later gathers of a step go over them alone. It
-  // divides those ranks, and is neither 1 nor all of them. 0: none do.
+  // Stage 3: neighbours, among the ranks that hold the model once, that together keep all gathered weights between a
+  // unit's first gather and its update (zero/plan/units/secondary.h). Later gathers of a step use only these ranks.
+  // Must divide those ranks, and be neither 1 nor all of them. 0: off.
   int secondary_group = 0;
-  // Who owns which elements of a unit, of the ranks that hold the model once, or of the servers. kHash is for stage 3 alone.
+  // Owners of a unit's elements, among the ranks that hold the model once, or the servers. kHash is only for stage 3.
   Cut shards = Cut::kRange;
-  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy, or for each server.
-  // Empty: attach() measures the memory that each may take (zero/engine/states/shard_weights.h).
+  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy, or for each
+  // server. Empty: attach() measures the ranks' memory (zero/engine/states/shard_weights.h).
   std::vector<double> shard_weights{};
-  // Copies of the model train apart: gradients are summed over the ranks of a copy alone, and an outer step merges the
-  // copies now and then. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
+  // Copies of the model train apart: gradients are summed only over the ranks of a copy, and outer steps merge the
+  // copies. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
   std::optional<LocalSteps> local;
-  // Servers: the first ranks hold and update all states, and the others, the workers, compute gradients for them.
+  // Servers: the first ranks hold and update all states, and the other ranks, the workers, compute gradients for them.
   SyncPlan sync;
-  // Codecs of gathered parameters (stage 3: each shard stays exact with its owner), of gradients on their way into a sum
-  // over the ranks that hold the model once, and of outer steps. Operators outside training gather exact parameters.
+  // Codecs of gathered parameters (stage 3; each shard stays exact on its owner), of gradients before their sum over
+  // the ranks that hold the model once, and of outer steps. Operators outside training gather exact parameters.
   WireCodecs wire;
-  // Parameters and shards begin at multiples of this many bytes; attach() fills it in, as the device wants it.
+  // Alignment of parameters and shards, in bytes; attach() sets it for the device.
   std::int64_t align_bytes = kHostAlignBytes;
-  // Of a worker, whose states servers update; attach() fills it in.
+  // For a worker, whose states servers update; attach() sets it.
   bool updated_elsewhere = false;
   OptimizerOptions optimizer = AdamWOptions{};
-  double clip = 0;                // global gradient norm; 0: off
-  Reduce reduce = Reduce::kAuto;  // kEach (kAuto, too): every micro-batch is reduced; kLast: summed here, reduced once
-  int accumulate = 1;             // micro-batches a step, each a forward and a backward pass
-  RankSums sums = RankSums::kOrdered;  // over ranks: in rank order and fp32, with the same bits over every transport
-  // ZeRO-Offload's delayed parameter update: each gradient is applied while the next one is computed. The weights
+  double clip = 0;                     // global gradient norm; 0: off
+  Reduce reduce = Reduce::kAuto;       // kEach or kAuto: reduce every micro-batch; kLast: sum locally, reduce once
+  int accumulate = 1;                  // micro-batches a step, each with a forward and a backward pass
+  RankSums sums = RankSums::kOrdered;  // over ranks: in rank order, in fp32, with the same bits over every transport
+  // ZeRO-Offload's delayed parameter update: each gradient is applied while the next gradient is computed. The weights
   // differ from an exact run's.
   bool delayed_update = false;
-  std::int64_t exact_steps = 40;  // updates before the first delayed one: the first ones change the model too much
-  // A step's gradient is the mean over its micro-batches instead of their sum; norm, clipping and limits are the
-  // mean's.
+  // updates before the first delayed update, because the first updates change the model too much
+  std::int64_t exact_steps = 40;
+  // A step's gradient is the mean over its micro-batches, not their sum; so are norm, clipping and limits.
   bool average_micro_batches = false;
-  // Decay of a moving average of the weights, in fp32, that is kept and split as an optimizer's state is: "ema". See
-  // Attachment::averaged(). 0: none.
+  // Decay of a moving average of the weights, "ema", kept in fp32 and sharded as an optimizer state. See
+  // Attachment::averaged(). 0: off.
   double ema = 0;
-  // Type of parameters and gradients; master and moments are fp32. Absent: the module's own. Parameters and statistics
-  // of a module with running statistics (BatchNorm; a buffer "running_mean") stay fp32: it takes and returns bf16 or
-  // fp16 all the same. Other floating-point buffers become `dtype`, as module.to(dtype) makes them; the caller converts
+  // Type of parameters and gradients; master and moments are fp32. Absent: the module's own. A module with running
+  // statistics (BatchNorm; a buffer "running_mean") keeps its parameters and statistics in fp32, and still takes and
+  // returns bf16 or fp16. Other floating-point buffers become `dtype`, as with module.to(dtype). The caller converts
   // the inputs.
   std::optional<DType> dtype;
-  // Type of a gradient's sum over ranks and micro-batches; absent: the type of gradients. fp32: the sum of bf16 or fp16
-  // gradients is not rounded to their type; it takes two more bytes for each element that a rank holds. Gradients are
-  // sent in 16 bits all the same, which loses nothing: they have 16 bits before they are summed.
+  // Type of a gradient's sum over ranks and micro-batches; absent: the type of gradients. With fp32 the sum of bf16 or
+  // fp16 gradients is not rounded, and takes two more bytes for each element that a rank holds. Gradients are still
+  // sent in 16 bits. This loses nothing, because they have 16 bits before they are summed.
   std::optional<DType> reduce_dtype;
-  // Factor of losses before backward(), by which gradients are divided again; norms, clipping and limits are those of
-  // gradients without it. Absent: dynamic if a trained parameter is fp16, else none.
+  // Factor of losses before backward(); gradients are divided by it again. Norms, clipping and limits are those of
+  // unscaled gradients. Absent: dynamic if a trained parameter is fp16, else none.
   std::optional<LossScaleOptions> loss_scale;
   MemoryBudget device_memory;  // for states, gathered units and staging
   OffloadOptions offload;      // the states that leave the device, and their tiers
-  // Empty: the optimizer's weight decay on parameters with two or more dimensions, none on the others.
+  // Empty: the optimizer's weight decay for parameters with two or more dimensions, none for others.
   std::vector<ParameterGroup> groups;
   std::vector<std::string> units;  // names of modules, each a unit; empty: a unit for each repeated block
   int threads = 1;                 // for sums and updates
-  int local_world = 1;             // ranks that share this machine's memory; attach() fills it in
-  int max_skipped_steps = 10;      // this many skipped steps in a row end the run
-  // Records the spans of time of the engine's work; outlives the engine.
+  int local_world = 1;             // ranks that share this machine's memory; attach() sets it
+  int max_skipped_steps = 10;      // skipped steps in a row that end the run
+  // Records the spans of the engine's work; must outlive the engine.
   Timeline* timeline = nullptr;
-  // Of attach() alone, which makes specs, units and first values of a module:
+  // Only for attach(), which makes specs, units and first values of a module:
   WeightSource weights;      // first values, instead of the module's: called on rank 0, within attach()
-  bool awaits_load = false;  // no first values: load() must come first, and brings them
-  // The name of the device, as open_device() takes it ("cuda:1"; device_of_rank() gives each rank its own). Empty: where the
-  // module's parameters lie, and for a deferred module the CPU.
+  bool awaits_load = false;  // no first values: load() must be called first
+  // Name of the device for open_device() ("cuda:1"; device_of_rank() gives each rank its own). Empty: the device of the
+  // module's parameters, and the CPU for a deferred module.
   std::string device{};
 };
 
-// What the first group that takes a parameter says, or what holds without groups. Throws ConfigError under "groups" where
-// there are groups, and none takes a trained parameter.
+// Returns the values of the first group with the parameter, or the defaults without groups. Throws ConfigError under
+// "groups" if there are groups, and no group has a trained parameter.
 struct ParameterValues {
   double weight_decay = 0;
   double lr_scale = 1;
 };
 ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec);
 
-// Matrices of hidden layers: parameters with two or more dimensions, but for embeddings and heads. A head is what lies in
-// a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
+// Returns whether a parameter is a matrix of a hidden layer: two or more dimensions, but no embedding and no head. A
+// head belongs to a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
 bool is_hidden_matrix(const ParamSpec& spec);
 
-// What the optimizer treats as matrices, of parameters with two or more dimensions. A rule of matrices (RuleNeeds::kMatrices)
-// updates hidden ones as wholes, and those that the groups name; one of rows and columns factors all. None with others.
+// Returns the parameters with two or more dimensions that the optimizer treats as matrices. A rule of matrices
+// (RuleNeeds::kMatrices) updates hidden ones whole, and those that groups name; a rule of rows and columns factors all.
+// Other rules have none.
 MatrixChoice matrices_of(const EngineOptions& options);
 
-// The optimizer's rule, with what else it keeps of each parameter. Throws as make_update_rule() and with_outer_states() do,
-// and ConfigError under "train.ema" where `local` is given, too.
+// Returns the optimizer's rule, with its other states of each parameter. Throws as make_update_rule() and
+// with_outer_states() do, and ConfigError under "train.ema" if `local` is also set.
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
 
-// Local. True if the host must compute the updates of a device whose memory it cannot read: a user's own rule has only host code.
+// Local. Returns whether the host must compute updates for a device whose memory it cannot read: a user's own rule has
+// only host code.
 bool host_updates(const Device& device, const EngineOptions& options);
 
-// Throws ConfigError where the options forbid that rule: a delayed update of one that needs sums or directions of whole
-// parameters, copies that train apart of one with states of rows and columns.
+// Throws ConfigError if the options forbid the rule: delayed_update with sums or directions of whole parameters (LAMB,
+// Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
 void require_rule(const EngineOptions& options, const UpdateRule& rule);
 
-// The units of a model, cut for the ranks of `world` that hold it once, or the servers. Throws as make_units(), mesh_of(), and
-// ConfigError under "zero.shards" where the other options forbid that cut, as require_rule() does, or "zero.shard_weights"; under "optimizer.name", or
-// "optimizer.rule" of a user's own, where the rule needs a matrix and no trained parameter is one. Weighted units speak for
-// the rank with the largest weight (as_seen_by()); without weights all ranks weigh the same.
+// Returns the units of a model, cut for the `world` ranks that hold it once, or for the servers. Throws as make_units()
+// and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as require_rule() does, or
+// "zero.shard_weights". Throws it under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a
+// matrix and no trained parameter is one. Weighted units have the view of the rank with the largest weight
+// (as_seen_by()); without weights all ranks have the same weight.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);
 
-// How `world` ranks hold the model. Throws ConfigError under "zero.group" for one that does not divide them, under
-// "sync.mode" where copies should train apart, and there is one.
+// Returns the mesh of `world` ranks. Throws ConfigError under "zero.group" if the group does not divide them, and under
+// "sync.mode" if copies should train apart and there is only one.
 Mesh mesh_of(int world, const EngineOptions& options);
 
-// Says in the placement how the copies of the mesh stay one model, and how bytes are coded on their way: parameters where
-// they are sharded.
+// Sets in the placement how copies of the mesh are synchronised, and which codecs are used; the codec of parameters
+// only if they are sharded.
 void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options);
 
-// Throws ConfigError under "zero.secondary_group" where such groups of ranks cannot be, or other options leave them nothing to do.
+// Throws ConfigError under "zero.secondary_group" if such groups are impossible, or other options leave them without
+// use.
 void require_secondary(const EngineOptions& options, int world);
 
-// Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" where nothing of that
-// kind crosses, or what crosses is the only copy of its values; and under the last for a share that is none.
+// Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" if nothing of
+// that kind is sent, or if the sent values have no other copy; and under the last for an invalid share.
 void require_wire(const EngineOptions& options, int world);
 
 }  // namespace zero

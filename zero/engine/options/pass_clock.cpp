@@ -47,7 +47,7 @@ void PassClock::note(const Event& event) {
     case EventKind::kGradient:
       backward_.meet(event.unit, now, /*again=*/true);
       return;
-    case EventKind::kEndBackward:  // which may be long after
+    case EventKind::kEndBackward:  // perhaps long after the last gradient
       running_.backward_seconds += backward_.seconds();
       running_.gradient_at = backward_.shares(/*unmet=*/0);
       in_backward_ = false;

@@ -1,10 +1,11 @@
-// PassClock: what the passes of a step compute, and when in them units are first used and their gradients complete.
+// PassClock: measures the seconds of a step's passes, and when units are first used and their gradients complete.
 //
-//   PassClock clock(units.size(), computed);     // computed(): seconds on a clock that stands still while moves wait
+//   PassClock clock(units.size(), computed);     // computed(): seconds on a clock that stops while moves wait
 //   clock.note(event);                           // every event of a step, in order
 //   clock.profile().backward_seconds             // of the last whole step; empty before the first
 //
-// Of several micro-batches the passes' seconds are summed; when units are used is that of the last. Local.
+// With several micro-batches, the passes' seconds are summed, and the times of units are those of the last micro-batch.
+// Local.
 #pragma once
 
 #include <functional>
@@ -20,16 +21,16 @@ class PassClock {
   PassClock(std::size_t num_units, Computed computed) : num_units_(num_units), computed_(std::move(computed)) {}
 
   void note(const Event& event);
-  // The running step begins anew: its passes so far do not count.
+  // Begins the running step again: its passes so far do not count.
   void restart();
-  // Gathers are the schedule's to count.
+  // Returns the profile, without the number of gathers, which the schedule counts.
   const StepProfile& profile() const { return profile_; }
 
  private:
   struct Pass {
     double begin = 0;
     double end = 0;
-    std::vector<double> at;  // by unit: seconds into the pass; negative: not met
+    std::vector<double> at;  // by unit: seconds into the pass; negative: not used
     double seconds() const { return end - begin; }
     void start(double now, std::size_t num_units);
     void meet(int unit, double now, bool again);

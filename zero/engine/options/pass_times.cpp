@@ -29,7 +29,7 @@ class HostPassTimes final : public PassTimes {
   PassClock computed_, exchanged_;
 };
 
-// By marks in kCompute.
+// Times passes by marks in kCompute.
 class LanePassTimes final : public PassTimes {
  public:
   LanePassTimes(Device& device, std::size_t num_units, Timeline* timeline)
@@ -68,18 +68,18 @@ class LanePassTimes final : public PassTimes {
  private:
   struct Moment {
     Event event;
-    Mark came, went_on{};  // the second is empty where nothing was to wait for
+    Mark came, went_on{};  // the second is empty if the model could not wait
   };
   struct Step {
     std::vector<Moment> moments;
     Mark end;
   };
 
-  // The device has done all of it.
+  // Reads a step that the device has finished.
   void read(const Step& step) {
     const Mark& begin = step.moments.front().came;
     waited_ = 0;
-    const Moment* pass = nullptr;  // in which it is
+    const Moment* pass = nullptr;  // the pass of the moment
     const Moment* last = nullptr;
     for (const Moment& moment : step.moments) {
       at_ = seconds(begin, moment.came);
@@ -92,7 +92,7 @@ class LanePassTimes final : public PassTimes {
     if (last->event.kind == EventKind::kStep) spans_.show(Activity::kStep, -1, last->came, step.end);
   }
 
-  // A backward pass ends with its last gradient: that it is over may be told long after.
+  // A backward pass ends with its last gradient, because the event kEndBackward may be long after it.
   void show_passes(const Moment*& pass, const Moment* last, const Moment& moment) {
     const EventKind kind = moment.event.kind;
     if (kind == EventKind::kAccess && pass == nullptr) pass = &moment;
@@ -106,7 +106,7 @@ class LanePassTimes final : public PassTimes {
   }
 
   void wait(const Moment& moment) {
-    constexpr double kLeastShown = 1e-5;  // two marks are that far apart where nothing waits
+    constexpr double kLeastShown = 1e-5;  // seconds between two marks without a wait
     const double seconds = this->seconds(moment.came, moment.went_on);
     waited_ += seconds;
     const EventKind kind = moment.event.kind;
@@ -120,8 +120,8 @@ class LanePassTimes final : public PassTimes {
   Device& device_;
   LaneTimes spans_;
   std::vector<Moment> running_;
-  std::deque<Step> steps_;  // that have ended on the host, and that the device may not have done
-  // While a step is read: seconds since its begin, and of these in which kCompute waited.
+  std::deque<Step> steps_;  // steps that have ended on the host, and perhaps not on the device
+  // While a step is read: seconds since its begin, and kCompute's waits in them.
   double at_ = 0, waited_ = 0;
   PassClock computed_, waits_;
 };

@@ -104,17 +104,18 @@ std::string value_in(const std::vector<std::string>& lines, std::string_view key
   return line == lines.end() ? "(none)" : line->substr(begin.size());
 }
 
-// The first place with different lines, if both ranks have the same lines in another order.
+// Describes the first different line, if both ranks have the same lines in another order.
 std::string other_order(const std::vector<std::string>& theirs, const std::vector<std::string>& first) {
   const auto [left, right] = std::ranges::mismatch(theirs, first);
   if (left == theirs.end() || right == first.end()) return "the number of parameters";
   const auto key = [](const std::string& line) { return line.substr(0, line.find(" = ")); };
-  if (key(*left) == key(*right)) return fmt::format("{}, not {}", *left, *right);  // a parameter named as an option
+  // a parameter has the name of an option
+  if (key(*left) == key(*right)) return fmt::format("{}, not {}", *left, *right);
   const auto begin = std::ranges::find_if(theirs, [](const auto& line) { return line.starts_with(kParameters); });
   return fmt::format("parameter {} (from 0) is {}, not {}", left - begin - 1, key(*left), key(*right));
 }
 
-// " a = 1, not 2; b = 3, not 4 and 5 more".
+// Returns text such as " a = 1, not 2; b = 3, not 4 and 5 more".
 std::string differences(const std::string& theirs, const std::string& first) {
   const std::vector<std::string> left = lines_of(theirs), right = lines_of(first);
   std::vector<std::string> keys;

@@ -1,9 +1,9 @@
-// require_same_options(): the ranks of an engine compare what each of them was given, before anything is allocated.
-//
-// What must be equal: the parameters, and all options that change what is computed or sent. Budgets, tiers, threads and
-// devices are each rank's own. Only a hash travels, unless the ranks differ.
+// require_same_options(): compares the options of all ranks before anything is allocated.
 //
 //   attach() = rank 1: differs from rank 0's: optimizer.lr = 0.002, not 0.001
+//
+// The parameters must be equal, and so must all options that change the computation or the messages. Budgets, tiers,
+// threads and devices are each rank's own. Ranks send only a hash, unless they differ.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace zero {
 
-// Collective. Throws ConfigError, on every rank alike, that names the first rank that differs from rank 0, and what differs.
+// Collective. Throws ConfigError on every rank; it names the first rank that differs from rank 0, and the difference.
 void require_same_options(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs);
 
-// Local. A line "key = value" for each of them.
+// Local. Returns a line "key = value" for each compared option.
 std::string text_of_options(const EngineOptions& options, const std::vector<ParamSpec>& specs);
 
 }  // namespace zero

@@ -1,8 +1,8 @@
-// refuse_alike(): a configuration that one rank must refuse is refused by all, with that rank's words.
+// refuse_alike(): makes all ranks refuse a configuration that one rank refuses, with that rank's message.
 //
 //   refuse_alike(comm, [&] { require_memory(...); });      // a rank may throw ConfigError, another may not
 //
-// For ranks that hold unequal shards: else the others would wait for the one that has left.
+// For ranks with unequal shards: otherwise the other ranks would wait for a rank that has left.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace zero {
 
-// Collective; the body is Local. A rank that threw throws the same again; the others throw a ConfigError under the key of the
-// lowest rank that did.
+// Collective; the body is Local. A rank that threw rethrows its own error; the other ranks throw a ConfigError under
+// the key of the lowest rank that threw.
 void refuse_alike(Communicator& comm, const std::function<void()>& body);
 
 }  // namespace zero

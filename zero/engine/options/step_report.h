@@ -21,45 +21,46 @@ namespace zero {
 // If the mean loss over ranks, or the norm of the gradient, exceeds its limit, the step updates nothing on any rank.
 // Rank 0's limits count.
 struct StepLimits {
-  std::optional<double> loss;  // this rank's; if every rank gives one, their mean must be finite, too
+  std::optional<double> loss;  // this rank's; if every rank gives a loss, their mean must also be finite
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
-  // With `accumulate`: a step over the micro-batches that there are, 1 to `accumulate`, as at an epoch's end. The same on
-  // every rank. With `average_micro_batches` the gradient is the mean over that number, else their sum.
+  // With `accumulate`: allows a step with fewer micro-batches, 1 to `accumulate`, as at an epoch's end. Must be the
+  // same on every rank. With `average_micro_batches` the gradient is the mean over that number, else their sum.
   bool fewer_micro_batches = false;
 };
 
-// kOverflow: a gradient is not finite, and the dynamic loss scale can still fall: the next step has a lower scale.
+// kOverflow: a gradient is not finite, and the dynamic loss scale can still fall, so the next step has a lower scale.
 enum class SkipReason : std::uint8_t { kNone, kOverflow, kNonFinite, kLossSpike, kNormSpike };
 
 std::string_view name_of(SkipReason reason);  // "", "overflow", "not finite", "loss spike", "norm spike"
 
 // The result of one step.
 struct StepReport {
-  std::int64_t step = 0;  // updates so far, this one included; skipped steps do not count
-  // Of the average over ranks (and micro-batches), before clipping. Of copies that train apart: each has a gradient and a
-  // norm, by which it clips; this is the mean of those norms.
+  std::int64_t step = 0;  // updates so far, including this step; skipped steps do not count
+  // Norm of the average over ranks (and micro-batches), before clipping. If copies train apart, each clips by the norm
+  // of its own gradient, and this is the mean of those norms.
   double grad_norm = 0;
   bool skipped = false;                   // nothing was updated
   std::string bad_parameter;              // the first parameter whose gradient is not finite
-  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first that holds, in the order of SkipReason
-  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN if a rank gave none
-  std::optional<double> loss_scale;                        // of this step's losses; empty: they had none
+  SkipReason reason = SkipReason::kNone;  // of a skipped step: the first true reason, in the order of SkipReason
+  double loss = std::numeric_limits<double>::quiet_NaN();  // mean over ranks; NaN if a rank gave no loss
+  std::optional<double> loss_scale;                        // of this step's losses; empty: no scale
   bool merged = false;                                     // copies that train apart: the step ended with an outer step
 };
 
-// The counters of an engine. Its next step depends on these and on the states of ShardedState, and on nothing else.
+// The counters of an engine. Its next step depends only on these and on the states of ShardedState.
 struct EngineProgress {
   std::int64_t steps = 0;  // updates
   std::int64_t skipped = 0;
   std::int64_t skipped_in_a_row = 0;
   std::int64_t delayed = 0;
-  LossScale::State loss_scale;        // without a value: there is no dynamic one
-  std::vector<std::int64_t> updates;  // by parameter: a step without its gradient on any rank does not update it
+  LossScale::State loss_scale;        // value 0: no dynamic scale
+  std::vector<std::int64_t> updates;  // by parameter: a step in which no rank has its gradient does not update it
   bool operator==(const EngineProgress&) const = default;
 };
 
-// Seconds by kind of work, since the last take_work_seconds(). `wait`: for other ranks; the others have it in them, too.
+// Seconds by kind of work, since the last take_work_seconds(). `wait`: for other ranks, also included in the other
+// fields.
 struct WorkSeconds {
   double gather = 0;
   double reduce = 0;
@@ -67,30 +68,30 @@ struct WorkSeconds {
   double wait = 0;
 };
 
-// The passes of a step, timed by a device with memory of its own: each with its waits for gathers and sums. `waited_seconds`: these
-// waits, of both passes.
+// The passes of a step, timed by a device with its own memory, including their waits for gathers and sums.
+// `waited_seconds`: these waits, in both passes.
 struct DevicePasses {
   double forward_seconds = 0;
   double backward_seconds = 0;
   double waited_seconds = 0;
 };
 
-// The step after which states are placed once more. The first step records the trace, the second is the first to follow
-// the schedule.
+// The step after which states are placed again. The first step records the trace, and the second is the first that
+// follows the schedule.
 constexpr std::int64_t kProfileStep = 3;
 
-// What crosses between copies of the model, in a step of this rank; part of the bytes that it sends in all.
+// Bytes between copies of the model, in a step of this rank; part of all bytes that it sends.
 struct CopiesReport {
-  int number = 1;  // of copies
+  int number = 1;  // number of copies
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;
-  double sent_formula_bytes = 0;  // in the mean over the copies
+  double sent_formula_bytes = 0;  // mean over the copies
 };
 
-// Of secondary groups (zero/plan/units/secondary.h), in a step of this rank: what it sends to the others of its group in gathers of
-// parts, and of all that it sends what leaves the group. All of it is part of the bytes that it sends in all.
+// Secondary groups (zero/plan/units/secondary.h), in a step of this rank. `sent_bytes_per_step`: gathers of parts
+// within the group. `sent_between_groups`: bytes to ranks outside it. Both are part of all bytes that it sends.
 struct SecondaryReport {
-  int group = 0;  // ranks; 0: there are none
+  int group = 0;  // ranks; 0: none
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;
   std::int64_t sent_between_groups = 0;
@@ -100,8 +101,8 @@ struct SecondaryReport {
 // Bytes that a rank has sent to other ranks.
 struct SentBytes {
   std::int64_t total = 0;
-  std::int64_t between_copies = 0;  // of it
-  SentByCodec by_codec{};           // all of it
+  std::int64_t between_copies = 0;  // part of `total`
+  SentByCodec by_codec{};           // all of `total`
   SentBytes& operator+=(const SentBytes& more) {
     total += more.total;
     between_copies += more.between_copies;
@@ -113,25 +114,25 @@ struct SentBytes {
   }
 };
 
-// Of copies that train apart: what a rank sends in an outer step, as counted in the last one, as planned, and by the
-// formula, which is of the bytes between copies.
+// Copies that train apart: bytes that a rank sends in an outer step, as counted in the last one, as planned, and by the
+// formula for bytes between copies.
 struct OuterReport {
-  int local_steps = 0;        // from one to the next of a unit; 0: there is none
-  int fragments = 1;          // the bytes below are of one outer step, and so of one fragment
-  int overlap = 0;            // steps that its sums are on their way
+  int local_steps = 0;        // steps between two outer steps of a unit; 0: none
+  int fragments = 1;          // the bytes below are of one outer step, so of one fragment
+  int overlap = 0;            // steps during which its sums are exchanged
   std::int64_t steps = 0;     // outer steps that this process has taken
-  bool in_last_step = false;  // the last step ended with one
+  bool in_last_step = false;  // the last step ended with an outer step
   std::int64_t sent_bytes = 0;
-  std::int64_t sent_between_copies = 0;  // of these
-  SentByCodec sent_by_codec{};           // all of them
+  std::int64_t sent_between_copies = 0;  // part of `sent_bytes`
+  SentByCodec sent_by_codec{};           // all of `sent_bytes`
   std::int64_t planned_sent_bytes = 0;
   std::int64_t planned_sent_between_copies = 0;
   double formula_bytes = 0;
-  SentBytes so_far{};  // by all outer steps of this process, and by what of another one has crossed
+  SentBytes so_far{};  // by all outer steps of this process, and by the part of a running one that has been sent
 };
 
-// How the run went on this rank, for a user to read. `rates`, `profile` and `link_per_step` are results, too: with them
-// one can say why `predicted` is what it is, and which rate or which unit to change (docs/performance.md).
+// Results of the run on this rank. `rates`, `profile` and `link_per_step` explain `predicted`, and show which rate or
+// which unit to change (docs/performance.md).
 struct EngineReport {
   int world = 1;
   int rank = 0;
@@ -145,12 +146,12 @@ struct EngineReport {
   std::int64_t peak_host_memory_bytes = 0;  // of the sum
   DiskTraffic disk_per_step;                // of the last step
   LinkTraffic link_per_step;                // of the last step
-  double updated_meanwhile_seconds = 0;     // so far: of updates by the host, those while it waited for a device
-  std::string disk;                         // how the disk is used; empty: not at all
+  double updated_meanwhile_seconds = 0;     // so far: updates by the host while it waited for a device
+  std::string disk;                         // how the disk is used; empty: no disk
   std::int64_t sent_bytes_per_step = 0;     // of the last step
   SentByCodec sent_by_codec{};              // the same bytes
   std::int64_t received_bytes_per_step = 0;
-  std::int64_t planned_sent_bytes = 0;  // of a step, by the schedule in force; 0 before there is one
+  std::int64_t planned_sent_bytes = 0;  // of a step, by the current schedule; 0 before the first schedule
   CopiesReport copies;
   SecondaryReport secondary;
   OuterReport outer;
@@ -160,18 +161,18 @@ struct EngineReport {
   std::int64_t padding_bytes = 0;
   std::int64_t skipped_steps = 0;
   std::optional<double> loss_scale;           // of the next step
-  std::int64_t delayed_steps = 0;             // of which the gradient was applied a step late
-  TierRates rates;                            // used by the prediction; zero where nothing was probed
+  std::int64_t delayed_steps = 0;             // updates whose gradient was applied a step late
+  TierRates rates;                            // rates of the prediction; zero if not probed
   StepProfile profile;                        // of the last step
-  std::optional<DevicePasses> device_passes;  // of the last step; nothing where the host computes
-  // Predicted seconds of a step with the placement of now, and with the last step's computation and exchange between
-  // ranks (without waits for disk and link). Before the first step without these two.
+  std::optional<DevicePasses> device_passes;  // of the last step; empty if the host computes
+  // Predicted seconds of a step with the current placement, and with the last step's computation and exchange between
+  // ranks (without waits for disk and link). Without these two before the first step.
   PredictedStep predicted;
-  std::array<std::int64_t, kNumTiers> state_bytes{};  // of states, by tier, as they lie now
-  bool movable = false;                               // they may move while the model trains
-  std::int64_t replans = 0;           // times that states moved: memory was short, or free again, or a profile was new
+  std::array<std::int64_t, kNumTiers> state_bytes{};  // by tier, now
+  bool movable = false;                               // states may move while the model trains
+  std::int64_t replans = 0;           // times that states moved: memory was short or free again, or a profile was new
   std::int64_t moved_bytes = 0;       // by all replans
-  std::int64_t trace_mismatches = 0;  // number of steps with one
+  std::int64_t trace_mismatches = 0;  // number of steps with a trace mismatch
 };
 
 }  // namespace zero

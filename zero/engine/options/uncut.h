@@ -1,9 +1,9 @@
-// uncut(): the same options with equal ranges. With them units_of() makes units as one rank alone has them, and as a worker of
-// servers has them, whatever cut the servers have.
+// uncut(): returns the same options with equal ranges.
 //
 //   const std::vector<Unit> whole = units_of(specs, 1, uncut(options));
 //
-// Values only; Local.
+// With them units_of() makes the units of a single rank, and of a worker, whatever cut the servers have. Values only;
+// Local.
 #pragma once
 
 #include "zero/engine/options/options.h"

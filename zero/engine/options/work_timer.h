@@ -1,9 +1,9 @@
-// WorkTimer: the seconds of a part of the engine, and those in which it waited for disk or link.
+// WorkTimer: the seconds of a part of the engine, and its seconds of waiting for disk or link.
 //
 //   WorkTimer timer([&state] { return state.waited_seconds(); });
 //   { const WorkTimer::Span span(timer); ... }     // counts when it ends; spans of one timer do not nest
-//   timer.seconds() - timer.waited()                // what no transfer between tiers is to blame for
-//   timer.leave_out([&] { return seconds; });       // what is done meanwhile, and counted elsewhere
+//   timer.seconds() - timer.waited()                // without waits for transfers between tiers
+//   timer.leave_out([&] { return seconds; });       // work inside a span that is counted elsewhere
 //
 // Local.
 #pragma once

@@ -1,12 +1,12 @@
-// FlightChunks: messages of equal size, one for each copy, that cross a part at a time: chunk by chunk, and in each chunk the
-// part of every copy's message, so that a collective carries one chunk of all.
+// FlightChunks: messages of equal size, one for each copy, that are exchanged in chunks.
 //
 //   const FlightChunks chunks{.message = 1000, .copies = 2, .number = 4};
-//   chunks.put(device, memory, /*copy=*/1, /*at=*/240, block);      // bytes 240... of copy 1's message, wherever they lie
+//   chunks.put(device, memory, /*copy=*/1, /*at=*/240, block);      // from byte 240 of copy 1's message
 //   comm.all_to_all(chunks.of(sent, 0), chunks.of(came, 0), tag);
 //   chunks.get(device, memory, 1, 240, block);
 //
-// Local.
+// Memory holds chunk after chunk, and in each chunk the part of every copy's message, so one collective carries one
+// chunk of all messages. Local.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct FlightChunks {
   int copies = 1;
   int number = 1;
 
-  // Where a chunk begins in each message; at a whole float.
+  // Returns the first byte of a chunk in each message, at a whole float.
   std::int64_t begin(int chunk) const { return chunk == number ? message : message * chunk / number / 4 * 4; }
   std::int64_t size(int chunk) const { return begin(chunk + 1) - begin(chunk); }
-  // Of all copies.
+  // Returns a chunk of all copies' messages.
   std::span<std::byte> of(std::byte* memory, int chunk) const {
     return {memory + copies * begin(chunk), static_cast<std::size_t>(copies * size(chunk))};
   }

@@ -20,7 +20,7 @@ bool crosses_as_it_is(const WireCodecs& wire) {
   return wire.outer == WireCodec::kNone && wire.outer_topk == 0;
 }
 
-// Messages that go out: one for each copy, or with top-k the same one for all.
+// Returns the number of messages to send: one for each copy, or with top-k one for all.
 std::int64_t num_sent(const Mesh& mesh, const WireCodecs& wire) {
   return wire.outer_topk > 0 ? 1 : mesh.copies;
 }
@@ -84,7 +84,7 @@ OuterFlight::OuterFlight(const ShardedState& state, const EngineComms& comms, Tr
       scratch_(static_cast<std::size_t>(sizes_.largest_part)),
       whole_(outer_memory(comms.copy, sizes_.whole * kFloatBytes)),
       charge_(ledger, Tier::kDevice, MemoryTag::kStaging, sizes_.bytes(comms.mesh, state.placement())) {
-  if (share() > 0) back_.number = trip_.overlap;  // all there is
+  if (share() > 0) back_.number = trip_.overlap;  // with top-k it is the only exchange
 }
 
 const OuterFlight::Part& OuterFlight::part(int unit) const {
@@ -104,7 +104,7 @@ float* OuterFlight::elements() {
   return whole_.size() > 0 ? floats(whole_) : floats(values_) + open_->values;
 }
 
-// Other ranks of this copy send the other shards' messages; what these take is left out all the same.
+// Other ranks of this copy send the other shards' messages; this rank also removes their elements.
 void OuterFlight::take_largest() {
   const auto numel = static_cast<std::size_t>(state_.shard(open_->unit).numel);
   const auto bytes = static_cast<std::size_t>(open_->bytes);
@@ -134,7 +134,7 @@ void OuterFlight::pack(int unit) {
   }
 }
 
-// As CodedCommunicator's of a unit's first sum and gather in a step.
+// Returns the rounding key that CodedCommunicator has for a unit's first sum and gather in a step.
 std::uint64_t OuterFlight::key(const Part& part, std::uint64_t kind) const {
   std::uint64_t key = mixed(kind, static_cast<std::uint64_t>(comms_.run.rank()));
   for (const std::uint64_t each :
@@ -149,7 +149,7 @@ void OuterFlight::send() {
   begin_chunk();
 }
 
-// All copies have messages of as many bytes, and so the same chunks.
+// All copies have messages of the same size, and so the same chunks.
 void OuterFlight::begin_chunk() {
   Communicator& across = *comms_.across;
   const CommTag tag{.unit = units().front()};
@@ -170,7 +170,7 @@ void OuterFlight::go_on() {
   work_.wait();
   ++chunk_;
   if (phase_ == Phase::kOut && chunk_ == out_.number) {
-    comms_.across->drain();  // sums come in place of what was sent
+    comms_.across->drain();  // sums overwrite the sent messages
     for (const Part& part : sizes_.parts) sum_block(part);
     phase_ = Phase::kBack;
     chunk_ = 0;
@@ -186,8 +186,8 @@ void OuterFlight::arrive() {
   while (phase_ != Phase::kHere) go_on();
 }
 
-// Of this copy's block: into the message that goes back. The differences have gone out, and leave room for the sum; those
-// that crossed as they are were overwritten by what came.
+// Sums this copy's block into the message to send back. A codec's sum takes the place of the sent differences; without
+// a codec, received messages have already overwritten the differences.
 void OuterFlight::sum_block(const Part& part) {
   const std::span<std::byte> own =
       sent_.bytes().subspan(static_cast<std::size_t>(part.message), static_cast<std::size_t>(part.bytes));
@@ -212,7 +212,7 @@ const float* OuterFlight::sums(int unit) {
   ZERO_CHECK(phase_ == Phase::kHere, "the sums of unit {} are not here", unit);
   const Part& at = part(unit);
   const std::int64_t numel = state_.shard(unit).numel;
-  // What crossed as it is came in place of the differences; its messages are free.
+  // Without a codec, messages were received into the memory of the differences, and the sent messages are free.
   float* const sums = floats(as_they_are() ? sent_ : values_) + at.values;
   if (share() > 0) zero_floats(state_.device(), sums, numel);
   for (int copy = 0; copy < copies(); ++copy) {

@@ -1,27 +1,16 @@
-// OuterFlight: the sum over the copies of what a fragment has come to, exchanged while the copies go on computing
-// (zero/engine/options/outer_fragments.h). OuterSum is the same for one unit, at once.
+// OuterFlight: exchanges the sum over the copies of a fragment's differences while the copies continue to train.
 //
 //   OuterFlight flight(state, comms, {.units = units_of_fragment(...), .overlap = 4, .step = step}, ledger, timeline);
-//   for (const int u : flight.units()) {
-//     flight.begin(u);                                  // zeros
-//     ... flight.elements()[i] = anchor - weight ...    // of this rank's update range
-//     flight.pack(u);
-//   }
+//   flight.begin(u);                                    // zeros; for each of flight.units()
+//   ... flight.elements()[i] = anchor - weight ...      // of this rank's update range
+//   flight.pack(u);
 //   flight.send();                                      // begins; the copies take a step
 //   flight.go_on();                                     // after each of `overlap` steps
-//   flight.arrive();                                    // waits for what is left
-//   for (const int u : flight.units()) ... flight.sums(u)[i] ...
+//   flight.arrive();                                    // waits for the rest; then read flight.sums(u)
 //
-// Each copy sums a block of each shard, in the order of the copies, in fp32: one message to every other copy for the whole
-// fragment, and one with the sums. With a codec (WireCodecs::outer) both are coded, each rounded once. With top-k each copy
-// sends its largest elements to all others. Bytes are those of OuterSum.
-//
-// They cross a part at a time, one after each step: what every step exchanges of its own goes the same way, and would have
-// to wait behind a whole message. Differences take the first half of the steps, and sums the second.
-//
-// Memory is staging, in the ledger from construction to destruction: twice the fragment's shard in fp32, or with a codec or
-// top-k once and the messages; one unit's bytes; and where states are whole, the largest unit. Collective, all of it, but for
-// begin(), elements(), take_largest() and pack().
+// See zero/engine/options/outer_fragments.h. OuterSum does the same for one unit, at once, with the same bytes. A chunk
+// is exchanged after each step, because a whole message would delay the step's own exchanges. Differences take the
+// first half of the steps, and sums the second. Collective, except begin(), elements(), take_largest() and pack().
 #pragma once
 
 #include <cstddef>
@@ -40,39 +29,43 @@ namespace zero {
 
 class OuterFlight {
  public:
-  // `overlap`: steps until it is to arrive, one or more. `step`: number of the run's step; a codec's rounding depends on it.
+  // `overlap`: steps until arrive(), 1 or more. `step`: the run's step, on which a codec's rounding depends.
   struct Trip {
     std::vector<int> units{};
     int overlap = 1;
     std::int64_t step = 0;
   };
-  // There is more than one copy. All outlive it.
+  // Each copy sums a block of each shard, in the order of the copies, in fp32. It sends one message to every other copy
+  // for the whole fragment, and one with the sums. With a codec (WireCodecs::outer) both are coded, each rounded once.
+  // With top-k each copy sends its largest elements to all others. Memory is staging in the ledger while the object
+  // lives: twice the fragment's shard in fp32, or once and the messages with a codec or top-k; one unit's bytes; and
+  // the largest unit if states are whole. There must be more than one copy. All must outlive the object.
   OuterFlight(const ShardedState& state, const EngineComms& comms, Trip trip, Ledger& ledger, Timeline* timeline);
 
   const std::vector<int>& units() const { return trip_.units; }
 
   void begin(int unit);
   float* elements();
-  // With top-k: elements() are then what this copy does not send.
+  // With top-k: leaves in elements() the differences that this copy does not send.
   void take_largest();
   void pack(int unit);
 
   void send();
   void go_on();
   void arrive();
-  // Of the update range; until the next call.
+  // Returns the sums of the update range; valid until the next call.
   const float* sums(int unit);
 
-  // Bytes that the flight of the fragment that needs most takes.
+  // Returns the bytes of the flight of the largest fragment.
   static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
  private:
   struct Part {
     int unit = 0;
     std::int64_t block = 0;    // elements that a copy sums
-    std::int64_t values = 0;   // where the unit's elements begin among those of the fragment
-    std::int64_t message = 0;  // where its bytes begin in a message
-    std::int64_t bytes = 0;    // of them
+    std::int64_t values = 0;   // first of the unit's elements among the fragment's
+    std::int64_t message = 0;  // first of its bytes in a message
+    std::int64_t bytes = 0;    // of the message
   };
   struct Sizes {
     std::int64_t values = 0, message = 0, whole = 0;  // elements, bytes of one message, elements
@@ -102,16 +95,16 @@ class OuterFlight {
   Timeline* timeline_;
   Sizes sizes_;
   FlightChunks out_, back_;
-  Allocation values_;               // differences; at the end, but for those that cross as they are, the sums
-  Allocation sent_, came_;          // a message for each copy; as they are, they come in place of the differences
-  std::vector<std::byte> scratch_;  // of one unit's part in a message
-  Allocation whole_;  // of the largest unit's padded range, where that is updated and several ranks hold a copy
-  const Part* open_ = nullptr;  // the unit whose elements() are written
+  Allocation values_;               // differences; at the end the sums, unless as_they_are()
+  Allocation sent_, came_;          // a message for each copy; if as_they_are(), received into values_
+  std::vector<std::byte> scratch_;  // one unit's part of a message
+  Allocation whole_;                // largest unit's padded range, if that is updated and several ranks hold a copy
+  const Part* open_ = nullptr;      // the unit whose elements() are written
   Charge charge_;
   Work work_;
   enum class Phase : std::uint8_t { kPacking, kOut, kBack, kHere };
   Phase phase_ = Phase::kPacking;
-  int chunk_ = 0;  // that is on its way
+  int chunk_ = 0;  // being exchanged
 };
 
 }  // namespace zero

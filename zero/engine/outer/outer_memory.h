@@ -1,4 +1,4 @@
-// outer_memory(): memory of an outer step. Collective over the ranks that share it; empty where no bytes are needed.
+// outer_memory(): allocates the memory of an outer step. Collective over the ranks that share it; empty for 0 bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline float* floats(const Allocation& memory) {
   return reinterpret_cast<float*>(memory.data());
 }
 
-// What an outer step does to its memory, it does in kReduce.
+// An outer step accesses its memory in kReduce.
 inline void zero_floats(Device& device, float* values, std::int64_t numel) {
   device.fill(Lane::kReduce, {reinterpret_cast<std::byte*>(values), static_cast<std::size_t>(numel) * sizeof(float)},
               std::byte{0});

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kSumBytes = sizeof(float);
 
-// Of the largest unit: what is exchanged over the copies, and the whole range where that is updated; bytes of messages.
+// For the largest unit: elements exchanged over the copies, elements of the whole range if it is updated, bytes of
+// messages.
 struct OuterNumel {
   std::int64_t exchanged = 0, whole = 0, message_bytes = 0;
 };
@@ -135,7 +136,7 @@ void OuterSum::add_blocks(int unit) {
   const std::span<std::byte> all = exchanged_.bytes().first(static_cast<std::size_t>(comms_.mesh.copies) * block);
   const std::span<std::byte> mine = all.subspan(static_cast<std::size_t>(across.rank()) * block, block);
   across.reduce_scatter({.in = all, .out = mine}, {.unit = unit}).wait();
-  across.drain();  // the others' blocks come in place of what they read
+  across.drain();  // the other blocks overwrite memory that peers read
   across.all_gather(mine, all, {.unit = unit}).wait();
   across.drain();
 }

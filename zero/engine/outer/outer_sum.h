@@ -1,23 +1,17 @@
-// OuterSum: the sum over the copies of a model of what each has come to, in an outer step (zero/optim/outer_step.h).
+// OuterSum: sums the copies' differences from the anchor in an outer step (zero/optim/outer_step.h).
 //
 //   OuterSum sum(state, comms, step, ledger, timeline); // of the largest unit, while the outer step lasts
 //   sum.begin(u);                                       // zeros
 //   ... sum.elements()[i] = anchor - weight ...         // of this rank's update range
+//   sum.take_largest(u);                                // top-k only: elements() are then the unsent rest
 //   sum.add(u);                                         // elements() are the sums over the copies
 //
 // Each rank sums its shard with the ranks that hold it in other copies, in the order of the copies, in fp32: a
-// reduce-scatter over them and an all-gather, 8 (P/S)(R-1)/R bytes. Where the optimizer's states are whole, the sums of a
-// copy's shards are then gathered within it, so that every stage has the same sums and sends as much between copies.
-//
-// With a codec (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy that makes it:
-// all copies decode the same sum. Both roundings are stochastic, so that none accumulates.
-//
-// With top-k (WireCodecs::outer_topk) each copy takes the largest elements out of its differences, and all copies send these to
-// each other: messages, which every copy adds in the order of the copies. The sum is exact, and no sum is sent.
-//
-//   sum.take_largest(u);                                // elements() are what this copy does not send
-//
-// The memory is staging, in the ledger from construction to destruction. Collective, all of it, but for elements().
+// reduce-scatter and an all-gather over them, 8 (P/S)(R-1)/R bytes. If optimizer states are whole, the sums of a copy's
+// shards are then gathered within it. So every stage has the same sums, and sends as much between copies. With a codec
+// (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy that computes it; all
+// copies decode the same sum. Both roundings are stochastic, so no error accumulates. The memory is staging in the
+// ledger while the object lives. Collective, except elements().
 #pragma once
 
 #include <cstdint>
@@ -34,18 +28,20 @@ namespace zero {
 
 class OuterSum {
  public:
-  // There is more than one copy. All outlive it.
-  // Collective. `step`: number of the run's step; a codec's rounding depends on it.
+  // Collective. There must be more than one copy, and all must outlive the object. `step`: the run's step, on which a
+  // codec's rounding depends.
   OuterSum(const ShardedState& state, const EngineComms& comms, std::int64_t step, Ledger& ledger, Timeline* timeline);
 
   // Local.
   void begin(int unit);
   float* elements() const;
-  // With top-k, between the differences and add(). Of a whole range each shard is taken from as its own rank does.
+  // With top-k (WireCodecs::outer_topk), between the differences and add(): takes this copy's largest elements. All
+  // copies send these to each other in R-1 messages, and every copy adds them in the order of the copies. The sum is
+  // exact, and is not sent. In a whole range, the elements of each shard are taken as by the shard's own rank.
   void take_largest(int unit);
   void add(int unit);
 
-  // Bytes that it takes; 0 where no copies train apart.
+  // Returns the bytes of its memory; 0 if no copies train apart.
   static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
  private:
@@ -56,10 +52,10 @@ class OuterSum {
   const ShardedState& state_;
   const EngineComms& comms_;
   Timeline* timeline_;
-  std::unique_ptr<CodedCommunicator> coded_;  // to the other copies; null without a codec
-  Allocation exchanged_;                      // of a shard, padded to a block for each copy
-  Allocation messages_;                       // with top-k: this rank's, then those of all copies, in their order
-  Allocation whole_;  // of the padded range, where that is updated and several ranks hold a copy; else empty
+  std::unique_ptr<CodedCommunicator> coded_;  // to the other copies; null: no codec
+  Allocation exchanged_;                      // a shard, padded to a block for each copy
+  Allocation messages_;  // with top-k: this rank's message, then those of all copies, in their order
+  Allocation whole_;     // padded range, if that is updated and several ranks hold a copy; else empty
   Charge charge_;
 };
 

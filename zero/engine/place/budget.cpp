@@ -35,7 +35,7 @@ std::int64_t largest_gather(const std::vector<Unit>& units, int world, const Pla
   return largest;
 }
 
-// The block of a gather while the parameters of a scattered unit are copied out of it.
+// Returns the bytes of a gather's block while a scattered unit's parameters are copied out of it.
 std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   if (!placement.parameter_sharded) return 0;
   std::int64_t largest = 0;
@@ -44,13 +44,13 @@ std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const
   return largest;
 }
 
-// The run's last outer step sums a unit at a time, when no fragment is on its way.
+// The run's last outer step sums one unit at a time, when no fragment is in exchange.
 std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Placement& placement) {
   const std::int64_t at_once = OuterSum::bytes(units, world, placement);
   return placement.outer_overlap ? std::max(at_once, OuterFlight::bytes(units, world, placement)) : at_once;
 }
 
-// That a rank needs on the device, parts included, where one unit is gathered at a time.
+// Returns the bytes that a rank needs on the device if one unit is gathered at a time, secondary parts included.
 std::int64_t least_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                          const OptimizerSpec& spec) {
   return state_bytes(units, world, placement, spec, Tier::kDevice).total() +
@@ -58,7 +58,7 @@ std::int64_t least_bytes(const std::vector<Unit>& units, int world, const Placem
          secondary_bytes(units, world, placement);
 }
 
-// What to do where a rank has less than `least` bytes on the device.
+// Returns the remedy if a rank has less than `least` bytes on the device.
 std::string remedy_of_budget(const std::vector<Unit>& units, int world, const Placement& placement,
                              const OptimizerSpec& spec, int stage, std::int64_t least) {
   std::string remedy = fmt::format("stage {} on {} needs at least {} B a rank ({})", stage, format_count(world, "rank"),
@@ -91,7 +91,7 @@ std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Plac
       outer_bytes_of(units, world, placement) + unit_wire_bytes(units, world, placement.wire, min_budget) +
       copies_wire_bytes(units, world, placement) + linked_bytes(units, world, placement, min_budget);
   if (!placement.gradient_sharded && !placement.fp32_gradient()) return always;
-  std::int64_t largest_sum = 0;  // of a shard that is summed here and lies elsewhere
+  std::int64_t largest_sum = 0;  // of a shard that is summed here and stored on another tier
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
     const TierSplit gradient = tiers_of(placement, unit, world).gradient;
@@ -121,15 +121,15 @@ std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placeme
     optimizer.disk += tiers.optimizer.disk;
     bf16 = bf16 || unit.dtype != DType::kFloat32;
   }
-  std::int64_t tiles = 0;  // of four bytes an element
+  std::int64_t tiles = 0;  // tiles with four bytes an element
   const std::int64_t update = TileStream::most_tiles(depth);
   if (parameter.disk > 0) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
-  if (gradient.disk > 0)  // the update's, and those of what is offloaded
+  if (gradient.disk > 0)  // tiles of the update, and of offloads
     tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
   if (optimizer.disk > 0 && bf16) tiles += update;
   const std::int64_t states =
       optimizer.disk > 0 ? update * std::max(spec.value_bytes(), spec.value_bytes(/*matrices=*/true)) : 0;
-  constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // they are cut from
+  constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // tiles are cut from huge pages
   return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }
 
@@ -143,7 +143,7 @@ GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& 
   const std::int64_t budget = automatic ? free_bytes : memory.bytes;
   const std::int64_t room = budget - state_bytes(units, world, placement, spec, Tier::kDevice).total() -
                             staging_bytes(units, world, placement, false);
-  // Where all units may stay gathered, a step gathers each once, and a part of it would never be used.
+  // If all units may stay gathered, a step gathers each only once, and would never use a part.
   std::int64_t all_units = 0;
   for (const Unit& unit : units) all_units += gathered_bytes(unit, world);
   const bool keeps = parts > 0 && room < all_units;
@@ -161,7 +161,7 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
                       const OffloadOptions& options) {
   if (!placement.parameter_sharded) return false;
   const auto holds = [&](Tier tier) { return state_bytes(units, world, placement, spec, tier).total() > 0; };
-  // Beside a device with memory of its own the host has nothing else to do.
+  // With a device that has its own memory, the host has no other work.
   return options.link_bytes_per_second > 0 || holds(Tier::kDisk) || (placement.device_is_apart && holds(Tier::kHost));
 }
 

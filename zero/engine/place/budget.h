@@ -1,11 +1,10 @@
-// gather_budget(), tiles_ahead(): what a rank needs on each tier, and what a budget leaves for gathered units and for tiles
-// on their way.
+// gather_budget(), tiles_ahead(): a rank's needs on each tier, and the budget's rest for gathered units and tiles.
 //
 //   GatherBudget budget =
 //       gather_budget(options.device_memory, units, world, placement, spec_of(*rule), /*stage=*/3, free_bytes);
 //   budget.capacity_bytes                       // may stay gathered, beside states and staging
 //
-// Bytes of one rank, from units and placement alone: nothing is allocated, no rank is asked. Local, all of it.
+// All bytes are of one rank, computed only from units and placement: nothing is allocated. All Local.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +16,38 @@
 
 namespace zero {
 
-// The memory a rank needs, and what a budget leaves for gathered units. Throws ConfigError under "zero.device_memory"
-// with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may use. `or_least`: where that is too
-// little, "auto" takes the least that works.
+// Returns the memory that a rank needs, and the budget's rest for gathered units. Throws ConfigError under
+// "zero.device_memory" with the smallest budget that works and the next cheaper stage. `free_bytes`: what "auto" may
+// use. `or_least`: if that is too little, "auto" takes the least that works.
 GatherBudget gather_budget(const MemoryBudget& memory, const std::vector<Unit>& units, int world,
                            const Placement& placement, const OptimizerSpec& spec, int stage, std::int64_t free_bytes,
                            bool or_least = false);
 
-// Where every use of a unit begins with a gather, that is where its update must be done, and not before: what has to
-// come from elsewhere comes, and what the host updates for a device is updated, while units before it compute. `placement`: where states may come to lie.
+// Returns whether updates overlap the next forward pass: every use of a unit begins with a gather, and the unit is
+// updated just before it. Transfers from other tiers, and the host's updates for a device, then overlap the computation
+// of earlier units. `placement`: tiers that states may move to.
 bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units, int world, const OptimizerSpec& spec,
                       const OffloadOptions& options);
 
-// How many tiles of what lies on disk a budget of host memory lets a rank read ahead, and write behind: 1 to
+// Returns the number of tiles on disk that a budget of host memory lets a rank read ahead, and write behind: 1 to
 // OffloadTiers::kDefaultDepth. Throws ConfigError under "zero.host_memory" with the smallest budget that works.
-// `later`: where states may come to lie, with more of them on disk.
+// `later`: tiers that states may move to, with more of them on disk.
 int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,
                 const Placement& later, const OptimizerSpec& spec, std::int64_t free_bytes);
 
-// May `bytes` of a rank's states lie on disk? Looks at options alone, at no disk. Throws ConfigError: under "zero.disk"
-// where no folder is named, under "zero.disk_memory" where a rank may have less.
+// Checks whether `bytes` of a rank's states may be on disk, from the options only. Throws ConfigError under "zero.disk"
+// if no folder is named, and under "zero.disk_memory" if a rank's limit is lower.
 void require_disk(const OffloadOptions& options, std::int64_t bytes);
 
-// Bytes of the secondary parts that a rank keeps of all units; 0 where the placement names no groups for them.
+// Returns the bytes of a rank's secondary parts of all units; 0 if the placement has no secondary groups.
 std::int64_t secondary_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
-// Bytes on the device that gathering and reducing take beside the states, with secondary parts; min_budget: one unit at a time.
+// Returns the device's bytes for gathers, reductions and secondary parts, beside the states; min_budget: one unit at a
+// time.
 std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
-// Of these, reducing alone (also between linked devices), updating matrices as wholes, and putting parameters of scattered units together.
+// Returns the part of these for reductions (also between linked devices), updates of whole matrices, and gathers of
+// scattered units.
 std::int64_t staging_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
-// Bytes on the host that tiles of what lies on disk take.
+// Returns the host's bytes for tiles of states on disk.
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                         const OptimizerSpec& spec, int depth);
 

@@ -14,19 +14,20 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
 constexpr int kRounds = 3;
 
-// Bytes a second of what `queue` puts into kUpdate, the best of a few rounds.
+// Returns the bytes a second of the work that `queue` puts into kUpdate: the best of a few rounds.
 std::int64_t rate_of(Device& device, std::int64_t bytes, const std::function<void()>& queue) {
   double least = std::numeric_limits<double>::max();
   for (int round = 0; round <= kRounds; ++round) {
     const double start = monotonic_seconds();
     queue();
     device.join(device.mark(Lane::kUpdate));
-    if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first one meets new pages
+    if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first round commits pages
   }
   return static_cast<std::int64_t>(static_cast<double>(bytes) / std::max(least, 1e-9));
 }
 
-// Of an element: the update reads its gradient, parameter and states, num_reads times, and writes parameter and states.
+// Returns the bytes of an element's update: it reads gradient, parameter and states num_reads times, and writes
+// parameter and states.
 double touched_bytes(const OptimizerSpec& optimizer) {
   const double states = optimizer.element_bytes(), element = sizeof(float);
   return optimizer.num_reads * (2 * element + states) + element + states;
@@ -50,7 +51,8 @@ DeviceRates probe_device(Device& device, const OptimizerSpec& optimizer, std::in
   for (std::int64_t bytes = std::min(kMostBytes, free_bytes / kProbeParts); bytes >= kLeastProbe; bytes /= 2) {
     try {
       return rates_of(device, optimizer, bytes);
-    } catch (const ConfigError&) {  // its memory is short: others have taken some, or nobody said how much there is
+      // its memory is short: other programs have taken some, or the free bytes are unknown
+    } catch (const ConfigError&) {
     }
   }
   return {};

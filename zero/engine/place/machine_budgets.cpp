@@ -77,8 +77,8 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   };
   if (is_in_bytes(offload.host_memory))
     budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
-  // Autograd's own, until somebody takes it over: the gradient of the largest unit, and the sum where a parameter is used
-  // twice.
+  // Gradients that autograd holds until the engine copies them: the largest unit's, and the sum for a parameter that is
+  // used twice.
   std::int64_t largest = 0;
   for (const Unit& unit : model.units) largest = std::max(largest, gathered_bytes(unit, model.world));
   if (host_takes_the_rest()) {
@@ -91,10 +91,11 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
     budgets.device = options_.device_memory.bytes - working;
     return budgets;
   }
-  // Where device and host are both main memory, what the host may take is not free for the device.
+  // If device and host are both main memory, the host's budget is not free for the device.
   const std::int64_t host =
       is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
-  const std::int64_t of_autograd = seams_.beside_on_device > 0 ? 0 : 2 * largest;  // it is among what operators take
+  // else the operators' bytes include it
+  const std::int64_t of_autograd = seams_.beside_on_device > 0 ? 0 : 2 * largest;
   budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) -
                    seams_.device_activation_bytes - working - of_autograd;
   return budgets;
@@ -115,7 +116,7 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
                             (budget.keeps_parts ? secondary_bytes(model.units, model.world, placement) : 0);
   std::int64_t beside = held.host + seams_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
-  if (device_is_apart()) beside = 0;  // of another memory, which budgets.host keeps to
+  if (device_is_apart()) beside = 0;  // it is in another memory, within budgets.host
   beside += seams_.device_activation_bytes;
   const std::int64_t free = seams_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
   if (most + beside <= free) return;

@@ -1,19 +1,17 @@
-// MachineBudgets: the bytes that a rank may hold on each tier, from the options and from what this machine has free.
+// MachineBudgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
 //
 //   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, seams);
 //   budgets.free_bytes()                                      // of memory: what "auto" may use
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
-// A budget that the options give in bytes counts as it is. "auto" is what is free on this machine, shared by its ranks,
-// without a fifth that is left to activations and to other programs; a host with "auto" has what a device_memory in bytes
-// leaves of that (docs/decisions/0014). Where seams tell what operators take of a device, that stays free in place of the fifth. Without a limit (disk_memory = 0) a disk has nine tenths of what is free there,
-// shared by the ranks. A device with memory of its own has budgets of its own: "auto" is what is free there, and the host's
-// budget is the machine's memory, of which the device takes nothing. All ranks of a run measure, and agree on the least; where shards are weighted, each has its own memory.
-//
-// Without a communicator a process plans for the ranks of some machine: "auto" is then no limit, and a disk that is not
-// here has no limit either. Where seams tell a device's free memory the plan is for this machine, and that memory and the
-// machine's count as in a run. Bytes are a rank's.
+// A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the rest is for
+// activations and other programs. If seams give the operators' bytes on a device, those replace the fifth. An "auto"
+// host has what a device_memory in bytes leaves of that (docs/decisions/0014). A device with its own memory has a
+// separate budget: "auto" is its free memory, and takes nothing of the host's. Without a limit (disk_memory = 0) a disk
+// has 9/10 of its free bytes, shared by the ranks. All ranks of a run measure and take the least; with weighted shards,
+// each has its own. Without a communicator, a process plans for an unspecified machine: "auto" and a disk that is not
+// here have no limit. If seams give a device's free memory, the plan is for this machine. Bytes are a rank's.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +25,8 @@
 
 namespace zero {
 
-// What "auto" gives each of the ranks that share `free_bytes` of a memory: a fifth is left to activations and others. Where it
-// is known what is taken `beside` it by each, that and a thirty-second part are left.
+// Returns the "auto" budget of each rank that shares `free_bytes` of a memory: a fifth is left for activations and
+// other programs. If each rank's other bytes are known (`beside`), these and 1/32 are left instead.
 constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks, std::int64_t beside = 0) {
   const std::int64_t share = free_bytes / (ranks > 1 ? ranks : 1);
   if (beside == 0) return share / 5 * 4;
@@ -37,34 +35,35 @@ constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks, std::in
 
 class MachineBudgets {
  public:
-  // Collective. `uses_disk`: states may be placed on the disks that the options name; looks at what is free there, and
-  // throws ConfigError or IoError where that cannot be had. `options` outlive the budgets.
+  // Collective. `uses_disk`: states may be placed on the disks of the options; reads the free bytes there, and throws
+  // ConfigError or IoError if that fails. `options` must outlive the budgets.
   MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk, const EngineSeams& seams);
 
-  // Collective. Looks at the memory again: other programs may have taken some.
+  // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();
-  // Local. What "auto" may use of the device's memory, as it was measured last, and of this machine's: the same bytes where
-  // the device is main memory.
+  // Local. Returns the bytes that "auto" may use of the device's memory, and of this machine's, as last measured. They
+  // are the same if the device is main memory.
   std::int64_t free_bytes() const { return free_bytes_; }
   std::int64_t free_host_bytes() const { return free_host_bytes_; }
-  // Local. The device has memory of its own, beside the machine's.
+  // Local. Returns whether the device has its own memory, apart from the machine's.
   bool device_is_apart() const { return seams_.free_device_bytes != nullptr || seams_.device_is_elsewhere; }
-  // Local. What is left beside an earlier run's activations: those may have had more than they need.
+  // Local. Returns whether the budget is what an earlier run's activations left, which may have had more than they
+  // need.
   bool is_learned() const { return seams_.beside_on_device > 0; }
-  // Local. What the disk may hold; 0 where it is not used.
+  // Local. Returns the bytes that the disk may hold; 0 if it is not used.
   std::int64_t disk_bytes() const { return disk_bytes_; }
-  // Local. Where the disk's budget comes from.
+  // Local. Returns the measurement behind the disk's budget.
   FreeDisk free_disk() const;
-  // Local. The host may hold what the device's budget leaves free of the machine; beside a device apart, all that is free.
+  // Local. Returns whether the host may hold all memory that the device's budget leaves free; with an apart device, all
+  // free memory.
   bool host_takes_the_rest() const;
 
-  // Collective. What states may take on each tier, beside gathered units, staging and tiles on their way; equal on every
-  // rank, negative where the rest alone is too much. `min_budget`: one unit is gathered at a time.
+  // Collective. Returns the bytes for states on each tier, beside gathered units, staging and tiles; equal on every
+  // rank, negative if these others already exceed the budget. `min_budget`: one unit is gathered at a time.
   TierBudgets of_states(const StepModel& model, bool min_budget) const;
 
-  // Local. Throws ConfigError under "zero.device_memory" where a rank would hold more than is free on this machine.
-  // `held`: by states in `placement`. A budget larger than the memory may hold no more than that; one that what it will
-  // hold does not fill is as good as any.
+  // Local. Throws ConfigError under "zero.device_memory" if a rank would hold more than this machine's free memory.
+  // `held`: bytes of states in `placement`. A budget may exceed the memory if the rank's bytes do not.
   void require_memory(const StepModel& model, const Placement& placement, const TierBudgets& held) const;
 
  private:

@@ -20,10 +20,10 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: a block of each state
-constexpr double kWorthMoving = 0.98;                            // of a step's seconds: less is not worth it
+constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: one block of each state
+constexpr double kWorthMoving = 0.98;                            // a move must shorten a step to this part
 
-// The placement is ours to choose.
+// Returns whether the placement is automatic.
 bool is_ours(const EngineOptions& options) {
   return options.offload.automatic && options.offload.fractions.on_device();
 }
@@ -91,7 +91,8 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
       placement_(model_.placement) {
   const OffloadOptions& offload = options.offload;
   const bool ours = is_ours(options);
-  // Of weighted shards each rank's own must fit: what one rank places for all is for equal ones.
+  // With weighted shards each rank's own shard must fit, but rank 0 places states for all ranks as if shards were
+  // equal.
   const bool may_choose = ours && options.shards != Cut::kWeighted;
   const bool chooses = may_choose && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
   if (chooses || seams.probes) {
@@ -108,11 +109,11 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   else
     budgets_.require_memory(model_, placement_, held_);
   fixed_bytes_ = device_bytes(all_away());
-  // What goes to a disk goes in tiles, and a host that cannot hold one of each state lets nothing go.
+  // States are written to a disk in tiles, so the host must have room for one tile of each state.
   const bool has_tiles = offload.host_memory.kind != MemoryBudget::Kind::kBytes ||
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
-  // A device with memory of its own gives no page back while an array stands. A rule without sharded states (stages 0
-  // and 1, SGD without momentum) leaves nothing that may leave the device.
+  // A device with its own memory cannot free pages of an array in use. With a rule without sharded states (stages 0 and
+  // 1, SGD without momentum), nothing may leave the device.
   const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total();
   movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
              may_leave > 0 && may_leave <= budgets_.disk_bytes();
@@ -123,7 +124,8 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   }
 }
 
-// In each run: it takes less time than to look for what an earlier one found. It takes no more memory than the states, if they have 2 MiB.
+// Probes in each run, which is faster than finding an earlier result. If the states have 2 MiB, the probe takes no more
+// memory than they do.
 void Placer::probe_device_rates(const EngineSeams& seams) {
   if (seams.device == nullptr || seams.device->host_readable()) return;
   std::int64_t states = 0;
@@ -153,7 +155,7 @@ std::int64_t Placer::device_bytes(const Placement& placement) const {
   return state_bytes(model_.units, model_.world, placement, model_.optimizer, Tier::kDevice).total();
 }
 
-// Where nothing can move later, less is gathered and staged than the budgets set aside.
+// Returns whether all states fit. If nothing can move later, gathers and staging need less than the budgets reserve.
 bool Placer::fits_device() const {
   const auto working = [this](const Placement& placement) {
     return working_bytes(model_.units, model_.world, placement, /*min_budget=*/true);
@@ -162,7 +164,7 @@ bool Placer::fits_device() const {
   return device_bytes(placement_) <= budgets_.of_states(model_, /*min_budget=*/true).device + spared;
 }
 
-// As little as the other tiers leave to the device, to some blocks of each unit.
+// Returns the least budget of the device: the rest that other tiers leave, rounded up by some blocks of each unit.
 TierBudgets Placer::least_of_device() const {
   TierBudgets least = budgets_.of_states(model_, /*min_budget=*/true);
   const std::int64_t left = device_bytes(placement_) - least.host - least.disk;
@@ -180,10 +182,10 @@ void Placer::choose() {
   const TierBudgets minimum = budgets_.of_states(model_, /*min_budget=*/true),
                     roomy = budgets_.of_states(model_, /*min_budget=*/false);
   if (!names_lower_tiers(options_) && minimum.device < device_bytes(all_away())) {
-    placement_ = all_away(Tier::kHost);  // the engine says what is the least then
+    placement_ = all_away(Tier::kHost);  // the engine then names the least
     return;
   }
-  // Room for units that stay gathered is worth more than room for states, if there is a choice.
+  // If there is a choice, room for gathered units is worth more than room for states.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
     const bool automatic = options_.device_memory.kind == MemoryBudget::Kind::kAuto;
@@ -207,7 +209,7 @@ PredictedStep Placer::predicted(const Placement& placement, const StepProfile& p
 std::vector<UnitTiers> Placer::within(const TierBudgets& budgets) {
   chosen_within_ = budgets;
   std::vector<UnitTiers> tiers = best_placement(model_, budgets, budgets_.free_disk()).tiers;
-  // Processors of another kind may round the programme in another way: rank 0's counts.
+  // Other processors may round the programme differently, so rank 0's result counts.
   take_from_first(tiers);
   return tiers;
 }
@@ -249,7 +251,7 @@ std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, 
       const BestPlacement best = best_placement(model_, budgets);
       faster = best.predicted.total() < kWorthMoving * predicted(placement_, profile).total();
       tiers = best.tiers;
-    } catch (const ConfigError&) {  // just what lies there fits, and no blocks of it can change places
+    } catch (const ConfigError&) {  // the states only just fit, so no blocks can move
       faster = false;
     } catch (const Error& error) {  // the other ranks wait for an answer
       ZERO_LOG(warn, "states stay where they are: {}", error.what());

@@ -1,21 +1,17 @@
-// Placer: where everything lies, as the options say, or, where they only give budgets, as a linear programme finds
-// best.
+// Placer: chooses the tiers of all states, by the options' fractions or by a linear programme.
 //
 //   Placer placer(&comms.run, comms.mesh, options, units, *rule);
-//   placer.placement()                           // to begin with
+//   placer.placement()                           // the first one
 //   placer.predicted(placer.placement(), profile).total()       // seconds a step
 //   placer.try_within(less)                      // later, when the device and the host may hold less (see Rebalancer)
-//   placer.learn(profile, depth, spare)          // later, when it is known what the model computes
+//   placer.learn(profile, depth, spare)          // later, when the profile of the model is known
 //
-// Fractions, where any are given, are obeyed. Else everything stays on the device while it fits there. Where it does
-// not (with "min" nothing does that could leave), best_placement() says what goes to the host, as far as its budget
-// allows, and what to a disk that is named. The budgets are those of MachineBudgets. Rates are probed for it, and ranks
-// agree on budgets and rates first, so that all choose alike; of a device that the host cannot read, copies there and back and its
-// updates are probed, too. A rank that is alone with a device that the host cannot read holds units
-// whole there, at any stage, where nothing leaves it.
-//
-// Bytes and seconds are a rank's, which shares the model with the ranks of its copy. `comm` is the run's: all ranks choose
-// alike. Without one a process plans for the ranks of some machine: a disk that is not here has no rate then.
+// Given fractions are used unchanged. Otherwise all states stay on the device if they fit. If they do not,
+// best_placement() decides what moves to the host, within its budget, and to a named disk; with "min" every movable
+// state moves. Budgets are MachineBudgets'. Rates are probed for this choice; for a device that the host cannot read,
+// also its copies and updates. Ranks first agree on budgets and rates, so all choose alike. A single rank with such a
+// device holds units whole there at any stage, if nothing leaves it. Bytes and seconds are a rank's. `comm` is the
+// run's; without it a process plans for an unspecified machine, and a disk that is not here has no rate.
 #pragma once
 
 #include <optional>
@@ -32,36 +28,37 @@ namespace zero {
 
 class Placer {
  public:
-  // Collective. Throws ConfigError: what cannot be placed so, budgets that are too small. `options` outlive the placer.
+  // Collective. Throws ConfigError for states that cannot be placed as the options ask, and for too small budgets.
+  // `options` must outlive the placer.
   Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
          const UpdateRule& rule, const EngineSeams& seams = {});
 
   const Placement& placement() const { return placement_; }
-  // Everything that may leave the device on another tier.
+  // Returns the placement with everything that may leave the device on another tier.
   Placement all_away(Tier to = Tier::kDisk) const;
-  // States may move while the model trains: the placement is ours to choose, the disk has room for all of them, the
-  // host for tiles on their way there, and the device is main memory.
+  // Returns whether states may move while the model trains: the placement is automatic, the disk has room for all
+  // states, the host has room for tiles, and the device is main memory.
   bool movable() const { return movable_; }
-  // Where the disk must have a place for them.
+  // Returns the placement for which the disk must have room.
   Placement may_lie() const { return movable_ ? all_away() : placement_; }
-  // Bytes of the states of placement(), and those of states that cannot leave the device.
+  // Return the bytes of the states of placement(), and of states that cannot leave the device.
   const TierBudgets& held() const { return held_; }
   std::int64_t fixed_bytes() const { return fixed_bytes_; }
 
-  // Collective, while a model trains. The best placement that holds no more on any tier; equal budgets on every rank.
-  // Rank 0 solves, and where it cannot nothing is returned, with a warning.
+  // Collective, while a model trains. Returns the best placement within the budgets, which are equal on every rank.
+  // Rank 0 solves; if it fails, warns and returns nothing.
   std::optional<std::vector<UnitTiers>> try_within(const TierBudgets& budgets);
-  // Collective. Where states lie best now that it is known what the model computes (rank 0's profile counts): on no
-  // tier more than the programme could use first, and no more on the device than lies there. Nothing where that is no
-  // faster by the model, or where no programme placed them. What lies there is then said by adopt(), Locally.
-  // `depth`: of the tiles that are under way (ShardedState); beside them the host keeps its budget. `spare`: what this
-  // rank may take of the machine's memory beyond what it holds; others may have taken some since it was measured.
+  // Collective. Returns the best tiers once the profile of the model is known (rank 0's profile counts). They use no
+  // more of any tier than the programme could first use, and no more of the device than is used now. Returns nothing if
+  // the model predicts no gain, or if no programme chose the placement. adopt(), which is Local, then records the new
+  // tiers. `depth`: of the tiles in transfer (ShardedState), beside which the host keeps its budget. `spare`: bytes
+  // that this rank may take in addition; other programs may have taken memory since it was measured.
   std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth, std::int64_t spare);
   void adopt(const std::vector<UnitTiers>& tiers);
   // As measured when states were placed.
   const MachineBudgets& budgets() const { return budgets_; }
 
-  // Rates of this machine, and what a step takes at them. The profile is zero where nobody measured one.
+  // Return this machine's rates, and a step's seconds at these rates. The profile is zero if not measured.
   const TierRates& rates() const { return model_.rates; }
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
@@ -82,16 +79,17 @@ class Placer {
   MachineBudgets budgets_;
   Placement placement_;
   TierBudgets held_;
-  std::optional<TierBudgets> chosen_within_;  // by the programme; nothing where it was not asked
+  std::optional<TierBudgets> chosen_within_;  // the programme's budgets; empty if it was not used
   std::int64_t fixed_bytes_ = 0;
   bool movable_ = false;
 };
 
-// Local. The placement of stage and fractions alone.
+// Local. Returns the placement by stage and fractions only.
 Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
 
-// Local. Whether a lone rank, on a device with memory of its own, holds units whole there at any stage, if nothing may move
-// off the device later: its shard is the whole unit. Nothing is gathered then, and a gradient lies where its sum is made.
+// Local. Returns whether a single rank, on a device with its own memory, holds units whole there at any stage: its
+// shard is the whole unit, and nothing may leave the device later. Nothing is then gathered, and a gradient stays in
+// the memory of its sum.
 bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world);
 void hold_all_whole(Placement& placement);
 

@@ -36,22 +36,22 @@ double median(std::vector<double>& rounds) {
   return *middle;
 }
 
-// How much of a block is read while the rest of it is written, so that both take as long: whole stripes.
+// Returns the bytes of a block to read while the rest is written, so both take equally long: whole stripes.
 std::int64_t read_part(double read_seconds, double write_seconds) {
   constexpr std::int64_t kStripes = kProbeBlockBytes / DiskTier::kStripeBytes;
   const double part = static_cast<double>(kStripes) * write_seconds / (read_seconds + write_seconds);
   return std::clamp<std::int64_t>(std::llround(part), 1, kStripes - 1) * DiskTier::kStripeBytes;
 }
 
-// All ranks at once, as in a step.
+// All ranks call it at once, as in a step.
 DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes, const DiskSeam& seam) {
   const std::int64_t num_bytes = std::min(kProbeBytes, most_bytes) / kProbeBlockBytes * kProbeBlockBytes;
   if (num_bytes == 0) return {};  // so little that its rate does not matter
   DiskTier disk({.paths = offload.disk, .bytes = num_bytes, .timeout = offload.disk_timeout}, seam);
   const std::int64_t place = disk.reserve(num_bytes);
   const Allocation block = allocate_host(static_cast<std::size_t>(kProbeBlockBytes));
-  fill_with_random_bytes(block.bytes());  // zeros are written faster, by disks that look for them
-  // The first `part` of each block is read, the rest written, at once.
+  fill_with_random_bytes(block.bytes());  // some disks write zeros faster
+  // Reads the first `part` of each block and writes the rest, at once.
   const auto seconds = [&](std::int64_t part) {
     const auto bytes = static_cast<std::size_t>(part);
     const double start = monotonic_seconds();
@@ -64,14 +64,14 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes, con
     }
     return monotonic_seconds() - start;
   };
-  // In turns, and the median of each: a disk that others use, or that has a cache of its own, is fast for a moment.
+  // Takes turns, and the median of each: a disk that others use, or that has a cache, can be fast for a moment.
   std::vector<double> writes, reads, shares;
   for (int round = 0; round <= kDiskRounds; ++round) {
     const double write = seconds(0), read = seconds(kProbeBlockBytes);
     const std::int64_t part = read_part(read, write);
     const double share_read = static_cast<double>(part) / static_cast<double>(kProbeBlockBytes);
     const double share = seconds(part) / (share_read * read + (1 - share_read) * write);
-    if (round == 0) continue;  // the first one also marks the file's blocks as written
+    if (round == 0) continue;  // the first round also marks the file's blocks as written
     writes.push_back(write);
     reads.push_back(read);
     shares.push_back(share);
@@ -82,7 +82,7 @@ DiskRates probe_disk(const OffloadOptions& offload, std::int64_t most_bytes, con
   return {.read = rate(reads), .write = rate(writes), .share = std::clamp(median(shares), 0.5, 1.0)};
 }
 
-// Elements a second, the best of a few rounds.
+// Returns elements a second, the best of a few rounds.
 std::int64_t probe_update(const UpdateRule& rule, int threads) {
   std::vector<Allocation> arrays;
   const auto add = [&arrays](std::int64_t bytes) {
@@ -111,12 +111,12 @@ std::int64_t probe_update(const UpdateRule& rule, int threads) {
       UpdateScalars scalars{
           .step = round + 1, .lr = 1e-3, .gradient_scale = 1, .weight_decay = 0, .numel = kProbeNumel};
       std::vector<ExactSum> sums(static_cast<std::size_t>(rule.num_sums()));
-      rule.add_sums(span, scalars, sums);  // nothing, where a rule has none
+      rule.add_sums(span, scalars, sums);  // no-op if a rule has no sums
       const std::vector<double> ones(sums.size(), 1.0);
       scalars.sums = ones;
       rule.update(span, scalars);
     });
-    if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first one meets new pages
+    if (round > 0) least = std::min(least, monotonic_seconds() - start);  // the first round commits pages
   }
   return static_cast<std::int64_t>(static_cast<double>(kProbeNumel) / least);
 }
@@ -136,7 +136,7 @@ TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const U
   TierRates rates{.link_up = offload.link_bytes_per_second, .link_down = offload.link_bytes_per_second};
   const bool is_elsewhere = comm == nullptr && std::ranges::any_of(offload.disk, is_missing);
   if (!offload.disk.empty() && !is_elsewhere) {
-    // Half of what is free at most: a small disk is no reason to refuse what fits on it.
+    // At most half of the free bytes: a small disk must not refuse states that fit on it.
     const std::int64_t room = room_on(offload.disk, calls) / (2 * (comm == nullptr ? 1 : comm->world()));
     const DiskRates mine = probe_disk(offload, disk_bytes > 0 ? std::min(disk_bytes, room) : room, seam);
     rates.disk_read = least(mine.read);

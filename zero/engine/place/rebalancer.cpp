@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMostReserve = std::int64_t{1} << 50;
-// Where only gathered units can go: they give little, so a look between steps, no more often than that, will do.
+// If only gathered units can be released, little can be freed, so it is enough to measure seldom, between steps.
 constexpr std::chrono::milliseconds kSeldom{200};
 
 std::int64_t reserve_of(const MonitorOptions& options, const MemoryMonitor::Source& read_memory) {
@@ -20,7 +20,7 @@ std::int64_t reserve_of(const MonitorOptions& options, const MemoryMonitor::Sour
   return default_reserve(read_memory().free_bytes);
 }
 
-// What may stay gathered beyond two units at a time.
+// Returns the bytes that may stay gathered beyond two units.
 std::int64_t spare_of(GatherBudget budget, const std::vector<Unit>& units, int world, const Placement& placement) {
   if (budget.is_min() || !placement.parameter_sharded) return 0;
   std::int64_t largest = 0, all = 0;
@@ -47,7 +47,7 @@ Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Un
   if (!placer.movable() && options.offload.monitor.period.count() > 0)
     seconds_between_looks_ = std::chrono::duration<double>(kSeldom).count();
   restart();
-  if (gathered_ > 0) {  // what is beyond the model's size gives nothing back
+  if (gathered_ > 0) {  // bytes beyond the model's size cannot be freed
     std::int64_t all = 0;
     for (const Unit& unit : units) all += gathered_bytes(unit, world);
     budget_.capacity_bytes = std::min(budget_.capacity_bytes, all);
@@ -67,7 +67,7 @@ std::int64_t Rebalancer::wanted(std::int64_t untouched) {
   next_look_ = now + seconds_between_looks_;
   try {
     worst_ = monitor_.take_worst();
-  } catch (const IoError& error) {  // to look is no reason to fail
+  } catch (const IoError& error) {  // a failed measurement is no reason to fail
     if (!std::exchange(said_blind_, true)) ZERO_LOG(warn, "memory is not watched in this step: {}", error.what());
     return 0;
   }
@@ -79,7 +79,7 @@ void Rebalancer::changed() {
   policy_.changed();
   try {
     monitor_.take_worst();
-  } catch (const IoError&) {  // told by the next look
+  } catch (const IoError&) {  // the next measurement reports it
   }
 }
 

@@ -1,18 +1,16 @@
-// Rebalancer: gives memory back when others on this machine need it, and takes it again when they do not.
-//
-// After each step a rank knows how little memory was free in it (MemoryMonitor) and what it would give back for that
-// (MemoryPolicy). The ranks agree on the most that any wants, and all do the same: units that stay gathered go first,
-// down to two at a time; then states, from the host and then from the device, to where the linear programme finds them
-// best under what is left. When memory is free again they come back in the opposite order. States that may not move
-// (Placer::movable()) stay; when nothing is left to give, each rank says so once. Others may take half of the reserve
-// in the time of a step (docs/algorithms.md, "How fast others may be"); what they take faster nobody gives back in
-// time.
+// Rebalancer: frees memory when other programs on this machine need it, and takes it again later.
 //
 //   Rebalancer rebalancer(placer, budget, units, world, options, read_memory);
 //   mine.wanted_bytes = rebalancer.wanted();                           // Local, once a step
 //   if (auto change = rebalancer.change(agreed.wanted_bytes)) ...      // Collective: move, gather within the budget
 //
-// Bits do not depend on any of this.
+// After each step a rank knows the least free memory during it (MemoryMonitor), and the bytes to free for that
+// (MemoryPolicy). Ranks agree on the largest number of bytes that any rank needs, and all do the same. They first
+// release gathered units, down to two at a time. Then states leave the host, and then the device, to the tiers that the
+// linear programme finds best within the rest. When memory is free again, this is undone in reverse order. States that
+// may not move (Placer::movable()) stay. When nothing is left to free, each rank prints it once. Other programs may
+// take half of the reserve in the time of a step (docs/algorithms.md, "How fast others may be"); a faster growth cannot
+// be met in time. No bits depend on any of this.
 #pragma once
 
 #include <algorithm>
@@ -29,34 +27,34 @@ namespace zero {
 
 class Rebalancer {
  public:
-  // `budget`: of gathered units, to begin with. `read_memory`: what is free on this machine.
+  // `budget`: the first budget of gathered units. `read_memory`: reader of this machine's free memory.
   Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
              const EngineOptions& options, const MemoryMonitor::Source& read_memory);
 
-  // Local. > 0: bytes that this rank would give back; < 0: that it could take. `untouched`: bytes that it holds and
-  // that have no memory behind them yet.
+  // Local. Returns the bytes that this rank would free (> 0) or could take (< 0). `untouched`: bytes that it holds
+  // without committed memory.
   std::int64_t wanted(std::int64_t untouched = 0);
 
-  // Local. Looks at what is free now, for the next wanted(): activations take the most when a backward pass begins.
+  // Local. Measures the free memory for the next wanted(): activations are largest when a backward pass begins.
   void look() { monitor_.look_now(); }
-  // Local. The bytes that a rank may take without leaving others short of memory.
+  // Local. Returns the bytes that a rank may take without a shortage for others.
   std::int64_t spare() const { return std::max<std::int64_t>(worst_.free_bytes - 3 * reserve_, 0) / num_ranks_; }
 
   struct Change {
     std::vector<UnitTiers> tiers;  // by unit
     GatherBudget budget;
-    std::int64_t given_back = 0;  // of what the rank held to begin with
-    std::int64_t wanted = 0;      // what the change came from
+    std::int64_t given_back = 0;  // of the rank's first bytes
+    std::int64_t wanted = 0;      // bytes for which the change was made
   };
-  // Collective, with the same value everywhere. Nothing: things stay as they are.
+  // Collective, with the same value on every rank. Empty: no change.
   std::optional<Change> change(std::int64_t wanted);
-  // Local. States were placed anew, and nothing is given back: what was held to begin with is what is held now.
+  // Local. Call it after states were placed again and nothing is given back: the current bytes become the first bytes.
   void restart();
   bool gives_back() const { return given_back_ > 0; }
-  // Local. The change is made: what was seen until now does not count.
+  // Local. Call it after a change: earlier measurements no longer count.
   void changed();
 
-  const MemoryReading& worst() const { return worst_; }  // of wanted()
+  const MemoryReading& worst() const { return worst_; }  // reading behind wanted()
   std::int64_t reserve() const { return reserve_; }
 
  private:
@@ -67,11 +65,11 @@ class Rebalancer {
   const std::vector<Unit> units_;
   int world_ = 1;
   std::vector<UnitTiers> first_tiers_;
-  std::int64_t gathered_ = 0;  // what gathered units can give back
-  std::int64_t most_ = 0;      // what all can
+  std::int64_t gathered_ = 0;  // bytes that gathered units can free
+  std::int64_t most_ = 0;      // bytes that can be freed at most
   std::int64_t given_back_ = 0;
   std::int64_t reserve_ = 0;
-  int num_ranks_ = 1;  // of this machine
+  int num_ranks_ = 1;  // on this machine
   bool said_exhausted_ = false;
   bool said_blind_ = false;
   double next_look_ = 0, seconds_between_looks_ = 0;

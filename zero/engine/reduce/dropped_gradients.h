@@ -1,9 +1,9 @@
-// leaves_gradients(): whether a step has gradients on any rank beside those that are dropped.
+// leaves_gradients(): returns whether any rank has gradients of a step that are not dropped.
 //
-//   if (leaves_gradients(comm, dropped, arrivals.present())) reducer.drop(dropped);     // else the step begins anew
+//   if (leaves_gradients(comm, dropped, arrivals.present())) reducer.drop(dropped);     // else the step begins again
 //
-// `dropped`, `present`: by parameter. Collective, and a barrier: when it returns, every rank has made the sums that it had
-// begun. Throws ConfigError, on every rank, if the ranks drop different ones.
+// `dropped`, `present`: by parameter. Collective, and a barrier: when it returns, every rank has finished its begun
+// sums. Throws ConfigError on every rank if the ranks drop different gradients.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,10 @@
-// GradientArrivals: the gradients that came in this backward pass and in this step, and those that a reduction has taken.
+// GradientArrivals: the gradients that arrived in this backward pass and step, and those that a reduction has taken.
 //
 //   arrivals.arrive(param);
 //   if (arrivals.complete(u)) { ...; arrivals.take(u); }       // the unit is being reduced
 //   arrivals.end_backward();  ...  arrivals.clear();           // the next pass may bring all again; the step is over
 //
-// A parameter without elements is part of the step alone: its unit does not wait for it. Local.
+// A parameter without elements counts only for the step: its unit does not wait for it. Local.
 #pragma once
 
 #include <cstddef>
@@ -16,33 +16,33 @@ namespace zero {
 
 class GradientArrivals {
  public:
-  // `units` outlive it.
+  // `units` must outlive it.
   GradientArrivals(const std::vector<Unit>& units, std::size_t num_params);
 
   void arrive(int param);
-  // Local. A reduction has what came of the unit in this backward pass.
+  // Marks the unit's gradients of this backward pass as taken by a reduction.
   void take(int unit);
   void end_backward();
-  // Between backward passes: the gradients of these parameters, by parameter, never came in this step.
+  // Forgets the gradients of these parameters, by parameter, in this step. Call it between backward passes.
   void forget(const std::vector<bool>& params);
   void clear();
 
   int unit_of(int param) const { return addresses_[static_cast<std::size_t>(param)].unit; }
   const Slice& slice(int param) const;
-  // In this backward pass, and not taken.
+  // Returns whether a gradient arrived in this backward pass, and is not taken.
   bool has(int param) const { return arrived_[static_cast<std::size_t>(param)]; }
-  // Every parameter of the unit has a gradient in this backward pass, and it is not being reduced yet.
+  // Returns whether every parameter of the unit has a gradient in this backward pass, and no reduction has taken it.
   bool complete(int unit) const;
-  // Something arrived in this backward pass that take() has not taken.
+  // Returns whether the unit has a gradient of this backward pass that is not taken.
   bool open(int unit) const { return at(unit).num > 0; }
   bool reduced(int unit) const { return at(unit).taken; }  // at least once in this backward pass
-  // By parameter: which got a gradient on this rank since clear().
+  // Returns, by parameter, whether this rank computed a gradient since clear().
   const std::vector<bool>& present() const { return present_; }
-  int num_passes() const { return num_passes_; }  // backward passes of this step that are over
+  int num_passes() const { return num_passes_; }  // finished backward passes of this step
 
  private:
   struct Arrived {
-    int num = 0;  // gradients in this backward pass that are not taken
+    int num = 0;  // untaken gradients of this backward pass
     bool taken = false;
   };
   const Arrived& at(int unit) const { return of_units_[static_cast<std::size_t>(unit)]; }
@@ -50,7 +50,7 @@ class GradientArrivals {
   const std::vector<Unit>& units_;
   std::vector<SliceAddress> addresses_;
   std::vector<Arrived> of_units_;
-  std::vector<bool> arrived_;  // by parameter, in this backward pass and not taken
+  std::vector<bool> arrived_;  // by parameter, in this backward pass and untaken
   std::vector<bool> present_;  // by parameter, in this step
   int num_passes_ = 0;
 };

@@ -1,12 +1,13 @@
-// GradientSum: the sum of a unit's gradient over all ranks of a run, of which this rank keeps its shard.
+// GradientSum: sums a unit's gradient over all ranks of a run; this rank keeps the sum of its shard.
 //
 //   GradientSum sum(comms.copy, copies, GradientSum::blocks_of(units, shard, placement, min_budget), ledger);
 //   Work work = sum.begin({.in = gradient, .out = shard}, {.unit = u});      // Collective over the run
 //
-// Where the model is held once, it is a reduce_scatter. Where there are copies of it, partial sums pass from copy to copy
-// (zero/comm/copies_reduce.h), to the bits of a run without copies, or what crosses between copies is coded; each sum under
-// way then has a block for them: in main memory, beside a device that the host cannot read. There StagedCommunicator sums
-// so what has come down, and the reducer's own sum knows of no copies. Works are waited for in the order in which they began.
+// If the model is held once, it is a reduce_scatter. If there are copies, partial sums pass from copy to copy
+// (zero/comm/copies_reduce.h) with the bits of a run without copies, or copies send codes. Each running sum then needs
+// a block. With a device that the host cannot read, the block is in main memory: StagedCommunicator sums the bytes that
+// it has copied down, and the reducer's own sum knows no copies. Works must be waited for in the order in which they
+// began.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +26,15 @@ namespace zero {
 
 class GradientSum {
  public:
-  // The ranks that hold the same shard in other copies; null where the model is held once, or where the communicator of the
-  // copy sums over all copies itself. `coded`: what it sends is. `most_begun`: sums that may wait where `across` is null.
+  // The ranks that hold the same shard in other copies. `across` is null if the model is held once, or if the
+  // communicator of the copy sums over all copies itself. `coded`: `across` sends codes. `most_begun`: sums that may
+  // run at once if `across` is null.
   struct Copies {
     Communicator* across = nullptr;
     bool coded = false;
     std::size_t most_begun = std::numeric_limits<std::size_t>::max();
   };
-  // Of `shard` ranks that hold the model once. `min_budget`: one sum at a time.
+  // Staging blocks for `shard` ranks that hold the model once. `min_budget`: one sum at a time.
   struct Blocks {
     std::size_t count = 0;
     std::int64_t numel = 0;  // of the largest shard, fp32; coded: of a block for each copy
@@ -40,10 +42,10 @@ class GradientSum {
   };
   static Blocks blocks_of(const std::vector<Unit>& units, int shard, const Placement& placement, bool min_budget);
 
-  // Charges `blocks` as staging on `tier`, where the memory of `copy` lies.
+  // Charges `blocks` as staging on `tier`, the tier of the memory of `copy`.
   GradientSum(Communicator& copy, Copies copies, Blocks blocks, Ledger& ledger, Tier tier = Tier::kDevice);
 
-  // Collective. At most most_begun() sums may be waiting to be waited for.
+  // Collective. At most most_begun() sums may be unfinished.
   [[nodiscard]] Work begin(const ReduceScatter& request, CommTag tag);
   std::size_t most_begun() const { return copies_.across == nullptr ? copies_.most_begun : partial_.size(); }
 
@@ -55,9 +57,9 @@ class GradientSum {
 
   Communicator& copy_;
   Copies copies_;
-  std::optional<SumOverCopies> chain_;  // where there are copies
+  std::optional<SumOverCopies> chain_;  // empty if there are no copies
   std::vector<Block> partial_;
-  std::size_t next_ = 0;  // block: they serve in turn
+  std::size_t next_ = 0;  // next block; blocks are used in turn
 };
 
 }  // namespace zero

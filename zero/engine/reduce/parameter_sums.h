@@ -1,8 +1,9 @@
-// sums_over_ranks(): sums over whole parameters that ranks hold parts of, for rules that need them before they update.
+// sums_over_ranks(): sums values over whole parameters, of which each rank holds a part.
 //
 //   std::vector<double> sums = sums_over_ranks(comm, mine);      // element by element; the same on every rank
 //
-// Exact before they are rounded: neither the number of ranks nor where their shards begin changes a bit. Collective.
+// Some rules need these sums before they update. Sums are exact until they are rounded, so neither the number of ranks
+// nor the bounds of their shards change a bit. Collective.
 #pragma once
 
 #include <span>

@@ -45,7 +45,8 @@ void ReducedGradients::round() {
       follow(state_.device(), Lane::kReduce, Lane::kUp);
       round_to(state_.device(), Lane::kReduce, unit.dtype,
                {reinterpret_cast<float*>(shard), static_cast<std::size_t>(numel)});
-      const HostCopy rounded = for_the_host(Lane::kReduce, shard, DType::kFloat32, numel);  // the host has seen it done
+      // the host has waited for the rounding
+      const HostCopy rounded = for_the_host(Lane::kReduce, shard, DType::kFloat32, numel);
       at(unit.index).stats = stats_of(rounded.data(), DType::kFloat32, numel);
     });
   }
@@ -63,7 +64,7 @@ void ReducedGradients::drop(int unit, const std::vector<bool>& params) {
       std::byte* const begin = shard + (part.offset - own.offset) * size;
       state_.device().fill(Lane::kReduce, {begin, static_cast<std::size_t>(part.numel * size)}, std::byte{0});
     }
-    const HostCopy left = for_the_host(Lane::kReduce, shard, dtype, own.numel);  // the host has seen it done
+    const HostCopy left = for_the_host(Lane::kReduce, shard, dtype, own.numel);  // the host has waited for the zeros
     at(unit).stats = stats_of(left.data(), dtype, own.numel);
   });
 }
@@ -72,7 +73,8 @@ void ReducedGradients::gather(int unit) {
   const WorkTimer::Span timed(timer_);
   const Unit& description = state_.unit(unit);
   const Shard own = state_.shard(unit);
-  const bool rounded = state_.placement().rounds_gradient(description.dtype);  // what round() rounded crosses as that
+  // rounded sums are sent in the rounded type
+  const bool rounded = state_.placement().rounds_gradient(description.dtype);
   const std::size_t size = size_of(rounded ? description.dtype : state_.gradient_dtype(unit));
   const std::size_t block = static_cast<std::size_t>(own.numel) * size;
   std::byte* whole = state_.whole_gradient(unit);

@@ -34,7 +34,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, C
       gradients_(state.units().size()),
       max_pending_(min_budget ? 0 : 1),
       staging_limit_(staging_limit(state.units(), state.world(), min_budget)) {
-  // The largest first, so that every smaller unit can use it.
+  // Allocates the largest block first, because every smaller unit can use it.
   const std::int64_t largest = largest_gradient(state.units(), state.world());
   if (min_budget && largest > 0 && (state.placement().gradient_sharded || state.placement().fp32_gradient())) {
     staging_.release(staging_.acquire(largest, 0));
@@ -43,7 +43,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, C
 
 bool Reducer::in_place(int unit) const {
   const Placement& placement = state_.placement();
-  // Gradients of 16 bits whose sums stay fp32 arrive in 16 bits at every stage.
+  // 16-bit gradients whose sums stay fp32 are sent in 16 bits at every stage.
   const bool widened = placement.fp32_sums && state_.unit(unit).dtype != DType::kFloat32;
   const bool each_of_several = placement.reduce_each && (placement.accumulate > 1 || widened);
   return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
@@ -73,7 +73,7 @@ void Reducer::add(int param, const std::byte* gradient) {
   const int unit = arrivals_.unit_of(param);
   const Unit& description = state_.unit(unit);
   ZERO_CHECK(description.trainable, "a frozen parameter of {} got a gradient", description.name);
-  if (arrivals_.slice(param).numel > 0) {  // else its unit does not wait for it, and may be reduced already
+  if (arrivals_.slice(param).numel > 0) {  // else its unit does not wait for it, and may already be reduced
     before_whole_gradients_change();
     const bool whole = in_place(unit);
     if (!whole && at(unit).staging == nullptr) at(unit).staging = acquire(unit);
@@ -114,7 +114,7 @@ void Reducer::zero_missing(int unit) {
   zero(gap, padded_numel(description, state_.world()));
 }
 
-// Micro-batches were summed in fp32; what crosses is of the gradients' type.
+// Micro-batches were summed in fp32, and are sent in the type of gradients.
 std::byte* Reducer::to_wire_type(int unit) {
   std::byte* wire = acquire(unit);
   const Unit& description = state_.unit(unit);
@@ -158,7 +158,7 @@ void Reducer::reduce(int unit) {
   UnitGradient& state = at(unit);
   const Unit& description = state_.unit(unit);
   if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
-  before_whole_gradients_change();  // where no gradient came at all, add() has not done it
+  before_whole_gradients_change();  // without any gradient, add() has not done it
   zero_missing(unit);
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
     throw ConfigError(
@@ -172,7 +172,7 @@ void Reducer::reduce(int unit) {
                         .stats = sums_.stats_of_reduction(unit)};
   std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
   request.in = {wire, static_cast<std::size_t>(gathered_bytes(description, state_.world()))};
-  // A shard that lies on another tier is summed here first, on top of what was brought from there.
+  // A shard on another tier is summed in a block first, added to its elements from that tier.
   std::byte* sum = nullptr;
   if (state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
@@ -180,7 +180,7 @@ void Reducer::reduce(int unit) {
     sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
     if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
   }
-  // A device that the host cannot read has the sum so far when the host has sent it up.
+  // On a device that the host cannot read, the sum so far is complete only after the host has copied it up.
   if (sum == nullptr && request.accumulate && !state_.device().host_readable()) {
     wait_for(unit);
     tell_landed();
@@ -210,7 +210,7 @@ void Reducer::offload(Pending& pending) {
   }
 }
 
-// Blocks that peers read stay as they are: when one is given back must be the same on every rank.
+// Does not free blocks that peers read: these must be freed at the same time on every rank.
 void Reducer::pump() {
   for (Pending& pending : pending_) {
     if (pending.sum == nullptr) continue;
@@ -228,7 +228,8 @@ void Reducer::wait_oldest() {
     oldest.work.wait();
   }
   offload(oldest);
-  if (oldest.staging != nullptr) staging_.release(oldest.staging);  // its sum is made: the host has seen it down
+  // its sum is complete: the host has seen the copy down
+  if (oldest.staging != nullptr) staging_.release(oldest.staging);
   landed_.emplace_back(oldest.unit, oldest.pass);
 }
 

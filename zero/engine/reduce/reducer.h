@@ -1,28 +1,16 @@
-// Reducer: gradients in, one rank's sum over all ranks out.
-//
-// A gradient is copied into its unit's flat range as autograd makes it. When the unit's range is complete the executor
-// has it reduced: each rank gets the sum over ranks of its shard, in rank order, in fp32, with the sum of squares and
-// the non-finite count taken in the same pass. The flat range is the rank's whole gradient where that is held, else a
-// staging block that lives from the first gradient to the reduction.
-//
-// A gradient shard that lies on another tier is summed in a block on the device, and offloaded when its sum is
-// complete.
+// Reducer: takes a rank's gradients, and computes their sum over all ranks for this rank's shards.
 //
 //   reducer.add(param, bytes);                                // Local
 //   if (reducer.arrivals().complete(u)) reducer.reduce(u);    // Collective: begins
 //   reducer.finish();                                         // Collective: sums() and gradient shards may be read
 //
-// Micro-batches: with `reduce each` every backward is reduced and added to the shard's fp32 sum; with `last` they are
-// summed locally in fp32 and reduced once. bf16 and fp16 gradients cross as they are and are rounded to their type
-// once, after the last micro-batch, unless the placement keeps sums in fp32.
-//
-// On a device that the host cannot read, and no more than that:
-// - a gradient comes down (kReduce) behind the operators that made it and its copies into the flat range (kCompute), and a
-//   sum that goes on behind its last way up (kUp);
-// - a sum goes up (kUp) behind the last use of its block. Where it has a place of its own, the update that read the last one
-//   there is over: the unit was gathered behind it since, or its whole gradient written;
-// - a sum leaves for another tier (kDown), is rounded (kReduce) and updates (kUpdate) behind its way up;
-// - operators' gradients go into a whole gradient (kCompute) behind the sum and the update of the step before.
+// A gradient is copied into its unit's flat range when autograd has computed it: the whole gradient if the rank holds
+// it, else a staging block that lives from the first gradient to the reduction. The executor reduces complete units.
+// Each rank receives the fp32 sum of its shard in rank order, with its sum of squares and non-finite count from the
+// same pass. A shard on another tier is summed in a block on the device, then offloaded. With `reduce each`, every
+// micro-batch is reduced and added to the shard's fp32 sum; with `last`, micro-batches are summed locally in fp32 and
+// reduced once. bf16 and fp16 gradients are sent in their type. Their sum is rounded to it after the last micro-batch,
+// unless the placement keeps sums in fp32. The order of lanes is at the private functions.
 #pragma once
 
 #include <deque>
@@ -43,68 +31,74 @@ namespace zero {
 
 class Reducer {
  public:
-  // `min_budget`: each reduction is waited for at once ("min"). `comm`: the ranks that hold the model once; `copies`: those
-  // that hold this rank's shard in other copies of it.
+  // `min_budget`: waits for each reduction at once ("min"). `comm`: the ranks that hold the model once. `copies`: the
+  // ranks that hold this rank's shard in other copies.
   Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
           Timeline* timeline = nullptr, GradientSum::Copies copies = {});
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Local (Collective where a staging block must be made: the order of gradients is the same on every rank).
-  // `gradient`: contiguous, in the unit's dtype.
+  // Adds a gradient, contiguous and in the unit's dtype. Local, but Collective if a staging block must be allocated:
+  // the order of gradients is the same on every rank.
   void add(int param, const std::byte* gradient);
-  // Local. This step's gradients do not come from passes here: reduce() sums these. `given` lives until clear().
+  // Local. Makes reduce() sum these gradients, because this step has no passes here. `given` must live until clear().
   void give(const GivenGradients& given);
   const GivenGradients* given() const { return given_; }
-  // Called with each unit whose sum is where it belongs, and the step's backward pass it is of, from 0: every rank has
-  // computed that gradient. From reduce() and wait() alone, never while a gradient is added.
+  // Called with each unit whose sum is complete, and the step's backward pass, from 0: every rank has computed that
+  // gradient. Only reduce() and wait() call it, never add().
   using Summed = std::function<void(int unit, int pass)>;
   void set_summed(Summed summed) { summed_ = std::move(summed); }
 
-  // Collective. Missing gradients count as zeros.
+  // Collective. Reduces the unit's gradient. Missing gradients count as zeros.
   void reduce(int unit);
-  // Local. Sums for another tier that wait for no rank any more are made and begin to go there: while the model
-  // computes, and not behind it.
+  // Local. Computes sums for another tier that wait for no rank any more, and begins to offload them. This overlaps the
+  // offload with the model's computation.
   void pump();
-  // Local. A backward pass is over: the next one may bring every gradient again.
+  // Local. Ends a backward pass: the next pass may add every gradient again.
   void end_backward();
   // Collective. Waits for everything begun.
   void wait();
-  // Collective. The same, and rounds what must be rounded.
+  // Collective. Waits for everything begun, and rounds sums if needed.
   void finish();
-  // Local, between backward passes, after wait() and a barrier: the gradients of these parameters, by parameter, are
-  // dropped from the step's sums.
+  // Local, between backward passes, after wait() and a barrier. Drops the gradients of these parameters, by parameter,
+  // from the step's sums.
   void drop(const std::vector<bool>& params);
-  // Local. The step is over.
+  // Local. Ends the step.
   void clear();
 
   const GradientArrivals& arrivals() const { return arrivals_; }
-  // After finish().
+  // Valid after finish().
   ReducedGradients& sums() { return sums_; }
 
   const WorkTimer& timer() const { return timer_; }
   WorkTimer& timer() { return timer_; }
 
-  BlockPool& blocks() { return staging_; }  // which peers read
+  BlockPool& blocks() { return staging_; }  // blocks that peers read
 
  private:
   struct UnitGradient {
     int num_rounds = 0;            // reductions begun in this step
-    std::byte* staging = nullptr;  // the flat range, where it is not the whole gradient
+    std::byte* staging = nullptr;  // flat range, if it is not the whole gradient
   };
   struct Pending {
     Work work;
     int unit;
     std::byte* staging;
-    std::byte* sum;  // this rank's shard, on its way to another tier; null where it is in its place
+    std::byte* sum;  // this rank's shard, to be offloaded; null if it is already in its place
     int pass;
     TimedSpan span{};
   };
 
+  // Order of lanes on a device that the host cannot read. A gradient is copied down (kReduce) after its operators and
+  // its copies into the flat range (kCompute); a sum over micro-batches also after its last copy up (kUp). A sum is
+  // copied up (kUp) after the last use of its block. If the sum has its own memory, the update that read the last sum
+  // there has ended: the unit was gathered, or its whole gradient written, after that update. A sum is offloaded
+  // (kDown), rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are copied into
+  // a whole gradient (kCompute) after the sum and the update of the step before.
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
   const UnitGradient& at(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
-  // The flat range is the rank's own whole gradient, summed and reduced in place. A second reduction in one step cannot
-  // be: the first has left its sum there.
+  // Returns whether the flat range is the rank's whole gradient, summed and reduced in place. A step cannot reduce it
+  // twice, because the first reduction leaves its sum there.
   bool in_place(int unit) const;
   std::byte* flat(int unit) const;
   DType flat_dtype(int unit) const;
@@ -116,7 +110,7 @@ class Reducer {
   void wait_oldest();
   void tell_landed();
   void wait_for(int unit);
-  // A late peer may still read what the last step left in the whole gradients.
+  // Waits for late peers, which may still read the last step's whole gradients.
   void before_whole_gradients_change();
   void zero_missing(int unit);
 
@@ -126,14 +120,14 @@ class Reducer {
   Timeline* timeline_;
   WorkTimer timer_;
   BlockPool staging_;
-  BlockPool shards_;  // of gradients that lie on another tier; no peer reads them
+  BlockPool shards_;  // for gradients on another tier; no peer reads them
   GradientArrivals arrivals_;
   ReducedGradients sums_;
   std::vector<UnitGradient> gradients_;
-  const GivenGradients* given_ = nullptr;  // of this step; null: gradients come one by one
+  const GivenGradients* given_ = nullptr;  // of this step; null: passes add gradients
   std::deque<Pending> pending_;
   Summed summed_ = [](int, int) {};
-  std::vector<std::pair<int, int>> landed_;  // unit and pass that summed_ is still to be told
+  std::vector<std::pair<int, int>> landed_;  // units and passes that summed_ has not received yet
   std::size_t max_pending_ = 1;
   std::int64_t staging_limit_ = 0;
   bool must_drain_ = false;  // see before_whole_gradients_change()

@@ -1,15 +1,13 @@
-// FactorStates: the states of rows and columns of factored units (Unit::factored). Every rank holds them whole, on the
-// device, whatever the stage: they are a column's share of a matrix, and every element of it needs one of each.
+// FactorStates: the states of rows and columns of factored units (Unit::factored).
 //
 //   FactorStates states(units, states_of_factors(rule.states()), device, ledger);    // zeros; moments in the ledger
 //   states.of(param, StatePer::kRow)                                  // one float for each row of the parameter
 //   for (const FactorStates::State& state : states.all()) save(state.param, state.name, state.values);
 //
-// On a device that the host cannot read, kernels in kUpdate change them where of() says, once take_up() has come before; with
-// each matrix lies the mean of its row states there, which the rule writes. The host has a copy in pinned memory, for which
-// bring_down() waits.
-//
-// Local.
+// Every rank holds them whole, on the device, at every stage: they are as small as a column of a matrix, and the update
+// of every element needs its row's and its column's value. On a device that the host cannot read, kernels in kUpdate
+// change the memory of of(), after a take_up(). Each matrix also has the mean of its row states there, which the rule
+// writes. The host has a copy in pinned memory, which bring_down() refreshes. Local.
 #pragma once
 
 #include <span>
@@ -25,29 +23,30 @@ namespace zero {
 
 class FactorStates {
  public:
-  // `declared`: the rule's states of rows and columns; one of each, where a unit is factored.
+  // `declared`: the rule's states of rows and columns; a factored unit has one of each.
   FactorStates(const std::vector<Unit>& units, const std::vector<StateSpec>& declared, Device& device, Ledger& ledger);
 
-  // One of a parameter.
+  // A row or column state of one parameter.
   struct State {
     int unit = 0;
     std::size_t param = 0;
     std::string name;  // as the rule declares it
     StatePer per = StatePer::kRow;
-    std::span<float> values;  // for the host
+    std::span<float> values;  // the host's copy
   };
   bool empty() const { return states_.empty(); }
-  // Row and column states of each matrix, unit by unit, as they are now. The host may write them, until the next take_up().
+  // Returns the row and column states of each matrix, unit by unit. The host may write them until the next take_up().
   const std::vector<State>& all() const;
-  // Of a matrix of a factored unit, a value for each row, or for each column: where updates change them.
+  // Returns a value for each row, or for each column, of a matrix of a factored unit, in the memory that updates
+  // change.
   std::span<float> of(std::size_t param, StatePer per) const;
 
-  // The rest is of a device that the host cannot read; on others these do nothing.
-  // What the host may have written is on the device behind kUp.
+  // The functions below are for a device that the host cannot read; on other devices they do nothing. Copies what the
+  // host may have written to the device, in kUp.
   void take_up();
-  // The host's copy, and that of the means, are as kUpdate leaves them: the host waits.
+  // Waits on the host, and copies the states and means of kUpdate to the host's copy.
   void bring_down() const;
-  // What bring_down() brought.
+  // Return the values of the last bring_down().
   std::span<const float> brought(std::size_t param, StatePer per) const { return state_of(param, per).values; }
   float brought_mean(std::size_t param) const { return means_copy_.as<float>()[mean_place(param)]; }
   float* mean_there(std::size_t param) const { return means_.as<float>().data() + mean_place(param); }
@@ -57,10 +56,10 @@ class FactorStates {
   std::size_t mean_place(std::size_t param) const;
 
   Device* device_;
-  Buffer memory_, copy_;                 // `copy_`: the host's; empty where it can read the device
-  Buffer means_, means_copy_;            // one for each matrix; empty as `copy_` is
-  std::vector<State> states_;            // each matrix has two in a row
-  mutable bool may_be_written_ = false;  // by the host, since take_up(): its copy is the newest
+  Buffer memory_, copy_;                 // `copy_`: the host's; empty if the host can read the device
+  Buffer means_, means_copy_;            // one for each matrix; the copy is empty as `copy_` is
+  std::vector<State> states_;            // two in a row for each matrix
+  mutable bool may_be_written_ = false;  // by the host, since take_up(): the host's copy is the newest
 };
 
 }  // namespace zero

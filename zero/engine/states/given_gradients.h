@@ -1,9 +1,9 @@
-// GivenGradients: gradients of a step that other ranks have computed and sent, for an engine that takes them instead of
-// running a model: a server's, of its workers.
+// GivenGradients: gradients of a step that other ranks have computed and sent.
 //
 //   engine.served().apply({.present = ..., .number = 2, .dtype = ..., .shards = [&](int unit) { ... }}, lr);
 //
-// Local; the functions are called within the step alone.
+// A server's engine takes the gradients of workers instead of running a model. Local; the functions are called only
+// within the step.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 namespace zero {
 
 struct GivenGradients {
-  std::vector<bool> present;  // by parameter: which got a gradient from anyone
-  int number = 1;             // of gradients that the step's is the mean of, micro-batches included
+  std::vector<bool> present;  // by parameter: whether any rank computed a gradient
+  int number = 1;             // number of gradients in the step's mean, micro-batches included
   std::function<DType(const Unit&)> dtype;
-  // Of a trained unit: this rank's shard of each gradient, in the order in which they are summed.
+  // Returns this rank's shard of each gradient of a trained unit, in the order of the sum.
   std::function<std::vector<const std::byte*>(int unit)> shards;
 };
 

@@ -1,9 +1,9 @@
-// The order of parameters: a gathered unit as operators see it, each parameter in one piece (Unit::slices). Shards of a
-// scattered unit (zero/plan/units/cut.h) are gathered in the order of owners, and copied here into the order of parameters.
+// The order of parameters: a gathered unit as operators see it, each parameter contiguous (Unit::slices).
 //
 //   if (unit.scattered) to_parameter_order(device, Lane::kGather, unit, gathered, whole, size_of(unit.dtype));
 //
-// Local.
+// Shards of a scattered unit (zero/plan/units/cut.h) are gathered in the order of owners, and copied here into the
+// order of parameters. Local.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// `gathered` and `whole`: unit.numel elements each, which do not overlap. Gaps in `whole` stay as they are.
+// Copies `gathered` to `whole`. Both have unit.numel elements and do not overlap. Gaps in `whole` stay as they are.
 inline void to_parameter_order(Device& device, Lane lane, const Unit& unit, const std::byte* gathered, std::byte* whole,
                                std::size_t element_bytes) {
   const auto size = static_cast<std::int64_t>(element_bytes);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL  // a header is all that is taken
+#define XXH_INLINE_ALL  // only the header is used, no library
 #include <xxhash.h>
 
 #include "zero/base/error/check.h"

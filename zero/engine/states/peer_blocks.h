@@ -1,10 +1,11 @@
-// peer_blocks(): a pool of memory that peers read in place: gradients on their way into a sum, shards on their way into a
-// gather. No block is handed out again, or given back, before every peer is done with what it held.
+// peer_blocks(): makes a pool of memory that peers read in place.
 //
 //   BlockPool staging = peer_blocks(comm, ledger, MemoryTag::kStaging);
-//   std::byte* block = staging.acquire(bytes, limit);       // no drain() need come before
+//   std::byte* block = staging.acquire(bytes, limit);       // needs no drain() first
 //
-// `device`: whose lanes use the blocks. Local; acquire() is Collective, as Communicator::allocate() is. Both outlive the pool.
+// The blocks hold gradients before a sum, and shards before a gather. No block is used again or freed before every peer
+// has read it. `device`: whose lanes use the blocks. Local; acquire() is Collective, as Communicator::allocate() is.
+// Both must outlive the pool.
 #pragma once
 
 #include "zero/comm/communicator.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#define XXH_INLINE_ALL  // a header is all that is taken
+#define XXH_INLINE_ALL  // only the header is used, no library
 #include <xxhash.h>
 
 #include "zero/comm/collectives.h"
@@ -18,7 +18,7 @@
 namespace zero {
 namespace {
 
-// The ranks whose hash is not the one that most have; all of them where two hashes are as frequent.
+// Returns the ranks whose hash is not the most frequent one; all ranks if two hashes are equally frequent.
 std::vector<int> outsiders(const std::vector<std::uint64_t>& by_rank) {
   std::map<std::uint64_t, std::size_t> counts;
   for (const std::uint64_t hash : by_rank) ++counts[hash];
@@ -32,7 +32,7 @@ std::vector<int> outsiders(const std::vector<std::uint64_t>& by_rank) {
   return ranks;
 }
 
-// `read` gives the bytes to the function that it is called with.
+// `read` passes the bytes to its argument, a function.
 template <typename Read>
 std::uint64_t hash_of(Read read) {
   XXH3_state_t hash;
@@ -47,7 +47,7 @@ std::vector<int> all_ranks(const Mesh& mesh) {
   return ranks;
 }
 
-// Of these ranks alone.
+// Compares only these ranks.
 ReplicaCheck compare_some(const std::vector<std::vector<HeldHash>>& hashes, const std::vector<int>& ranks,
                           std::uint64_t HeldHash::*which, const std::vector<Unit>& units) {
   std::vector<std::vector<std::uint64_t>> some;

@@ -1,12 +1,12 @@
-// Replicas: what several ranks hold must be the same on all of them. Where it is not, memory or a wire changed a bit, and
-// the ranks train different models from there on without anybody noticing.
+// Replicas: states that several ranks hold, and that must be the same on all of these ranks.
 //
 //   ReplicaCheck check = compare_replicas(comms.run, comms.mesh, state);
 //   if (!check.same()) say(check.describe());                 // "rank 2 differs in unit 3 (blocks.2)"
 //
-// At stage 0 every rank holds parameters, master and moments whole, at stages 1 and 2 the parameters, at stage 3
-// nothing; at all stages states of rows and columns (FactorStates). Where there are copies of the model, each shard is held
-// once in every copy. Copies that train apart are alike in the states that their outer step shares, and in nothing else.
+// If replicas differ, memory or a wire changed a bit, and the ranks silently train different models from then on. At
+// stage 0 every rank holds parameters, master and moments whole; at stages 1 and 2 the parameters; at stage 3 nothing.
+// At all stages every rank holds states of rows and columns (FactorStates). If there are copies of the model, each
+// shard is held once in every copy. Copies that train apart are equal only in the states that their outer step shares.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,31 @@ namespace zero {
 class ShardedState;
 
 struct ReplicaCheck {
-  bool compared = false;   // false: one rank, or nothing that more than one holds
-  std::vector<int> ranks;  // those that differ from the most that are alike, in any unit; all, where none are the most
-  int unit = -1;           // the first in which some do
+  bool compared = false;  // false: one rank, or no state that several ranks hold
+  // ranks that differ from the largest group of equal ranks, in any unit; all ranks, if no group is the largest
+  std::vector<int> ranks;
+  int unit = -1;  // first unit in which ranks differ
   std::string unit_name;
 
   bool same() const { return ranks.empty(); }
   std::string describe() const;
 };
 
-// XXH3 over the states of a unit that this rank holds.
+// XXH3 hashes of a unit's states on this rank.
 struct HeldHash {
-  std::uint64_t whole = 0;    // what every rank holds whole
-  std::uint64_t sharded = 0;  // this rank's shard of what is sharded
-  std::uint64_t apart = 0;    // what every rank of its copy holds whole, where copies train apart
+  std::uint64_t whole = 0;    // states that every rank holds whole
+  std::uint64_t sharded = 0;  // this rank's shard of the sharded states
+  std::uint64_t apart = 0;    // if copies train apart: states that every rank of a copy holds whole
 };
 
-// Local. The same wherever the states lie. Throws IoError.
+// Local. Returns a hash that does not depend on the tiers of the states. Throws IoError.
 std::uint64_t replica_hash(ShardedState& state, int unit, HeldStates which = HeldStates::kAll);
 
 // Local. `hashes[rank][unit]`.
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units);
 
-// Local. What is whole over all ranks of the mesh, each shard over the copies, and what is a copy's own over its ranks.
+// Local. Compares whole states over all ranks of the mesh, each shard over the copies, and a copy's own states over its
+// ranks.
 ReplicaCheck compare_hashes(const std::vector<std::vector<HeldHash>>& hashes, const Mesh& mesh,
                             const std::vector<Unit>& units);
 

@@ -14,11 +14,11 @@
 namespace zero {
 namespace {
 
-// Coarse, so that ranks of one machine, which measure one after the other, find the same.
+// Coarse, so ranks of one machine, which measure one after the other, get the same result.
 constexpr double kWeightsInGiB = 16;
 constexpr std::int64_t kWeightBytes = std::int64_t{64} << 20;
 
-// Of other weights each rank would read another part of its peers' memory.
+// With different weights, each rank would read another part of its peers' memory.
 void require_same(Communicator& run, const std::vector<double>& weights) {
   const std::vector<std::string> all = all_gather_text(run, weights_text(weights));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -1,11 +1,11 @@
-// Shard weights: the weight of each rank's shards, by the memory that it may take (zero/plan/units/weighted_cut.h).
+// Shard weights: the weight of each rank's shards, by its memory (zero/plan/units/weighted_cut.h).
 //
 //   options = with_shard_weights(std::move(options), comm, world.local_size());   // {8, 4, 4}: GiB of each rank
 //
-// A rank may take what is free on its machine, shared by the machine's ranks, or its device budget in bytes where that is less.
-// Measured once, before anything is allocated. All ranks of a run agree: a place in a copy of the model has the least that its
-// ranks may take in any copy. With servers, servers have the weights, and workers take part in the measurement. The
-// replacement of a lost worker does not: it hears the weights from the head.
+// A rank's memory is its machine's free memory divided by the machine's ranks, or its device budget in bytes if that is
+// less. It is measured once, before anything is allocated, and all ranks of a run agree. A place in a copy of the model
+// gets the least memory of its ranks in all copies. With servers, the servers have the weights, and workers take part
+// in the measurement. The replacement of a lost worker does not: it receives the weights from the head.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace zero {
 
-// Collective where the cut is weighted, else Local. Measures and fills in weights where there are none; throws ConfigError under
-// "zero.shard_weights" where ranks name others, and for a number of servers that the run cannot have. On a replacement
-// (zero/comm/replacements.h) it is Local, and changes nothing.
+// Measures and sets weights if there are none. Collective if the cut is weighted, else Local. On a replacement
+// (zero/comm/replacements.h) it is Local, and changes nothing. Throws ConfigError under "zero.shard_weights" if ranks
+// name different weights, and for a number of servers that the run cannot have.
 EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world);
 
-// Collective. The weights of the mesh's ranks, which are the first of the run: GiB that each may take, in steps of a
-// sixteenth, at least one step. This rank may take `bytes`.
+// Collective. Returns the weights of the mesh's ranks, which are the first ranks of the run: each rank's GiB in steps
+// of 1/16, at least one step. This rank may use `bytes`.
 std::vector<double> weights_by_memory(Communicator& run, const Mesh& mesh, std::int64_t bytes);
 
 }  // namespace zero

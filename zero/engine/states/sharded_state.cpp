@@ -21,10 +21,10 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
     return layout;
   };
   const auto tiers = [&](bool sharded) { return Tiers{ledger, around.disk, around.movable && sharded, around.device}; };
-  // The host updates what lies with it, so that no copy of it goes to the device.
+  // The host updates its own part of a state, which is therefore never copied to the device.
   Tiers of_optimizer = tiers(true);
   of_optimizer.crosses = false;
-  // A window for parameters that lie elsewhere, and may come, has memory where they lie alone.
+  // If some parameters are off the device, only a part of this memory is written now, and only that part is committed.
   const bool away = !std::ranges::all_of(
       units_, [this](const Unit& unit) { return tiers_of(placement_, unit, world_).parameter.on_device(); });
   const auto window = [&comm, away](std::size_t bytes) {
@@ -56,7 +56,7 @@ StateArrays ShardedState::make_arrays(const std::vector<StateSpec>& optimizer, C
   return arrays;
 }
 
-// They stay on the device, whatever leaves it.
+// Scales stay on the device, even if other states leave it.
 ArrayLayout ShardedState::scales_layout() const {
   ArrayLayout layout{.block = kCodeBlock};
   for (const Unit& unit : units_) {

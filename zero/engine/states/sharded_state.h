@@ -1,19 +1,16 @@
-// ShardedState: what this rank holds of every unit, as its placement says: parameter, gradient, master and the
-// optimizer's states, each whole or this rank's shard, on the tiers that the placement names.
+// ShardedState: the states of every unit on this rank, each whole or a shard, on the tiers of the placement.
 //
-// One StateArray a state, charged to the ledger under the state's tag. Parameters and whole gradients on the device lie
-// in memory the transport likes best, so that peers can read them in place.
-//
-//   ShardedState state(units, placement, rule.states(), comm, ledger, {.disk = &disk});   // units have the rule's grain
+//   ShardedState state(units, placement, rule.states(), comm, ledger, {.disk = &disk});
 //   state.contents().load(u, whole, DType::kFloat32);     // keeps this rank's part
-//   state.parameter_shard(u)                              // the bytes that peers gather; empty where they lie elsewhere:
-//   state.streams().fetch_parameter(u, into, numel);      // then they are brought
+//   state.parameter_shard(u)                              // the bytes that peers gather; empty unless on the device:
+//   state.streams().fetch_parameter(u, into, numel);      // then they are fetched
 //
-// This class knows which ranges are held and where they lie; streams() brings and takes what lies off the device;
-// contents() reads and writes the values, wherever they lie. States of rows and columns are factors(), whole on the device.
-//
-// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. What accesses
-// the disk throws IoError.
+// Each state (parameter, gradient, master, the optimizer's) is a StateArray, charged to the ledger under the state's
+// tag. Parameters and whole gradients on the device use memory of the transport, so peers can read them in place. This
+// class knows the ranges that are held and their tiers. streams() transfers states that are not on the device;
+// contents() reads and writes values on any tier; factors() are the states of rows and columns, whole on the device.
+// Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. Disk access
+// throws IoError.
 #pragma once
 
 #include <span>
@@ -41,29 +38,29 @@ class ShardedState {
   const Placement& placement() const { return placement_; }
   int world() const { return world_; }
 
-  // Ranges of a unit: this rank's shard; what its update covers, and what it holds of the parameters (the shard, or
-  // everything where that state is whole).
+  // Return ranges of a unit: this rank's shard, the range that its update covers, and the range of parameters that it
+  // holds (the shard, or everything if parameters are whole).
   Shard shard(int unit) const { return shard_of(this->unit(unit), rank_, world_); }
   Shard update_range(int unit) const;
   Shard parameter_range(int unit) const;
 
-  // The unit's whole padded range where this rank holds it, else null.
+  // Returns the unit's whole padded range if this rank holds it, else null.
   std::byte* whole_parameter(int unit) const;
-  // Empty where not all of it is on the device.
+  // Returns an empty span unless all of the shard is on the device.
   std::span<std::byte> parameter_shard(int unit) const;
 
-  // Gradient after reduction: fp32 while micro-batches are summed, else the unit's dtype.
+  // Returns the type of a reduced gradient: fp32 while micro-batches are summed, else the unit's dtype.
   DType gradient_dtype(int unit) const;
-  std::byte* whole_gradient(int unit) const;  // null where only a shard is held
-  std::byte* gradient_shard(int unit) const;  // this rank's shard; null where not all of it is on the device
-  // With a delayed update there are two gradients of each unit: the one that is being made, and the one that waits to
-  // be applied. They change places; the update must be finished with the latter, and nothing else run.
+  std::byte* whole_gradient(int unit) const;  // null if only a shard is held
+  std::byte* gradient_shard(int unit) const;  // this rank's shard; null unless all of it is on the device
+  // Exchanges the two gradients of each unit that a delayed update needs: the one being computed, and the one that
+  // waits. The update of the waiting gradient must have ended, and nothing else may run.
   void keep_gradients();
-  // What the update reads: the gradient that was kept, where there are two.
+  // Returns the gradient that the update reads: the kept gradient, if there are two.
   const StateArray& applied_gradient() const;
 
-  // Between steps, of a movable state: what lies elsewhere in `tiers` (by unit) moves there. Nothing may be gathered,
-  // fetched or being updated, here or by peers. Returns the bytes that moved.
+  // Moves a movable state to `tiers` (by unit), between steps. Nothing may be gathered, fetched or being updated, here
+  // or by peers. Returns the bytes that moved.
   std::int64_t move_to(const std::vector<UnitTiers>& tiers);
 
   const StateArrays& arrays() const { return arrays_; }

@@ -13,7 +13,7 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kZeroesBytes = std::int64_t{4} << 20;
-constexpr std::int64_t kMoveBytes = std::int64_t{2} << 20;  // of one request
+constexpr std::int64_t kMoveBytes = std::int64_t{2} << 20;  // of one disk request
 constexpr std::size_t kMovesInFlight = 8;
 
 constexpr std::size_t index_of(Tier tier) {
@@ -56,7 +56,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
       held[index_of(tier)] += bytes;
       taken[index_of(tier)] += place;
     }
-    // Parameters and masters are loaded before anybody reads them.
+    // Parameters and masters are loaded before their first read.
     if (split.disk > 0 && (tag == MemoryTag::kMoment || tag == MemoryTag::kGradient))
       zero_disk(unit, disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
   }
@@ -66,7 +66,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
   for (const Tier tier : kAllTiers) charges_[index_of(tier)] = Charge(tiers.ledger, tier, tag, held[index_of(tier)]);
 }
 
-// Written, not assumed: a place whose sum nobody knows could not be verified when it is read.
+// Writes zeros instead of assuming them: a range without a checksum could not be verified when it is read.
 void StateArray::zero_disk(std::size_t unit, std::int64_t offset, std::int64_t bytes) const {
   const Allocation zeroes = allocate_host(static_cast<std::size_t>(std::min(bytes, kZeroesBytes)));
   std::vector<Transfer> writes;
@@ -154,8 +154,7 @@ void StateArray::move(StatePiece& piece, Tier to) {
   piece.from = to;
 }
 
-// In requests of whole pages: tiers meet at pages, and behind the last element of a unit there is memory to the page's
-// end.
+// Uses requests of whole pages: tiers meet at page bounds, and the memory of a unit's last elements ends at a page.
 void StateArray::copy_by_disk(const StatePiece& piece, Tier to) {
   const std::int64_t bytes = whole_pages(this->bytes(piece));
   const bool writes = to == Tier::kDisk;
@@ -164,7 +163,7 @@ void StateArray::copy_by_disk(const StatePiece& piece, Tier to) {
                                     static_cast<std::size_t>(bytes));
   const std::int64_t offset = disk_place(piece.unit, piece.begin);
   std::deque<Transfer> moves;
-  std::exception_ptr failed;  // the others still use the memory
+  std::exception_ptr failed;  // the other requests still use the memory
   const auto wait_oldest = [&] {
     try {
       moves.front().wait();

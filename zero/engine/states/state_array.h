@@ -1,18 +1,17 @@
-// StateArray: one state of every unit on this rank (say, the first moments), wherever it lies.
+// StateArray: one state of every unit on this rank (say, the first moments), on any tier.
 //
 //   StateArray moments(layout, MemoryTag::kMoment, {.ledger = ledger, .disk = &disk}, allocate_host);
-//   moments.memory(u, 0)               // element 0 of unit u, where that is in memory: it and what follows on its tier
-//   moments.disk_offset(u, element)    // where an element lies in the disk tier
+//   moments.memory(u, 0)               // element 0 of unit u if in memory: it and the rest of its tier's part
+//   moments.disk_offset(u, element)    // an element's place in the disk tier
 //
-// One arena for the device's parts, one for the host's, one place a unit on disk. All zero at first, on disk too.
-//
-// A movable array has addresses for all of itself on every tier, and memory behind those alone that its splits name, so
-// that what lies where can change with nothing but copies:
+// It has one arena on the device, one on the host, and one place a unit on disk, all zero at first. A movable array
+// reserves its full address range on every tier, and commits memory only where its splits place elements. Moving a
+// state is then only a copy:
 //
 //   for (StatePiece& piece : moments.pieces_to(splits)) moments.move(piece, piece.to);  // see move_pieces()
 //   moments.settle(splits);                                                             // now the splits are these
 //
-// Local, but construction is Collective where `allocate_device` is.
+// Local, but construction is Collective if `allocate_device` is.
 #pragma once
 
 #include <array>
@@ -27,9 +26,9 @@
 
 namespace zero {
 
-// The layout of a state by unit. element_bytes 0: the unit does not have the state. `block`: elements that share one
-// value of element_bytes, as the elements of a scale do; then all values lie on the device, and splits are multiples of
-// `block`.
+// Layout of a state by unit. element_bytes 0: the unit does not have the state. `block`: number of elements that share
+// one value of element_bytes, as the elements of a scale do. If it exceeds 1, all values are on the device, and splits
+// are multiples of `block`.
 struct ArrayLayout {
   std::vector<TierSplit> splits;
   std::vector<std::int64_t> element_bytes;
@@ -38,13 +37,13 @@ struct ArrayLayout {
 
 struct Tiers {
   Ledger& ledger;
-  DiskTier* disk = nullptr;  // null: nothing may lie there
-  bool movable = false;      // takes a place for the whole state on disk
+  DiskTier* disk = nullptr;  // null: no state may be on disk
+  bool movable = false;      // reserves room for the whole state on disk
   Device* device = &HostDevice::instance();
-  bool crosses = true;  // lanes copy what lies on the host: it is pinned
+  bool crosses = true;  // lanes copy the host's part, so it is pinned
 };
 
-// Elements of a unit's state that lie on one tier and are to lie on another; whole pages, but for the unit's end.
+// Elements of a unit's state to move from one tier to another, in whole pages except at the unit's end.
 struct StatePiece {
   std::size_t unit = 0;
   std::int64_t begin = 0, numel = 0;
@@ -62,25 +61,25 @@ class StateArray {
   std::int64_t element_bytes(int unit) const {
     return layout_.element_bytes.empty() ? 0 : layout_.element_bytes[static_cast<std::size_t>(unit)];
   }
-  // Of `numel` elements, the first of which begins a block.
+  // Returns the bytes of `numel` elements, the first of which begins a block.
   std::int64_t bytes_of(int unit, std::int64_t numel) const {
     return (numel + layout_.block - 1) / layout_.block * element_bytes(unit);
   }
   const TierSplit& split(int unit) const { return layout_.splits[static_cast<std::size_t>(unit)]; }
-  // The unit's whole range on the device, as one; else null.
+  // Returns the unit's whole range if all of it is on the device, else null.
   std::byte* on_device(int unit) const;
 
-  // Null for an element on disk.
+  // Returns null for an element on disk.
   std::byte* memory(int unit, std::int64_t element) const;
   std::int64_t disk_offset(int unit, std::int64_t element) const;
 
   bool movable() const { return movable_; }
-  // Of a movable array that nobody uses until it is settled. What lies elsewhere in `splits` (by unit), in pieces of at
-  // most kMostPieceBytes.
+  // Returns the elements that `splits` (by unit) puts on another tier, in pieces of at most kMostPieceBytes. The array
+  // must be movable, and unused until settle().
   static constexpr std::int64_t kMostPieceBytes = std::int64_t{16} << 20;
   std::vector<StatePiece> pieces_to(const std::vector<TierSplit>& splits) const;
   std::int64_t bytes(const StatePiece& piece) const { return piece.numel * layout_.element_bytes[piece.unit]; }
-  // Takes it to a tier, where it then is: not always the one where it is to stay. Throws IoError.
+  // Moves a piece to a tier, which may be a temporary one, and sets piece.from. Throws IoError.
   void move(StatePiece& piece, Tier to);
   void settle(const std::vector<TierSplit>& splits);
 
@@ -96,7 +95,7 @@ class StateArray {
   bool movable_ = false;
   std::array<Allocation, 2> memory_;  // device, host
   std::array<Charge, kNumTiers> charges_;
-  // By tier and unit, in bytes: where the tier's part begins, or, in a movable array, where element 0 would be.
+  // By tier and unit, in bytes: the beginning of the tier's part, or, in a movable array, the place of element 0.
   std::array<std::vector<std::int64_t>, kNumTiers> offsets_;
 };
 

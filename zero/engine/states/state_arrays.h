@@ -1,7 +1,8 @@
-// StateArrays: what a rank holds of every unit, an array a state: parameter, gradient, master, and the states that the
-// optimizer asks for, by name. How many those are, nobody assumes.
+// StateArrays: the states of every unit on a rank, one StateArray for each state.
 //
 //   for (const auto& each : state.arrays().optimizer) print(each.state.name);        // "exp_avg", "exp_avg_sq"
+//
+// They are parameter, gradient, master, and any number of optimizer states by name.
 #pragma once
 
 #include <vector>
@@ -14,11 +15,11 @@ namespace zero {
 struct StateArrays {
   struct Optimizer {
     StateSpec state;
-    StateArray array;   // its values, or their codes
-    StateArray scales;  // of codes; else of no unit
+    StateArray array;   // values, or their codes
+    StateArray scales;  // scales of the codes; no unit has them if there are no codes
   };
   StateArray parameter, gradient, master;
-  StateArray kept_gradient;  // with a delayed update: the one that waits to be applied
+  StateArray kept_gradient;  // with a delayed update: the waiting gradient
   std::vector<Optimizer> optimizer;
 };
 

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// Elements of a range of the unit, of whole parameters (in from_dtype), as to_dtype; padding is zero.
+// Converts elements of a range of the unit, from whole parameters (in from_dtype) to to_dtype; padding is zero.
 void take_range(const Unit& unit, const Shard& range, const std::byte* whole, DType from_dtype, std::byte* to,
                 DType to_dtype) {
   const auto from_size = static_cast<std::int64_t>(size_of(from_dtype));
@@ -80,7 +80,7 @@ void StateContents::store(int index, const std::byte* whole) {
       take_range(unit, {held.offset + tile.begin, tile.numel}, written.data(), unit.dtype, tile.data[0], unit.dtype);
     });
   }
-  // Only what was written: an element whose master still rounds to the parameter keeps its full precision.
+  // Changes only written elements: an element whose master still rounds to the parameter keeps its full precision.
   const Shard updated = state_.update_range(index);
   streams_.visit_tiles(arrays().master, TileAccess::kReadWrite, index, [&](const Tile& tile) {
     const std::int64_t first = updated.offset + tile.begin;
@@ -121,7 +121,7 @@ void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
   });
 }
 
-// Tiles, shards and what is held begin at blocks of codes.
+// Tiles, shards and held ranges begin at blocks of codes.
 void StateContents::read_coded_shard(int index, const StateArrays::Optimizer& state, const ReadVisit& visit) {
   const Shard own = state_.shard(index), held = state_.update_range(index);
   std::vector<float> values;
@@ -158,7 +158,7 @@ void StateContents::read_sharded(int index, const ReplicaVisit& visit, HeldState
   read_held(index, /*sharded=*/true, state_.shard(index).numel, visit, which);
 }
 
-// The first `numel` elements of what is held whole, or of what is sharded.
+// Reads the first `numel` elements of the states that are whole, or of those that are sharded.
 void StateContents::read_held(int index, bool sharded, std::int64_t numel, const ReplicaVisit& visit,
                               HeldStates which) {
   const auto read = [&](const StateArray& array) {
@@ -181,7 +181,7 @@ void StateContents::read_held(int index, bool sharded, std::int64_t numel, const
 void StateContents::write_held(int index, int state, const WriteFill& fill) {
   ZERO_CHECK(state >= 0 && keeps(index, state), "{} has no state {}", state_.unit(index).name, state);
   streams_.cancel_prefetches();
-  std::vector<float> full;  // what a tile of 16-bit elements is rounded from
+  std::vector<float> full;  // fp32 input of a 16-bit tile
   const auto write = [&](const StateArray& array, Shard held, DType dtype) {
     streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
       if (dtype == DType::kFloat32) {

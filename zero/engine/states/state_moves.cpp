@@ -13,7 +13,7 @@ std::int64_t bytes_of(const PlacedPiece& placed) {
 
 class Room {
  public:
-  // What comes may take the place of what goes, or else be more than was there.
+  // A tier has room for the larger of its bytes before and after the move.
   explicit Room(const std::vector<PlacedPiece>& pieces) {
     for (const PlacedPiece& placed : pieces) {
       of(placed.piece.to) += bytes_of(placed);

@@ -1,4 +1,4 @@
-// move_pieces(): states change places, and no tier holds more meanwhile than before or after.
+// move_pieces(): moves states between tiers; no tier holds more during the move than before or after it.
 //
 //   std::vector<PlacedPiece> pieces;      // of all arrays
 //   const std::int64_t moved = move_pieces(pieces);
@@ -16,9 +16,9 @@ struct PlacedPiece {
   StatePiece piece;
 };
 
-// Local. What goes to the disk goes first, and what has room where it goes next. Where pieces want each other's places,
-// one of them waits on the disk: movable arrays have a place for all of themselves there. Returns the bytes that moved,
-// those of a piece that waited once. Throws IoError.
+// Local. Moves pieces for the disk first, then pieces for which their new tier has room. If pieces need each other's
+// places, one of them waits on the disk; movable arrays have room for all elements there. Returns the bytes that moved;
+// a piece that waited counts once. Throws IoError.
 std::int64_t move_pieces(std::vector<PlacedPiece> pieces);
 
 }  // namespace zero

@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-// What requests to the disk read and write, again and again.
+// Allocates memory that disk requests read and write repeatedly.
 Allocation allocate_staging(Device& device, DiskTier* disk, std::size_t bytes) {
   if (disk == nullptr) return device.allocate_pinned(bytes);
   auto memory = std::make_shared<Allocation>(device.allocate_pinned(bytes));
@@ -87,7 +87,7 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   bool updated = false;
   while (prefetches_.next_unit() == unit) {
     const Tile* tile = prefetches_.next();
-    // What lies on the device may be the work of an update there.
+    // A tile on the device may be the output of an update there.
     if (!tile->on_host && !std::exchange(updated, true)) follow(*tiers_.device, Lane::kUp, Lane::kUpdate);
     const auto bytes = static_cast<std::size_t>(tile->numel * size);
     copy_up(unit, {into + tile->begin * size, bytes}, {tile->data[0], bytes}, tile->on_host);
@@ -95,7 +95,7 @@ void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel
   prefetches_.put_back();
 }
 
-// From a tile; on a device, one that lies on the host crosses the link.
+// Copies a tile up. `crosses`: the tile is on the host, so the copy crosses the link.
 void StateStreams::copy_up(int unit, std::span<std::byte> to, std::span<const std::byte> from, bool crosses) {
   if (tiers_.lanes != nullptr && crosses) tiers_.lanes->count_up(std::ssize(from));
   const LaneSpan timed = time_crossing(Activity::kLinkUp, unit, crosses ? from.size() : 0);

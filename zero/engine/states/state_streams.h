@@ -1,14 +1,13 @@
-// StateStreams: the transfers of a rank's states off the device, there and back.
-//
-// Parameters come ahead of their gathers, gradients leave behind their reductions, and the update takes its states tile
-// by tile; each has a stream of tiles of its own, so that they run beside each other. Their staging memory is shared.
+// StateStreams: transfers a rank's states between the device and other tiers.
 //
 //   StateStreams& streams = state.streams();
 //   streams.begin_prefetch(u);                     // in the order of the gathers
 //   streams.fetch_parameter(u, into, numel);       // waits for it
-//   streams.offload_gradient(u, sum);              // is on its way; finish_offloads() waits
+//   streams.offload_gradient(u, sum);              // begins; finish_offloads() waits
 //
-// Local. What accesses the disk throws IoError.
+// Parameters are prefetched before their gathers, gradients are offloaded after their reductions, and the update reads
+// and writes its states tile by tile. Each has its own stream of tiles, so they overlap. They share staging memory.
+// Local. Disk access throws IoError.
 #pragma once
 
 #include <algorithm>
@@ -25,62 +24,63 @@ namespace zero {
 
 class StateStreams {
  public:
-  // Of arrays that stay where they are.
+  // For arrays that keep their tiers.
   StateStreams(const StateArrays& arrays, std::size_t num_units, const OffloadTiers& tiers, Ledger& ledger);
 
-  // This rank's shard of the unit's parameters comes, one unit after the other in the order in which they are begun:
-  // one that is fetched out of turn lets the others begin again. Their contents must not change in between. False: it
-  // is on its way already.
+  // Begins to read this rank's shard of the unit's parameters. Prefetches run in the order in which they begin; a fetch
+  // out of turn restarts the others. The shard must not change in between. Returns false if it is already being read.
   bool begin_prefetch(int unit);
   bool prefetches(int unit) const { return std::ranges::count(prefetching_, unit) > 0; }
   void cancel_prefetches();
-  // The first `numel` elements of the shard from wherever they lie, begun or not; `into` has its bytes. They are there behind
-  // kUp, which the caller has put behind the last use of `into`; so in fetch_gradient().
+  // Reads the first `numel` elements of the shard from any tier, prefetched or not, into the bytes of `into`. They are
+  // ready after kUp. The caller must have ordered kUp after the last use of `into`; the same holds for
+  // fetch_gradient().
   void fetch_parameter(int unit, std::byte* into, std::int64_t numel);
 
-  // This rank's shard of the reduced gradient.
+  // Reads this rank's shard of the reduced gradient.
   void fetch_gradient(int unit, std::byte* into);
-  // `from` may be used again behind kDown, which comes after kUp here, where its sum came; the gradient is there after
-  // finish_offloads(), or a fetch_gradient().
+  // Begins to write a gradient. `from` may be used again after kDown, which waits here for kUp, the lane of the sum.
+  // The gradient is on its tier after finish_offloads() or a fetch_gradient().
   void offload_gradient(int unit, const std::byte* from);
   void finish_offloads() { offloads_.finish(); }
-  // Another one would begin at once.
+  // Returns whether another offload would begin at once.
   bool may_offload() { return offloads_.idle(); }
 
-  // The update's pass over states. Nothing else may change a state while it runs.
+  // Returns the update's pass over states. Nothing else may change a state while it runs.
   TileStream& update_pass() { return updates_; }
-  // An update's new parameters are moved to where they lie: TileStream::flush() before they are used.
+  // Returns whether an update's new parameters move to another tier. If so, call TileStream::flush() before they are
+  // used.
   bool moves_parameters() const { return moves_parameters_; }
 
-  // Calls visit(tile) for every tile of one unit's part of one array, now. What it wrote is there after
-  // finish_visits(), or the next visit.
+  // Calls visit(tile) for every tile of a unit's part of an array, now. Its writes are on their tier after
+  // finish_visits() or the next visit.
   template <typename Visit>
   void visit_tiles(const StateArray& array, TileAccess access, int unit, Visit visit) {
     for_each_tile(visits_, {{&array, access}}, unit, visit);
   }
-  // The same of a state in 8 bits: tile.data[0] are its codes, tile.data[1] their scales.
+  // Does the same for a state in 8 bits: tile.data[0] are its codes, tile.data[1] their scales.
   template <typename Visit>
   void visit_coded_tiles(const StateArrays::Optimizer& state, TileAccess access, int unit, Visit visit) {
     for_each_tile(visits_, {{&state.array, access}, {&state.scales, access}}, unit, visit);
   }
   void finish_visits() { visits_.finish(); }
 
-  // Ends everything, and gives staging memory back.
+  // Ends everything, and frees staging memory.
   void finish();
-  // States lie elsewhere now.
+  // Call it after states have moved to other tiers.
   void placement_changed();
 
   Device& device() const { return *tiers_.device; }
-  // Of a device with lanes; null: there is none.
+  // Returns the lanes of the device; null: none.
   LaneLink* lanes() const { return tiers_.lanes; }
-  // Tiles under way each way; see OffloadTiers.
+  // Returns the number of tiles in transfer each way; see OffloadTiers.
   int depth() const { return tiers_.depth; }
-  // That this rank has waited for disk and link so far.
+  // Returns the seconds that this rank has waited for disk and link.
   double waited_seconds() const;
 
  private:
   void copy_up(int unit, std::span<std::byte> to, std::span<const std::byte> from, bool crosses);
-  // Of a copy between host and device that is queued while the span lives. No bytes: none crosses.
+  // Times a copy between host and device that is queued while the span lives. Zero bytes: times nothing.
   LaneSpan time_crossing(Activity direction, int unit, std::size_t bytes) const;
   template <typename Visit>
   static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
@@ -93,9 +93,9 @@ class StateStreams {
   const StateArrays& arrays_;
   std::size_t num_units_;
   OffloadTiers tiers_;
-  BlockPool staging_;  // tiles of what lies on disk
+  BlockPool staging_;  // tiles of states on disk
   TileStream visits_, updates_, prefetches_, offloads_;
-  std::deque<int> prefetching_;  // units that come ahead, in their order
+  std::deque<int> prefetching_;  // units being prefetched, in order
   bool moves_parameters_ = false;
 };
 

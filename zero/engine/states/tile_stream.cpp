@@ -44,7 +44,7 @@ void TileStream::add(const TileRange& range) {
   read_ahead();
 }
 
-// Something of the tile lies off the device: then that is where it is computed.
+// Returns whether the host computes the tile, because part of it is off the device.
 bool TileStream::on_host(int unit, std::int64_t element) const {
   if (for_the_host_ && !device_.host_readable()) return true;
   return std::ranges::any_of(arrays_, [&](const TileArray& each) {
@@ -56,13 +56,14 @@ TileStream::Way TileStream::way(const TileArray& each, int unit, std::int64_t el
   if (each.array->memory(unit, element) == nullptr) return Way::kDisk;
   if (link_ == nullptr || !on_host) return Way::kDirect;
   const bool wanted_on_device = each.access == TileAccess::kBring || each.access == TileAccess::kSend;
-  // Whoever takes or fills the tile copies it over the link by himself.
+  // The caller that takes or fills the tile copies it over the link.
   if (wanted_on_device && !device_.host_readable()) return Way::kDirect;
   const bool lies_on_device = element < each.array->split(unit).device;
   return wanted_on_device == lies_on_device ? Way::kDirect : Way::kLink;
 }
 
-// A cut wherever an array goes on on another tier, and every kTileNumel where something must be moved.
+// Cuts the range where an array continues on another tier, and after every kTileNumel elements if something must be
+// moved.
 void TileStream::cut(const TileRange& range) {
   for (std::int64_t begin = 0; begin < range.numel;) {
     std::int64_t end = range.numel;
@@ -124,7 +125,7 @@ void TileStream::start(Flight& flight) {
       tell_host_touches(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile comes from the disk");
       Transfer read =
           disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit);
-      if (link_ != nullptr && up && device_.host_readable()) {  // the block stands for both ends of the link
+      if (link_ != nullptr && up && device_.host_readable()) {  // the block is both ends of the link
         read = chain(std::move(read), [link = link_, block = std::span(tile.data[i], bytes), unit = tile.unit] {
           return link->up(block, block, unit);
         });
@@ -144,7 +145,7 @@ void TileStream::read_ahead() {
   }
 }
 
-// Asked, a transfer that has come off the disk goes on over the link, and one off the link to the disk.
+// Polls the transfers: done() begins the second leg of a transfer, from disk to link or from link to disk.
 void TileStream::begin_second_legs() {
   if (link_ == nullptr || disk_ == nullptr) return;
   for (const std::deque<Flight>* flights : {&current_, &waiting_, &writing_}) {
@@ -165,7 +166,7 @@ const Tile* TileStream::next() {
   try {
     for (Transfer& read : current_.front().transfers) read.wait();
   } catch (...) {
-    // Never worked on, so never written back.
+    // Never computed, so never written back.
     writing_.push_back(std::move(current_.front()));
     current_.pop_front();
     throw;
@@ -297,7 +298,7 @@ void TileStream::retire_oldest() {
 
 void TileStream::finish() {
   put_back();
-  // Tiles that nobody took: what was read of them is dropped.
+  // Drops the data that was read for tiles that the caller did not take.
   while (!waiting_.empty()) {
     Flight flight = std::move(waiting_.front());
     waiting_.pop_front();

@@ -1,8 +1,8 @@
-// unit_blocks(): how a unit's flat range is divided among the ranks that hold the model once.
+// unit_blocks(): the division of a unit's flat range among the ranks that hold the model once.
 //
 //   comm.all_gather(shard, whole, {.unit = u, .blocks = unit_blocks(state.unit(u), sizeof(float))}).wait();
 //
-// Local. The unit outlives the collective. Empty for equal shards.
+// Empty for equal shards. The unit must outlive the collective. Local.
 #pragma once
 
 #include <cstddef>

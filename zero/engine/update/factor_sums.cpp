@@ -17,7 +17,7 @@ Buffer staging(std::int64_t bytes, Ledger& ledger, Tier tier) {
   return {allocate_host(static_cast<std::size_t>(bytes)), ledger, tier, MemoryTag::kStaging};
 }
 
-// The sums of a unit, padded to a block for each rank.
+// Returns the number of sums of a unit, padded to a block for each rank.
 std::int64_t padded_sums(const Unit& unit, int world) {
   return world * factor_block_numel(unit, world);
 }

@@ -1,15 +1,15 @@
-// HostTile: of a tile that the host updates, the parameters and gradients that are whole on a device which it cannot read: the
-// tile's stream (TileStream) brings states alone.
+// HostTile: the whole parameters and gradients of a tile that the host updates for a device that it cannot read.
 //
 //   HostTile tile(device, blocks);
-//   memory.gradient = tile.bring({gradient, bytes});   // in kDown, behind kUp and kUpdate; its address on the host
-//   memory.held = tile.room(parameters);               // of what is only written
-//   tile.wait();                                       // the host waits for kDown, if anything comes
+//   memory.gradient = tile.bring({gradient, bytes});   // in kDown, after kUp and kUpdate; its address on the host
+//   memory.held = tile.room(parameters);               // for memory that is only written
+//   tile.wait();                                       // the host waits for kDown, if anything is copied
 //   ...                                                // the host reads and writes
-//   tile.send(part);                                   // of `parameters`: goes up in kUp, behind kCompute
+//   tile.send(part);                                   // part of `parameters`: copied up in kUp, after kCompute
 //
-// What goes up comes behind operators that may still read the parameters. Whoever uses them next comes after kUp. Blocks are
-// pinned memory, and go back with the tile. Local.
+// The tile's stream (TileStream) does not transfer them. A copy up waits for operators that may still read the
+// parameters. The next user of the parameters must wait for kUp. Blocks are pinned memory, and are freed with the tile.
+// Local.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ namespace zero {
 
 class HostTile {
  public:
-  // `blocks`: of pinned memory, with this device. `lanes` times what crosses, as that of `unit`; null: nobody does. All outlive it.
+  // `blocks`: of pinned memory, with this device. `lanes` times the copies, as those of `unit`; null: off. All must
+  // outlive it.
   HostTile(Device& device, BlockPool& blocks, LaneLink* lanes = nullptr, int unit = -1)
       : device_(device), blocks_(blocks), lanes_(lanes), unit_(unit) {}
   HostTile(const HostTile&) = delete;

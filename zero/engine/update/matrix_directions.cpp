@@ -12,13 +12,13 @@ namespace {
 
 constexpr auto kElementBytes = static_cast<std::int64_t>(sizeof(float));
 
-// Of the unit's flat range, on this rank.
+// Returns the part of the unit's flat range that this rank holds directions of.
 Shard held_of(const ShardedState& state, int unit) {
   const bool gathers = gathers_directions(state.unit(unit), state.world(), state.placement());
   return gathers ? Shard{0, padded_numel(state.unit(unit), state.world())} : state.update_range(unit);
 }
 
-// Where the host can read the device, both are main memory.
+// If the host can read the device, both are main memory.
 Buffer memory_for(const ShardedState& state, int unit, Ledger& ledger) {
   const std::int64_t numel = state.unit(unit).workspace_numel + held_of(state, unit).numel;
   return {allocate_host(static_cast<std::size_t>(numel * kElementBytes)), ledger,

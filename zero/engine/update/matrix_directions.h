@@ -1,24 +1,17 @@
-// MatrixDirections: the directions of those matrices of a unit that this rank updates, whole, while their update lasts
-// (MatrixRule).
+// MatrixDirections: the whole directions of a unit's matrices that this rank updates, during their update.
 //
 //   MatrixDirections directions(state, unit, rule.matrices(), comm, ledger);
 //   directions.shard()                     // element 0 of this rank's update range: its directions are written there
-//   directions.complete(present, team);    // Collective: those of all ranks come where shards cut matrices
-//                                          // (gathers_directions() in zero/plan/units/estimate.h), and each matrix that this
-//                                          // rank updates is completed
+//   directions.complete(present, team);    // Collective: gathers cut matrices, then completes all
 //
-// Where the optimizer's states are whole, this rank directs everything; where each matrix has one owner, all of its own.
-// Then nothing comes, and only what this rank directs is held. Every rank completes all matrices of which it updates a part:
-// a matrix that several shards cut is completed as often, with the same bits. The memory is the host's, and staging in the
-// ledger from construction to destruction. matrix_bytes() says how much it is at most.
-//
-// Or it is the device's, of which the owner keeps a part, since what is queued outlives this one; and `comm` takes such memory:
+// In memory of the device, which `comm` must accept and the caller keeps, because queued work outlives this object:
 //
 //   MatrixDirections directions(state, unit, rule.matrices(), comm, matrix_memory.bytes());
-//   directions.queue_completion(present);  // Collective; in kUpdate, where directions are written before, and used later
+//   directions.queue_completion(present);  // Collective; in kUpdate: directions are written before, used after
 //
-// Where directions come, this rank's go in kDown, behind kUpdate. Those of all come in kUp, behind kUpdate, too, which may
-// still read what lies there; the host waits for the ranks, and kUpdate goes on behind kUp. Where none come the host waits for nothing.
+// If optimizer states are whole, or each matrix has one owner, no directions are gathered, and only this rank's are
+// held (gathers_directions() in zero/plan/units/estimate.h). Every rank completes all matrices of which it updates a
+// part. A matrix cut by several shards is completed several times, with the same bits.
 #pragma once
 
 #include <functional>
@@ -35,15 +28,18 @@ namespace zero {
 
 class MatrixDirections {
  public:
-  // Local. In memory of the host.
+  // Local. In memory of the host, which is staging in the ledger while the object lives, at most matrix_bytes().
   MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm, Ledger& ledger);
   // Local. In memory of the device, of matrix_bytes() or more.
   MatrixDirections(const ShardedState& state, int unit, const MatrixRule& rule, Communicator& comm,
                    std::span<std::byte> there);
 
   float* shard() const { return at(state_.update_range(unit_).offset); }
-  // `present`: by parameter; matrices without a gradient are passed over.
+  // `present`: by parameter; matrices without a gradient are skipped.
   void complete(const std::vector<bool>& present, ThreadTeam& team);
+  // If directions are gathered, this rank's are copied down in kDown, after kUpdate. All directions are copied up in
+  // kUp, also after kUpdate, which may still read their memory; the host waits for the ranks, and kUpdate then waits
+  // for kUp. Otherwise the host waits for nothing.
   void queue_completion(const std::vector<bool>& present);
 
  private:
@@ -60,20 +56,21 @@ class MatrixDirections {
   const MatrixRule& rule_;
   Communicator& comm_;
   bool gathers_;
-  Shard
-      held_;  // of the flat range: all of it with the padding where directions are gathered, else what this rank updates
+  // The padded flat range if directions are gathered, else this rank's update range.
+  Shard held_;
   Buffer own_;               // empty on the device
-  std::span<float> floats_;  // the workspace, and then the directions held
+  std::span<float> floats_;  // the workspace, then the directions
 };
 
-// Bytes that the directions of a unit take with its workspace (Unit::workspace_numel), of the unit with most; 0 where no unit
-// is of matrices.
+// Returns the most bytes that the directions of a unit take with their workspace (Unit::workspace_numel); 0 if no unit
+// has matrices.
 std::int64_t matrix_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 
-// What it costs a step to complete matrices, on the rank where it costs most; `cost`: of one matrix, in any unit.
+// Returns the cost of completing matrices in a step, on the rank with the highest cost; `cost`: of one matrix, in any
+// unit.
 double matrix_cost(const std::vector<Unit>& units, int world, const Placement& placement,
                    const std::function<double(const MatrixShape&)>& cost);
-// Operations, as the rule says them.
+// Returns the operations for this, as the rule counts them.
 double matrix_flops(const std::vector<Unit>& units, int world, const Placement& placement, const MatrixRule& rule);
 
 }  // namespace zero

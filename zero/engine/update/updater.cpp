@@ -17,7 +17,7 @@ constexpr auto kUnchanged = [](auto& /*memory*/, const Tile& /*tile*/) {};
 
 }  // namespace
 
-// While one lives, pump_tile() does nothing: a pass is being changed.
+// Stops pump_tile() while it lives, because a pass is being changed.
 class Updater::AtWork {
  public:
   explicit AtWork(Updater& updater) : updater_(updater) { ++updater_.at_work_; }
@@ -62,7 +62,7 @@ Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<
   hold_matrix_memory(options);
 }
 
-// A unit without a gradient anywhere is not even read.
+// A unit without any gradient is not even read.
 bool Updater::updates(int unit) const {
   const auto& slices = state_.unit(unit).slices;
   return std::ranges::any_of(slices,
@@ -86,7 +86,7 @@ void Updater::begin_step(const std::vector<bool>& present, std::span<const int> 
   if (rule_.num_sums() > 0) sum_parameters(units);
   if (std::ranges::find(matrices_due_, true) == matrices_due_.end()) {
     begin_pass({units.begin(), units.end()});
-  } else {  // nothing is read ahead that they would stop
+  } else {  // whole matrices would stop reading ahead
     order_.assign(units.begin(), units.end());
     paused_ = true;
   }
@@ -123,8 +123,8 @@ bool Updater::reads_parameter(Pass pass) {
   return pass != Pass::kDirections && pass != Pass::kFactors && pass != Pass::kResiduals && pass != Pass::kAnchors;
 }
 
-// Of the optimizer's states another rule has the last one; directions need the first one, and steps along them others.
-// An outer step has states of its own: a copy's residual, the momentum, and as the last one the anchor.
+// Another rule has the last of the optimizer's states. Directions need the first one, and steps along them the others.
+// An outer step has its own states: a copy's residual, the momentum, and, as the last one, the anchor.
 bool Updater::touches(Pass pass, std::size_t state) const {
   const auto& states = state_.arrays().optimizer;
   const bool outer = states[state].state.outer, last = state + 1 == states.size();
@@ -162,7 +162,7 @@ std::vector<TileArray> Updater::pass_arrays(Pass pass) {
     return static_cast<int>(arrays.size()) - 1;
   };
   slots_ = {};
-  // Where they are whole they are on the device, and the update covers a part of them.
+  // Whole parameters are on the device, and the update covers a part of them.
   if (placement.parameter_sharded && reads_parameter(pass)) slots_.parameter = add(held.parameter, access);
   if (placement.gradient_sharded && reads_gradient(pass))
     slots_.gradient = add(state_.applied_gradient(), TileAccess::kRead);
@@ -185,13 +185,14 @@ void Updater::begin_pass(std::vector<int> units) {
   paused_ = false;
 }
 
-// What is whole is on the device, and what the host updates of it goes there and back.
+// Returns the transfers of whole states: they are on the device, and the parts that the host updates cross the link
+// both ways.
 std::vector<LinkTransfer> Updater::link_transfers(Pass pass) const {
   const Placement& placement = state_.placement();
   LinkTransfer read{TileAccess::kRead, {}}, written{TileAccess::kWrite, {}}, gradient{TileAccess::kRead, {}};
   for (const Unit& unit : state_.units()) {
     const auto bytes = static_cast<std::int64_t>(size_of(unit.dtype));
-    read.element_bytes.push_back(unit.dtype == DType::kFloat32 ? bytes : 0);  // others have a master
+    read.element_bytes.push_back(unit.dtype == DType::kFloat32 ? bytes : 0);  // other units have a master
     written.element_bytes.push_back(bytes);
     gradient.element_bytes.push_back(static_cast<std::int64_t>(size_of(state_.gradient_dtype(unit.index))));
   }
@@ -269,7 +270,7 @@ double Updater::device_seconds() {
   return lane_times_.seconds(Activity::kUpdate);
 }
 
-// As parameters of the unit's type.
+// Bytes of the tile's parameters, in the unit's type.
 std::int64_t Updater::bytes_of(const Tile& tile) const {
   return tile.numel * static_cast<std::int64_t>(size_of(state_.unit(tile.unit).dtype));
 }
@@ -313,7 +314,7 @@ void Updater::finish() {
   seconds_ += monotonic_seconds() - start;
 }
 
-// Of parameters that are whole on every rank.
+// Returns null unless parameters are whole on every rank.
 std::byte* Updater::held_whole(int unit) const {
   return state_.placement().optimizer_sharded ? state_.parameter_shard(unit).data() : state_.whole_parameter(unit);
 }
@@ -411,7 +412,7 @@ void Updater::land(int unit, const OuterStep& outer, OuterFlight& flight) {
   seconds_ += monotonic_seconds() - start;
 }
 
-// `take_largest` leaves in `elements` what is not sent of them.
+// `take_largest` leaves in `elements` the part that is not sent.
 template <typename TakeLargest>
 void Updater::take_differences(int unit, const OuterStep& outer, float* elements, TakeLargest take_largest) {
   pass_over(
@@ -436,7 +437,7 @@ void Updater::bring_whole(HostTile& whole, const Tile& tile, TileMemory& memory,
     if (memory.held_dtype == DType::kFloat32) {
       memory.held = whole.bring(held);
       memory.parameter = reinterpret_cast<float*>(memory.held);
-    } else {  // it is only written: the tile has a master
+    } else {  // only written: the tile has a master
       memory.held = writes(pass) ? whole.room(held) : nullptr;
     }
   }
@@ -470,7 +471,7 @@ void Updater::update_tile(const Tile& tile, std::byte* copy_to) {
     });
     send_whole(whole, tile, there, range, queue_pass());
   } else {
-    std::vector<SpanUpdate> together;  // a launch on a GPU takes longer to begin than a small parameter to be updated
+    std::vector<SpanUpdate> together;  // on a GPU, a launch takes longer than the update of a small parameter
     for_each_part(tile, memory, range, [&](std::size_t param, const UpdateSpan& elements) {
       together.push_back({elements, scalars_of(param, tile.on_host)});
     });

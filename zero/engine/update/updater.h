@@ -1,34 +1,17 @@
-// Updater: the optimizer over what this rank holds of a unit, parameter by parameter.
+// Updater: runs the optimizer over this rank's part of each unit, parameter by parameter.
 //
-// Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps: one that got no
-// gradient on any rank is left alone, its moments too, as in torch.optim. States off the device are read ahead of the
-// update and written back behind it, tile by tile, through the whole step. An overlapped update does not happen in
-// step(): it happens when an operator needs the unit, or before, as its tiles arrive while the model computes. That
-// is exact: no operator sees a unit before its update. A unit that is not in the queue yet keeps its values of before.
-//
-//   updater.begin_step(present, units, scale, lr);     // which parameters got a gradient anywhere; the order to come
+//   updater.begin_step(present, units, scale, lr);     // parameters with a gradient on any rank; the order of units
 //   for (int unit : units) updater.enqueue(unit, gradient, dtype);
-//   updater.pump();                                    // what can be done without waiting
+//   updater.pump();                                    // updates that need no wait
 //   updater.complete(unit);                            // before its parameters are used
 //   updater.finish();                                  // before gradients change
 //
-// Of a rule that needs sums over whole parameters (LAMB) begin_step() reads all that this rank updates once before, and
-// is Collective: the ranks' sums are exchanged. Of one with states of rows and columns (Adafactor) it reads the gradients
-// before that, unit by unit, and updates these states. With a rule of whole matrices (Muon), enqueue() of their unit is
-// Collective: it updates the unit at once, after all units queued before it (MatrixDirections brings whole directions).
-// merge() and land() are Collective, too. Everything else is Local. The same bits for any number of threads, wherever
-// states lie, and whenever the update happens. Throws IoError.
-//
-// On a device that the host cannot read, updates are queued in kUpdate, and no more than that orders them: enqueue() puts them
-// behind the sum of the unit's gradient (kUp) and, where parameters are whole, behind the operators that used them (kCompute);
-// finish() puts operators behind them where no gather comes between. A pass that the host makes takes states by the link,
-// which comes after kUp and kUpdate. Sums before an update are made in kUpdate, behind the gradients' way up (kUp), and the host
-// waits for them (DeviceSums); rounded sums of rows and columns go up in kUp, and kUpdate comes after that.
-// Where the host updates a tile of parameters that are whole on the device, these come and go by HostTile, and kUpdate comes after
-// their way up: so whoever comes after an update comes after that.
-// Whole matrices whose states all lie on the device are updated there: directions, products and steps are queued in kUpdate. Where
-// directions come from other ranks, the host waits for these (MatrixDirections). Matrices of which a state lies elsewhere the host
-// updates as a whole, as it does with a rule that has the host's code alone.
+// Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps. As in torch.optim,
+// a parameter without a gradient on any rank keeps its values and moments. States off the device are read ahead and
+// written behind, tile by tile. An overlapped update does not run in step(). It runs as its tiles arrive while the
+// model computes, at the latest before an operator needs the unit, so it is exact. Bits do not depend on the number of
+// threads, on tiers, or on the time of the update. Local, but merge() and land() are Collective, and with some rules
+// begin_step() and enqueue() are also. Throws IoError.
 #pragma once
 
 #include <array>
@@ -49,55 +32,71 @@ namespace zero {
 
 class Updater {
  public:
-  // `direction_comm`: over which directions of matrices come together where their units are updated on a device.
+  // `direction_comm`: gathers directions of matrices whose units are updated on a device.
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
           const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm);
 
-  // Counts a step of every present parameter. `units`: those that enqueue() will be called for, in that order. `scale`
-  // multiplies gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients may be read.
+  // Counts a step of every present parameter. `units`: the units to be enqueued, in that order. `scale` multiplies
+  // gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients must be readable.
+  // Collective with a rule that needs sums over whole parameters (LAMB): it reads all gradients and states of this rank
+  // once, and exchanges the sums. With states of rows and columns (Adafactor) it first reads the gradients, unit by
+  // unit, and updates these states.
   void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
-  // Runs `rule` in place of an update; no step is counted. It reads and writes parameters and their last state: of every
-  // parameter that had an update, or, where copies train apart, of all that are trained. As begin_step(), but for
-  // gradients: enqueue() with none. The rule outlives the pass.
+  // Runs `rule` instead of an update; no step is counted. It reads and writes parameters and their last state: of every
+  // parameter that had an update, or, if copies train apart, of all trained ones. Used like begin_step(), but enqueue()
+  // gets no gradients. The rule must outlive the pass.
   void begin_rule(const UpdateRule& rule, std::span<const int> units);
-  // The unit's part of an outer step: all copies take the anchor that they make of what each has come to. Collective.
+  // Collective. Takes the unit's part of an outer step: all copies take the anchor that they compute from all copies'
+  // weights.
   void merge(int unit, const OuterStep& outer, OuterSum& sum);
-  // The same in two halves. What the unit has come to goes into the flight: Local. And, when the flight has arrived, the anchor
-  // moves, and parameters stay as they are: Collective.
+  // The same in two halves. take_off() puts the unit's differences into the flight: Local. After the flight has
+  // arrived, land() moves the anchor and leaves parameters unchanged: Collective.
   void take_off(int unit, const OuterStep& outer, OuterFlight& flight);
   void land(int unit, const OuterStep& outer, OuterFlight& flight);
-  // `gradient`: of state.update_range(unit), until the unit is complete; null where it does not lie on the device.
+  // Adds a unit to the queue; before that, it keeps its old values. `gradient`: of state.update_range(unit), valid
+  // until the unit is complete; null if it is not on the device. Collective with a rule of whole matrices (Muon), which
+  // updates the unit at once, after all units queued before it (MatrixDirections gathers whole directions).
   void enqueue(int unit, const std::byte* gradient, DType dtype);
-  // What is left of the step comes in this order from here on; nothing else may be left.
+  // Changes the order of the step's remaining units; `units` must name all of them.
   void reorder(std::span<const int> units);
-  // Updates what comes before the unit, and the unit. No-op for one that is up to date, or not in the queue.
+  // Updates the units before this unit, and this unit. No-op if it is up to date, or not in the queue.
   void complete(int unit);
-  // As complete(), for a gather: new parameters that are still being written to their tier, or are updated only now,
-  // are copied to their place in `into`, which has update_range(). Returns the number of elements, from the first, that
-  // lie on their tier already.
+  // Does the same for a gather. New parameters that are not on their tier yet are copied to their place in `into`,
+  // which has update_range(). Returns the number of elements, from the first, that are already on their tier.
   std::int64_t complete_into(int unit, std::byte* into);
-  // Updated, and its parameters are where they lie; or not in the queue.
+  // Returns whether the unit is updated with its parameters on their tier, or not in the queue.
   bool current(int unit);
-  // Updates what can be without waiting; on a device, of what the host updates one tile: it goes on to queue the model's operators.
+  // Runs the updates that need no wait. On a device it runs only one tile of the host's updates, then returns so the
+  // host can queue the model's operators.
   void pump();
-  // While the host waits for a device: updates a tile, if one can be without waiting and no part of this class is at work.
+  // Updates a tile while the host waits for a device, if that needs no wait and no function of this class is running.
   bool pump_tile();
-  // All that is in the queue is updated, and nothing is read ahead of what was not.
+  // Updates all units in the queue, and ends reading ahead.
   void finish();
 
-  // How many updates each parameter has had.
+  // Returns the number of updates of each parameter.
   const std::vector<std::int64_t>& steps() const { return steps_; }
   void set_steps(std::vector<std::int64_t> steps) { steps_ = std::move(steps); }
 
   double seconds() const { return seconds_; }
-  // Of these, in pump_tile().
+  // Returns the part of these seconds in pump_tile().
   double meanwhile_seconds() const { return meanwhile_seconds_; }
-  // For which updates and sums before them ran on a device that the host cannot read, as far as it has done them.
+  // Returns the seconds of finished updates, and of sums before them, on a device that the host cannot read.
   double device_seconds();
 
  private:
+  // Order of lanes on a device that the host cannot read. Updates are queued in kUpdate. enqueue() orders them after
+  // the sum of the unit's gradient (kUp) and, if parameters are whole, after the operators that used them (kCompute).
+  // finish() orders operators after updates if no gather is in between. A pass of the host transfers states over the
+  // link after kUp and kUpdate. Sums before an update are computed in kUpdate, after the gradients' copy up (kUp), and
+  // the host waits for them (DeviceSums). Rounded sums of rows and columns are copied up in kUp, and kUpdate waits for
+  // that. If the host updates a tile of whole device parameters, HostTile copies it down and back. kUpdate waits for
+  // the copy back, so waiting for kUpdate is enough. Whole matrices with all states on the device are updated there:
+  // directions, products and steps are queued in kUpdate. If directions come from other ranks, the host waits for them
+  // (MatrixDirections). The host updates matrices with a state on another tier, and all matrices of a rule that has
+  // only host code.
   class AtWork;
-  // Position of each state among the pass's arrays; -1: not one of them.
+  // Position of each state among the pass's arrays; -1: not in the pass.
   struct Slots {
     int parameter = -1;
     int gradient = -1;
@@ -121,14 +120,14 @@ class Updater {
     UpdateSpan span(std::int64_t begin, std::int64_t end) const;
   };
   void begin_units(std::span<const int> units);
-  // Times what is queued in kUpdate while it lives.
+  // Times the work that is queued in kUpdate while the span lives.
   LaneSpan time_queued(int unit, std::int64_t bytes) {
     return {lane_times_, Lane::kUpdate, Activity::kUpdate, unit, bytes};
   }
   std::int64_t bytes_of(const Tile& tile) const;
-  // What a pass is for: to update, or to make sums before that, of parameters, and of rows and columns; to run another rule
-  // in place of an update; of whole matrices, to make directions, and to step along them; of an outer step, to see how far
-  // parameters are from their anchors, to keep what of that was not sent, and to move both, or the anchors alone.
+  // Purpose of a pass: an update; sums before it, over parameters or over rows and columns; another rule; directions of
+  // whole matrices, and steps along them. For an outer step: differences of parameters from their anchors, residuals
+  // that were not sent, the move of parameters and anchors, and the move of only the anchors.
   enum class Pass : std::uint8_t {
     kUpdate,
     kSums,
@@ -148,16 +147,17 @@ class Updater {
   Pass queue_pass() const { return pass_rule_ == &rule_ ? Pass::kUpdate : Pass::kOtherRule; }
   std::vector<TileArray> pass_arrays(Pass pass);
   TileMemory memory_of(const Tile& tile, const std::byte* gradient, DType dtype) const;
-  // Calls use(param, span) for what of a tile `range`, of the unit's flat range, has of a parameter that got a gradient.
-  // Spans are parts of `memory`, which is the tile's. One after the other; for_each_span() cuts them for the threads.
+  // Calls use(param, span) for each present parameter in the tile's `range` of the unit's flat range. Spans are parts
+  // of `memory`, the tile's. for_each_part() calls it for one span after the other; for_each_span() cuts spans for the
+  // threads.
   template <typename Use>
   void for_each_part(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   template <typename Use>
   void for_each_span(const Tile& tile, const TileMemory& memory, const Shard& range, Use use);
   // `on_host`: for the host's code.
   UpdateScalars scalars_of(std::size_t param, bool on_host = true) const;
-  // Calls use(tile, memory, range) for this rank's shard of the units, also where it updates everything: sums are exact, so
-  // that nobody sees who made them.
+  // Calls use(tile, memory, range) for this rank's shard of the units, even if this rank updates whole units. Sums are
+  // exact, so they do not depend on the rank that computes them.
   template <typename Use>
   void read_shards(std::span<const int> units, Pass pass, Use use);
   void sum_parameters(std::span<const int> units);
@@ -170,11 +170,11 @@ class Updater {
   void update_matrices(int unit);
   void update_matrices_here(int unit);
   void queue_matrices(int unit);
-  // A pass over one unit, now, by the host, wherever its states lie. Calls change(memory, tile) before a tile's spans, and
-  // use(param, span) for each of them.
+  // Runs a pass over one unit on the host, now, whatever the tiers of its states. Calls change(memory, tile) before a
+  // tile's spans, and use(param, span) for each span.
   template <typename Change, typename Use>
   void pass_over(int unit, Pass pass, const Gradient& gradient, Change change, Use use);
-  // The same of a unit whose states all lie on a device: queue(updates) has all spans of a tile at once.
+  // Does the same for a unit with all states on a device: queue(updates) receives all spans of a tile at once.
   template <typename Change, typename Queue>
   void queue_over(int unit, Pass pass, const Gradient& gradient, Change change, Queue queue);
   template <typename TakeLargest>
@@ -184,14 +184,14 @@ class Updater {
   bool given(int unit) const { return unit >= 0 && gradients_[static_cast<std::size_t>(unit)].given; }
   std::byte* held_whole(int unit) const;  // element 0 of update_range()
   void update_tile(const Tile& tile, std::byte* copy_to = nullptr);
-  // Where the host takes a tile, and cannot read the device: `memory` of what is whole there is its own from here on; and
-  // parameters that it has written go back to where they were, `there`.
+  // bring_whole() points `memory` to host copies of whole parameters and gradients, if the host updates a tile and
+  // cannot read the device. send_whole() copies the parameters that it wrote back to `there`.
   void bring_whole(HostTile& whole, const Tile& tile, TileMemory& memory, Pass pass) const;
   void send_whole(HostTile& whole, const Tile& tile, const TileMemory& there, const Shard& range, Pass pass);
 
   ShardedState& state_;
   const UpdateRule& rule_;
-  const UpdateRule* pass_rule_ = nullptr;  // of the pass: rule_, or that of begin_rule()
+  const UpdateRule* pass_rule_ = nullptr;  // rule of the pass: rule_, or begin_rule()'s
   Communicator& comm_;
   Communicator& direction_comm_;
   Ledger& ledger_;
@@ -204,21 +204,22 @@ class Updater {
   std::vector<std::int64_t> steps_;      // by parameter
   std::vector<bool> present_;
   std::vector<double> sums_;  // of this step, num_sums() by parameter
-  // Of a rule with sums, on a device that the host cannot read.
+  // For a rule with sums, on a device that the host cannot read.
   std::optional<DeviceSums> device_sums_;
   BlockPool host_tiles_;  // pinned memory of HostTile
-  Buffer matrix_memory_;  // on a device: of the MatrixDirections of the unit that is updated there; empty: none is
-  // Of this step, by parameter; empty without a FactorRule. On a device that the host cannot read each lies there, and where a
-  // tile of its unit is updated on the host, in memory of the host, too.
+  Buffer matrix_memory_;  // on a device: for the MatrixDirections of the unit being updated; empty: not needed
+  // For this step, by parameter; empty without a FactorRule. If the host cannot read the device, factors_there_ are on
+  // the device, and factors_ on the host if it updates a tile of their unit.
   std::vector<Factors> factors_, factors_there_;
   std::vector<Gradient> gradients_;  // by unit, of this step
   std::vector<bool> outstanding_;    // by unit: not up to date
   std::vector<bool> matrices_due_;   // by unit of matrices: not in the queue yet
-  std::vector<int> order_;           // of the pass
+  std::vector<int> order_;           // units of the pass
   double meanwhile_seconds_ = 0;
-  int at_work_ = 0;      // public functions that are under way
-  bool queued_ = false;  // an update runs on the device, and finish() has not come since
-  bool paused_ = false;  // finish() came before all units were in the queue: the pass goes on with the next one
+  int at_work_ = 0;      // running public functions
+  bool queued_ = false;  // an update was queued on the device since the last finish()
+  // finish() was called before all units were in the queue: the pass continues with the next unit
+  bool paused_ = false;
   double scale_ = 1;
   double lr_ = 0;
   ThreadTeam team_;

@@ -1,4 +1,4 @@
-// What Updater does with whole matrices (MatrixRule), on the host or on a device.
+// Updater's functions for whole matrices (MatrixRule), on the host or on a device.
 #include <algorithm>
 
 #include "zero/base/process/clock.h"
@@ -9,7 +9,8 @@
 
 namespace zero {
 
-// What is queued uses it after the update has returned. In kUpdate alone, but for a gather: one part serves unit after unit.
+// Queued work uses this memory after the update has returned, only in kUpdate, except for a gather. So all units can
+// share it.
 void Updater::hold_matrix_memory(const EngineOptions& options) {
   Device& device = state_.device();
   if (device.host_readable() || host_updates(device, options)) return;
@@ -21,8 +22,8 @@ void Updater::hold_matrix_memory(const EngineOptions& options) {
       Buffer(device.allocate(static_cast<std::size_t>(bytes)), ledger_, Tier::kDevice, MemoryTag::kStaging);
 }
 
-// Directions of this rank's shard, then whole ones, then steps along them: two passes over the unit, each with states of
-// its own, so that none is read twice.
+// Computes directions of this rank's shard, completes whole ones, then steps along them. These are two passes over the
+// unit, each with its own states, so no state is read twice.
 void Updater::update_matrices(int unit) {
   finish();
   const double start = monotonic_seconds();

@@ -1,5 +1,6 @@
-// Updater::for_each_part(), for_each_span(): the parts of a tile that one parameter has; pass_over(), queue_over(): a pass over one unit.
-// For the files of Updater alone.
+// Updater::for_each_part(), for_each_span(): spans of one parameter in a tile; pass_over(), queue_over(): a pass over a
+// unit.
+// Only for the files of Updater.
 #pragma once
 
 #include "zero/engine/update/updater.h"

@@ -1,4 +1,4 @@
-// What Updater reads before an update: sums over parameters, and over rows and columns.
+// Updater's passes before an update: sums over parameters, and over rows and columns.
 #include <mutex>
 #include <utility>
 

@@ -29,7 +29,7 @@ std::unique_ptr<Communicator> open_units(Communicator& copy) {
   return open_group(copy, ranks, "units");
 }
 
-// Of the ranks of a copy, `group` neighbours each.
+// Opens the group of `group` neighbours among the ranks of a copy.
 std::unique_ptr<Communicator> open_secondary(Communicator& copy, int group) {
   if (group == 0) return nullptr;
   const Mesh groups = mesh_of(copy.world(), group, "zero.secondary_group");

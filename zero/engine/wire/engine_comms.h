@@ -1,20 +1,16 @@
-// EngineComms: the ranks that an engine works with: those of the run, and those that hold the model once with it.
+// EngineComms: the communicators of an engine: the ranks of the run, and the ranks that hold the model once.
 //
 //   EngineComms comms(world, options.group);
-//   comms.copy.rank()          // which shard this rank holds
-//   comms.run.rank() == 0      // who speaks for all
+//   comms.copy.rank()          // number of this rank's shard
+//   comms.run.rank() == 0      // prints for all ranks
 //
-// The gathers of units, and the offsets of shards, concern the copy. What all must agree on (losses, errors, budgets, a
-// step) concerns the run. Sums of gradients concern both: GradientSum makes them. Where the model is held once, the copy
-// is the run, and nobody need ask.
-//
-// Where secondary parts of weights are kept (zero/plan/units/secondary.h), `secondary` is the group of ranks of the copy that have
-// all of them together.
-//
-// Units on a device that the host cannot read are exchanged when their bytes have come down, on one rank earlier than on another.
-// They are numbered apart from all other collectives then: units are a group of the copy's ranks, where the transport has groups.
-//
-// Construction is Collective; everything else Local. Throws ConfigError under "zero.group", CommError.
+// Gathers of units and offsets of shards concern the copy. Losses, errors, budgets and steps, on which all ranks must
+// agree, concern the run. Sums of gradients concern both (GradientSum). If the model is held once, the copy is the run.
+// `secondary` is the group of the copy's ranks that together keep all secondary parts of weights
+// (zero/plan/units/secondary.h). A unit on a device that the host cannot read is exchanged once its bytes are copied
+// down, at other times on each rank. Such exchanges need numbers of their own, so `units` is a group of the copy's
+// ranks, if the transport has groups. Construction is Collective; everything else Local. Throws ConfigError under
+// "zero.group", CommError.
 #pragma once
 
 #include <memory>
@@ -26,13 +22,13 @@ namespace zero {
 
 class EngineComms {
  private:
-  std::unique_ptr<Communicator> own_copy_, own_across_;  // null where the model is held once
-  std::unique_ptr<Communicator> own_units_;              // null where units are numbered with all else
-  std::unique_ptr<Communicator> own_secondary_;          // null where no secondary parts are kept
+  std::unique_ptr<Communicator> own_copy_, own_across_;  // null: the model is held once
+  std::unique_ptr<Communicator> own_units_;              // null: units share the numbers of all other collectives
+  std::unique_ptr<Communicator> own_secondary_;          // null: no secondary parts are kept
 
  public:
-  // `group`: ranks that hold the model once; 0: all. `secondary_group`: neighbours of these that keep parts; 0: none do. It
-  // divides them.
+  // `group`: ranks that hold the model once; 0: all. `secondary_group`: neighbours among these that keep parts, a
+  // divisor of `group`; 0: none.
   EngineComms(Communicator& run, int group, bool units_apart = false, int secondary_group = 0);
 
   const Mesh mesh;
@@ -40,18 +36,18 @@ class EngineComms {
   Communicator& copy;
   // The copy's ranks, for gathers of units and sums of their gradients.
   Communicator& units;
-  // The ranks that hold the same shard in other copies, this rank's copy being its place there; null: there are none.
+  // The ranks that hold the same shard in other copies; a rank's number there is its copy's. Null: no other copies.
   Communicator* const across;
-  Communicator* const secondary;  // null: there are no secondary parts
+  Communicator* const secondary;  // null: no secondary parts
 
   bool units_apart() const { return own_units_ != nullptr; }
   int copy_number() const { return mesh.copy_of(run.rank()); }
 
-  // Bytes so far, in the run and its groups. `between_copies`: of these, to and from other copies.
+  // Return the bytes so far, in the run and its groups. Bytes between copies are a part of the first.
   Traffic traffic() const;
   std::int64_t sent_between_copies() const { return across == nullptr ? 0 : across->traffic().sent_bytes; }
   std::int64_t sent_within_secondary() const { return secondary == nullptr ? 0 : secondary->traffic().sent_bytes; }
-  // Seconds this rank has spent waiting for others so far.
+  // Returns the seconds that this rank has spent waiting for other ranks.
   double waited_seconds() const;
 };
 

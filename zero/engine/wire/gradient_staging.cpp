@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// What fills together: the units of one block.
+// The units of one block, which fill together.
 struct Filling {
   std::int64_t bytes = 0;
   std::size_t num_params = 0;
@@ -32,7 +32,7 @@ std::vector<Filling> fillings_of(const std::vector<Unit>& units, int world) {
   return fillings;
 }
 
-// The largest that counts, and the largest other one; 0 where there is none.
+// Returns the largest filling that counts, and the second largest; 0 if there is none.
 template <typename Counts>
 std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Filling>& fillings, Counts counts) {
   std::int64_t first = 0, second = 0;

@@ -1,4 +1,4 @@
-// staging_limit(): bytes of staging that gradients may take on their way into a reduction. Local.
+// staging_limit(): computes the bytes of staging that gradients may use before a reduction. Local.
 //
 //   most = staging_limit(units, world, budget.is_min());
 #pragma once
@@ -10,14 +10,14 @@
 
 namespace zero {
 
-// Of the flat gradient of the largest unit; 0 where none is trained.
+// Returns the bytes of the flat gradient of the largest unit; 0 if no unit is trained.
 std::int64_t largest_gradient(const std::vector<Unit>& units, int world);
 
-// One unit's flat range fills and, without `min_budget`, another is reduced. If more ranges begin to fill (gradients that
-// come before their turn, a unit whose gradients come far apart), reductions are waited for sooner. With `min_budget` there
-// is none to wait for, and the units of one block fill together: beside the largest block (Unit::repeated) a second
-// embedding counts, or any other unit. A model whose units are declared in another order than they are used takes more
-// in its first step.
+// Without `min_budget` there is room for two flat ranges: one that fills, and one that is reduced. If more ranges begin
+// to fill (early gradients, or a unit whose gradients are far apart), reductions are waited for sooner. With
+// `min_budget` no reduction runs meanwhile, and the units of one block fill together. The limit then counts the largest
+// block (Unit::repeated) plus a second embedding or another unit. If units are declared in another order than they are
+// used, the first step takes more.
 std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool min_budget);
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// SentByCodec: the bytes that a rank sends in a step, by their receivers and by the codec in which they cross.
+// SentByCodec: the bytes that a rank sends in a step, by receiver and codec.
 //
 //   report.sent_by_codec.group[codec]      // kSentCodecs[codec]: "none", "int8", "int4", "topk"
 //
@@ -14,7 +14,7 @@
 
 namespace zero {
 
-// The codecs of WireCodec in their order, then the largest elements alone.
+// Names of the codecs of WireCodec in their order, then of sending only the largest elements.
 constexpr std::array kSentCodecs{kWireCodecNames[0], kWireCodecNames[1], kWireCodecNames[2], std::string_view("topk")};
 constexpr std::size_t kSentTopk = 3;
 static_assert(kWireCodecNames.size() == kSentTopk);

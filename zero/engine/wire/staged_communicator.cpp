@@ -9,7 +9,7 @@
 
 namespace zero {
 
-// A collective between staged bytes, from its call on.
+// A collective between staged bytes, from its call to its end.
 class StagedCommunicator::Staged final : public Work::Operation {
  public:
   Staged(StagedCommunicator& comm, const Blocks& blocks, Mark down, std::function<Work()> begin)
@@ -28,7 +28,7 @@ class StagedCommunicator::Staged final : public Work::Operation {
     comm_.begin_until(*this);
     work_.wait();
     lift();
-    if (!blocks_.sent.empty()) comm_.staging_.release(blocks_.sent.data());  // it has come down: the host has seen that
+    if (!blocks_.sent.empty()) comm_.staging_.release(blocks_.sent.data());  // the host has seen its copy down
     if (!blocks_.made.empty()) comm_.staging_.release(blocks_.made.data(), used_in(comm_.device_, Lane::kUp));
   }
   bool try_complete() override {
@@ -104,7 +104,7 @@ void StagedCommunicator::begin_first() {
   first.begin();
 }
 
-// This rank's part may lie in its place in `out`; the staged one does so, too.
+// This rank's part may be in its place in `out`, in staged memory also.
 Work StagedCommunicator::all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) {
   const std::span<std::byte> sent = bring_down(Lane::kDown, in), whole = stage(out.size());
   return queue(Lane::kDown, {.made = whole, .to = out, .sent = sent},

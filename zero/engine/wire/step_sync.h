@@ -1,13 +1,11 @@
-// StepSync: what every rank must know before anybody updates, in one exchange a step.
-//
-// Each rank sends what it learned while reducing its shards (the sum of squares, non-finite counts, which parameters got a
-// gradient), its loss and the hash of what its model did; each computes the same verdict from the same numbers in the same
-// order. Sums of squares are exact until all are added: no bit of the norm depends on which rank has which shard. The
-// exchange is also the step's barrier: when it returns, every rank has read what it wanted of the others' shards and
-// gradients.
+// StepSync: the facts on which all ranks agree before an update, in one exchange a step.
 //
 //   StepSync verdict = exchange(comm, mine);
 //
+// Each rank sends the results of its reductions (sum of squares, non-finite counts, parameters with a gradient), its
+// loss and the hash of its trace. Every rank computes the same verdict from the same numbers in the same order. Sums of
+// squares are exact until all are added, so no bit of the norm depends on the owners of the shards. The exchange is
+// also the step's barrier: when it returns, every rank has read the shards and gradients of others that it needs.
 // Collective.
 #pragma once
 
@@ -24,8 +22,8 @@ namespace zero {
 struct RankStep {
   std::uint64_t trace_hash = 0;
   std::int64_t num_non_finite = 0;
-  int first_bad_param = -1;       // of this rank's shards; -1: none
-  std::int64_t wanted_bytes = 0;  // to be given back (> 0) or taken (< 0); see Rebalancer
+  int first_bad_param = -1;       // in this rank's shards; -1: none
+  std::int64_t wanted_bytes = 0;  // bytes to give back (> 0) or to take (< 0); see Rebalancer
   ExactSum sum_squares;           // of this rank's shards of all units
   std::vector<bool> present;      // by parameter
   std::optional<double> loss;
@@ -36,13 +34,13 @@ struct RankStep {
   std::uint64_t write_hash = 0;  // see ParameterWrites
 };
 
-// A rank that had another number of backward passes than rank 0.
+// A rank with another number of backward passes than rank 0.
 struct OtherPasses {
   int rank = 0;
   int passes = 0, first = 0;
 };
 
-// Of a rank, another learning rate than rank 0's.
+// A rank with another learning rate than rank 0.
 struct OtherRate {
   int rank = 0;
   double lr = 0, first = 0;
@@ -54,18 +52,18 @@ struct StepSync {
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;                 // the lowest of any rank
   std::vector<bool> present;                // on any rank
-  std::int64_t wanted_bytes = 0;            // the most that any rank wants back
-  int mismatched_rank = -1;                 // the first rank whose trace differs from rank 0's; -1: all did the same
+  std::int64_t wanted_bytes = 0;            // the most bytes that any rank needs back
+  int mismatched_rank = -1;                 // the first rank with another trace than rank 0; -1: none
   std::optional<OtherRate> other_rate;      // the first
   std::optional<OtherPasses> other_passes;  // the first
-  std::optional<double> loss;               // mean over ranks, summed in their order; empty where one has none
-  double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as the other limit
+  std::optional<double> loss;               // mean over ranks, summed in their order; empty if a rank has no loss
+  double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as is the other limit
   double max_grad_norm = std::numeric_limits<double>::infinity();
   std::vector<std::uint64_t> write_hashes;  // by rank
 };
 
-// `shard`: ranks that hold the model once; 0: all. Where gradients are summed over all copies, their sums of squares are
-// the same.
+// `shard`: ranks that hold the model once; 0: all. If gradients are summed over all copies, all copies have the same
+// sums of squares.
 StepSync exchange(Communicator& comm, const RankStep& sent, int shard = 0);
 
 }  // namespace zero

@@ -18,7 +18,7 @@ std::int64_t largest_shard(const std::vector<Unit>& units, int shard) {
   return largest;
 }
 
-// Sums and gathers of them cross in the same code.
+// Sums and their gathers have the same codec.
 WireCodecs between_copies(const Placement& placement) {
   return {.gather = placement.wire.outer, .reduce = placement.wire.outer};
 }

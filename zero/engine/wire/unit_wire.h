@@ -1,7 +1,6 @@
-// Unit wire: the communicators over which an engine's units are gathered and their gradients summed, where their bytes are
-// coded: within a copy of the model, and between copies.
+// Unit wire: the communicators that send an engine's units with a codec, within a copy of the model and between copies.
 //
-//   auto coded = open_unit_wire(comms, units, options.wire, budget.is_min());     // null where nothing is coded
+//   auto coded = open_unit_wire(comms, units, options.wire, budget.is_min());     // null: no codec
 //   auto between = open_copies_wire(comms, units, placement);
 #pragma once
 
@@ -16,21 +15,23 @@
 
 namespace zero {
 
-// Collective over the ranks that hold the model once. `min_budget`: one collective at a time has staging.
+// Collective over the ranks that hold the model once. Null: no codec. `min_budget`: staging for one collective at a
+// time.
 std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
                                                   const WireCodecs& wire, bool min_budget);
 
-// Local. Bytes of its staging on a rank, of `shard` ranks that hold the model once.
+// Local. Returns the bytes of its staging on a rank, for `shard` ranks that hold the model once.
 std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool min_budget);
 
-// Collective over the ranks that hold the same shard. Null where copies add their gradients as they are, or train apart.
+// Collective over the ranks that hold the same shard. Null if copies add their gradients without a codec, or train
+// apart.
 std::unique_ptr<CodedCommunicator> open_copies_wire(const EngineComms& comms, const std::vector<Unit>& units,
                                                     const Placement& placement);
 
-// Local. Bytes of its staging on a rank.
+// Local. Returns the bytes of its staging on a rank.
 std::int64_t copies_wire_bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
-// Within it gathers are exact: an operator outside training reads what the owners hold. Null: nothing is coded.
+// Makes gathers exact while it lives: an operator outside training reads the owners' values. Null: no codec.
 class ExactGathers {
  public:
   explicit ExactGathers(CodedCommunicator* coded)

@@ -53,9 +53,9 @@ std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& fold
   if (in_memory < 0) throw IoError(folder, "look at the file system of a scratch file", -in_memory);
   if (in_memory == 1) return "the file system lies in memory";
   if (const int result = calls.set_direct(fd, true); result < 0) return std::strerror(-result);
-  constexpr std::int64_t kPage = 4096;
-  alignas(kPage) std::array<std::byte, kPage> page;
-  if (bytes < kPage) return "";
+  constexpr std::int64_t kFilePage = 4096;
+  alignas(kFilePage) std::array<std::byte, kFilePage> page;
+  if (bytes < kFilePage) return "";
   const ssize_t result = calls.read(fd, page, 0);
   if (result == -EINVAL) {
     if (const int left = calls.set_direct(fd, false); left < 0) throw IoError(folder, "leave O_DIRECT", -left);

@@ -4,8 +4,8 @@
 //   ...                                       // compute
 //   up.wait();                                // waits for the rest
 //
-// With a PacedLink (zero/memory/link/paced_link.h) device and host are both main memory, and the link only takes time. A
-// LaneLink (zero/memory/link/lane_link.h) copies in two lanes of a device. Local; one thread at a time.
+// With a PacedLink (zero/memory/link/paced_link.h) device and host are both main memory, and the link only takes time.
+// A LaneLink (zero/memory/link/lane_link.h) copies in two lanes of a device. Local; one thread at a time.
 #pragma once
 
 #include <memory>

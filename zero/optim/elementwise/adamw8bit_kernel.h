@@ -2,9 +2,9 @@
 // Quantization", arXiv:2110.02861). States take 2 bytes per element instead of 8, and 1/32 byte for scales.
 //
 // Blocks of kCodeBlock elements are counted from the parameter's first. For each block it decodes both moments, and
-// updates as AdamW in fp32 (zero/optim/elementwise/adam_kernel.h) with one division less. Then it encodes the new moments with the
-// block's new scales (zero/optim/rule/eight_bit_code.h). The parameter's update uses the new moments before they are
-// encoded; it is AdamW's step times bias / bias:
+// updates as AdamW in fp32 (zero/optim/elementwise/adam_kernel.h) with one division less. Then it encodes the new
+// moments with the block's new scales (zero/optim/rule/eight_bit_code.h). The parameter's update uses the new moments
+// before they are encoded; it is AdamW's step times bias / bias:
 //
 //   p = p + (-step_size * bias * m) / (sqrt(v) + eps * bias)     bias = sqrt(1 - beta2^step)
 //

@@ -3,9 +3,9 @@
 //   TermSums sums(sum);
 //   add_block_squares(values, numel, sums);       // the last block may be partial
 //
-// Every instruction set gives the bits of block_sum_of_squares() in zero/base/numbers/exact_sum.h: squares of floats are exact
-// in double, and both use the same summation tree. A kernel's .cpp includes this file once per target, so it has no
-// #pragma once. Local.
+// Every instruction set gives the bits of block_sum_of_squares() in zero/base/numbers/exact_sum.h: squares of floats
+// are exact in double, and both use the same summation tree. A kernel's .cpp includes this file once per target, so it
+// has no #pragma once. Local.
 #if defined(ZERO_OPTIM_BLOCK_TERMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZERO_OPTIM_BLOCK_TERMS_INL_H_
 #undef ZERO_OPTIM_BLOCK_TERMS_INL_H_

@@ -63,7 +63,8 @@ class ColumnSums {
 
  private:
   static constexpr int kMantissaBits = 52;
-  // Powers of two between the largest and the smallest term, so that a term's lowest bit is on the low grid.
+  // Returns the most powers of two between the largest and the smallest term: every term's lowest bit must be on the
+  // low grid.
   int window() const { return 2 * kMantissaBits - 2 * kind_.row_bits - kind_.mantissa_bits; }
   bool begin_grid(int num_rows, int lowest, int highest);
 

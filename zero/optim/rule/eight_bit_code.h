@@ -5,7 +5,7 @@
 //   decode_blocks(...); encode_blocks(...);                        // restores the same codes and scales
 //
 // A block's scale is its largest magnitude. Code k of n (n = 127 signed, 255 unsigned) represents scale * expand(k /
-// n). expand(y) is roughly y^4: the float with bits 4 * (bits(y) - b), where b makes expand(1) = 1. The four octaves
+// n). expand(y) is roughly y^4: the float with bits 4 * (bits(y) - b), with b such that expand(1) = 1. The four octaves
 // below the scale have 16 (signed) or 32 (unsigned) equal steps each. The next four have half as many, and so on, down
 // to 4e-9 or 2e-10 of the scale. bitsandbytes' dynamic code has half as many steps per decade, and needs a table and a
 // search instead of a shift.

@@ -216,7 +216,7 @@ void multiply(const MatrixProduct& product, ThreadTeam& team) {
     HWY_DYNAMIC_DISPATCH(multiply_columns_target)(product, begin, end);
   });
   if (!product.symmetric) return;
-  // Transposes squares of `out` in the first cache, where the distance of their rows is no power of two.
+  // Transposes squares of `out` in the first cache. There, the distance of rows is no power of two.
   constexpr std::int64_t kSide = 32;
   team.for_range(0, product.rows, kSide, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = 0; first < end; first += kSide) {

@@ -7,8 +7,8 @@
 //
 // Ranks are numbered machine by machine. In a gather or a reduction, a rank sends directly to each other rank of its
 // group. So the ranks on a machine determine the bytes that leave it. A machine's ranks share its full-duplex link. If
-// shards differ in size (zero/plan/units/weighted_cut.h), so do the bytes that ranks send. Each message that waits for an
-// earlier message adds `latency`. A unit's gradient passes from copy to copy in pieces (copy_pieces.h), which follow
+// shards differ in size (zero/plan/units/weighted_cut.h), so do the bytes that ranks send. Each message that waits for
+// an earlier message adds `latency`. A unit's gradient passes from copy to copy in pieces (copy_pieces.h), which follow
 // each other through the chain; the first piece fills the chain.
 //
 // Values only; Local. Thousands of ranks take microseconds.

@@ -34,8 +34,8 @@ enum class ActionKind : std::uint8_t {
   kUpdate    // runs the optimizer over this rank's states of `unit`, on their tiers
 };
 
-// The sources of a gather. If the unit has no current secondary part (zero/plan/units/secondary.h), all ranks are asked in
-// any case.
+// The sources of a gather. If the unit has no current secondary part (zero/plan/units/secondary.h), all ranks are asked
+// in any case.
 enum class GatherWay : std::uint8_t {
   kAll,         // every rank sends its shard
   kAllAndKeep,  // the same, and this rank keeps its secondary part

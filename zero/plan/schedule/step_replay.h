@@ -34,8 +34,8 @@ class StepReplay {
   const Schedule& schedule() const { return schedule_; }  // the current schedule
   // Returns whether an event of the running step differs from the recorded trace.
   bool mismatched() const { return mismatched_; }
-  // Leaves the schedule for a step with fewer micro-batches than the recorded one. That is no mismatch: end_short_step()
-  // ends the step, and the schedule stays.
+  // Leaves the schedule for a step with fewer micro-batches than the recorded one. That is no mismatch:
+  // end_short_step() ends the step, and the schedule stays.
   void leave_schedule() { replaying_ = false; }
   void end_short_step();
   // Begins the running step again, and forgets its events so far.

@@ -4,7 +4,7 @@
 //   moved_share(units, 3, cut_units(make_units(specs, {}), Cut::kHash, 4), 4)    // 0.26 of the elements change owner
 //
 // kRange is the identity: equal ranges of the flat range. kWeighted makes ranges in proportion to a weight of each
-// owner. kWhole and kHash lay out the flat range in the order of owners (Unit::owned). An owner's elements are
+// owner. kWhole and kHash sort the flat range by owners (Unit::owned). An owner's elements are
 // contiguous, and its part is padded to the size of the largest part. So shards stay equal blocks for collectives, and
 // shard_of() stays valid.
 #pragma once

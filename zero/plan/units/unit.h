@@ -51,13 +51,14 @@ struct Unit {
       kHostAlignBytes;  // alignment of parameters and shards for the device's operators: a power of two
   std::vector<Slice> slices;
   std::int64_t numel = 0;  // elements of the flat range: slices, and the gaps between them
-  // Slices as the shards store them, by offset, if the unit is not cut into equal ranges (zero/plan/units/cut.h). Empty: the
-  // same as `slices`. Scattered: a parameter may have several owned slices, and `slices` is the order of parameters
-  // after a gather.
+  // Slices as the shards store them, by offset, if the unit is not cut into equal ranges (zero/plan/units/cut.h).
+  // Empty: the same as `slices`. Scattered: a parameter may have several owned slices, and `slices` is the order of
+  // parameters after a gather.
   std::vector<Slice> owned;
   bool scattered = false;
-  // Begin of each owner's shard, and end of the last one, if the unit is cut by weights (zero/plan/units/weighted_cut.h).
-  // Empty: shards are equal. `own`: the owner whose shard shard_numel() and all computations from it describe.
+  // Begin of each owner's shard, and end of the last one, if the unit is cut by weights
+  // (zero/plan/units/weighted_cut.h). Empty: shards are equal. `own`: the owner whose shard shard_numel() and all
+  // computations from it describe.
   std::vector<std::int64_t> bounds;
   int own = 0;
   // The optimizer keeps states of rows and columns, instead of one of each element, for its matrices.
@@ -78,15 +79,17 @@ struct MatrixChoice {
 };
 
 // Returns the number of elements at whose multiples slices and shards start: align_bytes, or the grain if that is
-// larger. So no term of a norm (kSumBlock in zero/base/numbers/exact_sum.h) has elements of two parameters or of two ranks.
+// larger. So no term of a norm (kSumBlock in zero/base/numbers/exact_sum.h) has elements of two parameters or of two
+// ranks.
 inline std::int64_t alignment_numel(const Unit& unit) {
   return std::max(unit.align_bytes / static_cast<std::int64_t>(size_of(unit.dtype)), unit.grain);
 }
 
 // Makes units. `prefixes`: module names that each become one unit ("encoder", "transformer.h.3"); the longest match
 // wins. Empty: one unit for each element of the outermost repeated containers ("h.0", "h.1", ...: numbered children).
-// Throws ConfigError under "units" for a prefix that matches no parameter, or only the second name of a tied one. `grain`: of trainable units. `is_matrix` is
-// only called with trainable parameters. `align_bytes`: of all units.
+// Throws ConfigError under "units" for a prefix that matches no parameter, or only the second name of a tied parameter.
+// `grain`: the grain of trainable units. `is_matrix` is only called with trainable parameters. `align_bytes`: the
+// alignment of all units.
 std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vector<std::string>& prefixes,
                              std::int64_t grain = 1, const MatrixChoice& is_matrix = {},
                              std::int64_t align_bytes = kHostAlignBytes);

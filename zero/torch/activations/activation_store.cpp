@@ -22,7 +22,7 @@ bool can_leave(const at::Tensor& tensor, c10::Device place) {
          !tensor.is_conj() && !tensor.is_neg() && !tensor.key_set().has(kParameterKey);
 }
 
-// From the first element to the last, with what lies between them: never more than the memory that would be kept.
+// Returns the bytes from the first element to the last, gaps included: never more than the memory that would be kept.
 std::size_t spanned_bytes(const at::Tensor& tensor) {
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);

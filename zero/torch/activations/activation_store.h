@@ -1,24 +1,18 @@
-// ActivationStore: keeps the inputs of activation checkpoints on the host or on disk between the passes.
+// ActivationStore: keeps the inputs of activation checkpoints on host or disk between forward and backward pass.
 //
-//   ActivationStore store({.tier = Tier::kDisk, .disk = {"/nvme0"}});          // one a model and rank
+//   ActivationStore store({.tier = Tier::kDisk, .disk = {"/nvme0"}});          // one for each model and rank
 //   y = zero::checkpoint(block, {x}, store.checkpoint_options());
 //
-// x's memory is free again as soon as no other tensor shares it. In the backward pass its bytes come back, read ahead
-// in the order in which a chain of checkpoints needs them: the last first (zero/memory/activation_offload.h). They are
-// the same bytes with the same strides, so losses and gradients are those of a run without a store. Backward may go
-// through a retained graph again; a dropped graph gives back its memory and its places on disk.
+// x's memory is free as soon as no other tensor shares it. In the backward pass its bytes are read ahead in the order
+// in which a chain of checkpoints needs them: the last first (zero/memory/activation_offload.h). Bytes and strides are
+// the same, so losses and gradients equal those of a run without a store. A retained graph can be used for several
+// backward passes. A dropped graph gives back its memory and its space on disk.
 //
-// On a GPU: engine.control().share_link(store) before the first forward pass, which names the engine's device to the store.
-// Inputs then go to pinned memory of the host, and come back, beside what operators do; nothing waits for that but the
-// operators that use them, and where a disk is behind the host, the host.
+// Not offloaded: tensors without memory of their own (meta, parameters of an attached module), on another device than
+// the engine's, or not strided. If such a tensor is written between the passes, backward throws ConfigError.
 //
-// Not offloaded: tensors without memory of their own (meta, parameters of an attached module), on another device than the
-// engine's, or not strided. A write into such a tensor between the passes is a ConfigError in backward.
-//
-// Errors of the disk (IoError) come out of the forward or the backward pass, and end the run. The store has a ledger of
-// its own: report() has its bytes by tier. Its budget is ActivationOffloadOptions::most_bytes; the budgets of attach()
-// are for states alone. Local; passes of one model go through a store one after the other, on any thread of autograd.
-// Tensors that are still offloaded when the store is destroyed stay readable.
+// Local; passes of one model use a store one after the other, on any thread of autograd. The forward or the backward
+// pass throws IoError if the disk fails; the run cannot continue then.
 #pragma once
 
 #include <memory>
@@ -40,15 +34,24 @@ struct ActivationReport {
 
 class ActivationStore {
  public:
-  // Throws ConfigError ("zero.disk") where a disk is asked for and none is named. Touches no disk.
+  // Throws ConfigError ("zero.disk") if the tier is disk and no folder is given. Touches no disk.
+  //
+  // The store has its own ledger, and report() returns its bytes by tier. Its budget is
+  // ActivationOffloadOptions::most_bytes; the budgets of attach() are only for states. Tensors that are still offloaded
+  // when the store is destroyed stay readable.
+  //
+  // On a GPU, call engine.control().share_link(store) before the first forward pass. Inputs are then copied to pinned
+  // host memory and back, in parallel with operators. Only the operators that use the inputs wait for these copies.
+  // With the tier disk, the host also waits for the disk.
   explicit ActivationStore(ActivationOffloadOptions options);
   ~ActivationStore();
   ActivationStore(const ActivationStore&) = delete;
   ActivationStore& operator=(const ActivationStore&) = delete;
 
-  // Makes the first file, so that a missing, unwritable or full folder shows before a run: ConfigError, IoError.
+  // Creates the first file, so a missing, unwritable or full folder is found before a run. Throws ConfigError or
+  // IoError.
   void open();
-  // Records transfers to and from the disk from now on. To be called before open().
+  // Records transfers to and from the disk from now on. Call it before open().
   void record(Timeline* timeline);
   CheckpointOptions checkpoint_options() const;
   ActivationReport report() const;
@@ -59,7 +62,7 @@ class ActivationStore {
   Shared& shared() { return *shared_; }
 
  private:
-  std::shared_ptr<Shared> shared_;  // with everything offloaded
+  std::shared_ptr<Shared> shared_;  // also holds all offloaded activations
 };
 
 }  // namespace zero

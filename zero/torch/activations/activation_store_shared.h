@@ -1,8 +1,8 @@
-// ActivationStore::Shared: what a store and every activation that it has offloaded share, and what outlives the store.
+// ActivationStore::Shared: data that a store shares with its offloaded activations, and that outlives the store.
 //
 //   ActivationStore store(std::make_shared<ActivationStore::Shared>(options, seam));
 //
-// Whoever works with it holds the mutex. Local.
+// Hold the mutex while you use it. Local.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@
 namespace zero {
 
 struct ActivationStore::Shared {
-  // Throws ConfigError, as ActivationOffload does. What `seam` points to outlives it.
+  // Throws ConfigError, as ActivationOffload does. The objects to which `seam` points must outlive the result.
   Shared(ActivationOffloadOptions options, const DiskSeam& seam)
       : activation_offload(std::move(options), ledger, seam) {}
 
-  // Before the first is offloaded.
+  // Sets the device of the activations. Call it before the first activation is offloaded.
   void come_from(std::shared_ptr<Device> from) {
     activation_offload.come_from(*from);
     place = place_of(*from);
@@ -32,13 +32,13 @@ struct ActivationStore::Shared {
 
   std::mutex mutex;
   Ledger ledger;
-  c10::Device place = c10::Device(c10::DeviceType::CPU);  // of activations that are offloaded
+  c10::Device place = c10::Device(c10::DeviceType::CPU);  // device of the activations that are offloaded
   std::shared_ptr<Device> device;                         // null: main memory
   ActivationOffload activation_offload;
 };
 
-// Local. A store that reaches its disk through `seam`. Everything that `seam` points to must outlive the store. Throws as
-// ActivationStore does.
+// Local. Makes a store that accesses its disk through `seam`. The objects to which `seam` points must outlive the
+// store. Throws as ActivationStore does.
 std::unique_ptr<ActivationStore> make_activation_store(ActivationOffloadOptions options, const DiskSeam& seam);
 
 }  // namespace zero

@@ -39,19 +39,19 @@ std::string shape_of(const at::Tensor& tensor) {
   return fmt::format("[{}] {}", fmt::join(tensor.sizes(), ", "), c10::toString(tensor.scalar_type()));
 }
 
-// What a second run needs.
+// The data that the second run needs.
 struct Run {
   Function fn;
   std::vector<SavedInput> inputs;
-  // Of the CPU and of `place`, which may be a GPU; undefined: fn drew nothing there.
+  // Generator states of the CPU and of `place`, which may be a GPU. Undefined: fn drew no numbers there.
   at::Tensor generator_state, device_generator_state;
   c10::Device place = kOnCpu;
   Autocast autocast;
   std::size_t num_outputs = 0;
-  std::vector<std::size_t> differentiable;  // of the outputs: those that a gradient can come for
+  std::vector<std::size_t> differentiable;  // indices of the outputs that can have a gradient
 };
 
-// Stands in the graph where fn's own operators would.
+// Replaces fn's own operators in the graph.
 class CheckpointNode final : public Node {
  public:
   CheckpointNode(Run run, torch::autograd::edge_list&& edges) : Node(std::move(edges)), run_(std::move(run)) {}
@@ -64,19 +64,20 @@ class CheckpointNode final : public Node {
     {
       const Tensors outputs = run_again(leaves);
       for (std::size_t i = 0; i < gradients.size(); ++i) {
-        if (!gradients[i].defined()) continue;  // nobody used this output
+        if (!gradients[i].defined()) continue;  // this output was not used
         roots.push_back(checked_root(outputs, run_.differentiable[i], gradients[i]));
         root_gradients.push_back(std::move(gradients[i]));
       }
     }
-    // A backward pass inside this one: what fn used gets its gradient there, and the inputs' are passed on.
+    // Runs a backward pass inside this backward pass. Tensors that fn used get their gradients there; the inputs'
+    // gradients are returned.
     if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
     torch::autograd::variable_list results;
     for (const at::Tensor& leaf : leaves) results.push_back(leaf.defined() ? leaf.grad() : at::Tensor());
     return results;
   }
 
-  // Called when a backward pass that does not retain the graph has been here.
+  // Called after a backward pass that does not retain the graph.
   void release_variables() override {
     run_ = {};
     released_ = true;
@@ -107,7 +108,7 @@ class CheckpointNode final : public Node {
     return outputs;
   }
 
-  // A gradient has the shape and type of the output that the first run gave.
+  // Checks that a gradient has the shape and type of the output of the first run.
   static const at::Tensor& checked_root(const Tensors& outputs, std::size_t index, const at::Tensor& gradient) {
     const at::Tensor& output = outputs[index];
     const bool alike = output.defined() && output.sizes() == gradient.sizes() &&
@@ -126,7 +127,7 @@ class CheckpointNode final : public Node {
   bool released_ = false;
 };
 
-// The GPU that inputs lie on, or else the CPU: whose generator is kept, beside the CPU's.
+// Returns the GPU of the inputs, otherwise the CPU. The generator of this device is kept beside the CPU's.
 c10::Device place_of(const Tensors& inputs) {
   c10::Device place = kOnCpu;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -150,8 +151,9 @@ void refuse_written(const Tensors& inputs, const std::vector<std::int64_t>& vers
   }
 }
 
-// Every operator of the first run is younger than `first`; an older one made a tensor that fn captured. Its part of the
-// graph would be run, and freed, inside this checkpoint's backward pass.
+// Refuses tensors that fn captured. Every operator of the first run has a sequence number of at least `first`; a
+// smaller number belongs to a captured tensor. Its part of the graph would be run, and freed, inside this checkpoint's
+// backward pass.
 void refuse_captured(const Tensors& outputs, std::uint64_t first) {
   constexpr std::uint64_t kAccumulates = std::numeric_limits<std::uint64_t>::max();  // a parameter or another leaf
   std::vector<const Node*> open;
@@ -172,9 +174,9 @@ void refuse_captured(const Tensors& outputs, std::uint64_t first) {
   }
 }
 
-// The first run is recorded like any other, and the record thrown away when fn is done: only so do operators that look
-// at the gradient mode compute the same bits in both runs, and parameters see a forward pass of training. It holds no
-// more at its peak than the second run does.
+// Records the first run like any other, and drops the record when fn is done. Operators that read the gradient mode
+// then compute the same bits in both runs, and parameters see a forward pass of training. At its peak it holds no more
+// memory than the second run.
 Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOptions& options) {
   if (!c10::GradMode::is_enabled()) return fn(inputs);
   const c10::Device place = place_of(inputs);

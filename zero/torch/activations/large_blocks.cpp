@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 
-// Holes cost addresses, not memory; of a limit on addresses (ulimit -v) the half.
+// Returns the size of the arena's address range. Holes cost addresses, not memory. If addresses are limited (ulimit
+// -v), at most half of the limit is used.
 std::size_t address_bytes() {
   const auto wanted = static_cast<std::size_t>(available_memory()) * 4;
   rlimit limit{};
@@ -23,7 +24,7 @@ std::size_t address_bytes() {
   return std::min<std::size_t>(wanted, limit.rlim_cur / 2);
 }
 
-// Tensors may outlive everything else in the process, so neither of these is ever destroyed.
+// Tensors may outlive everything else in the process, so the arena and LargeBlocks are never destroyed.
 Arena& arena() {
   static Arena& one = *new Arena(address_bytes());
   return one;

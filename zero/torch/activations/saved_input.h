@@ -1,11 +1,10 @@
-// SavedInput: an input of an activation checkpoint between the forward and the backward pass. The one place that knows
-// where it lies: in memory as it is, or wherever `hooks` have put it (libtorch's own interface for saved tensors: pack
-// when kept, unpack when wanted).
+// SavedInput: an input of an activation checkpoint between the forward and the backward pass.
 //
 //   SavedInput kept(x, nullptr);
-//   at::Tensor again = kept.leaf();      // x's values, at the root of a graph of its own
+//   at::Tensor again = kept.leaf();      // x's values, at the root of a separate graph
 //
-// Local.
+// Only this class knows where the input is: unchanged in memory, or in the place where `hooks` have stored it. The
+// hooks are libtorch's interface for saved tensors, with functions that pack and unpack a tensor. Local.
 #pragma once
 
 #include <memory>
@@ -16,10 +15,11 @@ namespace zero {
 
 class SavedInput {
  public:
-  // `input` may be undefined; it then comes back so, and has no hooks.
+  // `input` may be undefined. leaf() is then undefined, and no hooks are used.
   SavedInput(const at::Tensor& input, std::unique_ptr<torch::autograd::SavedVariableHooks> hooks);
 
-  // Requires a gradient where the input did. Throws c10::Error when the input was written in place since.
+  // Returns a tensor that requires a gradient if the input did. Throws c10::Error if the input was written in place
+  // since.
   at::Tensor leaf() const;
 
  private:
@@ -27,7 +27,7 @@ class SavedInput {
   bool requires_grad_;
 };
 
-// The values of `input` at the root of a graph of its own.
+// Returns the values of `input` at the root of a separate graph.
 at::Tensor leaf_of(const at::Tensor& input, bool requires_grad);
 
 }  // namespace zero

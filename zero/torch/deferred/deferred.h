@@ -1,12 +1,12 @@
-// deferred(): build a module without its memory.
+// deferred(): constructs a module without allocating its memory.
 //
-//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // shapes alone (meta device)
+//   auto model = zero::deferred([] { return std::make_shared<Net>(); }, /*seed=*/1337);   // only shapes (meta device)
 //   auto engine = zero::attach(*model, world);                                            // built, a unit at a time
 //
-// Records the module's own construction (empty, normal_, kaiming_uniform_, ...) and replays each parameter's part of it
-// when attach() wants it, seeded by (seed, parameter name): the weights depend neither on world nor on stage, and no
-// rank ever holds the whole model. What cannot be recorded (a construction that reads a tensor's values) throws, with
-// the operator's name.
+// It records the module's own construction (empty, normal_, kaiming_uniform_, ...). attach() replays the recorded
+// operators of each parameter, seeded by (seed, parameter name). So the weights depend neither on world nor on stage,
+// and no rank ever holds the whole model. If a construction cannot be recorded because it reads a tensor's values,
+// ConfigError names the operator.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace zero {
 class Recording;  // zero/torch/deferred/recording.h
 
 namespace detail {
-// Turns recording on for the calling thread while it lives.
+// Records on the calling thread while it lives.
 class RecordingScope {
  public:
   explicit RecordingScope(std::uint64_t seed);
@@ -35,18 +35,18 @@ class RecordingScope {
 };
 }  // namespace detail
 
-// Local. The result of `make` (a shared_ptr to a module, or a module holder), its parameters and buffers on the meta
-// device.
+// Local. Returns the result of `make` (a shared_ptr to a module, or a module holder), with parameters and buffers on
+// the meta device.
 template <typename Make>
 auto deferred(Make&& make, std::uint64_t seed = 0) {
   detail::RecordingScope scope(seed);
   return std::forward<Make>(make)();
 }
 
-// Local. True for a tensor made under deferred() and not built yet.
+// Local. True for a tensor that was made under deferred() and is not built yet.
 bool is_deferred(const torch::Tensor& tensor);
 
-// Local. Builds one such tensor on the CPU; `name` and the recording's seed decide its random numbers.
+// Local. Builds such a tensor on the CPU. Its random numbers depend on `name` and the recording's seed.
 torch::Tensor build_deferred(const torch::Tensor& tensor, const std::string& name);
 
 }  // namespace zero

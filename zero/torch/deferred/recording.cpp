@@ -15,8 +15,8 @@
 namespace zero {
 namespace {
 
-// The recorder that the dispatcher's fallback must find: an operator brings no context of ours along. The one
-// thread-local of the project; it lives exactly as long as a RecordingScope.
+// The recorder that the dispatcher's fallback must find, because an operator passes no context to the fallback. It is
+// the only thread-local variable of the project, and is set only while a RecordingScope lives.
 thread_local Recorder* current_recorder = nullptr;
 
 void delete_tape_ref(void* context) {
@@ -28,7 +28,8 @@ bool has_generator(const c10::FunctionSchema& schema) {
                      [](const c10::Argument& argument) { return argument.name() == "generator"; });
 }
 
-// randn() and its like draw from the global generator; their overloads with a generator draw from ours.
+// randn() and similar operators draw from the global generator. Their overloads with a generator draw from the
+// recording's generator.
 std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& op) {
   if (has_generator(op.schema()) || !op.hasTag(at::Tag::nondeterministic_seeded)) return std::nullopt;
   const std::string& overload = op.schema().overload_name();
@@ -107,7 +108,7 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   }
   try {
     c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
-    // Below our key, and on the meta device whatever the caller's keys say.
+    // Runs below kParameterKey, and on the meta device whatever the caller's keys say.
     op.callBoxed(&stack);
   } catch (const c10::Error& error) {
     throw ConfigError(
@@ -129,7 +130,7 @@ namespace {
 std::uint64_t seed_of(std::uint64_t seed, const std::string& name) {
   std::uint64_t hash = 14695981039346656037ull ^ seed;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  // The last mixing of splitmix64: near seeds and near names give unrelated generators.
+  // The finaliser of splitmix64: similar seeds and similar names give unrelated generators.
   hash ^= hash >> 30;
   hash *= 0xbf58476d1ce4e5b9ull;
   hash ^= hash >> 27;
@@ -152,7 +153,7 @@ class Replay {
     torch::jit::Stack stack;
     const auto& recorded = step.op.schema().arguments();
     const std::optional<c10::OperatorHandle> seeded = with_generator(step.op);
-    // The overload with a generator has the same arguments by name, and one more.
+    // The overload with a generator has the same arguments by name, and one more argument.
     for (const c10::Argument& formal : (seeded ? *seeded : step.op).schema().arguments()) {
       const auto same = std::find_if(recorded.begin(), recorded.end(),
                                      [&](const c10::Argument& a) { return a.name() == formal.name(); });
@@ -209,7 +210,8 @@ class Replay {
 
 at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::string& name) {
   const Tape& tape = *ref.tape;
-  // From the last step back: a step is needed when it writes what is wanted, and then wants what it reads.
+  // Goes from the last step back. A step is needed if it writes a wanted storage; then the storages that it reads are
+  // also wanted.
   std::vector<bool> wanted(static_cast<std::size_t>(tape.num_storages), false);
   wanted[static_cast<std::size_t>(ref.storage)] = true;
   std::vector<const RecordedStep*> needed;

@@ -1,10 +1,11 @@
-// Recorder: writes down how a module was constructed, so that each tensor can be made later, alone.
+// Recorder: records how a module was constructed, so each tensor can be built later, separately.
 //
-// While a recorder is current on a thread, every operator comes to run(): it is executed on the meta device (shapes, no
-// memory) and kept as a step of the tape, with tensors written as (storage, sizes, strides, offset). Building one
-// tensor replays the steps its storage depends on, on the CPU, with a generator seeded by (seed, parameter name).
+// While a recorder is current on a thread, the dispatcher calls run() for every operator. run() executes the operator
+// on the meta device (shapes, no memory) and stores it as a step of the tape. The step stores tensors as (storage,
+// sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
+// a generator seeded by (seed, parameter name).
 //
-// The storages of the tensors made carry the tape in the context of their DataPtr. Local.
+// The DataPtr of each resulting storage has the tape in its context. Local.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@
 
 namespace zero {
 
-// One operator of a construction.
+// One recorded operator of a construction.
 struct RecordedStep {
-  // A tensor argument or result, by storage: views need no steps of their own.
+  // A tensor argument or result, by storage. Views need no steps of their own.
   struct TensorRef {
     int storage = -1;  // -1: undefined
     std::vector<std::int64_t> sizes;
@@ -29,13 +30,13 @@ struct RecordedStep {
     at::ScalarType dtype = at::kFloat;
   };
   struct Argument {
-    c10::IValue value;               // anything that is no tensor
-    std::vector<TensorRef> tensors;  // of a tensor, or a list of them
+    c10::IValue value;               // any argument that is not a tensor
+    std::vector<TensorRef> tensors;  // one tensor, or a list of tensors
   };
   c10::OperatorHandle op;
   std::vector<Argument> arguments;
   std::vector<TensorRef> results;
-  std::vector<int> reads;  // storages
+  std::vector<int> reads;  // storages that the step reads
   std::vector<int> writes;
 };
 
@@ -45,7 +46,7 @@ struct Tape {
   int num_storages = 0;
 };
 
-// A tape and the storage on it that a tensor's DataPtr stands for.
+// The tape and the storage on it that a tensor's DataPtr represents.
 struct TapeRef {
   std::shared_ptr<const Tape> tape;
   int storage = 0;
@@ -56,7 +57,7 @@ class Recorder {
  public:
   explicit Recorder(std::uint64_t seed);
 
-  // The calling thread's, or null. Set by detail::RecordingScope and by nobody else.
+  // Returns the calling thread's recorder, or null. Only detail::RecordingScope sets it.
   static Recorder* current();
   static Recorder* exchange_current(Recorder* recorder);
 
@@ -69,10 +70,10 @@ class Recorder {
 
   std::shared_ptr<Tape> tape_;
   std::unordered_map<const c10::StorageImpl*, int> storages_;
-  std::vector<c10::Storage> kept_;  // so that no address is used twice while recording
+  std::vector<c10::Storage> kept_;  // kept, so no address is reused while recording
 };
 
-// Replays what `tensor` depends on and returns it on the CPU, with the sizes and strides it has.
+// Replays the steps on which `tensor` depends and returns the tensor on the CPU, with its sizes and strides.
 at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::string& name);
 
 }  // namespace zero

@@ -1,12 +1,12 @@
-// GeneratorScope, AutocastScope: the state that operators read besides their arguments (a device's default generator,
-// and autocast), for a computation that runs a second time.
+// GeneratorScope, AutocastScope: restore a generator's state and autocast for a computation that runs a second time.
 //
 //   const at::Tensor then = generator_state(place);
 //   const Autocast autocast = Autocast::now(place.type());
 //   ...
-//   { const GeneratorScope random(then, place); const AutocastScope casts(autocast); y = fn(x); }     // the same dropout
+//   { const GeneratorScope random(then, place); const AutocastScope casts(autocast); y = fn(x); }   // same dropout
 //
-// Local. Generators belong to the process, autocast to the calling thread.
+// Besides their arguments, operators read the default generator of a device, and autocast. Generators belong to the
+// process, autocast to the calling thread. Local.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,11 +16,11 @@ namespace zero {
 
 inline const c10::Device kOnCpu(c10::DeviceType::CPU);
 
-// Bytes on the CPU, whatever device they are of.
+// Return and set the state of the default generator of `place`. The state is bytes on the CPU for every device.
 at::Tensor generator_state(c10::Device place = kOnCpu);
 void set_generator_state(const at::Tensor& state, c10::Device place);
 
-// The generator continues from `state`, and afterwards from where it was. Nothing happens for an undefined state.
+// Makes the generator continue from `state`. The destructor restores its earlier state. An undefined state: no-op.
 class GeneratorScope {
  public:
   explicit GeneratorScope(const at::Tensor& state, c10::Device place = kOnCpu);
@@ -36,12 +36,12 @@ class GeneratorScope {
 struct Autocast {
   bool enabled = false;
   at::ScalarType dtype = at::kBFloat16;
-  c10::DeviceType of = c10::DeviceType::CPU;  // whose operators cast
+  c10::DeviceType of = c10::DeviceType::CPU;  // device whose operators cast
   static Autocast now(c10::DeviceType of = c10::DeviceType::CPU);
 };
 
-// Autocast as given, without its cache: a cast kept from outside would belong to another graph, and one kept for
-// outside would outlive the weights it was made from.
+// Sets autocast as given, without its cache. A cast cached outside the scope belongs to another graph. A cast cached
+// inside the scope would outlive the weights from which it was made.
 class AutocastScope {
  public:
   explicit AutocastScope(const Autocast& autocast);

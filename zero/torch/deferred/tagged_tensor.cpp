@@ -23,7 +23,7 @@ at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64
 }
 
 void replace_data(const at::Tensor& tensor, const at::Tensor& data) {
-  // set_data() compares the two by an operator, which would gather the parameter.
+  // set_data() compares the two tensors with an operator, which would gather the parameter.
   const c10::impl::ExcludeDispatchKeyGuard no_gather(kParameterKey);
   if (tensor.is_meta() == data.is_meta() && !tensor.is_meta()) {
     const bool trainable = tensor.requires_grad();
@@ -31,7 +31,7 @@ void replace_data(const at::Tensor& tensor, const at::Tensor& data) {
     ZERO_CHECK(tensor.requires_grad() == trainable, "set_data changed requires_grad");
     return;
   }
-  // set_data() refuses to leave the meta device. A deferred tensor has no history that could mind.
+  // set_data() refuses to leave the meta device. A deferred tensor has no autograd history that this could break.
   tensor.unsafeGetTensorImpl()->shallow_copy_from(data.getIntrusivePtr());
   if (auto* history = torch::autograd::impl::get_autograd_meta(tensor)) history->grad_accumulator_.reset();
 }

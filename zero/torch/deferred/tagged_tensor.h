@@ -1,8 +1,8 @@
-// tensor_over(), replace_data(): tensors over a storage of ours, and a parameter made one without losing its identity.
+// tensor_over(), replace_data(): tensors over a storage of zero.cpp, and a parameter that gets such data.
 //
-//   replace_data(parameter, tensor_over(storage, spec, true));   // from now on operators on it reach the fallback
+//   replace_data(parameter, tensor_over(storage, sizes, type, true));   // now its operators reach the fallback
 //
-// Local.
+// The parameter keeps its identity. Local.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@
 
 namespace zero {
 
-// Contiguous, of these sizes, on the storage's device (CPU or meta); `keyed`: with kParameterKey.
+// Returns a contiguous tensor with these sizes on the storage's device (CPU or meta). `keyed`: with kParameterKey.
 at::Tensor tensor_over(const c10::Storage& storage, const std::vector<std::int64_t>& sizes, at::ScalarType type,
                        bool keyed);
 
-// set_data() without the dispatcher: the tensor keeps its identity, and no operator of ours is in the way.
+// Does what set_data() does, without the dispatcher: the tensor keeps its identity, and no operator of zero.cpp runs.
 void replace_data(const at::Tensor& tensor, const at::Tensor& data);
 
 }  // namespace zero

@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// Zeros of that shape on the CPU, on pages that are nobody's until they are written.
+// Returns zeros of that shape on the CPU, on pages that take no memory until they are written.
 at::Tensor cpu_zeros(const at::Tensor& meta) {
   const auto bytes = static_cast<std::size_t>(meta.numel()) * meta.element_size();
   const auto options = meta.options().device(c10::kCPU).requires_grad(false);
@@ -28,7 +28,7 @@ at::Tensor meta_like(const at::Tensor& tensor) {
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
 }
 
-// `value` with each of its tensors replaced by replace(tensor).
+// Returns `value` with each of its tensors replaced by replace(tensor).
 template <class Replace>
 c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
   if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(replace(value.toTensor())) : value;
@@ -54,7 +54,7 @@ bool writes(const c10::Argument& argument) {
 void run_on_zeros(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   torch::jit::Stack on_cpu;
-  std::vector<at::Tensor> written;  // what the operator changes in place, in order
+  std::vector<at::Tensor> written;  // tensors that the operator changes in place, in order
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (writes(schema.arguments()[i]) && arguments[i].isTensor()) written.push_back(arguments[i].toTensor());
     on_cpu.push_back(with_tensors(
@@ -99,7 +99,8 @@ TORCH_LIBRARY_IMPL(_, CustomRNGKeyId, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run>());
 }
 
-// These have one kernel for all backends, which comes before a fallback, and asks for a kernel that no backend has.
+// These operators have one kernel for all backends, which is found before a fallback and then calls a kernel that no
+// backend has.
 TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&run>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&run>());

@@ -6,7 +6,7 @@
 
 namespace zero {
 
-// A storage asks the allocator that it came from for more: each keeps it.
+// A storage asks its own allocator for more memory, so each storage keeps the counter alive.
 class MetaMemory::Counter final : public c10::Allocator, public std::enable_shared_from_this<Counter> {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {

@@ -1,10 +1,10 @@
-// MetaMemory: while one lives, the bytes that new tensors on the meta device would take if they had memory.
+// MetaMemory: counts the bytes that new tensors on the meta device would take if they had memory, while it lives.
 //
 //   const MetaMemory memory;
-//   torch::Tensor loss = model->forward(meta_tokens);      // memory.live_bytes(): what autograd keeps, and the loss
-//   loss.backward();                                       // memory.peak_bytes(): the most that there was at once
+//   torch::Tensor loss = model->forward(meta_tokens);      // memory.live_bytes(): the loss, and tensors for backward
+//   loss.backward();                                       // memory.peak_bytes(): the most bytes at once
 //
-// Of the whole process; one at a time. Tensors may outlive it. Local.
+// It counts for the whole process; only one may live at a time. Tensors may outlive it. Local.
 #pragma once
 
 #include <cstdint>

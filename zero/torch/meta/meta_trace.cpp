@@ -17,8 +17,8 @@
 namespace zero {
 namespace {
 
-// Writes down what the executor would: runs of operators on one unit are one access, a unit's gradient is an event when
-// it is complete.
+// Records the events that the executor would record: consecutive operators on one unit are one access, and a complete
+// gradient of a unit is an event.
 class TraceWriter final : public ParameterOwner, public UnitPins {
  public:
   explicit TraceWriter(const std::vector<Unit>& units, std::size_t num_params)
@@ -102,7 +102,7 @@ class TraceWriter final : public ParameterOwner, public UnitPins {
   bool in_backward_ = false;
 };
 
-// A module whose parameters report to a TraceWriter; it comes back as it was.
+// Makes a module's parameters report to a TraceWriter. The destructor restores the module.
 class TracedModule {
  public:
   TracedModule(const ModuleParameters& parameters, TraceWriter& writer) : parameters_(parameters) {

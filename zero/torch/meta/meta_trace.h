@@ -1,10 +1,10 @@
-// The trace of a training step, before any memory is taken: forward and backward on the meta device.
+// trace_on_meta(): traces a training step before memory is allocated: forward and backward on the meta device.
 //
 //   auto model = zero::deferred([] { return std::make_shared<Net>(); });
 //   MetaTrace traced = trace_on_meta(*model, [&](int) { return loss_of(model->forward(meta_tokens)); });
 //   Schedule s = build_schedule(traced.trace, traced.units, 1024, place(3, Reduce::kAuto, 1), {64 << 20});
 //
-// The same events that the first real step records, as long as the model does not look at values. Local.
+// The events are the same that the first real step records, if the model does not read values. Local.
 #pragma once
 
 #include <functional>
@@ -27,13 +27,13 @@ struct MetaTrace {
 
 struct MetaTraceOptions {
   int accumulate = 1;
-  std::optional<DType> dtype;      // what parameters will be held in; absent: what they are
+  std::optional<DType> dtype;      // the type in which parameters will be held; absent: their own types
   std::vector<std::string> units;  // as in AttachOptions
-  MatrixChoice is_matrix;          // of make_units()
+  MatrixChoice is_matrix;          // argument of make_units()
 };
 
-// `module` is deferred and comes back as it was. `loss(micro)` gives a meta scalar. Throws ConfigError as attach()
-// does.
+// Traces one step. `module` must be deferred and is unchanged afterwards. `loss(micro)` returns a scalar on the meta
+// device. Throws ConfigError as attach() does.
 MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int micro)>& loss,
                         const MetaTraceOptions& options = {});
 

@@ -27,7 +27,7 @@ void add_beside_statistics(const torch::nn::Module& module, TensorSet& found) {
     found.insert(parameter.unsafeGetTensorImpl());
 }
 
-// Parameters of modules that keep running statistics.
+// Returns the parameters of modules that have running statistics.
 TensorSet beside_statistics(const torch::nn::Module& module) {
   TensorSet found;
   add_beside_statistics(module, found);

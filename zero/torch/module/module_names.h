@@ -1,10 +1,10 @@
 // module_names(): the names of chosen modules inside a module, for AttachOptions::units. Each becomes a unit.
 //
-//   {.units = module_names(*model, {*model->encoder, *model->head})}                       // these
+//   {.units = module_names(*model, {*model->encoder, *model->head})}                       // these modules
 //   {.units = module_names_if(*model, [](const torch::nn::Module& m) { return m.as<BlockImpl>() != nullptr; })}
 //
-// Outermost modules first; a module inside a named one is not named. Local. Throws ConfigError ("units") for a module
-// that is not inside `root`, and if no module is chosen: an empty list of units would mean the default.
+// Outermost modules come first; a module inside a named module is not named. Local. Throws ConfigError ("units") for a
+// module that is not inside `root`, and if no module is chosen: an empty list of units would mean the default.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,7 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
     throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
 }
 
-// Where the model lies: on one device. Deferred parameters lie nowhere yet.
+// Checks that all parameters are on one device. Deferred parameters have no device yet.
 void check_device(const ModuleParameters& found) {
   const torch::Tensor* first = nullptr;
   for (std::size_t i = 0; i < found.tensors.size(); ++i) {
@@ -50,7 +50,8 @@ void check_device(const ModuleParameters& found) {
   }
 }
 
-// Two parameters in one allocation are fine (chunks); two that overlap would silently part.
+// Throws if two parameters overlap: attached, each would get memory of its own and they would differ. Two parameters in
+// one allocation without an overlap are allowed.
 void check_overlap(const ModuleParameters& found) {
   std::map<const void*, std::pair<const void*, std::size_t>> ranges;
   for (std::size_t i = 0; i < found.tensors.size(); ++i) {

@@ -1,7 +1,7 @@
 // parameters_of(): the parameters of a model for the plan: each tensor once, tied names as aliases.
 //
-// Local. Throws ConfigError naming the parameter: a dtype that is neither fp32, bf16 nor fp16, a sparse tensor, two
-// parameters that share part of their memory, one that is attached already.
+// Local. Throws ConfigError with the parameter's name: a dtype that is not fp32, bf16 or fp16, a sparse tensor, two
+// parameters that share part of their memory, a parameter that is attached already.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct ModuleParameters {
   std::vector<torch::Tensor> tensors;
 };
 
-// `dtype`: the type in which parameters will be held, except those that stay fp32 beside running statistics; absent:
-// their own.
+// `dtype`: the type in which parameters will be held, except parameters that stay fp32 beside running statistics.
+// Absent: the parameters' own types.
 ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> dtype);
 ModuleParameters parameters_of(const torch::nn::Module& module, std::optional<DType> dtype);
 

@@ -1,5 +1,6 @@
-// The fallback that sees every operator which takes a parameter (or a view of one): it gathers what the operator needs,
-// runs it below our key, and lets go again. Operators that access no parameter never come here.
+// run_with_parameters(): the fallback for every operator on a parameter, or on a view of a parameter. It gathers the
+// parameters, runs the operator below kParameterKey, and releases them again. Operators on no parameter are not
+// dispatched to it.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/MathBitFallThroughLists.h>
 #include <c10/util/SmallVector.h>
@@ -12,7 +13,7 @@
 namespace zero {
 namespace {
 
-// What an operator holds while it runs. Pins are given back in the destructor, by exception too.
+// The units that an operator holds while it runs. The destructor gives pins back, also after an exception.
 class OperatorUses {
  public:
   void add(const at::Tensor& tensor, bool writes) {
@@ -34,12 +35,13 @@ class OperatorUses {
     }
   }
 
-  // After the operator.
+  // Called after the operator.
   void wrote() {
     for (const Written& written : written_) written.handle->owner->wrote(written.handle->param, held_[written.held]);
   }
 
-  // embedding_renorm_() writes the rows that its second argument numbers: those of all ranks, whose batches differ.
+  // embedding_renorm_() writes the rows whose numbers are in its second argument. Batches differ between ranks, so each
+  // rank writes the rows of all ranks.
   void share_rows(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
     static const c10::OperatorHandle kRenorm =
         c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding_renorm_", "");
@@ -80,13 +82,13 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_with_parameters>());
 }
 
-// These read no data: they work on a released parameter, and carry the key on.
+// These operators read no data: they work on a released parameter, and their results keep the key.
 TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
   TORCH_VIEW_FNS(m)
   m.impl("as_strided", torch::CppFunction::makeFallthrough());
   m.impl("view", torch::CppFunction::makeFallthrough());
   m.impl("slice.Tensor", torch::CppFunction::makeFallthrough());
-  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());  // what set_data() asks first
+  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());  // set_data() calls it first
 }
 
 }  // namespace zero

@@ -15,7 +15,7 @@ using torch::autograd::AutogradMeta;
 
 class WatchedMeta final : public AutogradMeta {
  public:
-  // What a leaf's metadata holds; its mutex stays behind.
+  // Moves the members of a leaf's metadata, except its mutex.
   WatchedMeta(AutogradMeta& old, std::shared_ptr<GradientWatch> watch) : watch_(std::move(watch)) {
     name_ = std::move(old.name_);
     grad_ = std::move(old.grad_);

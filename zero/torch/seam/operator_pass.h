@@ -1,10 +1,10 @@
-// OperatorPass: which pass of a step an operator on a parameter belongs to, by what autograd is doing on this thread.
+// OperatorPass: decides which pass of a step an operator belongs to, from autograd's state on this thread.
 //
 //   OperatorPass pass;
 //   Use why = pass.of_this_operator(engine.in_forward());
 //
-// A gradient that torch::autograd::grad() takes of the running forward pass with create_graph (a gradient penalty) is
-// part of that forward pass: what it computes is differentiated again. Local.
+// torch::autograd::grad() with create_graph may take a gradient within a forward pass (a gradient penalty). Its
+// operators are part of that forward pass, because their results are differentiated again. Local.
 #pragma once
 
 #include "zero/engine/engine.h"
@@ -13,7 +13,7 @@ namespace zero {
 
 class OperatorPass {
  public:
-  // `in_forward`: the engine is inside a forward pass.
+  // `in_forward`: true if the engine is inside a forward pass.
   Use of_this_operator(bool in_forward);
 
  private:

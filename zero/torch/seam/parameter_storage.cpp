@@ -9,8 +9,8 @@
 
 namespace zero {
 
-// A storage of libtorch can refuse to be read, with a text of ours, but its public functions know no way back from
-// that. The flag has one: an explicit instantiation may name a private member.
+// A storage of libtorch can refuse reads with a given text, but no public function removes this refusal. The private
+// flag can be cleared: an explicit instantiation may name a private member.
 using RefusesReads = bool c10::StorageImpl::*;
 RefusesReads refuses_reads();
 template <RefusesReads kFlag>
@@ -25,7 +25,7 @@ at::Tensor ParameterOwner::rows_of_all_ranks(int /*param*/, const at::Tensor& ro
 
 namespace {
 
-// Marks our DataPtrs; the handle belongs to its ParameterStorage, so there is nothing to free.
+// Marks DataPtrs of zero.cpp. The handle belongs to its ParameterStorage, so there is nothing to free.
 void parameter_deleter(void*) {}
 
 c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle, c10::Device device) {
@@ -68,7 +68,7 @@ void ParameterStorage::leave_empty(const std::string& name) {
 void ParameterStorage::set(c10::DataPtr data) {
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
   storage.*refuses_reads() = data.get() == nullptr && storage.nbytes() > 0 && !data.device().is_meta();
-  storage.set_data_ptr_noswap(std::move(data));  // which makes writers look at the flag, too
+  storage.set_data_ptr_noswap(std::move(data));  // writers also check the flag after this call
 }
 
 ParameterHandle* ParameterStorage::of(const at::TensorBase& tensor) {

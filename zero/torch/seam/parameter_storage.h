@@ -1,17 +1,15 @@
 // ParameterStorage: the storage of one attached parameter. The storage itself knows its owner and its parameter.
 //
-// The context of its DataPtr is a handle with the parameter's index, so "which unit is this?" needs no registry: views,
-// detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
-// is kept while the pointer is null, so that views of a released parameter can still be made. Whoever asks a released
-// storage for its memory without an operator of libtorch (data_ptr(), accessor(), DLPack, torch::save) gets a
-// c10::Error with the parameter's name, never a null pointer that reads as zeros.
-//
 //   ParameterStorage storage(owner, param, "blocks.0.up.weight", bytes);
 //   storage.point_to(block + offset);         // gathered
 //   storage.point_to(nullptr);                // released
 //   ParameterStorage::of(tensor)              // its handle; null for any other tensor
 //
-// Local.
+// The context of its DataPtr is a handle with the parameter's index, so no registry is needed to find the unit. Views,
+// detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
+// stays while the pointer is null, so views of a released parameter can still be made. Without an operator of libtorch
+// (data_ptr(), accessor(), DLPack, torch::save), reading a released storage throws a c10::Error with the parameter's
+// name. A null pointer is never read as zeros. Local.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +27,17 @@ class TensorBase;
 
 namespace zero {
 
-// Who answers when an operator is about to use a parameter.
+// The owner of attached parameters, which is asked before an operator uses one.
 class ParameterOwner {
  public:
   virtual ~ParameterOwner() = default;
   virtual GatheredUnit use(int param, bool writes) = 0;
-  // Called after an operator that writes; `held` comes from use(). The default does nothing.
+  // Called after an operator that writes. `held` is the result of use(). The default does nothing.
   virtual void wrote(int /*param*/, const GatheredUnit& /*held*/) {}
-  // Collective, if other ranks hold the same weights. The rows of `param` that an operator is about to write by these
-  // numbers, on any rank.
+  // Returns the rows of `param` that an operator is about to write on any rank. `rows`: the row numbers on this rank.
+  // Collective if other ranks hold the same weights.
   virtual at::Tensor rows_of_all_ranks(int param, const at::Tensor& rows);
-  // autograd has put a whole gradient into the parameter's .grad.
+  // Called when autograd has stored a whole gradient in the parameter's .grad.
   virtual void take_gradient(int param) = 0;
 };
 
@@ -55,11 +53,11 @@ class ParameterStorage {
   ParameterStorage(ParameterStorage&&) noexcept = default;
 
   void point_to(std::byte* data);
-  // Ordinary memory of its own from now on: `data` is owned by the storage.
+  // Makes the storage ordinary again: it owns `data`.
   void give_back(c10::DataPtr data);
-  // Gives up this reference to the storage: only tensors hold it from now on.
+  // Gives up this reference to the storage: from now on only tensors hold it.
   void let_go() { storage_ = c10::Storage(); }
-  // No memory from now on, and no owner either: whoever asks for it is told so.
+  // Leaves the storage without memory and owner. Reading it throws a c10::Error with `name`.
   void leave_empty(const std::string& name);
 
   const c10::Storage& storage() const { return storage_; }

@@ -1,4 +1,4 @@
-// to_dtype(), to_scalar_type(): torch's element types and ours.
+// to_dtype(), to_scalar_type(): convert between torch's element types and DType.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace zero {
 
-// Throws ConfigError naming the parameter.
+// Throws ConfigError with the parameter's name for an unsupported type.
 inline DType to_dtype(c10::ScalarType type, const std::string& parameter) {
   if (type == c10::ScalarType::Float) return DType::kFloat32;
   if (type == c10::ScalarType::BFloat16) return DType::kBFloat16;

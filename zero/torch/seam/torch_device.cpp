@@ -19,14 +19,14 @@
 namespace zero {
 namespace {
 
-// The folder of the libtorch that this process runs with.
+// Returns the folder of the libtorch that this process uses.
 std::filesystem::path folder_of_torch() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&c10::GetAllocator), &info) == 0 || info.dli_fname == nullptr) return {};
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
-// Of a GPU; null before libtorch has used it.
+// Returns a GPU's allocator; null before libtorch has used the GPU.
 c10::DeviceAllocator* allocator_of(c10::Device place) {
   auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(place.type()));
   return allocator != nullptr && allocator->initialized() ? allocator : nullptr;
@@ -55,7 +55,7 @@ std::string try_torch_cuda() {
   if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) == nullptr) return dlerror();
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
     return fmt::format("{} is not the other half of this libtorch", library.string());
-  // Sees what the hooks see, which libtorch looks for once.
+  // Asks libtorch's hooks, which look for GPUs only once.
   return at::hasCUDA()
              ? ""
              : fmt::format("libtorch {} sees no GPU: it was asked too early, or its driver is too old", TORCH_VERSION);
@@ -72,14 +72,14 @@ void open_torch_cuda(std::string_view device) {
 
 void set_gpu_numerics(const GpuNumerics& numerics) {
   at::Context& context = at::globalContext();
-  // These two set the old switch and the new one: libtorch refuses to compute where they differ.
+  // These two functions set the old and the new switch: libtorch refuses to compute if the two switches differ.
   context.setAllowTF32CuBLAS(numerics.tf32);
   context.setAllowTF32CuDNN(numerics.tf32);
   if (!numerics.deterministic) return;
-  // cuBLAS reads it when its handle is made, with the first product.
+  // cuBLAS reads the variable when its handle is created, at the first product.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);  // nothing of ours reads memory that nobody wrote
+  context.setDeterministicFillUninitializedMemory(false);  // zero.cpp reads no uninitialized memory
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
 }

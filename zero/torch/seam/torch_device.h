@@ -1,10 +1,10 @@
-// The device of a run, as libtorch knows it: its name there, its stream, its numbers, and its library.
+// place_of(), adopt_stream(), open_torch_cuda(): a run's device in libtorch: its name, stream, numerics and library.
 //
-//   open_torch_cuda("cuda");                        // before anything else of libtorch: it asks for GPUs only once
+//   open_torch_cuda("cuda");                        // before any other use of libtorch: it looks for GPUs only once
 //   set_gpu_numerics({.tf32 = true});
 //   at::empty({n}, at::TensorOptions().device(place_of(device)));
 //   adopt_stream(device);                           // before the model computes, on its thread
-//   share_memory(device);                           // before an engine takes memory of it
+//   share_memory(device);                           // before an engine allocates memory of the device
 //   const BackwardOnCaller one_thread(place_of(device));
 //
 // Local.
@@ -19,33 +19,34 @@
 
 namespace zero {
 
-// cuda:N for a device of that name; else the CPU.
+// Returns cuda:N for a device of that name, otherwise the CPU.
 c10::Device place_of(const Device& device);
 
-// From now on the lane kCompute is the stream that this thread uses on the device, and this thread uses that GPU. No-op
-// on the CPU.
+// Makes the lane kCompute the stream that this thread uses on the device, and makes this thread use that GPU. No-op on
+// the CPU.
 void adopt_stream(Device& device);
 
-// libtorch keeps freed memory of a GPU for its next operators. Now, and whenever an allocation of `device` finds no room, it gives
-// back all that no tensor uses. No-op on the CPU.
+// Makes libtorch give back all GPU memory that no tensor uses: now, and whenever an allocation of `device` finds no
+// room. Otherwise libtorch keeps freed memory for its next operators. No-op on the CPU.
 void share_memory(Device& device);
 
-// Opens libtorch's code for GPUs, libtorch_cuda.so beside libtorch_cpu.so, for the life of the process: libtorch links it no
-// more than we do. "" or why that cannot be: a wheel of torch without CUDA, or libraries of CUDA that are not there.
+// Opens libtorch's code for GPUs (libtorch_cuda.so beside libtorch_cpu.so) for the life of the process. Neither
+// libtorch nor zero.cpp links it. Returns "", or why it cannot be opened: a wheel of torch without CUDA, or missing
+// CUDA libraries.
 std::string try_torch_cuda();
-// The same for `device`, the value of run.device. Throws ConfigError.
+// Calls try_torch_cuda(). If it fails, throws ConfigError with `device`, the value of run.device.
 void open_torch_cuda(std::string_view device);
 
 struct GpuNumerics {
-  bool tf32 = false;           // of products of fp32 matrices; else all 24 bits of each factor count
-  bool deterministic = false;  // an operator that has no such form throws a c10::Error with its name
+  bool tf32 = false;           // for products of fp32 matrices; if false, all 24 bits of each factor count
+  bool deterministic = false;  // an operator without a deterministic form throws a c10::Error with its name
 };
-// Of this process, before its first product of matrices.
+// Sets the numerics of this process. Call it before the first matrix product.
 void set_gpu_numerics(const GpuNumerics& numerics);
 
-// Backward passes of this thread run on it while it lives, where `place` is a GPU: libtorch would else run all of a GPU in one
-// thread of its own, in which a rank that waits for another would keep that other from its turn. attach() leaves this to
-// its caller.
+// Runs backward passes of this thread on this thread while it lives, if `place` is a GPU. By default libtorch runs all
+// passes of a GPU in one thread of its own. If ranks are threads, a rank that waits there would block the rank for
+// which it waits. attach() does not use it: its caller does.
 class BackwardOnCaller {
  public:
   explicit BackwardOnCaller(c10::Device place);
@@ -57,7 +58,8 @@ class BackwardOnCaller {
   bool before_;
 };
 
-// The bytes that libtorch's allocator has taken of a GPU, for activations and whatever else operators need; 0 on the CPU.
+// Returns the bytes of a GPU that libtorch's allocator has taken for activations and other needs of operators; 0 on the
+// CPU.
 std::int64_t held_by_torch(c10::Device place);
 
 }  // namespace zero
