@@ -42,6 +42,7 @@ stages() {
 tools   standard,full      tests of the scripts in tools/
 layers  standard,full,changed      every include goes down (tools/check_layers.py)
 sizes   standard,full,changed      no file above 600 lines (tools/check_sizes.py)
+words   standard,full,changed      plain comments and pages, no wide line, short names of tests (tools/check_words.py)
 format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
@@ -227,6 +228,7 @@ changed_tests() {
 stage tools tool_tests
 stage layers python3 tools/check_layers.py
 stage sizes python3 tools/check_sizes.py
+stage words python3 tools/check_words.py
 stage format check_format
 stage build build_release
 stage changes changed_tests
