@@ -34,7 +34,7 @@ TEST(OptionHelp, ReferenceExplainsEveryKey) {
 TEST(OptionHelp, OptimizerKeyNamesItsRules) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
   EXPECT_EQ(help("optimizer.trust_ratio"),
-            "least and most trust ratio: a parameter's norm over the norm of its direction. Of lamb");
+            "smallest and largest trust ratio: a parameter's norm over the norm of its direction. Of lamb");
   EXPECT_EQ(help("optimizer.momentum"), "momentum. Of sgd; of muon: 0.95 if not given");
   EXPECT_EQ(
       help("optimizer.betas"),
@@ -50,7 +50,7 @@ TEST(OptionHelp, OptimizerKeyNamesItsRules) {
 
 TEST(OptionHelp, ModelKeyNamesItsModels) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
-  EXPECT_EQ(help("model.width"), "features of a token. Of gpt2, llama and bert");
+  EXPECT_EQ(help("model.width"), "embedding width. Of gpt2, llama and bert");
   EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. Of mlp");
   EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "every model's";
 }
