@@ -16,12 +16,11 @@ namespace zero::cli {
 
 int run_convert(Arguments arguments) {
   CLI::App app(
-      "Turns DeepSpeed's JSON configuration into a TOML file for `zero train`, and says which keys have no "
-      "counterpart.",
+      "Converts a DeepSpeed JSON configuration to a TOML file for `zero train`, and prints keys without a counterpart.",
       "zero convert");
   std::string input, output;
-  app.add_option("FILE", input, "DeepSpeed's configuration, such as ds_config.json")->required();
-  app.add_option("-o,--output", output, "the TOML file to write; without it the text is printed");
+  app.add_option("FILE", input, "DeepSpeed configuration, such as ds_config.json")->required();
+  app.add_option("-o,--output", output, "TOML file to write; not given: print the text");
   if (!parse_flags(app, arguments)) return 0;
   require_input_file("FILE", input);
   if (std::filesystem::file_size(input) > kMaxConfigBytes)

@@ -153,7 +153,7 @@ void add_preprocessing(const CheckpointReader& reader, const fs::path& file, Exp
 
 int run_export(Arguments arguments) {
   CLI::App app(
-      "Writes the weights and buffers of a run's newest checkpoint as safetensors, sharded where they are large,\n"
+      "Writes the weights and buffers of a run's newest checkpoint as safetensors, in shards if they are large,\n"
       "and for a " +
           names_where(kModelTable, &ModelRow::published) +
           " what transformers reads beside them: config.json, generation_config.json and the tokenizer's files;\n"
@@ -161,12 +161,12 @@ int run_export(Arguments arguments) {
       "zero export");
   std::string run, output, dtype = "fp32", shard = "5GB";
   bool json = false, best = false;
-  app.add_option("RUN", run, "a run folder, or one of its checkpoints")->required();
-  app.add_option("-o,--output", output, "the file to write, NAME.safetensors, or a folder for it")->required();
+  app.add_option("RUN", run, "folder of a run, or of one of its checkpoints")->required();
+  app.add_option("-o,--output", output, "file to write, NAME.safetensors, or a folder")->required();
   app.add_option("--dtype", dtype, "type of trained parameters: fp32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  app.add_option("--shard-size", shard, "most bytes of a file; larger weights become several files with an index");
-  app.add_flag("--best", best, "of the run's checkpoints the best one (checkpoint.keep_best), not the newest");
+  app.add_option("--shard-size", shard, "largest size of a file; larger weights become several files with an index");
+  app.add_flag("--best", best, "use the best checkpoint (checkpoint.keep_best), not the newest");
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const fs::path file = file_of(output);

@@ -35,18 +35,19 @@ void check_run(const std::string& run) {
 }  // namespace
 
 int run_generate(Arguments arguments) {
-  CLI::App app("Prints text from the weights of a run; of a run that has not ended, from its newest checkpoint.",
+  CLI::App app("Prints text from the weights of a run, or from its newest checkpoint if it has not ended.",
                "zero generate");
   GenerateRequest request;
   std::int64_t seed = static_cast<std::int64_t>(request.seed);
-  app.add_option("RUN", request.run, "a run folder, or one of its checkpoints")->required();
-  app.add_option("--prompt", request.prompt, "text to go on from")->required();
+  app.add_option("RUN", request.run, "folder of a run, or of one of its checkpoints")->required();
+  app.add_option("--prompt", request.prompt, "text to continue")->required();
   app.add_option("--tokens", request.tokens, "number of tokens to add")->capture_default_str();
-  app.add_option("--temperature", request.temperature, "randomness of the choice; 0: always the likeliest token")
+  app.add_option("--temperature", request.temperature, "randomness of the choice; 0: always the most likely token")
       ->capture_default_str();
-  app.add_option("--top-k", request.top_k, "choose among the k likeliest tokens; 0: among all")->capture_default_str();
+  app.add_option("--top-k", request.top_k, "number of most likely tokens to choose from; 0: all")
+      ->capture_default_str();
   app.add_option("--seed", seed, "seed of the choice: the same seed draws the same text")->capture_default_str();
-  app.add_flag("--best", request.best, "of the run's checkpoints the best one (checkpoint.keep_best), not the newest");
+  app.add_flag("--best", request.best, "use the best checkpoint (checkpoint.keep_best), not the newest");
   if (!parse_flags(app, arguments)) return 0;
   check_run(request.run);
   if (request.prompt.empty()) throw ConfigError("--prompt", "\"\"", "an empty prompt", "give at least one character");

@@ -56,27 +56,24 @@ void add_flags(CLI::App& app, Flags& flags) {
         ->envname(variable);
   };
   app.add_option("-n,--nproc-per-node,--nproc_per_node", flags.ranks,
-                 "number of ranks on this machine, or auto: one for each core")
+                 "number of ranks on this machine; auto: a rank for each core")
       ->envname("PET_NPROC_PER_NODE");
-  app.add_option("--world-size", flags.world, "number of ranks, where there is one machine");
+  app.add_option("--world-size", flags.world, "number of ranks, if there is one machine");
   add("nnodes", flags.nnodes, "number of machines");
   add("node-rank", flags.node_rank, "number of this machine, from 0");
   add("master-addr", flags.master_address, "address of machine 0");
-  add("master-port", flags.port, "port of machine 0; default: a free one, or 29500 for several machines");
+  add("master-port", flags.port, "port of machine 0; default: a free port, or 29500 for several machines");
   app.add_option("--port", flags.port, "the same as --master-port");
   app.add_flag("--standalone", flags.standalone, "one machine; the default")->envname("PET_STANDALONE");
   add("max-restarts", flags.max_restarts,
-      "most restarts after a failure, of all ranks or of a spared one (of several machines with --spared-from: "
-      "together)");
-  add("min-ranks", flags.min_ranks, "fewest ranks to go on with: a rank that keeps failing is left out");
+      "largest number of restarts after a failure; with --spared-from for all machines together");
+  add("min-ranks", flags.min_ranks, "fewest ranks to continue with, without a rank that keeps failing");
   add("spared-from", flags.spared_from,
-      "first of the ranks without which the others go on: such a rank ends nobody, and is started again alone. With a "
-      "parameter server it is the first worker: sync.servers. On several machines the launchers then also meet, at the "
-      "port behind --master-port");
+      "first of the ranks that may fail and restart by themselves: the first worker (sync.servers)");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
   add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
-  add("rdzv-conf", flags.rdzv_conf, "accepted where it is empty");
+  add("rdzv-conf", flags.rdzv_conf, "accepted only if empty");
   add("role", flags.role, "ROLE_NAME of the ranks");
   add("local-ranks-filter", flags.shown, "show only these ranks' output: 0,2");
   add("tee", flags.tee, "accepted, without effect: all output is shown and prefixed");

@@ -61,8 +61,8 @@ zero \- ZeRO training in C++ on libtorch
 .I VERB
 [\fIarguments\fR]
 .SH DESCRIPTION
-Trains models whose states are split over ranks, and placed on device, host and disk. The result has the same bits wherever
-the states lie.
+Trains models whose states are split over ranks, and placed on device, host and disk.
+The placement of the states changes no bit of the result.
 .SH VERBS
 .B zero
 .I VERB
@@ -73,8 +73,8 @@ Keys of the configuration file, by section. Each is also a flag of
 .B zero train
 and
 .BR "zero plan" ,
-and an environment variable. The command line wins over the environment, the environment over the file, the file over the
-default.
+and an environment variable.
+The command line wins over the environment, the environment over the file, the file over the default.
 {}.SH EXIT STATUS
 .TP
 .B 0
@@ -82,13 +82,13 @@ Done.
 .TP
 .B 1
 .B zero doctor
-found what keeps a run from working.
+found a problem that prevents a run.
 .TP
 .B 2
 The command line, the configuration or an input file is wrong.
 .TP
 .B 3
-A rank failed, stopped answering, or did something else than the others.
+A rank failed, stopped answering, or differed from other ranks.
 .TP
 .B 4
 Reading or writing failed, or a GPU did.

@@ -14,26 +14,24 @@ namespace zero::cli {
 
 int run_plan(Arguments arguments) {
   CLI::App app(
-      "Prints the memory and the traffic of each rank, whether they fit this machine, and the time of a step. It "
-      "allocates "
-      "no model.",
+      "Prints memory and traffic of each rank, whether they fit this machine, and the time of a step. Allocates no "
+      "model.",
       "zero plan");
   std::int64_t world = 1;
   std::int64_t machines = 1;
   bool schedule = false;
   bool json = false;
   app.add_option("-n,--world", world, "number of ranks")->capture_default_str();
-  app.add_option("--machines", machines, "number of machines like this one, over which the ranks are spread")
+  app.add_option("--machines", machines, "number of machines like this machine, which share the ranks")
       ->capture_default_str();
   app.add_flag("--schedule", schedule, "print the actions of a step");
   app.add_flag("--json", json, "print one JSON object");
   std::string profile;
   app.add_option("--profile", profile,
-                 "folder of a finished run with all states on the device, for its seconds of computation; without it "
-                 "they are estimated");
+                 "folder of a finished run with all states on the device: its compute times replace estimates");
   std::string cluster_file;
   app.add_option("--cluster", cluster_file,
-                 "file that describes machines and links (TOML): what a step takes there, held in several ways");
+                 "TOML file of machines and links: prints the step time there for several layouts");
   ConfigArguments config(app);
   if (!config.parse(app, arguments)) return 0;
   // The data need not be on the machine where a job is planned.

@@ -17,12 +17,12 @@ namespace zero::cli {
 
 int run_report(Arguments arguments) {
   CLI::App app(
-      "Writes one HTML page of a run, or of several side by side: curves, memory, a step's timeline, the plan beside "
-      "what was measured, the configuration. It needs no network.",
+      "Writes one HTML page of one or more runs: curves, memory, timeline of a step, plan and measurements, "
+      "configuration.",
       "zero report");
   std::vector<std::string> folders;
   std::string file = "report.html";
-  app.add_option("RUN", folders, "folders of runs: done, going on, or ended early")->required();
+  app.add_option("RUN", folders, "folders of runs: done, active, or ended early")->required();
   app.add_option("-o,--output", file, "file of the page; default: report.html")->default_str("FILE");
   if (!parse_flags(app, arguments)) return 0;
   require_output_file("-o", file, "a page of zero report", {"<!DOCTYPE html>"});
@@ -38,11 +38,11 @@ int run_report(Arguments arguments) {
 }
 
 int run_compare(Arguments arguments) {
-  CLI::App app("Compares runs: a column for each, with its change from the first, and the keys that differ.",
+  CLI::App app("Compares runs: a column for each run, with its change from the first run, and the keys that differ.",
                "zero compare");
   std::vector<std::string> folders;
   bool json = false;
-  app.add_option("RUN", folders, "folders of runs: done, going on, or ended early")->required();
+  app.add_option("RUN", folders, "folders of runs: done, active, or ended early")->required();
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const auto runs = page::read_runs(folders);

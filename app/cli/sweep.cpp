@@ -195,15 +195,13 @@ void require_one_place(const ConfigArguments& config, const std::string& dir, co
 
 int run_sweep(Arguments arguments) {
   CLI::App app(
-      "Trains once for each combination of values, one run after the other, and sets all of them side by side: a "
-      "table, "
-      "and one HTML page. Runs that are done already are not repeated.",
+      "Trains once for each combination of values, and compares the runs in a table and an HTML page. Skips finished "
+      "runs.",
       "zero sweep");
   std::vector<std::string> axes;
   std::string dir = "runs/sweep";
   std::optional<int> ranks;
-  app.add_option("--over", axes,
-                 "a key and its values: zero.stage=0,1,2,3. Again for another key. ranks=1,2: numbers of ranks")
+  app.add_option("--over", axes, "a key and its values, such as zero.stage=0,1,2,3, or ranks=1,2; may be repeated")
       ->required()
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE,...");

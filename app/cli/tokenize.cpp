@@ -116,27 +116,24 @@ std::string names_of(const TokenShardWriter& shards) {
 
 int run_tokenize(Arguments arguments) {
   CLI::App app(
-      "Writes texts as tokens, for [data] kind = \"tokens\": one file, or several shards. The tokenizer is GPT-2's "
-      "(vocab.json and merges.txt), one of byte pairs in a tokenizer.json (Llama 3's, Llama 2's), or is learned from "
-      "the texts.",
+      "Writes texts as tokens, for [data] kind = \"tokens\", with a byte-pair tokenizer that is read or learned.",
       "zero tokenize");
   std::vector<std::string> inputs;
   std::string output, tokenizer_folder, learned_folder, end_name, specials = "tokens";
   std::int64_t size = 1024, shard_tokens = 0;
   app.add_option("INPUT", inputs, "texts")->required();
-  app.add_option("-o,--output", output, "the file of tokens, in the form of llm.c");
-  auto* given = app.add_option("--tokenizer", tokenizer_folder, "folder of a tokenizer");
-  app.add_option("--learn", learned_folder, "learn a tokenizer from the texts, and write it into this folder")
-      ->excludes(given);
-  app.add_option("--size", size, "most tokens of the tokenizer that --learn makes")->capture_default_str();
-  app.add_option("--document-end", end_name, "token behind each text, such as <|endoftext|>");
+  app.add_option("-o,--output", output, "file of tokens, in llm.c's format");
+  auto* given = app.add_option("--tokenizer", tokenizer_folder,
+                               "folder of a tokenizer: tokenizer.json, or vocab.json and merges.txt");
+  app.add_option("--learn", learned_folder, "folder for a tokenizer that is learned from the texts")->excludes(given);
+  app.add_option("--size", size, "largest number of tokens that --learn makes")->capture_default_str();
+  app.add_option("--document-end", end_name, "token after each text, such as <|endoftext|>");
   app.add_option("--specials", specials,
-                 "names of added tokens in a text, such as <|endoftext|>, are these tokens, or text like any other")
+                 "meaning of names such as <|endoftext|> in a text: the added tokens, or plain text")
       ->check(CLI::IsMember({"tokens", "text"}))
       ->capture_default_str();
-  app.add_option(
-         "--shard-tokens", shard_tokens,
-         "tokens of a file: several are written, -o train.bin as train_000001.bin and so on; 0: one file of all")
+  app.add_option("--shard-tokens", shard_tokens,
+                 "tokens of a file; -o train.bin becomes train_000001.bin and so on; 0: one file")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT32_MAX}));
   if (!parse_flags(app, arguments)) return 0;
   if (tokenizer_folder.empty() == learned_folder.empty())

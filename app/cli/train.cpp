@@ -34,11 +34,11 @@ namespace {
 void add_rank_flags(CLI::App& app, RankFlags& ranks) {
   app.add_option("--rank", ranks.rank, "rank of this process, if no launcher sets it");
   app.add_option("--world-size", ranks.world, "number of ranks");
-  app.add_option("--local-rank", ranks.local_rank, "rank of this process among those of this machine");
+  app.add_option("--local-rank", ranks.local_rank, "rank of this process among the ranks of this machine");
   app.add_option("--local-world-size", ranks.local_world, "number of ranks on this machine");
   app.add_option("--master-addr", ranks.master_addr, "address of rank 0");
   app.add_option("--master-port", ranks.master_port, "port of rank 0");
-  app.add_option("--run-id", ranks.run_id, "name under which the ranks of one machine meet");
+  app.add_option("--run-id", ranks.run_id, "name of the run, by which its ranks on one machine find each other");
 }
 
 void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
@@ -141,21 +141,17 @@ int plan_only(LoadedConfig loaded, int num_ranks, bool json, bool overwrites) {
 
 int run_train(Arguments arguments) {
   CLI::App app(
-      "Trains a model: with -n ranks, else with the ranks that a launcher started (torchrun, mpirun, srun), else with "
-      "one.",
+      "Trains a model with -n ranks, or with the ranks of a launcher (torchrun, mpirun, srun), or with one rank.",
       "zero train");
   std::optional<int> num_ranks;
   bool overwrite = false;
   app.add_option("-n,--nproc-per-node,--nproc_per_node", num_ranks, "number of ranks to start on this machine");
   app.add_flag("--overwrite", overwrite, "replace the run that is in the run folder");
   std::string replay;
-  app.add_option("--replay", replay,
-                 "folder of a run with servers: take its gradients in the order of then, for the same bits");
+  app.add_option("--replay", replay, "folder of a run with servers: repeats its order of gradients, for the same bits");
   bool dry_run = false;
-  app.add_flag(
-      "--dry-run", dry_run,
-      "check everything, time the passes of a micro-batch, print the plan and how long the run takes, and stop: "
-      "nothing is written");
+  app.add_flag("--dry-run", dry_run,
+               "check the run, print the plan and how long the run takes, and stop without writing");
   bool json = false;
   app.add_flag("--json", json, "with --dry-run: print the plan and the time as JSON")->needs("--dry-run");
   RankFlags ranks;

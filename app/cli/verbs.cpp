@@ -27,19 +27,19 @@ namespace {
 constexpr std::array kVerbs{
     Verb{"train", "train a model: CONFIG.toml, --section.key VALUE, -n RANKS", run_train},
     Verb{"launch", "start the ranks of any program, with torchrun's flags and environment", run_launch},
-    Verb{"plan", "memory, traffic and step time of each rank, before the model is allocated", run_plan},
+    Verb{"plan", "print memory, traffic and step time of each rank, without allocating the model", run_plan},
     Verb{"generate", "print text from the weights of a run or a checkpoint", run_generate},
     Verb{"export", "write the weights of a checkpoint as safetensors", run_export},
-    Verb{"inspect", "say what a safetensors file, a data file or a run folder contains", run_inspect},
-    Verb{"report", "write one HTML page of a run, or of several side by side", run_report},
+    Verb{"inspect", "describe a safetensors file, a data file or a run folder", run_inspect},
+    Verb{"report", "write one HTML page of one or more runs", run_report},
     Verb{"compare", "print a table of several runs, with the keys that differ", run_compare},
-    Verb{"sweep", "train once for each combination of values, and set the runs side by side", run_sweep},
+    Verb{"sweep", "train once for each combination of values, and compare the runs", run_sweep},
     Verb{"tokenize", "write a text as tokens, or learn a tokenizer from it", run_tokenize},
-    Verb{"bench", "measure a part of zero.cpp against a limit that is probed in the same run", run_bench},
-    Verb{"doctor", "say what this machine has and lacks for zero.cpp", run_doctor},
-    Verb{"convert", "write DeepSpeed's configuration as a TOML file", run_convert},
-    Verb{"completion", "print a script that completes the command in bash, zsh or fish", run_completion},
-    Verb{"man", "print the manual page, with every key", run_man},
+    Verb{"bench", "measure a part of zero.cpp against a limit that the same run probes", run_bench},
+    Verb{"doctor", "check this machine for zero.cpp", run_doctor},
+    Verb{"convert", "convert a DeepSpeed configuration to TOML", run_convert},
+    Verb{"completion", "print a completion script for bash, zsh or fish", run_completion},
+    Verb{"man", "print the manual page, which lists every key", run_man},
 };
 
 constexpr std::array kFlags{std::string_view("--help"), std::string_view("--version")};
@@ -50,13 +50,9 @@ void print_help() {
   fmt::print(
       "\n  zero VERB --help   arguments of a verb\n"
       "  zero --version     version\n"
-      "\nExit status: 0 done; 1 `zero doctor` found what keeps a run from working; 2 the command line, the "
-      "configuration "
-      "or an\n"
-      "input file is wrong; 3 a rank failed or stopped answering; 4 a read or write failed, or a GPU did; 128 + n "
-      "ended "
-      "by\n"
-      "signal n.\n"
+      "\nExit status: 0 done; 1 `zero doctor` found a problem; 2 the command line, the configuration or an input\n"
+      "file is wrong; 3 a rank failed or stopped answering; 4 a read or write failed, or a GPU did; 128 + n\n"
+      "ended by signal n.\n"
       "\nFirst steps:\n"
       "  zero doctor\n"
       "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"

@@ -55,11 +55,11 @@ std::vector<std::string_view> takers_of(std::string_view name) {
 std::string help_of(const Option& option) {
   std::string text(option.help);
   for (bool first = true; const auto& [remark, rules] : readers_of(option.name)) {
-    text += fmt::format("{} {}{}{}", first ? ". Of" : "; of", all_of(rules), remark.empty() ? "" : ": ", remark);
+    text += fmt::format("{} {}{}{}", first ? ". For" : "; for", all_of(rules), remark.empty() ? "" : ": ", remark);
     first = false;
   }
   const std::vector<std::string_view> takers = takers_of(option.name);
-  return takers.empty() ? text : text + ". Of " + all_of(takers);
+  return takers.empty() ? text : text + ". For " + all_of(takers);
 }
 
 std::string options_overview() {

@@ -1,6 +1,6 @@
 // help_of(), options_overview(), options_reference(): the option table as help text.
 //
-//   help_of(option)           "momentum. Of sgd; of muon: 0.95 if not given"
+//   help_of(option)           "momentum. For sgd; for muon: 0.95 if not given"
 //   options_overview()        a paragraph for each section, with keys and defaults: fits into a --help of 40 lines
 //   options_reference("zero") a TOML section with comments: key, default, allowed values, meaning
 #pragma once

@@ -19,7 +19,7 @@ namespace zero {
 int rank_of(const LoadedConfig& loaded, std::string_view name);
 
 // If a stronger source changes the model, the kind of data, the rule, the schedule or the dtype, keys of weaker sources
-// may become unread. Sets these keys to their defaults. For example, a file has keys for its model, and the command line
+// may become unread. Sets them to their defaults. For example, a file has keys for its model, and the command line
 // names another model. That is not an error, and the run's config.toml can then be read like any other file.
 void settle_overruled(LoadedConfig& loaded);
 

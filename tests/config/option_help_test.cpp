@@ -34,24 +34,24 @@ TEST(OptionHelp, ReferenceExplainsEveryKey) {
 TEST(OptionHelp, OptimizerKeyNamesItsRules) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
   EXPECT_EQ(help("optimizer.trust_ratio"),
-            "least and most trust ratio: a parameter's norm over the norm of its direction. Of lamb");
-  EXPECT_EQ(help("optimizer.momentum"), "momentum. Of sgd; of muon: 0.95 if not given");
+            "smallest and largest trust ratio: a parameter's norm over the norm of its direction. For lamb");
+  EXPECT_EQ(help("optimizer.momentum"), "momentum. For sgd; for muon: 0.95 if not given");
   EXPECT_EQ(
       help("optimizer.betas"),
-      "decay rates of the moments. Of adamw, adam, lamb and adamw8bit; of lion: weights of its two sums; of muon: "
+      "decay rates of the moments. For adamw, adam, lamb and adamw8bit; for lion: weights of its two sums; for muon: "
       "those of its adamw");
-  EXPECT_EQ(help("optimizer.lr"), "highest learning rate. Of adafactor: that of a relative step, 0.01 if not given");
+  EXPECT_EQ(help("optimizer.lr"), "highest learning rate. For adafactor: that of a relative step, 0.01 if not given");
   EXPECT_EQ(
       help("optimizer.weight_decay"),
-      "weight decay of tensors with two or more dimensions. Of adam and sgd: added to the gradient, 0.0 if not given; "
-      "of adafactor: 0.0 if not given");
+      "weight decay of tensors with two or more dimensions. For adam and sgd: added to the gradient, 0.0 if not given; "
+      "for adafactor: 0.0 if not given");
   EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
 }
 
 TEST(OptionHelp, ModelKeyNamesItsModels) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
-  EXPECT_EQ(help("model.width"), "features of a token. Of gpt2, llama and bert");
-  EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. Of mlp");
+  EXPECT_EQ(help("model.width"), "embedding width. For gpt2, llama and bert");
+  EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. For mlp");
   EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "every model's";
 }
 

@@ -37,6 +37,13 @@ TEST(OptionTable, NamesAreUniqueInKnownSections) {
   }
 }
 
+TEST(OptionTable, HelpIsOneShortPhrase) {
+  for (const auto& option : options()) {
+    EXPECT_LE(option.help.size(), 120) << option.name;
+    EXPECT_FALSE(option.help.ends_with('.')) << option.name << ": the manual page ends the sentence";
+  }
+}
+
 TEST(OptionTable, EveryRowStandsForAnotherMember) {
   Config config;
   std::set<const void*> members;

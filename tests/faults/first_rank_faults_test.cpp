@@ -44,7 +44,7 @@ TEST_P(FirstRank, IsNamedInEveryLaunch) {
 // It failed twice in a row with the others' status: its place is given up, not none.
 class FirstRankPlaces : public FaultTest {};
 
-TEST_F(FirstRankPlaces, GivesUpARankThatLeavesTwice) {
+TEST_F(FirstRankPlaces, GivesUpRankThatLeavesTwice) {
   WatchedCommand command({built::kCommand, "launch", "--nproc-per-node", "3", "--max-restarts", "3", "--min-ranks", "2",
                           "--", built::kFaultLeaver, "shared_memory", "throw"});
   EXPECT_TRUE(command.wait_for("going on with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row")) << command.text();

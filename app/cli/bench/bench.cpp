@@ -21,7 +21,7 @@ constexpr std::array kParts{
     Verb{"comm", "all_reduce between ranks against adding and copying the same bytes", run_bench_comm},
     Verb{"disk", "the disk tier's writes and reads against a plain io_uring loop", run_bench_disk},
     Verb{"muon", "Muon's matrix products against libtorch's (needs libtorch)", run_bench_muon},
-    Verb{"offload", "an optimizer step on disk against reading, writing and updating alone", run_bench_offload},
+    Verb{"offload", "an optimizer step on disk against only reads, only writes and only updates", run_bench_offload},
     Verb{"optimizer", "an update rule against memory: the same reads and writes", run_bench_optimizer},
     Verb{"step", "a training step and its parts (needs libtorch)", run_bench_step},
 };

@@ -279,7 +279,7 @@ int run_bench_checkpoint(Arguments arguments) {
                "zero bench checkpoint");
   SaveBenchOptions options;
   app.add_option("--dir", options.folder, "folder on the disk to measure")->capture_default_str();
-  app.add_option("--mib", options.mib, "MiB of the checkpoint; three times as many lie on the disk")
+  app.add_option("--mib", options.mib, "MiB of the checkpoint; the disk needs three times as much")
       ->capture_default_str()
       ->check(CLI::Range(8, 1 << 24));
   app.add_option("--ranks", options.ranks, "number of ranks that save and load, each a thread")

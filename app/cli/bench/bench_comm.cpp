@@ -164,10 +164,8 @@ int run_bench_comm(Arguments arguments) {
   app.add_option("--transports", options.transports,
                  "transports to measure: shared_memory,gloo; between GPUs also nccl, under mpirun also mpi")
       ->delimiter(',');
-  app.add_option(
-      "--device", options.device,
-      "where units lie: cpu, or a GPU for each rank (cuda), or one for all (cuda:1); the gather and the sum of "
-      "a unit are then measured in place of all_reduce");
+  app.add_option("--device", options.device,
+                 "device of units: cpu, cuda (a GPU for each rank) or cuda:1; measures gather and sum, not all_reduce");
   app.add_flag("--json", options.json, "print one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: this process is a rank that this verb started
   if (!parse_flags(app, arguments)) return 0;

@@ -148,14 +148,14 @@ int run_bench_disk(Arguments arguments) {
   CLI::App app("Measures DiskTier's streams against a plain io_uring loop.", "zero bench disk");
   DiskBenchOptions options;
   app.add_option("--dir", options.folders, "folder on the disk to measure; several: striped")->capture_default_str();
-  app.add_option("--mib", options.mib, "MiB to write and to read, rounded up to 8; twice as many lie on the disk")
+  app.add_option("--mib", options.mib, "MiB to write and to read, rounded up to 8; the disk needs twice as much")
       ->capture_default_str()
       ->check(CLI::Range(8, 1 << 24));
   app.add_option("--depth", options.depth, "requests in flight")->capture_default_str()->check(CLI::Range(1, 1024));
-  app.add_option("--engine", options.engine, "auto, io_uring or threads")
+  app.add_option("--engine", options.engine, "engine of requests: auto, io_uring or threads")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "io_uring", "threads"}));
-  app.add_flag("--checksums", options.checksums, "with checksums of all pages");
+  app.add_flag("--checksums", options.checksums, "use checksums of all pages");
   app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

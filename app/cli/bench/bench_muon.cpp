@@ -11,8 +11,8 @@ int run_bench_muon(Arguments arguments) {
   BenchMuonRequest request;
   const auto side = CLI::Range(1, 1 << 15);
   app.add_option("--rows", request.rows, "rows of the matrix")->capture_default_str()->check(side);
-  app.add_option("--columns", request.columns, "its columns")->capture_default_str()->check(side);
-  app.add_option("--device", request.device, "cpu, or a GPU: cuda or cuda:1")->capture_default_str();
+  app.add_option("--columns", request.columns, "columns of the matrix")->capture_default_str()->check(side);
+  app.add_option("--device", request.device, "device: cpu, cuda or cuda:1")->capture_default_str();
   app.add_option("--threads", request.threads, "number of threads")->capture_default_str()->check(CLI::Range(1, 1024));
   app.add_option("--rounds", request.rounds, "measurements of each part")
       ->capture_default_str()

@@ -107,7 +107,7 @@ int run_bench_offload(Arguments arguments) {
   app.add_option("--mib", options.step.mib, "MiB of each of the two moments")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--depth", options.step.depth, "tiles that are read ahead, and written behind")
+  app.add_option("--depth", options.step.depth, "tiles in flight, for reads and for writes")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   app.add_option("--threads", options.step.threads, "number of threads")
@@ -116,10 +116,8 @@ int run_bench_offload(Arguments arguments) {
   app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_option(
-      "--device", options.device,
-      "where weights and gradients lie: cpu, or a GPU (cuda, cuda:1); copies to and from it are measured, too. "
-      "Without it they lie in main memory, and nothing is copied");
+  app.add_option("--device", options.device,
+                 "device of weights and gradients: cpu, cuda or cuda:1; also measures copies. Not given: no copies");
   app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   if (!options.device.empty()) return bench_offload_on_device(options);

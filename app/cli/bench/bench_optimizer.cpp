@@ -401,7 +401,7 @@ std::optional<OptimizerBench> parse_optimizer_bench(Arguments arguments) {
                "zero bench optimizer");
   std::vector<std::string> names;
   for (const auto& [rule_name, of] : measured_rules()) names.push_back(rule_name);
-  app.add_option("--name", options.name, "the update rule; of muon, its pass before the products or the one after them")
+  app.add_option("--name", options.name, "update rule; for muon the pass before or after its matrix products")
       ->capture_default_str()
       ->check(CLI::IsMember(names));
   app.add_option("--mib", options.mib, "MiB of each array")->capture_default_str()->check(CLI::Range(1, 1 << 20));
@@ -409,19 +409,18 @@ std::optional<OptimizerBench> parse_optimizer_bench(Arguments arguments) {
   app.add_option("--rounds", options.rounds, "measurements of each part")
       ->capture_default_str()
       ->check(CLI::Range(5, 1000));
-  app.add_option("--columns", options.columns, "columns of the matrix, a multiple of 16; only of adafactor")
+  app.add_option("--columns", options.columns, "columns of the matrix, a multiple of 16; only for adafactor")
       ->capture_default_str()
       ->check(CLI::Range(16, 1 << 16))
       ->check([](const std::string& text) {
         return std::stoll(text) % kSumBlock == 0 ? "" : "a multiple of 16 is wanted, not " + text;
       });
-  app.add_option("--dtype", options.dtype,
-                 "type of gradients and of the model's parameters; not fp32: beside an fp32 master")
+  app.add_option("--dtype", options.dtype, "type of gradients and parameters; bf16 and fp16 also have an fp32 master")
       ->capture_default_str()
       ->check(CLI::IsMember(measured_types()));
   app.add_option("--ema", options.ema, "decay of an average of the weights, for example 0.999; 0: none")
       ->capture_default_str();
-  app.add_option("--device", options.device, "cpu, or a GPU: cuda or cuda:1")->capture_default_str();
+  app.add_option("--device", options.device, "device: cpu, cuda or cuda:1")->capture_default_str();
   app.add_flag("--json", options.json, "print one JSON object");
   if (!parse_flags(app, arguments)) return std::nullopt;
   if (options.device != "cpu" && (options.dtype != "fp32" || options.ema != 0))

@@ -11,7 +11,7 @@ namespace zero::cli {
 
 ConfigArguments::ConfigArguments(CLI::App& app) {
   app.add_option("CONFIG.toml", file_, "configuration file");
-  keys_ = app.add_option("--keys", section_, "explain all keys, those of a section, or one (zero.stage)")
+  keys_ = app.add_option("--keys", section_, "explain all keys, the keys of a section, or one key (zero.stage)")
               ->expected(0, 1)
               ->type_name("SECTION");
   app.footer("Every key below is also a flag, --section.key VALUE, and a variable, ZERO_SECTION_KEY:\n" +

@@ -46,17 +46,13 @@ void print_json(std::span<const Finding> findings) {
 }  // namespace
 
 int run_doctor(Arguments arguments) {
-  CLI::App app("Says what this machine has and lacks for zero.cpp, or which rank of a failed run is to blame.",
-               "zero doctor");
+  CLI::App app("Checks this machine for zero.cpp, or names the rank that made a run fail.", "zero doctor");
   bool json = false;
   std::string flight;
   app.add_flag("--json", json, "print one JSON object");
   app.add_option("--flight", flight,
-                 "folder with the flight records (rank-NNNNN.json) of a run that failed: compare its ranks");
-  app.footer(
-      "Exit status: 0, or 1 when a line says FAIL. With --flight: 0 when the records could be compared, 2 when there "
-      "are\n"
-      "none or one is damaged.");
+                 "folder of flight records (rank-NNNNN.json) of a failed run, to compare its ranks");
+  app.footer("Exit status: 0, or 1 if a line says FAIL. With --flight: 0, or 2 if records are missing or damaged.");
   if (!parse_flags(app, arguments)) return 0;
   if (app.count("--flight") > 0) return report_flight(flight, json);
   std::vector<Finding> findings = check_machine();

@@ -23,14 +23,14 @@ bool is_damaged(const nlohmann::ordered_json& json) {
 }  // namespace
 
 int run_inspect(Arguments arguments) {
-  CLI::App app("Says what a safetensors file, a data file or a run folder contains.", "zero inspect");
+  CLI::App app("Describes a safetensors file, a data file or a run folder.", "zero inspect");
   std::string path;
   bool json = false, verify = false;
-  app.add_option("FILE", path,
-                 "safetensors, or a folder of them; llm.c or nanoGPT .bin; IDX; .csv; .tsv; .jsonl; text; a run "
-                 "folder, or a checkpoint")
+  app.add_option(
+         "FILE", path,
+         "safetensors file or folder; .bin of llm.c or nanoGPT; IDX; .csv; .tsv; .jsonl; text; run folder; checkpoint")
       ->required();
-  app.add_flag("--verify", verify, "read every byte of the checkpoints; exit status 4 where one is damaged");
+  app.add_flag("--verify", verify, "read every byte of the checkpoints; exit status 4 if a byte is damaged");
   app.add_flag("--json", json, "print one JSON object");
   if (!parse_flags(app, arguments)) return 0;
   const Description description = describe_path(path, verify);

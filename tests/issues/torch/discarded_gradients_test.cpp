@@ -268,7 +268,7 @@ TEST(DiscardedGradients, RanksThatDropOthersAreRefused) {
   });
 }
 
-TEST(DiscardedGradients, StepAfterAFullDropIsRefused) {
+TEST(DiscardedGradients, StepAfterFullDropIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
