@@ -20,10 +20,10 @@ zero_tests(optim ROOMS base device recorded_device optim SLOW)
 # Over 20 s: engines of up to four ranks for each way to place states, some on a real disk.
 zero_tests(engine SHARDS 2 ROOMS base device recorded_device plan comm memory optim engine SLOW RECORDED)
 zero_tests(cuda APART fake_cudart ROOMS base device comm memory optim)
-zero_tests(serve ROOMS base device plan comm memory optim engine serve)
+zero_tests(serve ROOMS base device recorded_device plan comm memory optim engine serve)
 # Over 20 s: saves that are killed or fail at each of their system calls, and loads into other worlds.
 zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch SLOW FULL RECORDED)
 zero_tests(data ROOMS base data)
 zero_tests(report APART page ROOMS base device plan comm memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.
-zero_tests(world ROOMS base device plan comm memory optim engine serve LABEL slow TIMEOUT 600)
+zero_tests(world ROOMS base device recorded_device plan comm memory optim engine serve LABEL slow TIMEOUT 600)

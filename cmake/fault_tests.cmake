@@ -14,6 +14,7 @@ foreach(program worker saver leaver)  # with a main of its own each
   target_link_libraries(zero_fault_${program} PRIVATE zero_core)
   set_target_properties(zero_fault_${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endforeach()
+target_sources(zero_fault_saver PRIVATE $<TARGET_OBJECTS:zero_recorded_device>)
 set_target_properties(zero_faults_test PROPERTIES SOURCES "${fault_sources}")
 
 add_dependencies(zero_faults_test zero_executable zero_fault_worker zero_fault_saver zero_fault_leaver)
