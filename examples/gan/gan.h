@@ -43,7 +43,7 @@ struct Losses {
 using OnStep = std::function<void(std::int64_t step, const Losses& losses)>;
 
 struct Options {
-  std::int64_t steps = 400;
+  std::int64_t steps = 1000;
   std::int64_t save_every = 50;
   zero::AttachOptions attach{.stage = 3, .optimizer = zero::AdamW{.lr = 2e-3, .beta1 = 0.5, .weight_decay = 0}};
 };

@@ -117,10 +117,14 @@ TEST(Report, CopiesAddTrafficBetweenThem) {
   EXPECT_FALSE(json::parse(to_json(some_report())).contains("copies"));
   RunReport grouped = some_report();
   grouped.engine.copies = {.number = 2, .planned_sent_bytes = 400, .sent_formula_bytes = 390};
-  for (RankReport& rank : grouped.ranks) rank.sent_between_copies_per_step = 400;
+  for (RankReport& rank : grouped.ranks) {
+    rank.sent_between_copies_per_step = 400;
+    rank.sent_between_copies_total = 1200;
+  }
   EXPECT_EQ(json::parse(to_json(grouped))["copies"], (json{{"number", 2},
                                                            {"ranks_of_each", 1},
                                                            {"sent_bytes_per_step", {400, 400}},
+                                                           {"sent_bytes_total", {1200, 1200}},
                                                            {"planned_sent_bytes", 400},
                                                            {"formula", {{"sent_bytes", 390.0}}}}));
   EXPECT_NE(summary(grouped).find("2 copies of the model on 1 rank each"), std::string::npos) << summary(grouped);

@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Terminals, ResizedTerminal,
 
 TEST_P(ResizedTerminal, NextStepLeavesNoRest) {
   progress_.step(kValues);
-  ASSERT_GT(rows().back().size(), 80U);
+  ASSERT_GT(rows().back().size(), 60U);
   for (const unsigned short columns : std::initializer_list<unsigned short>{60, 43, 29}) {
     resize(columns);
     ProgressValues values = kValues;
