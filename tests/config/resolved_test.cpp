@@ -44,6 +44,7 @@ void change(Config& config, const Option& option) {
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }
     void operator()(GroupChoice& member) const { member = 2; }
+    void operator()(Names& member) const { member.names = {"a b", "\"c\""}; }
     void operator()(std::vector<double>& member) const { member = {1.0 / 3, 2}; }
     void operator()(ImageSize& member) const { member = {.height = 24, .width = 32}; }
     void operator()(std::optional<bool>& member) const { member = false; }

@@ -15,8 +15,14 @@ struct WayToEnd {
   const char* report;
 };
 
-// Transport, way, number of ranks.
-class FirstRank : public FaultTest, public testing::WithParamInterface<std::tuple<const char*, WayToEnd, int>> {};
+using Launched = std::tuple<const char*, WayToEnd, int>;  // transport, way, number of ranks
+
+std::string name_of_launch(const testing::TestParamInfo<Launched>& of) {
+  const auto& [transport, way, ranks] = of.param;
+  return fmt::format("{}_{}_{}", transport, way.how, ranks);
+}
+
+class FirstRank : public FaultTest, public testing::WithParamInterface<Launched> {};
 INSTANTIATE_TEST_SUITE_P(
     Launches, FirstRank,
     testing::Combine(testing::Values("shared_memory", "gloo"),
@@ -24,10 +30,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      WayToEnd{"code", "exit status 7"}, WayToEnd{"kill", "signal 9 (SIGKILL)"},
                                      WayToEnd{"crash", "signal 11 (SIGSEGV)"}),
                      testing::Values(2, 4)),
-    [](const auto& of) {
-      const auto& [transport, way, ranks] = of.param;
-      return fmt::format("{}_{}_{}", transport, way.how, ranks);
-    });
+    name_of_launch);
 
 TEST_P(FirstRank, IsNamedInEveryLaunch) {
   const auto& [transport, way, ranks] = GetParam();
