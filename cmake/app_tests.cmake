@@ -3,7 +3,7 @@ if(NOT ZERO_TESTS)
   return()
 endif()
 zero_tests(launch ROOMS base device comm launch)
-zero_tests(config ROOMS base plan config)
+zero_tests(config ROOMS base device plan comm memory optim engine checkpoint config)
 zero_tests(issues APART torch ROOMS base device recorded_device plan comm memory optim engine checkpoint data config)
 include(fuzz_seeds)
 # Over 20 s: most start the command, and with it libtorch, a second each; the slow ones train every example and in every mode.
