@@ -176,7 +176,7 @@ TEST_F(ServedSlow, ReplayWithOtherInstructionsIsRefused) {
   }
   const Ran more = folder_.zero("train c.toml --run.dir other --replay recorded -n 3 --sync.mode async");
   EXPECT_EQ(more.status, 2);
-  EXPECT_CONTAINS(more.errors, "it is a run of 2 ranks, and this one has 3");
+  EXPECT_CONTAINS(more.errors, "it is a run of another configuration: train.global_batch = 2 -> 4");
 }
 
 TEST_F(ServedSlow, TruncatedLogIsNotReplayed) {

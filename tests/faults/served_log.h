@@ -28,7 +28,7 @@ class ServedLog {
       words >> what >> first;
       EXPECT_TRUE(!has_ended_ || what == "resumed") << line << ", behind the end";
       has_ended_ = what == "end";
-      if (has_ended_) continue;
+      if (has_ended_ || what == "rank") continue;  // a rank line says where that rank computes
       if (what == "begin" || what == "resumed") {
         is_whole_ = what == "begin";
         begun_ = first;
