@@ -10,10 +10,10 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/base/file.h"
+#include "zero/base/files/file.h"
 
 #include "tests/fuzz/targets.h"
-#include "tests/this_build.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {
