@@ -23,16 +23,22 @@ void require(bool holds) {
 }
 
 // The C library's word on decimal numbers, however large or small.
-bool is_number(const std::string& name) {
+bool is_decimal(const std::string& name) {
   if (name.find_first_not_of("0123456789+-.eE") != name.npos) return false;
   char* end = nullptr;
   std::strtod(name.c_str(), &end);
   return end == name.c_str() + name.size();
 }
 
+std::string quoted(const std::string& name) {
+  std::string text = "\"";
+  for (const char letter : name) text += letter == '"' ? std::string("\"\"") : std::string(1, letter);
+  return text + '"';
+}
+
 std::string printed(const CsvTable& table) {
   std::string text = "\xef\xbb\xbf";  // the first name may begin with one
-  for (std::size_t i = 0; i < table.names.size(); ++i) text += (i == 0 ? "" : ",") + table.names[i];
+  for (std::size_t i = 0; i < table.names.size(); ++i) text += (i == 0 ? "" : ",") + quoted(table.names[i]);
   if (!table.names.empty()) text += '\n';
   const auto width = static_cast<std::size_t>(table.num_columns);
   for (std::size_t i = 0; i < table.values.size(); ++i)
@@ -55,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(table.num_rows() * table.num_columns == static_cast<std::int64_t>(table.values.size()));
   require(std::ranges::all_of(table.values, [](float value) { return std::isfinite(value); }));
   require(table.names.empty() || static_cast<std::int64_t>(table.names.size()) == table.num_columns);
-  require(std::ranges::none_of(table.names, is_number));
+  require(std::ranges::none_of(table.names, is_decimal));
 
   const CsvTable same = parse_csv(printed(table), "data.path", "fuzz");
   require(same.names == table.names && same.num_columns == table.num_columns && same.values == table.values);
