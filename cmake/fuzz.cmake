@@ -61,9 +61,10 @@ zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/files/file.cpp zero/bas
             app/launch/held/memory_files.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} app/data/tokens/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} app/data/images/gzip.cpp app/data/images/idx.cpp)
-zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} app/data/tables/csv.cpp)
+set(fuzz_tables app/data/tables/csv.cpp app/data/sample/csv_reader.cpp app/data/sample/label_words.cpp zero/base/text/terminal_text.cpp)
+zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables})
 zero_fuzzer(tsv LIBS PkgConfig::utf8proc
-            SOURCES ${fuzz_base} ${fuzz_file} app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
+            SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables} app/data/sample/held_out.cpp app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
             app/data/sample/sample_order.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/base/files/data_files.cpp zero/base/numbers/memory_budget.cpp app/config/value.cpp
             app/config/toml_source.cpp app/config/suggest.cpp app/config/option.cpp app/config/unknown_key.cpp app/config/option_table.cpp app/config/resolved.cpp)
