@@ -122,7 +122,7 @@ TEST(LauncherMemoryRank, EndlessPrinterDoesNotBlockOthers) {
 }
 
 TEST_F(UnreadOutput, RanksAreServedAllTheSame) {
-  LaunchOptions options = ranks_of_this_test(2, "OnePrintsWithoutEndAndTheOtherIsServed");
+  LaunchOptions options = ranks_of_this_test(2, "EndlessPrinterDoesNotBlockOthers");
   options.variables.emplace_back("ZERO_TEST_FOLDER", folder_.path());
   Launched launched(options);
   let_it_fill(launched, rank("0"));
