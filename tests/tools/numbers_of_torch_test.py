@@ -62,7 +62,7 @@ class NumbersOfTorch(unittest.TestCase):
             self.expect_near(seen[name], numbers, lambda _: 20 * 0.02 * 2**-7 if bf16 else 20 * 6e-8, name)
 
     def test_adafactor_takes_the_committed_steps(self):
-        text = (TESTS / "optim/adafactor_kernel_test.cpp").read_text()
+        text = (TESTS / "optim/whole/adafactor_kernel_test.cpp").read_text()
         begin = text.index("// Printed by tests/optim/adafactor_numbers.py")
         committed = [numbers for numbers in lists(text[begin:text.index("for (const Case", begin)]) if len(numbers) > 3]
         seen = lists(printed("optim/adafactor_numbers.py"))

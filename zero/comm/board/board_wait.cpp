@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <sys/sysinfo.h>
 
+#include "zero/base/process/host_language.h"
+
 namespace zero {
 namespace {
 
@@ -81,6 +83,7 @@ bool BoardWait::await(const std::function<bool()>& ready, std::chrono::milliseco
 // rank.
 void BoardWait::check_alive(const std::function<RankSet()>& late, const Signature& what) {
   if (board_.failed()) board_.throw_failure();
+  check_wait();
   // In this order: a rank says that it leaves before its process ends, and a replacement comes after that.
   std::array<std::uint32_t, kMaxBoardRanks> seen{};
   for (int rank = 0; rank < board_.world(); ++rank)

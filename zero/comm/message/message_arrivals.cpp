@@ -7,6 +7,7 @@
 
 #include "zero/base/error/log.h"
 #include "zero/base/process/clock.h"
+#include "zero/base/process/host_language.h"
 #include "zero/comm/message/message_exchange.h"
 
 namespace zero {
@@ -54,6 +55,7 @@ bool MessageCommunicator::await(const std::function<bool()>& ready, milliseconds
   bool is_ready = ready();
   for (; !is_ready && (limit.count() == 0 || pauses.waited() <= limit); is_ready = ready()) {
     look();
+    check_wait();
     pauses.rest();
   }
   waited_seconds_ += monotonic_seconds() - begin;

@@ -1,10 +1,12 @@
 #include "zero/torch/seam/gradient_hook.h"
 
+#include "zero/base/process/host_language.h"
+
 namespace zero {
 
 torch::autograd::variable_list GradientHook::operator()(const torch::autograd::variable_list& outputs,
                                                         const torch::autograd::variable_list&) {
-  owner_.take_gradient(param_);
+  with_host_errors([&] { owner_.take_gradient(param_); });
   return outputs;
 }
 

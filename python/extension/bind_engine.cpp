@@ -1,0 +1,229 @@
+// The classes Engine, scopes and reports of the module _C.
+#include <set>
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include "python/extension/options.h"
+#include "python/extension/python_engine.h"
+#include "zero/torch/engine_control.h"
+#include "zero/torch/seam/gradient_watch.h"
+#include "zero/torch/seam/parameter_storage.h"
+
+namespace py = pybind11;
+
+namespace zero::python {
+namespace {
+
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+ModelTensors model_of(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                      const std::set<std::string>& own_unit, const std::set<std::string>& fp32) {
+  ModelTensors model;
+  for (const auto& [name, tensor] : parameters)
+    model.parameters.push_back(
+        {.name = name, .tensor = tensor, .own_unit = own_unit.contains(name), .stays_fp32 = fp32.contains(name)});
+  for (const auto& [name, tensor] : buffers)
+    model.buffers.push_back({.name = name, .tensor = tensor, .becomes_fp32 = fp32.contains(name)});
+  return model;
+}
+
+// A scope of the library as a context manager. `make` begins it, with the GIL released.
+class Scope {
+ public:
+  explicit Scope(std::function<std::shared_ptr<void>()> make) : make_(std::move(make)) {}
+  void enter() { scope_ = make_(); }
+  void exit() { scope_.reset(); }
+
+ private:
+  std::function<std::shared_ptr<void>()> make_;
+  std::shared_ptr<void> scope_;
+};
+
+// A destructor that throws must not run inside shared_ptr's: GatheredScope writes back at its end.
+class GatheredInPython {
+ public:
+  GatheredInPython(std::shared_ptr<PythonEngine> engine, std::vector<torch::Tensor> tensors, int source)
+      : engine_(std::move(engine)), tensors_(std::move(tensors)), source_(source) {}
+  void enter() { scope_ = new GatheredScope(engine_->attachment().gathered(tensors_, source_)); }
+  void exit() { delete std::exchange(scope_, nullptr); }
+  ~GatheredInPython() = default;  // a scope that was never left ends with its engine
+
+ private:
+  std::shared_ptr<PythonEngine> engine_;
+  std::vector<torch::Tensor> tensors_;
+  int source_;
+  GatheredScope* scope_ = nullptr;
+};
+
+void bind_scopes(py::module_& module) {
+  py::class_<Scope>(module, "Scope")
+      .def("__enter__", &Scope::enter, NoGil())
+      .def("__exit__", [](Scope& self, const py::args&) {
+        const py::gil_scoped_release no_gil;
+        self.exit();
+      });
+  py::class_<GatheredInPython>(module, "Gathered")
+      .def("__enter__", &GatheredInPython::enter, NoGil())
+      .def("__exit__", [](GatheredInPython& self, const py::args&) {
+        const py::gil_scoped_release no_gil;
+        self.exit();
+      });
+}
+
+void bind_reports(py::module_& module) {
+  py::class_<StepReport>(module, "StepReport", "The result of one step.")
+      .def_readonly("step", &StepReport::step, "Updates so far; skipped steps do not count.")
+      .def_readonly("grad_norm", &StepReport::grad_norm, "Norm of the mean gradient over ranks, before clipping.")
+      .def_readonly("skipped", &StepReport::skipped, "Whether nothing was updated.")
+      .def_readonly("bad_parameter", &StepReport::bad_parameter,
+                    "The first parameter whose gradient is not finite, or an empty string.")
+      .def_property_readonly("reason", [](const StepReport& self) { return std::string(name_of(self.reason)); },
+                             "Why the step was skipped: overflow, not finite, loss spike or norm spike.")
+      .def_readonly("loss", &StepReport::loss, "Mean of the given losses over ranks; NaN without them.")
+      .def_readonly("loss_scale", &StepReport::loss_scale, "The loss scale of this step; None without one.")
+      .def("__repr__", [](const StepReport& self) {
+        return fmt::format("StepReport(step={}, grad_norm={:.6g}{})", self.step, self.grad_norm,
+                           self.skipped ? fmt::format(", skipped: {}", name_of(self.reason)) : "");
+      });
+  py::class_<EngineReport>(module, "Report", "Bytes and times of this rank. Sizes are in bytes, times in seconds.")
+      .def_readonly("world", &EngineReport::world)
+      .def_readonly("rank", &EngineReport::rank)
+      .def_readonly("stage", &EngineReport::stage)
+      .def_readonly("transport", &EngineReport::transport)
+      .def_readonly("peak_memory_bytes", &EngineReport::peak_memory_bytes)
+      .def_readonly("peak_host_memory_bytes", &EngineReport::peak_host_memory_bytes)
+      .def_readonly("sent_bytes_per_step", &EngineReport::sent_bytes_per_step)
+      .def_readonly("received_bytes_per_step", &EngineReport::received_bytes_per_step)
+      .def_readonly("planned_sent_bytes", &EngineReport::planned_sent_bytes)
+      .def_readonly("state_formula_bytes", &EngineReport::state_formula_bytes)
+      .def_readonly("sent_formula_bytes", &EngineReport::sent_formula_bytes)
+      .def_readonly("num_parameters", &EngineReport::num_parameters)
+      .def_readonly("skipped_steps", &EngineReport::skipped_steps)
+      .def_readonly("loss_scale", &EngineReport::loss_scale)
+      .def_readonly("replans", &EngineReport::replans)
+      .def_readonly("trace_mismatches", &EngineReport::trace_mismatches)
+      .def_property_readonly("state_bytes", [](const EngineReport& self) {
+        py::dict bytes;
+        for (const Tier tier : kAllTiers)
+          bytes[py::str(std::string(name_of(tier)))] = self.state_bytes[static_cast<std::size_t>(tier)];
+        return bytes;
+      });
+}
+
+StepReport take_step(PythonEngine& self, double lr, std::optional<double> loss, double max_loss, double max_grad_norm,
+                     bool fewer_micro_batches) {
+  return self.attachment().step(lr, {.loss = loss,
+                                     .max_loss = max_loss,
+                                     .max_grad_norm = max_grad_norm,
+                                     .fewer_micro_batches = fewer_micro_batches});
+}
+
+// Tensors are copies: a visited tensor may be memory of the engine.
+void visit_parameters(PythonEngine& self, const std::function<void(const std::string&, const torch::Tensor&)>& visit,
+                      bool full_precision) {
+  const py::gil_scoped_release no_gil;
+  self.attachment().for_each_parameter(
+      [&](const std::string& name, const torch::Tensor& tensor) {
+        const torch::Tensor copy = tensor.clone();
+        const py::gil_scoped_acquire gil;
+        visit(name, copy);
+      },
+      full_precision);
+}
+
+void save(PythonEngine& self, const std::string& path, const std::map<std::string, std::string>& notes) {
+  self.attachment().control().begin_save(path, {.run = notes}, SaveMode::kSync)->wait();
+}
+
+py::dict load(PythonEngine& self, const std::string& path) {
+  LoadedCheckpoint loaded;
+  {
+    const py::gil_scoped_release no_gil;
+    loaded = self.attachment().load(path);
+  }
+  py::dict found;
+  found["steps"] = loaded.manifest.steps;
+  found["skipped"] = loaded.manifest.skipped;
+  found["notes"] = loaded.manifest.run;
+  return found;
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  bind_scopes(module);
+  bind_reports(module);
+  py::class_<PythonEngine, std::shared_ptr<PythonEngine>>(module, "Engine")
+      .def(py::init([](std::shared_ptr<World> world, const std::vector<NamedTensor>& parameters,
+                       const std::vector<NamedTensor>& buffers, const std::set<std::string>& own_unit,
+                       const std::set<std::string>& fp32, const py::dict& options) {
+        AttachOptions given = options_from(options);
+        const py::gil_scoped_release no_gil;
+        return std::make_shared<PythonEngine>(std::move(world), model_of(parameters, buffers, own_unit, fp32),
+                                              std::move(given));
+      }))
+      .def("step", &take_step, NoGil())
+      .def("scaled", [](PythonEngine& self, const torch::Tensor& loss) { return self.attachment().scaled(loss); }, NoGil())
+      .def("micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
+      .def("discard_gradients", [](PythonEngine& self) { self.attachment().discard_gradients(); }, NoGil())
+      .def("merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
+      .def("gathered",
+           [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {
+             return std::make_unique<GatheredInPython>(std::move(self), std::move(tensors), source);
+           })
+      .def("frozen",
+           [](std::shared_ptr<PythonEngine> self) {
+             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
+               return std::shared_ptr<FrozenScope>(new FrozenScope(self->attachment().frozen()));
+             });
+           })
+      .def("averaged",
+           [](std::shared_ptr<PythonEngine> self) {
+             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
+               return std::shared_ptr<AveragedScope>(new AveragedScope(self->attachment().averaged()));
+             });
+           })
+      .def("gradient", [](PythonEngine& self, const std::string& name) { return self.attachment().gradient(name); }, NoGil())
+      .def("grad_norms", [](PythonEngine& self) { return self.attachment().grad_norms(); }, NoGil())
+      .def("full_state",
+           [](PythonEngine& self, const std::string& name, const std::string& state) {
+             return self.attachment().full_state(name, state);
+           },
+           NoGil())
+      .def("state_shard",
+           [](PythonEngine& self, const std::string& name, const std::string& state) {
+             const StateShard shard = self.attachment().state_shard(name, state);
+             return std::pair(shard.offset, torch::Tensor(shard.values));
+           },
+           NoGil())
+      .def("state_names",
+           [](PythonEngine& self, const std::optional<std::string>& name) {
+             return name ? self.attachment().state_names(*name) : self.attachment().state_names();
+           })
+      .def("visit_parameters", &visit_parameters)
+      .def("export_weights",
+           [](PythonEngine& self, const std::string& path, bool full_precision) {
+             self.attachment().export_weights(path, full_precision);
+           },
+           NoGil())
+      .def("save", &save, NoGil())
+      .def("load", &load)
+      .def("report", [](PythonEngine& self) { return self.attachment().report(); }, NoGil())
+      .def("schedule", [](PythonEngine& self) {
+        std::vector<std::string> units;
+        for (const Unit& unit : self.attachment().control().units()) units.push_back(unit.name);
+        return units;
+      })
+      .def_property_readonly("closed", &PythonEngine::closed)
+      .def("close", &PythonEngine::close, NoGil())
+      .def("abandon", &PythonEngine::abandon, NoGil());
+  // .mutable_grad() outside of a backward pass counts as zero_grad() of the parameter.
+  module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
+    for (const torch::Tensor& parameter : parameters)
+      if (is_watched(parameter)) parameter.mutable_grad();
+  });
+  module.def("is_attached", [](const torch::Tensor& tensor) { return ParameterStorage::of(tensor) != nullptr; });
+}
+
+}  // namespace zero::python

@@ -1,0 +1,54 @@
+// zerocpp._C: the extension module. The package's Python files are its only callers; users write `import zerocpp`.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include "python/extension/options.h"
+#include "python/extension/python_engine.h"
+#include "python/extension/python_errors.h"
+#include "zero/comm/transport/world.h"
+#include "zero/memory/account/host_memory.h"
+#include "zero/torch/activations/large_blocks.h"
+
+namespace py = pybind11;
+
+namespace zero::python {
+namespace {
+
+void bind_world(py::module_& module) {
+  py::class_<World, std::shared_ptr<World>>(module, "World", "The ranks of this run.")
+      .def_property_readonly("rank", &World::rank)
+      .def_property_readonly("size", &World::size)
+      .def_property_readonly("local_size", &World::local_size, "Ranks on this machine.")
+      .def_property_readonly("source", &World::source, "Who started the ranks: torchrun, Open MPI, one process ...")
+      .def("barrier",
+           [](World& self) { self.communicator().barrier({.control = true}).wait(); },
+           py::call_guard<py::gil_scoped_release>(), "Collective. Returns when every rank has called it.")
+      .def("keep_flight_in",
+           [](World& self, const std::string& folder) { self.keep_flight_in(folder); },
+           "Local. Sets the folder for this rank's flight record.");
+  module.def(
+      "world_from_environment",
+      [](const std::string& transport, double timeout) {
+        return std::make_shared<World>(World::from_environment(
+            {.transport = transport, .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000))}));
+      },
+      py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace
+}  // namespace zero::python
+
+PYBIND11_MODULE(_C, module) {
+  using namespace zero::python;
+  set_up_errors(module);
+  bind_world(module);
+  bind_engine(module);
+  module.def("option_names", &option_names);
+  module.def("keep_memory", [] {
+    zero::keep_heap();
+    zero::keep_large_blocks();
+  });
+  module.attr("built_for_torch") = TORCH_VERSION;
+  module.attr("version") = ZERO_VERSION;
+}

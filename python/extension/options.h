@@ -1,0 +1,24 @@
+// options_from(): the keyword arguments of zerocpp.attach(), as AttachOptions.
+//
+//   options_from({"stage": 3, "device_memory": "64MiB", "optimizer": ("adamw", {"lr": 3e-4})})
+//
+// The names are those of EngineOptions and OffloadOptions, so the C++ documentation holds for both. Sizes are texts
+// ("64MiB") or bytes. Local; call it with the GIL.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <pybind11/pybind11.h>
+
+#include "zero/torch/attach.h"
+
+namespace zero::python {
+
+// Throws ConfigError for an unknown name (with the most similar one), and for a value of another type.
+AttachOptions options_from(const pybind11::dict& given);
+
+// Returns all names that options_from() accepts, in alphabetical order.
+std::vector<std::string> option_names();
+
+}  // namespace zero::python

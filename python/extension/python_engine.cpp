@@ -1,0 +1,43 @@
+#include "python/extension/python_engine.h"
+
+#include "zero/base/error/log.h"
+
+namespace zero::python {
+
+PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options)
+    : world_(std::move(world)) {
+  attachment_.emplace(attach(model, *world_, std::move(options)));
+}
+
+PythonEngine::~PythonEngine() {
+  if (attachment_) abandon();
+}
+
+Attachment& PythonEngine::attachment() {
+  if (!attachment_) throw ConfigError("engine", "closed", "this engine has ended", "attach the model again");
+  return *attachment_;
+}
+
+void PythonEngine::close(bool give_back) {
+  if (!attachment_) return;
+  // An exception in close() leaves an engine that only abandon() can end.
+  Attachment ending = std::move(*attachment_);
+  attachment_.reset();
+  if (!give_back) ending.abandon();
+  ending.detach();
+}
+
+// An Attachment that is destroyed while an exception unwinds waits for nobody, and leaves its parameters empty.
+void PythonEngine::abandon() {
+  struct Unwinding {};
+  if (!attachment_) return;
+  ZERO_LOG(info, "an engine is destroyed without close(): its parameters have no values");
+  try {
+    const Attachment dying = std::move(*attachment_);
+    attachment_.reset();
+    throw Unwinding{};
+  } catch (const Unwinding&) {
+  }
+}
+
+}  // namespace zero::python

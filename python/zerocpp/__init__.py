@@ -1,0 +1,42 @@
+"""ZeRO for any PyTorch module: parameters, gradients and optimizer state are partitioned over ranks and memory tiers.
+
+    import torch, zerocpp as zero                       # started by: zero launch -n 4 -- python train.py, or torchrun
+
+    model = Net()                                       # any torch.nn.Module, unmodified
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    with zero.attach(model, optimizer, stage=3, clip=1.0) as engine:
+        for x, y in loader:
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            engine.step()
+
+A function is Collective if every rank must call it in the same order, else Local.
+"""
+
+from zerocpp import _torch_check  # imports torch, before the extension is loaded
+
+_torch_check.require_torch()
+
+from zerocpp._C import (  # noqa: E402
+    CommError,
+    ConfigError,
+    DeviceError,
+    Error,
+    InternalError,
+    IoError,
+    Report,
+    StepReport,
+    World,
+    keep_memory,
+)
+from zerocpp._engine import Engine, Loaded, attach, engine_of  # noqa: E402
+from zerocpp._optimizer import LAMB, SGD, Adafactor, Adam, AdamW, AdamW8bit, EngineOptimizer, Lion, Muon  # noqa: E402
+from zerocpp._world import world  # noqa: E402
+
+__version__ = _torch_check.version()
+
+__all__ = [
+    "LAMB", "SGD", "Adafactor", "Adam", "AdamW", "AdamW8bit", "CommError", "ConfigError", "DeviceError", "Engine",
+    "EngineOptimizer", "Error", "InternalError", "IoError", "Lion", "Loaded", "Muon", "Report", "StepReport", "World",
+    "attach", "engine_of", "keep_memory", "world",
+]

@@ -1,0 +1,316 @@
+"""attach(): ZeRO for one module, and the Engine that it returns."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any
+
+import torch
+from torch import nn
+
+from zerocpp import _C, _model, _optimizer, _world, _zero_grad
+
+_log = logging.getLogger("zerocpp")
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+Parameter = torch.Tensor | str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What load() found: `steps` and `skipped` of the run that saved, and the notes of its save()."""
+
+    steps: int
+    skipped: int
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = None, **options: Any) -> Engine:
+    """Collective. Attaches `model` and returns its engine. Rank 0's parameters and buffers are broadcast first.
+
+    From now on a parameter has no memory until an operator uses it. Its name, shape, identity and autograd history
+    stay. Gradients never appear in `.grad`.
+
+    optimizer: a torch.optim.AdamW, Adam or SGD, whose class and groups are read; or zero.AdamW(lr=3e-4) and others.
+        What its groups say holds: a bias decays if its group does. Without it: zero.AdamW().
+    options: the fields of EngineOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
+        (micro-batches a step), dtype ("bf16"), device_memory ("64MiB"), offload ({"optimizer": {"host": 1}}), disk.
+
+    Raises ConfigError, before anything is allocated, for an impossible option.
+    """
+    if not isinstance(model, nn.Module):
+        raise _refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
+    _refuse_wrapped(model)
+    tensors = _model.tensors_of(model)
+    for name, tensor in tensors.parameters:
+        if _C.is_attached(tensor):
+            raise _refuse("attach", name, "this parameter is attached already",
+                          "close the other engine first: zero.engine_of(model).close()")
+    names = tensors.names()
+    read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
+    _zero_grad.teach_torch()
+    given = dict(options, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
+    core = _C.Engine(world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given)
+    return Engine(core, model, tensors, read, world or _world.world())
+
+
+class Engine:
+    """The engine of one module. `with` closes it at the end."""
+
+    def __init__(self, core: _C.Engine, model: nn.Module, tensors: _model.ModelTensors,
+                 read: _optimizer.ReadOptimizer, world: _C.World) -> None:
+        self._core = core
+        self._places = tensors.places
+        self._names = tensors.names()
+        self._callbacks: list[Callable[[_C.StepReport], None]] = []
+        self.model = model
+        self.world = world
+        self.optimizer = _optimizer.EngineOptimizer(self, read)
+        _engines.add(self)
+
+    # ---- a step
+
+    def step(self, lr: float | None = None, *, loss: float | torch.Tensor | None = None, max_loss: float = math.inf,
+             max_grad_norm: float = math.inf, fewer_micro_batches: bool = False) -> _C.StepReport:
+        """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
+
+        lr: the learning rate of this step; without it, those of `optimizer.param_groups`.
+        loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
+        max_grad_norm: a step with a larger norm is skipped.
+        fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
+
+        Raises ConfigError if a parameter was replaced since attach(), if gradients are missing, or for a wrong number
+        of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
+        """
+        self._require_same_parameters()
+        rate = self.optimizer.rate() if lr is None else float(lr)
+        value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+        report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
+        self.optimizer._opt_called = True  # learning-rate schedulers look at it
+        for callback in self._callbacks:
+            callback(report)
+        return report
+
+    def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
+        """Local on one rank, else as the operators are. The same as scaled(loss).backward()."""
+        self.scaled(loss).backward(**arguments)
+
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        """Local. Returns `loss` times the loss scale, which fp16 needs; without a scale, `loss` itself."""
+        return self._core.scaled(loss)
+
+    def micro_batch(self, number: int) -> None:
+        """Local. Assigns the passes from here on to the step's micro-batch `number`, from 0."""
+        self._core.micro_batch(number)
+
+    def discard_gradients(self) -> None:
+        """Collective. Drops the gradients and micro-batches of the running step on every rank."""
+        self._core.discard_gradients()
+
+    def merge_copies(self) -> None:
+        """Collective. With the option `local`: makes the outer step now, so all copies hold the same weights."""
+        self._core.merge_copies()
+
+    def on_step(self, callback: Callable[[_C.StepReport], None]) -> None:
+        """Local. Calls `callback(report)` after each step() on this rank."""
+        self._callbacks.append(callback)
+
+    # ---- scopes
+
+    def gathered(self, *what: nn.Module | Parameter, write_from: int | None = None) -> _C.Gathered:
+        """Collective at both ends. Holds parameters whole: any code can read and write them, also through pointers.
+
+        what: modules, parameters or names; without any, the whole model.
+        write_from: the rank whose written values count. Without it every rank must write the same values.
+        """
+        tensors = self._tensors(what)
+        return self._core.gathered(tensors, -1 if write_from is None else write_from)
+
+    def frozen(self) -> _C.Scope:
+        """Local. Excludes passes through the model from its steps: its gradients are dropped."""
+        return self._core.frozen()
+
+    def averaged(self) -> _C.Scope:
+        """Collective at both ends. Replaces parameters by their moving averages (the option `ema`)."""
+        return self._core.averaged()
+
+    # ---- states
+
+    def gradient(self, parameter: Parameter) -> torch.Tensor:
+        """Collective; between the last backward pass and step(). Returns the whole gradient before clipping, fp32."""
+        return self._core.gradient(self._name(parameter))
+
+    def grad_norms(self) -> dict[str, float]:
+        """Collective; between the last backward pass and step(). Returns the norm of each parameter's gradient."""
+        return self._core.grad_norms()
+
+    def state(self, parameter: Parameter, name: str = "parameter") -> torch.Tensor:
+        """Collective; between steps. Returns a whole state in fp32: "parameter", or a moment such as "exp_avg"."""
+        return self._core.full_state(self._name(parameter), name)
+
+    def state_shard(self, parameter: Parameter, name: str = "parameter") -> tuple[int, torch.Tensor]:
+        """Collective; between steps. Returns the index of the first element of this rank's shard, and its values."""
+        return self._core.state_shard(self._name(parameter), name)
+
+    def state_names(self, parameter: Parameter | None = None) -> list[str]:
+        """Local. Returns the names of all states, or of those of one parameter."""
+        return self._core.state_names(None if parameter is None else self._name(parameter))
+
+    def state_dict(self, to: str = "all", full_precision: bool = False) -> dict[str, torch.Tensor]:
+        """Collective. Returns the weights and buffers as ordinary CPU tensors, under all names of the module.
+
+        to: "all" ranks, or "rank0", where the other ranks return an empty dict. One unit at a time is whole beside it.
+        """
+        if to not in ("all", "rank0"):
+            raise _refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
+        keep = to == "all" or self.world.rank == 0
+        found: dict[str, torch.Tensor] = {}
+        self._core.visit_parameters(lambda name, tensor: found.__setitem__(name, tensor) if keep else None,
+                                    full_precision)
+        if not keep:
+            return {}
+        wanted = self.model.state_dict(keep_vars=True)
+        first = {key: self._names.get(id(tensor)) for key, tensor in wanted.items()}
+        return {key: found[name] if (name := first[key]) is not None else tensor.detach().cpu().clone()
+                for key, tensor in wanted.items()}
+
+    def load_state_dict(self, values: Mapping[str, torch.Tensor], strict: bool = True) -> None:
+        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank."""
+        own = self.model.state_dict(keep_vars=True)
+        missing, unknown = sorted(own.keys() - values.keys()), sorted(values.keys() - own.keys())
+        if strict and (missing or unknown):
+            raise _refuse("load_state_dict", (missing or unknown)[0],
+                          "the values lack this name" if missing else "the model has no such name",
+                          "give the values of this model, or strict=False")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                if name in values:
+                    tensor.copy_(values[name])
+
+    def iter_parameters(self, full_precision: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
+        """Collective, and to be exhausted by every rank. Yields name and whole value of each parameter."""
+        found: list[tuple[str, torch.Tensor]] = []
+        self._core.visit_parameters(lambda name, tensor: found.append((name, tensor)), full_precision)
+        yield from found
+
+    # ---- files
+
+    def save(self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+        """Collective; between steps. Writes a checkpoint, which a world of any size can load. Returns when it is durable.
+
+        notes: values that load() returns; anything that JSON can hold. Rank 0's are saved.
+        """
+        self._core.save(fspath(path), {key: json.dumps(value) for key, value in (notes or {}).items()})
+
+    def load(self, path: str | PathLike[str]) -> Loaded:
+        """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
+        found = self._core.load(fspath(path))
+        return Loaded(found["steps"], found["skipped"], {key: _note(text) for key, text in found["notes"].items()})
+
+    def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
+        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
+        self._core.export_weights(fspath(path), full_precision)
+
+    # ---- the engine itself
+
+    def report(self) -> _C.Report:
+        """Local. Returns bytes and times of this rank."""
+        return self._core.report()
+
+    @property
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Local. The attached parameters, by their first names."""
+        return {name: tensor for _, _, tensor, name in self._places if self._names[id(tensor)] == name}
+
+    @property
+    def closed(self) -> bool:
+        return self._core.closed
+
+    def close(self, give_back: bool = True) -> None:
+        """Collective. Ends the engine. The parameters get their whole values back; without `give_back` they stay empty.
+
+        A second call does nothing. An engine that is never closed is abandoned by its rank at the end of the process,
+        or when it is destroyed: the parameters then have no values.
+        """
+        self._core.close(give_back)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._core.abandon()
+
+    # ---- inside
+
+    def _name(self, parameter: Parameter) -> str:
+        if isinstance(parameter, str):
+            for name, tensor in ((name, tensor) for _, _, tensor, name in self._places):
+                if name == parameter:
+                    return self._names[id(tensor)]
+            raise _refuse("engine", parameter, "the model has no such parameter", "use a name of named_parameters()")
+        if id(parameter) not in self._names:
+            raise _refuse("engine", f"a tensor of shape {tuple(parameter.shape)}", "no parameter of this model",
+                          "give a parameter of the attached model")
+        return self._names[id(parameter)]
+
+    def _tensors(self, what: Iterable[nn.Module | Parameter]) -> list[torch.Tensor]:
+        by_name = self.parameters
+        found: list[torch.Tensor] = []
+        for item in what:
+            if isinstance(item, nn.Module):
+                found += list(item.parameters())
+            else:
+                found.append(by_name[self._name(item)])
+        return found or list(by_name.values())
+
+    def _require_same_parameters(self) -> None:
+        for parameters, key, tensor, name in self._places:
+            if parameters.get(key) is not tensor:
+                raise _refuse("step", name, "this parameter was replaced since attach(), so the engine does not train it",
+                              "write into the parameter under torch.no_grad(), or change the module before attach()")
+
+
+def engine_of(model: nn.Module) -> Engine:
+    """Local. Returns the engine to which the first parameter of `model` is attached. Raises ConfigError if none is."""
+    for parameter in model.parameters():
+        for engine in _engines:
+            if not engine.closed and id(parameter) in engine._names:
+                return engine
+        break
+    raise _refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
+
+
+def abandon_all() -> None:
+    """Local. Ends all engines of this process without waiting for other ranks."""
+    for engine in list(_engines):
+        if not engine.closed:
+            _log.warning("an engine was not closed: its parameters have no values; call close(), or save before the end")
+            engine._core.abandon()
+
+
+def _refuse_wrapped(model: nn.Module) -> None:
+    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    for path, module in model.named_modules():
+        if isinstance(module, wrappers):
+            raise _refuse("attach", path or type(module).__name__, f"it is wrapped in {type(module).__name__}",
+                          "attach the module inside it: the engine sums gradients over ranks itself")
+
+
+def _note(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
+    return _C.ConfigError(f"{key} = {value}: {reason}\n  {remedy}")

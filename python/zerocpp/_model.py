@@ -1,0 +1,58 @@
+"""The tensors of a module, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+
+@dataclass
+class ModelTensors:
+    """Parameters and buffers of a module. A tied parameter is listed with all its names."""
+
+    parameters: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    buffers: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    own_unit: set[str] = field(default_factory=set)  # embedding tables
+    fp32: set[str] = field(default_factory=set)  # parameters beside running statistics, and these statistics
+    # Where each parameter is registered: the dict of a module, its key, and the tensor.
+    places: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor, str]] = field(default_factory=list)
+
+    def names(self) -> dict[int, str]:
+        """The first name of each tensor, by id()."""
+        found: dict[int, str] = {}
+        for name, tensor in self.parameters:
+            found.setdefault(id(tensor), name)
+        return found
+
+    def trained(self) -> list[str]:
+        """The first names of the parameters that are trained."""
+        names = self.names()
+        return [name for name, tensor in self.parameters if tensor.requires_grad and names[id(tensor)] == name]
+
+
+def tensors_of(model: nn.Module) -> ModelTensors:
+    """Returns the tensors of `model`, in the order in which they were registered."""
+    found = ModelTensors()
+    for path, module in model.named_modules(remove_duplicate=True):
+        prefix = f"{path}." if path else ""
+        statistics = getattr(module, "running_mean", None) is not None
+        for key, tensor in module._parameters.items():
+            if tensor is None:
+                continue
+            name = prefix + key
+            found.parameters.append((name, tensor))
+            found.places.append((module._parameters, key, tensor, name))
+            if key == "weight" and isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+                found.own_unit.add(name)
+            if statistics:
+                found.fp32.add(name)
+        for key, buffer in module._buffers.items():
+            if buffer is None:
+                continue
+            name = prefix + key
+            found.buffers.append((name, buffer))
+            if key in ("running_mean", "running_var"):
+                found.fp32.add(name)
+    return found

@@ -1,0 +1,248 @@
+"""Update rules, and the torch.optim.Optimizer that stands for an engine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zerocpp import _C, _zero_grad
+
+if TYPE_CHECKING:
+    from zerocpp._engine import Engine
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The base of zero.AdamW and others: hyper-parameters for all trained parameters."""
+
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def keys(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class AdamW(Rule):
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+
+@dataclass(frozen=True)
+class Adam(Rule):
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True)
+class SGD(Rule):
+    momentum: float = 0.0
+    nesterov: bool = False
+
+
+@dataclass(frozen=True)
+class Lion(Rule):
+    lr: float = 1e-4
+    betas: tuple[float, float] = (0.9, 0.99)
+
+
+@dataclass(frozen=True)
+class LAMB(Rule):
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-6
+    trust_ratio: tuple[float, float] = (0.01, 10.0)
+
+
+@dataclass(frozen=True)
+class AdamW8bit(AdamW):
+    pass
+
+
+@dataclass(frozen=True)
+class Muon(Rule):
+    lr: float = 0.02
+    weight_decay: float = 0.1
+    momentum: float = 0.95
+    nesterov: bool = True
+    adamw_lr: float = 3e-4
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = 1e-10
+
+
+@dataclass(frozen=True)
+class Adafactor(Rule):
+    lr: float = 1e-2
+    beta2_decay: float = -0.8
+    eps1: float = torch.finfo(torch.float32).eps
+    eps2: float = 1e-3
+    clip: float = 1.0
+
+
+def _refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
+    return _C.ConfigError(f"{key} = {value}: {reason}\n  {remedy}")
+
+
+# torch's class, our name, and the hyper-parameters that must be equal in all groups.
+_TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
+    torch.optim.AdamW: ("adamw", ("betas", "eps")),
+    torch.optim.Adam: ("adam", ("betas", "eps")),
+    torch.optim.SGD: ("sgd", ("momentum", "nesterov")),
+}
+
+
+def _number(value: Any) -> Any:
+    """Returns a plain number: learning rates may be tensors."""
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    return tuple(_number(v) for v in value) if isinstance(value, (tuple, list)) else value
+
+
+def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
+    kind = type(optimizer)
+    if kind not in _TORCH_RULES:
+        known = ", ".join(f"torch.optim.{known.__name__}" for known in _TORCH_RULES)
+        raise _refuse("optimizer", kind.__name__, "this optimizer is not known",
+                      f"use {known}; or zero.Lion, zero.LAMB, zero.AdamW8bit, zero.Muon, zero.Adafactor")
+    name, common = _TORCH_RULES[kind]
+    groups = optimizer.param_groups
+    first = groups[0]
+    for group in groups:
+        for flag in ("amsgrad", "maximize"):
+            if group.get(flag):
+                raise _refuse(f"optimizer.{flag}", True, "it is not supported", f"leave {flag} out")
+        if group.get("dampening"):
+            raise _refuse("optimizer.dampening", group["dampening"], "it is not supported", "leave dampening out")
+        for key in common:
+            if _number(group[key]) != _number(first[key]):
+                raise _refuse(f"optimizer.{key}", group[key], f"another group has {first[key]}",
+                              "give all groups the same; weight_decay and lr may differ")
+    if kind is torch.optim.Adam and first.get("decoupled_weight_decay"):
+        name = "adamw"
+    return name, {key: _number(first[key]) for key in common}
+
+
+class ReadOptimizer:
+    """What attach() reads from its argument `optimizer`: the rule, and the groups with names of parameters."""
+
+    def __init__(self, optimizer: Any, names: dict[int, str], trained: Iterable[str],
+                 parameters: dict[str, torch.Tensor]) -> None:
+        if optimizer is None:
+            optimizer = AdamW()
+        if isinstance(optimizer, Rule):
+            self.name, self.keys = optimizer.name, optimizer.keys()
+            self.groups: list[dict[str, Any]] = [{
+                "params": [parameters[name] for name in trained],
+                "lr": optimizer.lr,
+                "weight_decay": optimizer.weight_decay,
+            }]
+            self.defaults = {"lr": optimizer.lr, "weight_decay": optimizer.weight_decay}
+        elif isinstance(optimizer, torch.optim.Optimizer):
+            self.name, self.keys = _rule_of(optimizer)
+            self.groups = optimizer.param_groups
+            self.defaults = optimizer.defaults
+            self.keys["lr"] = float(_number(self.groups[0]["lr"]))
+            self.keys["weight_decay"] = float(self.groups[0].get("weight_decay", 0.0))
+        else:
+            raise _refuse("optimizer", type(optimizer).__name__, "not an optimizer",
+                          "give an object of torch.optim, or zero.AdamW(lr=3e-4)")
+        self.rows: list[tuple[set[str], float, float]] = []
+        self.scales: list[float] = []
+        base = self.base_rate()
+        for number, group in enumerate(self.groups):
+            own = set()
+            for parameter in group["params"]:
+                if id(parameter) not in names:
+                    raise _refuse("optimizer", f"param_groups[{number}]", "it has a tensor that is no parameter of the model",
+                                  "make the optimizer from the parameters of this model")
+                own.add(names[id(parameter)])
+            rate = float(_number(group["lr"]))
+            scale = rate / base if base else 1.0
+            self.scales.append(scale)
+            self.rows.append((own, float(group.get("weight_decay", 0.0)), scale))
+        missing = set(trained).difference(*(row[0] for row in self.rows))
+        if missing:
+            raise _refuse("optimizer", sorted(missing)[0], "this trained parameter is in no group",
+                          "add it to the optimizer, or freeze it with requires_grad_(False)")
+
+    def base_rate(self) -> float:
+        """The rate to which the groups' rates are relative: the first that is not 0."""
+        rates = [float(_number(group["lr"])) for group in self.groups]
+        return next((rate for rate in rates if rate != 0), 0.0)
+
+
+class EngineOptimizer(torch.optim.Optimizer):
+    """The engine as an optimizer, for learning-rate schedulers and trainers. It shares param_groups with the one given.
+
+    step() is the engine's step(). zero_grad() drops the gradients of the running step. State is read with
+    engine.state(); state_dict() holds only the groups' numbers.
+    """
+
+    def __init__(self, engine: Engine, read: ReadOptimizer) -> None:
+        super().__init__([torch.zeros(())], dict(read.defaults))  # a placeholder: the groups are those given
+        self._engine = engine
+        self._read = read
+        self.param_groups = read.groups
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def rate(self) -> float:
+        """Returns the learning rate of the next step, before the groups' factors."""
+        rates = [float(_number(group["lr"])) for group in self.param_groups]
+        scales = self._read.scales
+        if len(rates) != len(scales):
+            raise _refuse("optimizer", f"{len(rates)} groups", f"there were {len(scales)} at attach()",
+                          "add groups before attach()")
+        base = next((rate / scale for rate, scale in zip(rates, scales) if scale != 0), 0.0)
+        for number, (rate, scale) in enumerate(zip(rates, scales)):
+            if abs(rate - base * scale) > 1e-9 * max(abs(rate), abs(base)):
+                raise _refuse(f"param_groups[{number}].lr", rate, f"its ratio to the other groups was {scale:g} at attach()",
+                              "use a schedule that multiplies the rates of all groups by the same factor")
+        return base
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Collective. Runs `closure`, if there is one, then the engine's step(). Returns the closure's result."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._engine.step()
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drops the gradients that the running step has. No-op before its first backward pass."""
+        _zero_grad.drop_or_clear((p for group in self.param_groups for p in group["params"]), set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if not hasattr(self, "_read"):  # still in the base's constructor
+            super().add_param_group(param_group)
+            return
+        raise _refuse("optimizer", "add_param_group", "the engine exists already", "add groups before attach()")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Local. Returns the numbers of the groups, in torch's format, without states: engine.save() writes these."""
+        groups, number = [], 0
+        for group in self.param_groups:
+            entry = {key: value for key, value in group.items() if key != "params"}
+            entry["params"] = list(range(number, number + len(group["params"])))
+            number += len(group["params"])
+            groups.append(entry)
+        return {"state": {}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Local. Takes the numbers of the groups. engine.load() reads states."""
+        groups = state_dict["param_groups"]
+        if len(groups) != len(self.param_groups):
+            raise _refuse("optimizer", f"{len(groups)} groups", f"this optimizer has {len(self.param_groups)}",
+                          "load the state of the same groups")
+        for own, given in zip(self.param_groups, groups):
+            own.update({key: value for key, value in given.items() if key != "params"})
