@@ -1,0 +1,111 @@
+"""Runs functions of a test on several ranks, and returns what each rank returned.
+
+    results = ranks.run(train, ranks=2, stage=3)      # train(stage=3) on both ranks; [of rank 0, of rank 1]
+
+The function is one of the test's file, at the top level, and its arguments and result are what JSON can hold. ZERO_TEST_BUILD names the
+build folder (build/release), and the Python that runs the test has torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("ZERO_TEST_BUILD", ROOT / "build/release"))
+PACKAGE = BUILD / "python"
+COMMAND = BUILD / "bin/zero"
+
+
+def why_not() -> str:
+    """The reason why the package cannot be tested here; empty if it can."""
+    if not list(PACKAGE.glob("zerocpp/_C.*.so")):
+        return "the Python package is not built (headers of Python: python3-dev)"
+    if importlib.util.find_spec("torch") is None:
+        return f"{sys.executable} has no torch"
+    return ""
+
+
+class PackageTest(unittest.TestCase):
+    """Skips all its tests where the package is not built, or this Python has no torch."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if reason := why_not():
+            raise unittest.SkipTest(reason)
+
+
+def environment() -> dict[str, str]:
+    own = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE")}
+    own.update(PYTHONPATH=str(PACKAGE), OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    return own
+
+
+def command_of(function: Callable[..., Any], folder: str, ranks: int, arguments: dict[str, Any]) -> list[str]:
+    program = [sys.executable, str(Path(__file__)), inspect.getfile(function), function.__name__, folder,
+               json.dumps(arguments)]
+    return program if ranks == 1 else [str(COMMAND), "launch", "-n", str(ranks), "--", *program]
+
+
+class Ended:
+    """How the ranks ended: their exit status, what they wrote, their results, and the seconds that they took."""
+
+    def __init__(self, status: int, output: str, results: list[Any], seconds: float) -> None:
+        self.status, self.output, self.results, self.seconds = status, output, results, seconds
+
+
+def start(function: Callable[..., Any], folder: str, ranks: int = 2, **arguments: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(command_of(function, folder, ranks, arguments), env=environment(), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 180) -> Ended:
+    begin = time.monotonic()
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        output += f"\nstill there after {limit} s"
+    found = [Path(folder, f"rank-{rank}.json") for rank in range(ranks)]
+    results = [json.loads(file.read_text()) if file.exists() else None for file in found]
+    return Ended(process.returncode, output, results, time.monotonic() - begin)
+
+
+def ended(function: Callable[..., Any], ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
+    """Runs the function, and returns how it ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        return end(start(function, folder, ranks, **arguments), folder, ranks, limit)
+
+
+def run(function: Callable[..., Any], ranks: int = 2, **arguments: Any) -> list[Any]:
+    """Runs the function, and returns the results by rank. Raises AssertionError with the output if a rank failed."""
+    how = ended(function, ranks, **arguments)
+    if how.status != 0:
+        raise AssertionError(f"exit status {how.status}:\n{how.output}")
+    return how.results
+
+
+def _main(file: str, name: str, folder: str, arguments: str) -> None:
+    sys.path.insert(0, str(Path(file).parent))
+    spec = importlib.util.spec_from_file_location("test_of_a_rank", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    result = getattr(module, name)(**json.loads(arguments))
+    Path(folder, f"rank-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

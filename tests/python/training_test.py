@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Models train as in plain torch, and with equal bits at each stage and on each tier."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import tempfile
+import unittest
+from typing import Any
+
+import ranks
+
+STEPS = 5
+TIERS: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "min": {"device_memory": "min"},
+    "host": {"offload": {"optimizer": {"host": 1}}},
+    "disk": {"offload": {"optimizer": {"disk": 1}}},
+}
+
+
+def hash_of(values: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(values):
+        digest.update(name.encode() + values[name].contiguous().view(-1).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def losses_of_torch(kind: str, world: int) -> list[float]:
+    """Each rank's part by itself, in one process: the mean gradient of `world` parts, and torch.optim.AdamW."""
+    import torch
+    from small_models import batch, loss_of, make, part_of
+
+    model = make(kind)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
+    losses = []
+    for step in range(STEPS):
+        parts = [loss_of(kind, model, part_of(batch(kind, step), rank, world)) for rank in range(world)]
+        mean = torch.stack(parts).mean()
+        optimizer.zero_grad()
+        mean.backward()
+        optimizer.step()
+        losses.append(mean.item())
+    return losses
+
+
+def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool) -> dict[str, Any]:
+    """Returns for each model and way the hash of its weights, and the largest relative distance to torch's losses."""
+    import torch
+    import zerocpp as zero
+    from small_models import batch, loss_of, make, part_of
+
+    world = zero.world()
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as disk:
+        for kind in kinds:
+            wanted = losses_of_torch(kind, world.size) if compares else None
+            for stage in stages:
+                for tier in tiers:
+                    model = make(kind)
+                    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
+                    losses = []
+                    with zero.attach(model, optimizer, stage=stage, disk=disk if tier == "disk" else None,
+                                     **TIERS[tier]) as engine:
+                        for step in range(STEPS):
+                            loss = loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size))
+                            loss.backward()
+                            losses.append(engine.step(loss=loss).loss)
+                            engine.optimizer.zero_grad()
+                        report = engine.report()
+                        found[f"{kind} {stage} {tier}"] = {
+                            "hash": hash_of(engine.state_dict()),
+                            "mismatches": report.trace_mismatches,
+                            "distance": max(abs(a - b) / abs(b) for a, b in zip(losses, wanted)) if wanted else 0.0,
+                        }
+    return found
+
+
+class Training(ranks.PackageTest):
+    def check(self, results: list[dict[str, Any]], distance: float) -> None:
+        for of_rank in results:
+            hashes: dict[str, set[str]] = {}
+            for way, result in of_rank.items():
+                hashes.setdefault(way.split()[0], set()).add(result["hash"])
+                self.assertEqual(result["mismatches"], 0, way)
+                self.assertLessEqual(result["distance"], distance, way)
+            for kind, found in hashes.items():
+                self.assertEqual(len(found), 1, kind)
+
+    def test_all_stages_and_tiers_have_equal_bits(self) -> None:
+        self.check(ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
+
+    # Without running statistics, which each rank has for its own samples.
+    def test_losses_are_those_of_torch(self) -> None:
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("this Python has no transformers")
+        from small_models import FAMILIES
+
+        self.check(ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=["min"], compares=True), 2e-6)
+
+    def test_one_rank_has_the_losses_of_torch(self) -> None:
+        self.check(ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
