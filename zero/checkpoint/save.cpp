@@ -75,6 +75,11 @@ CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents conte
 }
 
 CheckpointSave::~CheckpointSave() {
+  if (made_here_.in_child()) {
+    keep_forever(std::make_unique<std::thread>(std::move(thread_)));
+    keep_forever(std::move(own_memory_));
+    return;
+  }
   give_up();
   give_image_back();
 }

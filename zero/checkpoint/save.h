@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "zero/base/process/fork_mark.h"
 #include "zero/checkpoint/image/rank_image.h"
 #include "zero/checkpoint/image/staging_memory.h"
 #include "zero/checkpoint/published_folder.h"
@@ -43,7 +44,8 @@ class CheckpointSave {
                  const FileCalls& calls = FileCalls::kernel(), StagingMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
-  // Local. Ends a save that is not published. PATH.tmp remains, and the next save removes it.
+  // Local. Ends a save that is not published. PATH.tmp remains, and the next save removes it. Does nothing in a process
+  // that was forked since.
   ~CheckpointSave();
 
   bool poll();
@@ -82,6 +84,7 @@ class CheckpointSave {
   std::atomic<bool> ended_{false};
   std::atomic<bool> given_up_{false};  // true: nobody will publish it
   std::thread thread_;
+  ForkMark made_here_;
 };
 
 }  // namespace zero

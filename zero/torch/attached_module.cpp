@@ -198,6 +198,7 @@ void AttachedModule::take_gradient(int param) {
   const torch::Tensor gradient = parameters_.take_gradient(param);
   if (!gradient.defined() || scopes_->frozen()) return;
   drop_zeroed();
+  parameters_.gradient_has_come(param);
   engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
 }
 
@@ -221,9 +222,8 @@ void AttachedModule::drop_zeroed() {
 
 void AttachedModule::drop(const std::vector<bool>& params) {
   engine_->drop_gradients(params);
-  if (engine_->has_gradients()) return;
-  parameters_.gradients_are_gone();
-  parameters_.forget_gradient_reads();
+  parameters_.gradients_are_gone(params);
+  if (!engine_->has_gradients()) parameters_.gradients_are_gone();
 }
 
 StepReport AttachedModule::step(double lr, const StepLimits& limits) {

@@ -149,7 +149,6 @@ std::uint64_t AttachedParameters::hash_of(int param, const std::byte* unit) cons
 torch::Tensor AttachedParameters::take_gradient(int param) {
   torch::Tensor& slot = gradient_slot(tensors_[static_cast<std::size_t>(param)]);
   if (!slot.defined()) return {};
-  watch_->gradients_wait = true;
   c10::AutoGradMode no_gradients(false);
   torch::Tensor gradient = slot.detach();
   slot.reset();
@@ -169,8 +168,14 @@ std::vector<bool> AttachedParameters::take_zeroed() {
   return zeroed;
 }
 
-void AttachedParameters::forget_gradient_reads() const {
-  std::ranges::for_each(tensors_, take_gradient_reads);
+void AttachedParameters::gradients_are_gone() const {
+  ++watch_->step;
+  forget_gradient_reads(tensors_);
+}
+
+void AttachedParameters::gradients_are_gone(const std::vector<bool>& params) const {
+  for (std::size_t param = 0; param < params.size(); ++param)
+    if (params[param]) gradient_is_gone(tensors_[param]);
 }
 
 void AttachedParameters::require_unchanged() const {

@@ -64,14 +64,16 @@ class AttachedParameters {
   // Returns, by parameter, whether zero_grad() was called on it. All are true if it was called on every parameter that
   // can be watched and trained.
   std::vector<bool> take_zeroed();
-  void forget_gradient_reads() const;
-  // Records that no gradient of the running step waits any more.
-  void gradients_are_gone() { watch_->gradients_wait = false; }
+  // Record that the engine has taken a gradient of `param`, that the gradients of some parameters were dropped, or that
+  // the step is over.
+  void gradient_has_come(int param) const { zero::gradient_has_come(tensor(param)); }
+  void gradients_are_gone(const std::vector<bool>& params) const;
+  void gradients_are_gone() const;
 
   // Throws ConfigError with the name of the first parameter whose storage was replaced.
   void require_unchanged() const;
-  // Throws ConfigError with the name of a parameter whose .grad() is defined, or was read since the last call while
-  // gradients waited.
+  // Throws ConfigError with the name of a parameter whose .grad() is defined, or was read since the last call although
+  // its gradient had gone to the engine.
   void refuse_gradients_elsewhere() const;
   // Makes the same check at the end, as a warning.
   void warn_of_gradient_reads() const;

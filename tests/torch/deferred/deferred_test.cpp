@@ -99,5 +99,67 @@ TEST(Deferred, AttachedWeightsMatchEverywhere) {
   }
 }
 
+// ---- tensors with values, which libtorch makes below the dispatcher
+
+// Makes a buffer under deferred(), and without it: both have the same bits.
+void expect_same_buffer(const std::function<torch::Tensor()>& make) {
+  struct Holder : torch::nn::Module {};
+  const auto net = deferred([&] {
+    auto holder = std::make_shared<Holder>();
+    holder->register_buffer("value", make());
+    return holder;
+  });
+  const torch::Tensor buffer = net->buffers().at(0);
+  EXPECT_TRUE(is_deferred(buffer));
+  const torch::Tensor wanted = make();
+  EXPECT_EQ(buffer.scalar_type(), wanted.scalar_type());
+  EXPECT_TRUE(tests::same_bits(build_deferred(buffer, "value"), wanted));
+  EXPECT_TRUE(tests::same_bits(build_deferred(buffer, "value"), wanted)) << "built again";
+}
+
+TEST(DeferredConstants, TensorsWithValuesAreCopied) {
+  expect_same_buffer([] { return torch::tensor(3) + torch::zeros({2}); });
+  expect_same_buffer([] { return torch::tensor({1.5, 2.5, 4.0}).to(torch::kFloat) * torch::arange(3); });
+  expect_same_buffer([] { return torch::cat({torch::ones({2}), torch::tensor({5.f, 6.f})}); });
+  expect_same_buffer([] { return torch::arange(6).index({torch::tensor({0, 2, 5})}); });
+  expect_same_buffer([] { return torch::tensor({1.f, 2.f, 3.f, 4.f}).view({2, 2}).t() + torch::zeros({2, 2}); });
+}
+
+TEST(DeferredConstants, LaterChangesDoNotCount) {
+  const torch::Tensor given = torch::tensor({1.f, 2.f});
+  const torch::Tensor made = deferred([&] { return given + torch::zeros({2}); });
+  given.fill_(9);
+  EXPECT_TRUE(torch::equal(build_deferred(made, "made"), torch::tensor({1.f, 2.f})));
+}
+
+// The 8 is a wrapped number: the result is fp32, and it divides a whole number without a change of type.
+TEST(DeferredConstants, NumbersBesideTensorsStayNumbers) {
+  expect_same_buffer([] { return torch::arange(5) / 8; });
+  expect_same_buffer([] { return torch::pow(2.0, torch::arange(4, torch::kFloat)); });
+  expect_same_buffer([] { return torch::arange(5) * 2; });
+  expect_same_buffer([] { return 1.0 / torch::pow(10000, torch::arange(0, 8, 2) / 8.0); });
+}
+
+TEST(DeferredConstants, TheirValuesMayBeRead) {
+  expect_same_buffer([] { return torch::full({2}, torch::tensor(7).item<int>()); });
+}
+
+TEST(DeferredConstants, WritesIntoThemAreRefused) {
+  for (const bool of_view : {false, true}) {
+    try {
+      deferred([&] {
+        const torch::Tensor constant = torch::tensor({1.f, 2.f});
+        (of_view ? constant[0] : constant).fill_(3);
+        return constant;
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("deferred = aten::fill_: it writes into a tensor that has values"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace zero

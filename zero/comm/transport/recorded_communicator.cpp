@@ -23,6 +23,7 @@ void RecordedCommunicator::met(const CommError& error, double began) {
 
 template <class Part>
 auto RecordedCommunicator::watch(std::uint64_t number, Part part) {
+  made_here_.refuse_in_child(run_.rank());
   const double began = monotonic_seconds();
   try {
     return part();
@@ -63,6 +64,10 @@ RecordedCommunicator::RecordedCommunicator(std::unique_ptr<Communicator> inner, 
 RecordedCommunicator::RecordedCommunicator(RecordedCommunicator& run, std::unique_ptr<Communicator> inner, int number)
     : run_(run), group_(number), inner_(std::move(inner)) {}
 
+RecordedCommunicator::~RecordedCommunicator() {
+  if (made_here_.in_child()) keep_forever(std::move(inner_));
+}
+
 std::unique_ptr<Communicator> RecordedCommunicator::open(const GroupPlace& place) {
   std::unique_ptr<Communicator> inner = watch(0, [&] { return inner_->groups()->open(place); });
   const int number = run_.ring_->add_group(place.text());
@@ -74,6 +79,7 @@ void RecordedCommunicator::end(std::uint64_t number, bool failed) {
 }
 
 void RecordedCommunicator::write(const FlightCause& cause) noexcept {
+  if (made_here_.in_child()) return;
   if (&run_ != this) return run_.write(cause);
   // Also without a folder: a launcher that holds the ring learns that this rank is not the first to fail.
   if (cause.blamed >= 0 && cause.blamed < world() && cause.blamed != rank())
@@ -96,6 +102,7 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
 
 template <class Begin>
 Work RecordedCommunicator::record(const FlightCall& call, Begin begin) {
+  made_here_.refuse_in_child(run_.rank());
   const std::uint64_t number = group_ < 0 ? 0 : run_.ring_->begin(call, group_);
   Work inner = watch(number, begin);
   if (inner.finished()) {

@@ -8,6 +8,8 @@
 // with its wait(). The first CommError writes the record at once, because unwinding may take longer than a launcher
 // allows. If that fails, it is logged, and the CommError is passed on.
 //
+// In a process that was forked from this rank, all operations throw ConfigError, and no record is written.
+//
 // A group (group.h) writes into the same ring: the record names the group and its ranks, and numbers its collectives
 // separately. Groups beyond the 31st of a rank are not recorded, but their errors are.
 #pragma once
@@ -17,6 +19,7 @@
 #include <optional>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/fork_mark.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/flight/ring.h"
@@ -28,6 +31,8 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
  public:
   // `memory`: as FlightRing requires. It may be memory that the launcher also reads.
   RecordedCommunicator(std::unique_ptr<Communicator> inner, Allocation memory, const FlightIdentity& identity);
+
+  ~RecordedCommunicator() override;
 
   // Local. Sets the folder in which this rank writes its file on a failure; empty: it writes none.
   void write_on_failure(std::filesystem::path folder) { folder_ = std::move(folder); }
@@ -96,6 +101,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   std::optional<FlightRing> ring_;
   std::filesystem::path folder_;
   bool written_ = false;
+  ForkMark made_here_;
   std::unique_ptr<Communicator> inner_;  // destroyed before the other members
 };
 

@@ -21,6 +21,10 @@ World::World(std::unique_ptr<Communicator> communicator, int local_world, std::s
   }
 }
 
+World::~World() {
+  if (made_here_.in_child()) keep_forever(std::move(communicator_));
+}
+
 void World::keep_flight_in(const std::filesystem::path& folder) {
   if (recorded_ != nullptr && flight_folder(std::getenv).empty()) recorded_->write_on_failure(folder);
 }

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "zero/base/process/fork_mark.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
 
@@ -39,6 +40,11 @@ class World {
   // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport)
   // or CommError (missing ranks).
   static World from_environment(const WorldOptions& options = {});
+  World(World&&) noexcept = default;
+  World& operator=(World&&) noexcept = default;
+  // In a process that was forked from this rank, nothing is destroyed and nobody is told.
+  ~World();
+
   // Local. Makes one world for each thread, all in this process: for tests.
   static std::vector<World> in_process(int world, const WorldOptions& options = {});
 
@@ -47,7 +53,11 @@ class World {
   int local_size() const { return local_world_; }
   // Returns who started the ranks: "torchrun", "Open MPI", "one process", ...
   const std::string& source() const { return source_; }
-  Communicator& communicator() { return *communicator_; }
+  // Throws ConfigError in a process that was forked from this rank.
+  Communicator& communicator() {
+    made_here_.refuse_in_child(communicator_->rank());
+    return *communicator_;
+  }
   // Returns true if units on GPUs are exchanged directly between the GPUs, over NCCL (transport "nccl"). Everything
   // else uses communicator().
   bool links_devices() const { return links_devices_; }
@@ -56,7 +66,7 @@ class World {
   // record is written.
   void keep_flight_in(const std::filesystem::path& folder);
   // Local. Writes the flight record for an error of this rank that ends it. Does nothing without a folder, with a
-  // single rank, or if the record was already written. Never throws.
+  // single rank, in a forked process, or if the record was already written. Never throws.
   void write_flight(const std::exception& error) noexcept;
 
  private:
@@ -65,6 +75,7 @@ class World {
   int local_world_ = 1;
   std::string source_;
   bool links_devices_ = false;
+  ForkMark made_here_;
 };
 
 }  // namespace zero

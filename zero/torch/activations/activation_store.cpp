@@ -34,12 +34,13 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
  public:
   explicit OffloadedInput(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
   ~OffloadedInput() override {
-    if (!handle_) return;
+    if (!handle_ || shared_->made_here.in_child()) return;
     const std::lock_guard lock(shared_->mutex);
     shared_->activation_offload.forget(*handle_);
   }
 
   void call_pack_hook(const at::Tensor& tensor) override {
+    shared_->made_here.refuse_in_child();
     if (!can_leave(tensor, shared_->place)) {
       kept_ = tensor;
       kept_version_ = tensor._version();
@@ -54,6 +55,7 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
   }
 
   at::Tensor call_unpack_hook() override {
+    shared_->made_here.refuse_in_child();
     if (!handle_) return unchanged();
     at::Tensor tensor = at::empty_strided(sizes_, strides_, at::TensorOptions(type_).device(shared_->place));
     const std::lock_guard lock(shared_->mutex);
@@ -81,10 +83,10 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
 }  // namespace
 
 ActivationStore::ActivationStore(ActivationOffloadOptions options)
-    : ActivationStore(std::make_shared<Shared>(std::move(options), DiskSeam::or_none(nullptr))) {}
+    : ActivationStore(Shared::make(std::move(options), DiskSeam::or_none(nullptr))) {}
 
 std::unique_ptr<ActivationStore> make_activation_store(ActivationOffloadOptions options, const DiskSeam& seam) {
-  return std::make_unique<ActivationStore>(std::make_shared<ActivationStore::Shared>(std::move(options), seam));
+  return std::make_unique<ActivationStore>(ActivationStore::Shared::make(std::move(options), seam));
 }
 
 ActivationStore::~ActivationStore() = default;

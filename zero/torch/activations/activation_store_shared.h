@@ -1,6 +1,6 @@
 // ActivationStore::Shared: data that a store shares with its offloaded activations, and that outlives the store.
 //
-//   ActivationStore store(std::make_shared<ActivationStore::Shared>(options, seam));
+//   ActivationStore store(ActivationStore::Shared::make(options, seam));
 //
 // Hold the mutex while you use it. Local.
 #pragma once
@@ -11,6 +11,7 @@
 
 #include <c10/core/Device.h>
 
+#include "zero/base/process/fork_mark.h"
 #include "zero/memory/account/ledger.h"
 #include "zero/memory/activation_offload.h"
 #include "zero/torch/activations/activation_store.h"
@@ -30,6 +31,15 @@ struct ActivationStore::Shared {
     device = std::move(from);
   }
 
+  // Makes it, so that it is never destroyed in a process that was forked since.
+  static std::shared_ptr<Shared> make(ActivationOffloadOptions options, const DiskSeam& seam) {
+    return {new Shared(std::move(options), seam), [](Shared* shared) {
+              std::unique_ptr<Shared> owner(shared);
+              if (shared->made_here.in_child()) keep_forever(std::move(owner));
+            }};
+  }
+
+  ForkMark made_here;
   std::mutex mutex;
   Ledger ledger;
   c10::Device place = c10::Device(c10::DeviceType::CPU);  // device of the activations that are offloaded

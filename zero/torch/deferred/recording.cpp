@@ -5,6 +5,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -35,6 +36,52 @@ std::optional<c10::OperatorHandle> with_generator(const c10::OperatorHandle& op)
   const std::string& overload = op.schema().overload_name();
   return c10::Dispatcher::singleton().findSchema(
       {op.schema().name(), overload.empty() ? "generator" : overload + "_generator"});
+}
+
+bool is_constant(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.is_meta();
+}
+
+at::Tensor copy_of(const at::Tensor& constant) {
+  at::Tensor copy = constant.detach().clone();
+  copy.unsafeGetTensorImpl()->set_wrapped_number(constant.unsafeGetTensorImpl()->is_wrapped_number());
+  return copy;
+}
+
+// Wrapped numbers stay: they change no type of a result, and a tensor on the meta device would.
+at::Tensor meta_of(const at::Tensor& tensor) {
+  if (!is_constant(tensor) || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+}
+
+// Calls visit(tensor) for each defined tensor in an argument.
+template <typename Visit>
+void for_each_tensor(const c10::IValue& value, Visit visit) {
+  if (value.isTensor() && value.toTensor().defined()) visit(value.toTensor());
+  if (value.isTensorList())
+    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
+  if (value.isOptionalTensorList())
+    for (const auto& tensor : value.toOptionalTensorVector())
+      if (tensor.has_value() && tensor->defined()) visit(*tensor);
+}
+
+void refuse_constant(const c10::OperatorHandle& op, const at::Tensor& tensor) {
+  if (!is_constant(tensor)) return;
+  throw ConfigError("deferred", op.schema().name(),
+                    fmt::format("it writes into a tensor that has values already ({})", tensor.toString()),
+                    "write into a clone() of it, or make it with torch::zeros, torch::empty or torch::full");
+}
+
+// True for an operator that reads the values of constants only, such as item(), and returns no tensor.
+bool reads_constants(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& returns = op.schema().returns();
+  const auto is_tensor = [](const c10::Argument& result) { return result.type()->kind() == c10::TypeKind::TensorType; };
+  if (returns.empty() || std::any_of(returns.begin(), returns.end(), is_tensor)) return false;
+  int num_constants = 0, num_recorded = 0;
+  for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i)
+    for_each_tensor(stack[i],
+                    [&](const at::Tensor& tensor) { ++(is_constant(tensor) ? num_constants : num_recorded); });
+  return num_constants > 0 && num_recorded == 0;
 }
 
 }  // namespace
@@ -68,7 +115,7 @@ int Recorder::storage_of(const at::Tensor& tensor) {
 
 RecordedStep::TensorRef Recorder::describe(const at::Tensor& tensor, std::vector<int>& storages) {
   if (!tensor.defined()) return {};
-  ZERO_CHECK(tensor.is_meta(), "a construction under deferred() met a tensor that was made outside it");
+  if (is_constant(tensor)) return {.constant = copy_of(tensor)};
   const int storage = storage_of(tensor);
   storages.push_back(storage);
   return {storage, tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.scalar_type()};
@@ -87,7 +134,27 @@ RecordedStep::Argument Recorder::describe(const c10::IValue& value, std::vector<
   return argument;
 }
 
+void Recorder::make_meta(c10::IValue& value) {
+  bool any = false;
+  for_each_tensor(value, [&](const at::Tensor& tensor) { any = any || is_constant(tensor); });
+  if (!any) return;
+  if (value.isTensor()) {
+    value = meta_of(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(meta_of(tensor));
+    value = list;
+  } else {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const auto& tensor : value.toOptionalTensorVector())
+      list.push_back(tensor.has_value() ? std::optional(meta_of(*tensor)) : std::nullopt);
+    value = list;
+  }
+}
+
 void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
+  if (reads_constants(op, stack)) return op.callBoxed(&stack);
   const auto& arguments = op.schema().arguments();
   const std::size_t base = stack.size() - arguments.size();
   RecordedStep step{.op = op};
@@ -102,12 +169,13 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
     step.arguments.push_back(describe(value, storages));
     step.reads.insert(step.reads.end(), storages.begin(), storages.end());
     const bool writes = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+    if (writes) for_each_tensor(value, [&](const at::Tensor& tensor) { refuse_constant(op, tensor); });
+    make_meta(value);
     if (writes) step.writes.insert(step.writes.end(), storages.begin(), storages.end());
     if (arguments[i].name() == "device") value = c10::Device(c10::DeviceType::Meta);
     if (arguments[i].name() == "pin_memory") value = c10::IValue();
   }
   try {
-    c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
     // Runs below kParameterKey, and on the meta device whatever the caller's keys say.
     op.callBoxed(&stack);
   } catch (const c10::Error& error) {
@@ -171,6 +239,7 @@ class Replay {
   }
 
   at::Tensor tensor(const RecordedStep::TensorRef& ref) const {
+    if (ref.constant.defined()) return copy_of(ref.constant);
     if (ref.storage < 0) return {};
     const c10::Storage& storage = storages_[static_cast<std::size_t>(ref.storage)];
     ZERO_CHECK(storage, "a recorded tensor is used before it is made");
@@ -194,7 +263,7 @@ class Replay {
     if (type->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType) {
       c10::List<std::optional<at::Tensor>> list;
       for (const auto& ref : recorded.tensors)
-        list.push_back(ref.storage < 0 ? std::nullopt : std::optional(tensor(ref)));
+        list.push_back(ref.storage < 0 && !ref.constant.defined() ? std::nullopt : std::optional(tensor(ref)));
       return list;
     }
     c10::List<at::Tensor> list;

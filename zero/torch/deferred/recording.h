@@ -5,6 +5,9 @@
 // sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
 // a generator seeded by (seed, parameter name).
 //
+// A tensor with values among the arguments, such as torch::tensor(0) or the number in `arange / 8`, is a constant of the
+// step. libtorch makes it below the dispatcher. Writing into it is refused with ConfigError.
+//
 // The DataPtr of each resulting storage has the tape in its context. Local.
 #pragma once
 
@@ -28,6 +31,7 @@ struct RecordedStep {
     std::vector<std::int64_t> strides;
     std::int64_t offset = 0;
     at::ScalarType dtype = at::kFloat;
+    at::Tensor constant{};  // a copy of a tensor with values, which no recorded step has made; then `storage` is -1
   };
   struct Argument {
     c10::IValue value;               // any argument that is not a tensor
@@ -67,6 +71,8 @@ class Recorder {
   RecordedStep::Argument describe(const c10::IValue& value, std::vector<int>& storages);
   RecordedStep::TensorRef describe(const at::Tensor& tensor, std::vector<int>& storages);
   int storage_of(const at::Tensor& tensor);
+  // Replaces constants in an argument by tensors of the same shapes on the meta device.
+  static void make_meta(c10::IValue& value);
 
   std::shared_ptr<Tape> tape_;
   std::unordered_map<const c10::StorageImpl*, int> storages_;

@@ -3,11 +3,13 @@
 // dispatched to it.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/MathBitFallThroughLists.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type_ops.h>
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
 #include "zero/torch/deferred/recording.h"
 #include "zero/torch/seam/dispatch_key.h"
+#include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/parameter_storage.h"
 
 namespace zero {
@@ -76,6 +78,12 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   uses.wrote();
 }
 
+// set_data() calls it first. Module.to() of Python calls it on each parameter, also if the data stay.
+bool compares_types(c10::DispatchKeySet keys, const at::Tensor& self, const at::Tensor& from) {
+  expect_move(self);
+  return at::_ops::_has_compatible_shallow_copy_type::redispatch(below_parameter_key(keys), self, from);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
@@ -88,7 +96,7 @@ TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
   m.impl("as_strided", torch::CppFunction::makeFallthrough());
   m.impl("view", torch::CppFunction::makeFallthrough());
   m.impl("slice.Tensor", torch::CppFunction::makeFallthrough());
-  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());  // set_data() calls it first
+  m.impl("_has_compatible_shallow_copy_type", &compares_types);
 }
 
 }  // namespace zero
