@@ -126,6 +126,16 @@ void AttachedParameters::point_to(const Unit& unit, std::byte* data) {
                                                                               : data + byte_offset(unit, slice));
 }
 
+void AttachedParameters::begin_scope(int unit) const {
+  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
+    storages_[static_cast<std::size_t>(slice.param)].readers().add_scope();
+}
+
+void AttachedParameters::end_scope(int unit) const {
+  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
+    storages_[static_cast<std::size_t>(slice.param)].readers().remove_scope();
+}
+
 void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
   for (const Slice& slice : unit.slices) {
     const auto param = static_cast<std::size_t>(slice.param);
