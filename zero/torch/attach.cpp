@@ -19,6 +19,7 @@ Attachment attach(ModelTensors model, World& world, AttachOptions options) {
 
 Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams) {
   require_numbers(options);
+  model = with_quantised_buffers(std::move(model));
   options = with_shard_weights(std::move(options), world.communicator(), world.local_size());
   return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options), seams));
 }

@@ -213,7 +213,7 @@ class Attachment {
 // Throws ConfigError before anything is allocated:
 //   - a model without parameters, or an unknown stage
 //   - a budget that is too small (the message has the smallest possible budget)
-//   - a parameter whose dtype is not fp32, bf16 or fp16
+//   - a parameter whose dtype is not fp32, bf16 or fp16. A frozen one of whole numbers or booleans counts as a buffer
 //   - a module that is attached already
 //   - `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is unchanged.

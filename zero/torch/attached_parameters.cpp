@@ -81,7 +81,8 @@ int AttachedParameters::find(const std::string& name, std::string_view key) cons
 
 std::vector<int> AttachedParameters::units_of(std::span<const torch::Tensor> tensors, const std::string& of) const {
   std::unordered_set<const at::TensorImpl*> wanted;
-  for (const torch::Tensor& tensor : tensors) wanted.insert(tensor.unsafeGetTensorImpl());
+  for (const torch::Tensor& tensor : tensors)
+    if (!counts_as_buffer(tensor)) wanted.insert(tensor.unsafeGetTensorImpl());  // whole on every rank
   std::vector<int> units;
   std::size_t found = 0;
   for (std::size_t param = 0; param < tensors_.size(); ++param) {
