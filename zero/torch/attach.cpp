@@ -19,11 +19,17 @@ Attachment attach(ModelTensors model, World& world, AttachOptions options) {
 
 Attachment attach(ModelTensors model, World& world, AttachOptions options, const EngineSeams& seams) {
   require_numbers(options);
+  model = with_quantised_buffers(std::move(model));
   options = with_shard_weights(std::move(options), world.communicator(), world.local_size());
   return Attachment(std::make_unique<AttachedModule>(model, world, std::move(options), seams));
 }
 
-Attachment::Attachment(std::unique_ptr<AttachedModule> attached) : attached_(std::move(attached)) {}
+void Attachment::End::operator()(AttachedModule* attached) const {
+  std::unique_ptr<AttachedModule> owner(attached);
+  if (attached->in_child()) keep_forever(std::move(owner));
+}
+
+Attachment::Attachment(std::unique_ptr<AttachedModule> attached) : attached_(attached.release()) {}
 Attachment::Attachment(Attachment&&) noexcept = default;
 Attachment& Attachment::operator=(Attachment&&) noexcept = default;
 Attachment::~Attachment() = default;
@@ -32,6 +38,7 @@ AttachedModule& Attachment::attached() const {
   if (attached_ == nullptr)
     throw ConfigError("attach", "detached", "this engine has ended: it was detached, or moved from",
                       "attach the module again");
+  attached_->refuse_in_child();
   return *attached_;
 }
 
@@ -74,6 +81,9 @@ GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_r
 }
 GatheredScope Attachment::gathered(const std::vector<torch::Tensor>& tensors, int source_rank) {
   return {attached(), attached().parameters().units_of(tensors, "tensors"), source_rank};
+}
+UsingScope Attachment::use(const std::vector<torch::Tensor>& parameters) {
+  return {attached(), parameters};
 }
 AveragedScope Attachment::averaged() {
   return AveragedScope(attached());

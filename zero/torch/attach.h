@@ -13,12 +13,12 @@
 //
 // These do not work on an attached module:
 //   - clip_grad_norm_(), the step() of another optimizer, and other code that reads .grad(): it finds no gradient. If
-//     gradients waited at that time, the next step() throws a ConfigError with the parameter's name. A program that
-//     never calls step() gets a warning at the end. Clip with `clip`, and let step() update. A parameter that is a view
-//     of another tensor is not watched.
+//     the parameter had a gradient in the step, the next step() throws a ConfigError with its name. A program that
+//     never calls step() gets a warning at the end. Clip with `clip`, and let step() update. Reads within a backward
+//     pass do not count. A parameter that is a view of another tensor is not watched.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
-//     of storage(), DLPack. If the parameter is not whole on this rank at that moment, a c10::Error names it. Write
-//     files with export_weights(), or read in a gathered() scope. Only this scope allows writes through a pointer.
+//     of storage(), DLPack. At every stage a c10::Error names the parameter. Write files with export_weights(). A kernel
+//     of your own reads a pointer in a use() scope. Only a gathered() scope allows writes through a pointer.
 //   - operators on some ranks only (`if (rank == 0) std::cout << weight`). clone(), to(), item(), Module::clone() and
 //     printing give the whole value. But if parameters are sharded, any operator on a parameter is Collective: the rank
 //     waits for the others until the world's timeout (CommError).
@@ -60,6 +60,9 @@ using AttachOptions = EngineOptions;
 // Destruction is Collective and gives every parameter back in full. If copies train apart, the values are the weights
 // that the copies share. While an exception unwinds, destruction is Local and leaves the parameters empty. Every
 // function throws ConfigError after detach().
+//
+// In a process that was forked since attach(), each function and each operator on a parameter throws ConfigError.
+// Destruction does nothing there. Shapes and views of parameters stay.
 class Attachment {
  public:
   Attachment(Attachment&&) noexcept;
@@ -128,6 +131,7 @@ class Attachment {
   // parameters.
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);
   GatheredScope gathered(const std::vector<torch::Tensor>& tensors, int source_rank = -1);
+  UsingScope use(const std::vector<torch::Tensor>& parameters);
   FrozenScope frozen();
   AveragedScope averaged();
 
@@ -193,7 +197,10 @@ class Attachment {
  private:
   friend class EngineSet;
   AttachedModule& attached() const;
-  std::unique_ptr<AttachedModule> attached_;
+  struct End {
+    void operator()(AttachedModule* attached) const;
+  };
+  std::unique_ptr<AttachedModule, End> attached_;
 };
 
 // Collective. Attaches `module`, which must not be attached already. `module` and `world` must outlive the result. Rank
@@ -206,7 +213,7 @@ class Attachment {
 // Throws ConfigError before anything is allocated:
 //   - a model without parameters, or an unknown stage
 //   - a budget that is too small (the message has the smallest possible budget)
-//   - a parameter whose dtype is not fp32, bf16 or fp16
+//   - a parameter whose dtype is not fp32, bf16 or fp16. A frozen one of whole numbers or booleans counts as a buffer
 //   - a module that is attached already
 //   - `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is unchanged.

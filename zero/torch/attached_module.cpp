@@ -195,6 +195,7 @@ at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) 
 }
 
 void AttachedModule::take_gradient(int param) {
+  refuse_in_child();
   const torch::Tensor gradient = parameters_.take_gradient(param);
   if (!gradient.defined() || scopes_->frozen()) return;
   drop_zeroed();
@@ -203,6 +204,7 @@ void AttachedModule::take_gradient(int param) {
 }
 
 void AttachedModule::require_loaded() {
+  refuse_in_child();
   if (PushWorker* worker = role_.worker(); worker != nullptr && !worker->has_begun()) worker->begin();
   if (awaits_load_)
     throw ConfigError("attach", "awaits_load", "this engine's values are not whole: none were loaded, or a load failed",
@@ -216,8 +218,10 @@ void AttachedModule::discard_gradients() {
 }
 
 void AttachedModule::drop_zeroed() {
-  if (parameters_.any_zeroed()) [[unlikely]]
-    drop(parameters_.take_zeroed());
+  if (!parameters_.any_zeroed()) [[likely]]
+    return;
+  refuse_in_child();
+  drop(parameters_.take_zeroed());
 }
 
 void AttachedModule::drop(const std::vector<bool>& params) {

@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "zero/base/process/fork_mark.h"
 #include "zero/engine/options/engine_seams.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/attached_checkpoints.h"
@@ -58,8 +59,14 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   LoadedCheckpoint fill(AttachedCheckpoints::Checked& checked);
   void end_load();
 
-  // Throws ConfigError while there are no values: none were loaded, or a load failed. A worker takes the servers'
-  // weights here.
+  // Local. True in a process that was forked since attach().
+  bool in_child() const { return made_here_.in_child(); }
+  void refuse_in_child() const {
+    if (in_child()) [[unlikely]]
+      made_here_.refuse_in_child(world_.rank());
+  }
+  // Throws ConfigError while there are no values: none were loaded, or a load failed; and in a forked process. A
+  // worker takes the servers' weights here.
   void require_loaded();
   // Throw ConfigError if there are no values, or if a parameter was replaced since attach().
   AttachedStates& states();
@@ -95,6 +102,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   bool awaits_load_ = false;
   bool gives_back_ = true;
   bool ending_ = false;
+  ForkMark made_here_;
 };
 
 }  // namespace zero

@@ -81,7 +81,8 @@ int AttachedParameters::find(const std::string& name, std::string_view key) cons
 
 std::vector<int> AttachedParameters::units_of(std::span<const torch::Tensor> tensors, const std::string& of) const {
   std::unordered_set<const at::TensorImpl*> wanted;
-  for (const torch::Tensor& tensor : tensors) wanted.insert(tensor.unsafeGetTensorImpl());
+  for (const torch::Tensor& tensor : tensors)
+    if (!counts_as_buffer(tensor)) wanted.insert(tensor.unsafeGetTensorImpl());  // whole on every rank
   std::vector<int> units;
   std::size_t found = 0;
   for (std::size_t param = 0; param < tensors_.size(); ++param) {
@@ -124,6 +125,16 @@ void AttachedParameters::point_to(const Unit& unit, std::byte* data) {
   for (const Slice& slice : unit.slices)
     storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr
                                                                               : data + byte_offset(unit, slice));
+}
+
+void AttachedParameters::begin_scope(int unit) const {
+  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
+    storages_[static_cast<std::size_t>(slice.param)].readers().add_scope();
+}
+
+void AttachedParameters::end_scope(int unit) const {
+  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
+    storages_[static_cast<std::size_t>(slice.param)].readers().remove_scope();
 }
 
 void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {

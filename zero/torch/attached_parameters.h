@@ -52,6 +52,11 @@ class AttachedParameters {
   void point_to(const Unit& unit, std::byte* data);
   void give_back(const Unit& unit, const std::byte* data);
 
+  // Begin and end a scope in which any code may read and write the memory of the unit's parameters. The unit must be
+  // gathered.
+  void begin_scope(int unit) const;
+  void end_scope(int unit) const;
+
   // Returns a hash of a parameter's bytes in `unit`, its gathered unit.
   std::uint64_t hash_of(int param, const std::byte* unit) const;
 

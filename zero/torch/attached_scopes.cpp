@@ -6,6 +6,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
 #include "zero/torch/attached_module.h"
+#include "zero/torch/seam/parameter_uses.h"
 
 namespace zero {
 
@@ -22,7 +23,33 @@ GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, i
 }
 
 GatheredScope::~GatheredScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0) attached_.scopes().release(units_, source_rank_);
+  if (std::uncaught_exceptions() == 0 && !attached_.in_child()) attached_.scopes().release(units_, source_rank_);
+}
+
+namespace {
+
+const std::vector<at::Tensor>& parameters_only(const AttachedModule& attached, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    const ParameterHandle* const handle = ParameterStorage::of(tensor);
+    if (handle == nullptr || handle->owner != &attached)
+      throw ConfigError("use", tensor.defined() ? tensor.toString() : "undefined",
+                        "this tensor is no parameter of the attached model, and no view of such a parameter",
+                        "pass parameters of the module that was attached");
+  }
+  return tensors;
+}
+
+}  // namespace
+
+UsingScope::UsingScope(const std::vector<at::Tensor>& tensors) : uses_(std::make_unique<ParameterUses>()) {
+  for (const at::Tensor& tensor : tensors) uses_->add(tensor, /*writes=*/false);
+}
+
+UsingScope::UsingScope(const AttachedModule& attached, const std::vector<at::Tensor>& parameters)
+    : UsingScope(parameters_only(attached, parameters)) {}
+
+UsingScope::~UsingScope() {
+  if (made_here_.in_child()) keep_forever(std::move(uses_));
 }
 
 AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
@@ -32,7 +59,7 @@ AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() != 0) return;
+  if (std::uncaught_exceptions() != 0 || attached_.in_child()) return;
   attached_.require_loaded();
   attached_.scopes().exchange_averages();
 }

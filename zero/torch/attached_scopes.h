@@ -1,17 +1,24 @@
-// GatheredScope, AveragedScope, FrozenScope: begun by a function of Attachment, ended by their destructors.
+// GatheredScope, UsingScope, AveragedScope, FrozenScope: begun by a function of Attachment, ended by their destructors.
 //
 //   { const auto whole = engine.gathered(*model); torch::save(model, "model.pt"); }
+//   { const auto used = engine.use({w}); my_kernel(x.const_data_ptr(), w.const_data_ptr()); }
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
 // Destroy each scope before its Attachment.
 #pragma once
 
+#include <memory>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "zero/base/process/fork_mark.h"
 
 namespace zero {
 
 class AttachedModule;
+class ParameterUses;
 
 // Holds parameters whole: any code can read and write them, also through raw pointers. Written values are kept. Every
 // rank must write the same values, unless `source_rank` names the rank whose values count. Both ends are Collective.
@@ -26,6 +33,24 @@ class [[nodiscard]] GatheredScope {
   AttachedModule& attached_;
   std::vector<int> units_;
   int source_rank_;
+};
+
+// Holds what an operator with these arguments would hold, so code that is no operator can read their memory: a kernel of
+// an extension or of Triton, a compiled graph. The scope counts as one operator: its place in the step is that of an
+// operator that runs now. Only for reads. The beginning is Collective if the parameters are sharded; the end is Local.
+class [[nodiscard]] UsingScope {
+ public:
+  // Uses parameters of any attached models, and views of these parameters. Ignores other tensors.
+  explicit UsingScope(const std::vector<at::Tensor>& tensors);
+  // Throws ConfigError for a tensor that is no parameter of `attached`, and no view of such a parameter.
+  UsingScope(const AttachedModule& attached, const std::vector<at::Tensor>& parameters);
+  ~UsingScope();
+  UsingScope(const UsingScope&) = delete;
+  UsingScope& operator=(const UsingScope&) = delete;
+
+ private:
+  std::unique_ptr<ParameterUses> uses_;
+  ForkMark made_here_;
 };
 
 // Replaces parameters by their moving averages (AttachOptions.ema) for evaluation and export. If copies train apart

@@ -13,6 +13,7 @@ void OpenScopes::gather(const std::vector<int>& units) {
   for (const int unit : units) {
     held.push_back(engine_.use(unit, Use::kUntraced));
     if (engine_.writes().watches() && !holds(unit)) begin_writes(held.back());
+    parameters_.begin_scope(unit);
   }
   gathered_.push_back(std::move(held));
 }
@@ -32,7 +33,14 @@ void OpenScopes::release(const std::vector<int>& units, int source_rank) {
     whole.mark_written();
     if (engine_.writes().watches() && source_rank < 0) end_writes(whole);
   }
+  for (const int unit : units) parameters_.end_scope(unit);
   gathered_.pop_back();
+}
+
+void OpenScopes::drop() {
+  for (const std::vector<GatheredUnit>& scope : gathered_)
+    for (const GatheredUnit& held : scope) parameters_.end_scope(held.unit());
+  gathered_.clear();
 }
 
 void OpenScopes::begin_writes(const GatheredUnit& whole) const {

@@ -39,7 +39,7 @@ class OpenScopes {
   // open.
   bool trains_apart() const;
   // Releases gathered units without keeping their values, because the model ends.
-  void drop() { gathered_.clear(); }
+  void drop();
 
  private:
   void begin_writes(const GatheredUnit& whole) const;

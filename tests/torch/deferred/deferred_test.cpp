@@ -99,7 +99,7 @@ TEST(Deferred, AttachedWeightsMatchEverywhere) {
   }
 }
 
-// ---- tensors with values, which libtorch makes below the dispatcher
+// ---- tensors with values: those of Python's torch.tensor(), numbers beside tensors, tensors made before
 
 // Makes a buffer under deferred(), and without it: both have the same bits.
 void expect_same_buffer(const std::function<torch::Tensor()>& make) {
@@ -118,11 +118,14 @@ void expect_same_buffer(const std::function<torch::Tensor()>& make) {
 }
 
 TEST(DeferredConstants, TensorsWithValuesAreCopied) {
-  expect_same_buffer([] { return torch::tensor(3) + torch::zeros({2}); });
-  expect_same_buffer([] { return torch::tensor({1.5, 2.5, 4.0}).to(torch::kFloat) * torch::arange(3); });
-  expect_same_buffer([] { return torch::cat({torch::ones({2}), torch::tensor({5.f, 6.f})}); });
-  expect_same_buffer([] { return torch::arange(6).index({torch::tensor({0, 2, 5})}); });
-  expect_same_buffer([] { return torch::tensor({1.f, 2.f, 3.f, 4.f}).view({2, 2}).t() + torch::zeros({2, 2}); });
+  const torch::Tensor three = torch::tensor(3), doubles = torch::tensor({1.5, 2.5, 4.0}, torch::kDouble);
+  const torch::Tensor four = torch::tensor({1.f, 2.f, 3.f, 4.f}), places = torch::tensor({0, 2, 5});
+  expect_same_buffer([&] { return three + torch::zeros({2}); });
+  expect_same_buffer([&] { return doubles.to(torch::kFloat) * torch::arange(3); });
+  expect_same_buffer([&] { return torch::cat({torch::ones({2}), four}); });
+  expect_same_buffer([&] { return torch::arange(6).index({places}); });
+  expect_same_buffer([&] { return four.view({2, 2}).t() + torch::zeros({2, 2}); });
+  expect_same_buffer([] { return torch::tensor({5.f, 6.f}) + torch::tensor(0); });
 }
 
 TEST(DeferredConstants, LaterChangesDoNotCount) {
@@ -141,14 +144,15 @@ TEST(DeferredConstants, NumbersBesideTensorsStayNumbers) {
 }
 
 TEST(DeferredConstants, TheirValuesMayBeRead) {
-  expect_same_buffer([] { return torch::full({2}, torch::tensor(7).item<int>()); });
+  const torch::Tensor seven = torch::tensor(7);
+  expect_same_buffer([&] { return torch::full({2}, seven.item<int>()); });
 }
 
 TEST(DeferredConstants, WritesIntoThemAreRefused) {
+  const torch::Tensor constant = torch::tensor({1.f, 2.f});
   for (const bool of_view : {false, true}) {
     try {
       deferred([&] {
-        const torch::Tensor constant = torch::tensor({1.f, 2.f});
         (of_view ? constant[0] : constant).fill_(3);
         return constant;
       });

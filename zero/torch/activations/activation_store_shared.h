@@ -31,7 +31,7 @@ struct ActivationStore::Shared {
     device = std::move(from);
   }
 
-  // Makes it, so that it is never destroyed in a process that was forked since.
+  // The result is not destroyed in a process that was forked since.
   static std::shared_ptr<Shared> make(ActivationOffloadOptions options, const DiskSeam& seam) {
     return {new Shared(std::move(options), seam), [](Shared* shared) {
               std::unique_ptr<Shared> owner(shared);

@@ -44,7 +44,7 @@ bool is_constant(const at::Tensor& tensor) {
 
 at::Tensor copy_of(const at::Tensor& constant) {
   at::Tensor copy = constant.detach().clone();
-  copy.unsafeGetTensorImpl()->set_wrapped_number(constant.unsafeGetTensorImpl()->is_wrapped_number());
+  if (constant.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
   return copy;
 }
 

@@ -5,8 +5,8 @@
 // sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
 // a generator seeded by (seed, parameter name).
 //
-// A tensor with values among the arguments, such as torch::tensor(0) or the number in `arange / 8`, is a constant of the
-// step. libtorch makes it below the dispatcher. Writing into it is refused with ConfigError.
+// A tensor with values among the arguments is a constant of the step: torch.tensor(0) of Python or the number in
+// `arange / 8`, which libtorch makes below the dispatcher. Writing into it is refused with ConfigError.
 //
 // The DataPtr of each resulting storage has the tape in its context. Local.
 #pragma once

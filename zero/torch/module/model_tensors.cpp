@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include <torch/nn/modules/embedding.h>
 
@@ -57,6 +58,19 @@ ModelTensors tensors_of(const torch::nn::Module& module) {
     found.buffers.push_back(
         {.name = item.key(), .tensor = item.value(), .becomes_fp32 = is_running_statistic(item.key())});
   return found;
+}
+
+bool counts_as_buffer(const torch::Tensor& parameter) {
+  return parameter.defined() && !parameter.requires_grad() &&
+         at::isIntegralType(parameter.scalar_type(), /*includeBool=*/true);
+}
+
+ModelTensors with_quantised_buffers(ModelTensors model) {
+  for (const ModelTensors::Parameter& parameter : model.parameters)
+    if (counts_as_buffer(parameter.tensor)) model.buffers.push_back({parameter.name, parameter.tensor});
+  std::erase_if(model.parameters,
+                [](const ModelTensors::Parameter& parameter) { return counts_as_buffer(parameter.tensor); });
+  return model;
 }
 
 }  // namespace zero

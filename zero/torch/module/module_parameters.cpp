@@ -81,7 +81,7 @@ ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> d
   ModuleParameters found;
   std::unordered_map<const at::TensorImpl*, std::size_t> known;
   for (const auto& [name, tensor, own_unit, stays_fp32] : model.parameters) {
-    if (!tensor.defined()) continue;
+    if (!tensor.defined() || counts_as_buffer(tensor)) continue;
     const auto [entry, fresh] = known.try_emplace(tensor.unsafeGetTensorImpl(), found.specs.size());
     if (!fresh) {
       found.specs[entry->second].aliases.push_back(name);

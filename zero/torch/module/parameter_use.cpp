@@ -4,63 +4,39 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/MathBitFallThroughLists.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type_ops.h>
-#include <c10/util/SmallVector.h>
+#include <ATen/ops/clone.h>
 #include <torch/library.h>
 
 #include "zero/torch/deferred/recording.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/gradient_watch.h"
-#include "zero/torch/seam/parameter_storage.h"
+#include "zero/torch/seam/parameter_uses.h"
 
 namespace zero {
 namespace {
 
-// The units that an operator holds while it runs. The destructor gives pins back, also after an exception.
-class OperatorUses {
- public:
-  void add(const at::Tensor& tensor, bool writes) {
-    const ParameterHandle* handle = ParameterStorage::of(tensor);
-    if (handle == nullptr) return;
-    held_.push_back(handle->owner->use(handle->param, writes));
-    if (writes) written_.push_back({handle, held_.size() - 1});
-  }
-
-  void add(const c10::IValue& value, bool writes) {
-    if (value.isTensor()) {
-      add(value.toTensor(), writes);
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) add(tensor, writes);
-    } else if (value.isOptionalTensorList()) {
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-        if (tensor.has_value()) add(*tensor, writes);
-      }
+void add(ParameterUses& uses, const c10::IValue& value, bool writes) {
+  if (value.isTensor()) {
+    uses.add(value.toTensor(), writes);
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) uses.add(tensor, writes);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      if (tensor.has_value()) uses.add(*tensor, writes);
     }
   }
+}
 
-  // Called after the operator.
-  void wrote() {
-    for (const Written& written : written_) written.handle->owner->wrote(written.handle->param, held_[written.held]);
-  }
-
-  // embedding_renorm_() writes the rows whose numbers are in its second argument. Batches differ between ranks, so each
-  // rank writes the rows of all ranks.
-  void share_rows(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
-    static const c10::OperatorHandle kRenorm =
-        c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding_renorm_", "");
-    if (written_.empty() || !(op == kRenorm)) return;
-    c10::IValue& rows = stack[stack.size() - op.schema().arguments().size() + 1];
-    const ParameterHandle& table = *written_.front().handle;
-    rows = table.owner->rows_of_all_ranks(table.param, rows.toTensor());
-  }
-
- private:
-  struct Written {
-    const ParameterHandle* handle;
-    std::size_t held;
-  };
-  c10::SmallVector<GatheredUnit, 4> held_;
-  c10::SmallVector<Written, 4> written_;
-};
+// embedding_renorm_() writes the rows whose numbers are in its second argument. Batches differ between ranks, so each
+// rank writes the rows of all ranks.
+void share_rows(const ParameterUses& uses, const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  static const c10::OperatorHandle kRenorm =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::embedding_renorm_", "");
+  const ParameterHandle* const table = uses.first_written();
+  if (table == nullptr || !(op == kRenorm)) return;
+  c10::IValue& rows = stack[stack.size() - op.schema().arguments().size() + 1];
+  rows = table->owner->rows_of_all_ranks(table->param, rows.toTensor());
+}
 
 void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (Recorder* recorder = Recorder::current()) {
@@ -68,14 +44,23 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
     return;
   }
   const auto& arguments = op.schema().arguments();
-  OperatorUses uses;
+  ParameterUses uses;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::AliasInfo* alias = arguments[i].alias_info();
-    uses.add((*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
+    add(uses, (*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
   }
-  uses.share_rows(op, *stack);
+  share_rows(uses, op, *stack);
   op.redispatchBoxed(below_parameter_key(keys), stack);
   uses.wrote();
+}
+
+// resolve_conj() and resolve_neg() return their argument if there is nothing to do. numpy() and tolist() of Python call
+// both, and then keep the memory of the result. So the result is a copy, except in a gathered() scope.
+void resolve(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const at::Tensor self = stack->back().toTensor();
+  const ParameterHandle* const handle = Recorder::current() != nullptr ? nullptr : ParameterStorage::of(self);
+  if (handle == nullptr || handle->readers.in_scope()) return run_with_parameters(op, keys, stack);
+  stack->back() = self.clone();
 }
 
 // set_data() calls it first. Module.to() of Python calls it on each parameter, also if the data stay.
@@ -96,6 +81,8 @@ TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
   m.impl("as_strided", torch::CppFunction::makeFallthrough());
   m.impl("view", torch::CppFunction::makeFallthrough());
   m.impl("slice.Tensor", torch::CppFunction::makeFallthrough());
+  m.impl("resolve_conj", torch::CppFunction::makeFromBoxedFunction<&resolve>());
+  m.impl("resolve_neg", torch::CppFunction::makeFromBoxedFunction<&resolve>());
   m.impl("_has_compatible_shallow_copy_type", &compares_types);
 }
 

@@ -34,27 +34,64 @@ c10::DataPtr pointer_with(std::byte* data, ParameterHandle* handle, c10::Device 
 
 }  // namespace
 
+void ParameterReaders::add() {
+  const std::lock_guard lock(mutex_);
+  if (++num_ == 1) update_refusal();
+}
+
+void ParameterReaders::remove() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (--num_ == 0) update_refusal();
+}
+
+void ParameterReaders::add_scope() {
+  num_scopes_.fetch_add(1, std::memory_order_relaxed);
+  add();
+}
+
+void ParameterReaders::remove_scope() noexcept {
+  remove();
+  num_scopes_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ParameterReaders::point_to(c10::DataPtr data) {
+  const std::lock_guard lock(mutex_);
+  storage_.*refuses_reads() = true;  // if it is true during the next call, writers always check it
+  storage_.set_data_ptr_noswap(std::move(data));
+  update_refusal();
+}
+
+void ParameterReaders::update_refusal() noexcept {
+  const c10::DataPtr& data = storage_._mutable_data_ptr_no_checks();
+  const bool may_read = num_ > 0 && data.get() != nullptr;
+  storage_.*refuses_reads() = !may_read && storage_.nbytes() > 0 && !data.device().is_meta();
+}
+
 ParameterStorage::ParameterStorage(ParameterOwner& owner, int param, const std::string& name, std::size_t bytes,
                                    c10::Device device)
-    : handle_(std::make_unique<ParameterHandle>(ParameterHandle{&owner, param})),
-      storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                     pointer_with(nullptr, handle_.get(), device),
-                                                     c10::GetAllocator(device.type()), /*resizable=*/false)) {
+    : storage_(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                     c10::DataPtr(nullptr, device), c10::GetAllocator(device.type()),
+                                                     /*resizable=*/false)),
+      handle_(std::make_unique<ParameterHandle>(&owner, param, *storage_.unsafeGetStorageImpl())) {
   storage_.unsafeGetStorageImpl()->get_extra_meta().custom_data_ptr_error_msg_ = fmt::format(
-      "{}: this parameter of an attached module is not gathered, so its memory cannot be read directly (torch::save, "
-      "data_ptr, accessor, DLPack)\n"
-      "  Write the module's weights with engine.export_weights(\"model.safetensors\"), or do it inside a scope of "
-      "engine.gathered(module). All ranks take part in both.",
+      "{}: this parameter of an attached module has memory only while an operator uses it, so its memory cannot be "
+      "read "
+      "directly (torch::save, data_ptr, accessor, DLPack)\n"
+      "  Write the module's weights with engine.export_weights(\"model.safetensors\"). Read a pointer within a scope "
+      "of "
+      "engine.use({{parameter}}), and write through it within engine.gathered(module). All ranks take part in each.",
       name);
   point_to(nullptr);
 }
 
 void ParameterStorage::point_to(std::byte* data) {
-  set(pointer_with(data, handle_.get(), storage_.device()));
+  handle_->readers.point_to(pointer_with(data, handle_.get(), storage_.device()));
 }
 
 void ParameterStorage::give_back(c10::DataPtr data) {
-  set(std::move(data));
+  c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
+  storage.*refuses_reads() = false;
+  storage.set_data_ptr_noswap(std::move(data));
 }
 
 void ParameterStorage::leave_empty(const std::string& name) {
@@ -62,13 +99,9 @@ void ParameterStorage::leave_empty(const std::string& name) {
       "{}: this parameter has no values: its engine was abandoned, or ended by an error, without giving them back\n"
       "  Load a checkpoint into a new engine.",
       name);
-  set(c10::DataPtr(nullptr, storage_.device()));
-}
-
-void ParameterStorage::set(c10::DataPtr data) {
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
-  storage.*refuses_reads() = data.get() == nullptr && storage.nbytes() > 0 && !data.device().is_meta();
-  storage.set_data_ptr_noswap(std::move(data));  // writers also check the flag after this call
+  storage.*refuses_reads() = storage.nbytes() > 0 && !storage_.device().is_meta();
+  storage.set_data_ptr_noswap(c10::DataPtr(nullptr, storage_.device()));  // writers also check the flag after this call
 }
 
 ParameterHandle* ParameterStorage::of(const at::TensorBase& tensor) {

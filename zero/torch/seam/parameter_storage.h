@@ -7,13 +7,17 @@
 //
 // The context of its DataPtr is a handle with the parameter's index, so no registry is needed to find the unit. Views,
 // detach(), tied weights and tensors saved for backward share the StorageImpl and are all recognised. The logical size
-// stays while the pointer is null, so views of a released parameter can still be made. Without an operator of libtorch
-// (data_ptr(), accessor(), DLPack, torch::save), reading a released storage throws a c10::Error with the parameter's
-// name. A null pointer is never read as zeros. Local.
+// stays while the pointer is null, so views of a released parameter can still be made.
+//
+// The memory can be read within an operator on the parameter, and in a scope that holds it (ParameterReaders), at every
+// stage. Any other read (data_ptr(), accessor(), DLPack, torch::save) throws a c10::Error with the parameter's name,
+// also while the unit happens to be gathered (docs/decisions/0084). Local.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <c10/core/Storage.h>
@@ -41,9 +45,35 @@ class ParameterOwner {
   virtual void take_gradient(int param) = 0;
 };
 
+// The readers of a parameter's memory: operators that run, and open scopes. Thread-safe.
+class ParameterReaders {
+ public:
+  explicit ParameterReaders(c10::StorageImpl& storage) : storage_(storage) {}
+
+  void add();
+  void remove() noexcept;
+  // A gathered() scope is a reader that also lets values out by reference.
+  void add_scope();
+  void remove_scope() noexcept;
+  bool in_scope() const { return num_scopes_.load(std::memory_order_relaxed) > 0; }
+  // Points the storage to `data`. Reads are refused while there are no readers or no data.
+  void point_to(c10::DataPtr data);
+
+ private:
+  void update_refusal() noexcept;
+
+  c10::StorageImpl& storage_;
+  std::mutex mutex_;
+  int num_ = 0;
+  std::atomic<int> num_scopes_{0};
+};
+
 struct ParameterHandle {
-  ParameterOwner* owner = nullptr;
-  int param = 0;
+  ParameterHandle(ParameterOwner* its_owner, int index, c10::StorageImpl& storage)
+      : owner(its_owner), param(index), readers(storage) {}
+  ParameterOwner* owner;
+  int param;
+  ParameterReaders readers;
 };
 
 class ParameterStorage {
@@ -61,13 +91,12 @@ class ParameterStorage {
   void leave_empty(const std::string& name);
 
   const c10::Storage& storage() const { return storage_; }
+  ParameterReaders& readers() const { return handle_->readers; }
   static ParameterHandle* of(const at::TensorBase& tensor);
 
  private:
-  void set(c10::DataPtr data);
-
-  std::unique_ptr<ParameterHandle> handle_;
   c10::Storage storage_;
+  std::unique_ptr<ParameterHandle> handle_;
 };
 
 }  // namespace zero
