@@ -184,6 +184,13 @@ void bind_engine(py::module_& module) {
                return std::shared_ptr<AveragedScope>(new AveragedScope(self->attachment().averaged()));
              });
            })
+      .def("using",
+           [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors) {
+             return std::make_unique<Scope>(
+                 [self = std::move(self), tensors = std::move(tensors)]() -> std::shared_ptr<void> {
+                   return std::shared_ptr<UsingScope>(new UsingScope(self->attachment().use(tensors)));
+                 });
+           })
       .def("gradient", [](PythonEngine& self, const std::string& name) { return self.attachment().gradient(name); }, NoGil())
       .def("grad_norms", [](PythonEngine& self) { return self.attachment().grad_norms(); }, NoGil())
       .def("full_state",
@@ -218,10 +225,13 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("closed", &PythonEngine::closed)
       .def("close", &PythonEngine::close, NoGil())
       .def("abandon", &PythonEngine::abandon, NoGil());
-  // .mutable_grad() outside of a backward pass counts as zero_grad() of the parameter.
   module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
-    for (const torch::Tensor& parameter : parameters)
-      if (is_watched(parameter)) parameter.mutable_grad();
+    for (const torch::Tensor& parameter : parameters) mark_zeroed(parameter);
+  });
+  module.def("using_tensors", [](std::vector<torch::Tensor> tensors) {
+    return std::make_unique<Scope>([tensors = std::move(tensors)]() -> std::shared_ptr<void> {
+      return std::make_shared<UsingScope>(tensors);
+    });
   });
   module.def("is_attached", [](const torch::Tensor& tensor) { return ParameterStorage::of(tensor) != nullptr; });
 }

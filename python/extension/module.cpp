@@ -9,6 +9,7 @@
 #include "zero/comm/transport/world.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/torch/activations/large_blocks.h"
+#include "zero/torch/deferred/deferred.h"
 
 namespace py = pybind11;
 
@@ -36,6 +37,26 @@ void bind_world(py::module_& module) {
       py::call_guard<py::gil_scoped_release>());
 }
 
+// deferred(): begins with __enter__, ends with __exit__.
+class Deferred {
+ public:
+  explicit Deferred(std::uint64_t seed) : seed_(seed) {}
+  void enter() { scope_ = std::make_unique<detail::RecordingScope>(seed_); }
+  void exit() { scope_.reset(); }
+
+ private:
+  std::uint64_t seed_;
+  std::unique_ptr<detail::RecordingScope> scope_;
+};
+
+void bind_deferred(py::module_& module) {
+  py::class_<Deferred>(module, "Deferred")
+      .def(py::init<std::uint64_t>())
+      .def("__enter__", &Deferred::enter)
+      .def("__exit__", [](Deferred& self, const py::args&) { self.exit(); });
+  module.def("is_deferred", &is_deferred);
+}
+
 }  // namespace
 }  // namespace zero::python
 
@@ -44,6 +65,7 @@ PYBIND11_MODULE(_C, module) {
   set_up_errors(module);
   bind_world(module);
   bind_engine(module);
+  bind_deferred(module);
   module.def("option_names", &option_names);
   module.def("keep_memory", [] {
     zero::keep_heap();

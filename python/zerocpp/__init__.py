@@ -30,6 +30,7 @@ from zerocpp._C import (  # noqa: E402
     keep_memory,
 )
 from zerocpp._engine import Engine, Loaded, attach, engine_of  # noqa: E402
+from zerocpp._deferred import deferred, is_deferred  # noqa: E402
 from zerocpp._optimizer import LAMB, SGD, Adafactor, Adam, AdamW, AdamW8bit, EngineOptimizer, Lion, Muon  # noqa: E402
 from zerocpp._world import world  # noqa: E402
 
@@ -38,5 +39,5 @@ __version__ = _torch_check.version()
 __all__ = [
     "LAMB", "SGD", "Adafactor", "Adam", "AdamW", "AdamW8bit", "CommError", "ConfigError", "DeviceError", "Engine",
     "EngineOptimizer", "Error", "InternalError", "IoError", "Lion", "Loaded", "Muon", "Report", "StepReport", "World",
-    "attach", "engine_of", "keep_memory", "world",
+    "attach", "deferred", "engine_of", "is_deferred", "keep_memory", "world",
 ]

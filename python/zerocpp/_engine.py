@@ -132,6 +132,13 @@ class Engine:
         tensors = self._tensors(what)
         return self._core.gathered(tensors, -1 if write_from is None else write_from)
 
+    def using(self, *parameters: Parameter) -> _C.Scope:
+        """Collective at the beginning if parameters are sharded. Lets other code read the memory of these parameters.
+
+        For kernels of Triton or of a C++ extension, which are no operators of torch. The scope counts as one operator.
+        """
+        return self._core.using(self._tensors(parameters))
+
     def frozen(self) -> _C.Scope:
         """Local. Excludes passes through the model from its steps: its gradients are dropped."""
         return self._core.frozen()

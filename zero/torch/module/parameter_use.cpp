@@ -7,6 +7,7 @@
 #include <ATen/ops/clone.h>
 #include <torch/library.h>
 
+#include "zero/base/process/host_language.h"
 #include "zero/torch/deferred/recording.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/gradient_watch.h"
@@ -45,11 +46,13 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   }
   const auto& arguments = op.schema().arguments();
   ParameterUses uses;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::AliasInfo* alias = arguments[i].alias_info();
-    add(uses, (*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
-  }
-  share_rows(uses, op, *stack);
+  with_host_errors([&] {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const c10::AliasInfo* alias = arguments[i].alias_info();
+      add(uses, (*stack)[stack->size() - arguments.size() + i], alias != nullptr && alias->isWrite());
+    }
+    share_rows(uses, op, *stack);
+  });
   op.redispatchBoxed(below_parameter_key(keys), stack);
   uses.wrote();
 }
