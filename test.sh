@@ -12,8 +12,8 @@
 #   ./test.sh --list              what each tier runs, and how long each stage took here the last time
 #
 # Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, strace, e2fsprogs, iproute2 and SciPy, for the full tier clang, Chromium, and a Python with torch and transformers (6 GB in
-# the cache; ZERO_TEST_PYTHON names another). Safe to run again. Exit status 0: all passed.
+# Gloo, strace, e2fsprogs, iproute2 and SciPy, a Python with torch and transformers (6 GB in the cache; ZERO_TEST_PYTHON names
+# another), for the full tier clang and Chromium. Safe to run again. Exit status 0: all passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -47,6 +47,7 @@ format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
+python  standard,full      the Python package: trains models of PyTorch and transformers, and refuses wrong use
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
@@ -190,6 +191,22 @@ tool_tests() {  # all of them; the page's needs a browser, and is a suite
   return $failed
 }
 
+# In a subshell: the suites of C++ look for this Python only in the full tier.
+python_package() (
+  # shellcheck source=tools/test_python.sh
+  . tools/test_python.sh
+  provide_test_python
+  rm -rf build/python_tests && mkdir -p build/python_tests
+  failed=0
+  for test in tests/python/*_test.py; do
+    log=build/python_tests/$(basename "$test" .py).log
+    env --default-signal ZERO_TEST_BUILD="$PWD/build/release" "${ZERO_TEST_PYTHON:-python3}" "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
+    printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"
+  done
+  skips build/python_tests/*.log
+  exit $failed
+)
+
 fuzz() {
   local compiler
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
@@ -233,6 +250,7 @@ stage format check_format
 stage build build_release
 stage changes changed_tests
 stage tests suites build/release
+stage python python_package
 stage asan address_sanitizer
 stage tsan thread_sanitizer
 stage cuda cuda
