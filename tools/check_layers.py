@@ -50,7 +50,7 @@ FLOORS = {
 TREES = {"zero": ("zero",), "app": ("zero", "app"), "plugins": ("zero", "plugins")}  # tree: the trees that it may include
 WITH_TORCH = {("zero", "torch"), ("app", "models"), ("app", "train"), ("app", "cli")}
 MAX_README_LINES = 40
-WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz", "support", "tools"}
+WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz", "support", "tools", "python"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INSIDE = {"zero/engine/engine.h", "zero/engine/options/engine_seams.h", "zero/memory/disk/disk_seam.h",
