@@ -17,8 +17,8 @@
 //     never calls step() gets a warning at the end. Clip with `clip`, and let step() update. Reads within a backward
 //     pass do not count. A parameter that is a view of another tensor is not watched.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
-//     of storage(), DLPack. At every stage a c10::Error names the parameter. Write files with export_weights(). A kernel
-//     of your own reads a pointer in a use() scope. Only a gathered() scope allows writes through a pointer.
+//     of storage(), DLPack. At every stage a c10::Error names the parameter. Write files with export_weights(). Kernels
+//     of your own read a pointer in a use() scope. Only a gathered() scope allows writes through a pointer.
 //   - operators on some ranks only (`if (rank == 0) std::cout << weight`). clone(), to(), item(), Module::clone() and
 //     printing give the whole value. But if parameters are sharded, any operator on a parameter is Collective: the rank
 //     waits for the others until the world's timeout (CommError).

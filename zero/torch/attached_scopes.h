@@ -35,7 +35,7 @@ class [[nodiscard]] GatheredScope {
   int source_rank_;
 };
 
-// Holds what an operator with these arguments would hold, so code that is no operator can read their memory: a kernel of
+// Holds what an operator with these arguments would hold, so code that is no operator can read their memory: kernels of
 // an extension or of Triton, a compiled graph. The scope counts as one operator: its place in the step is that of an
 // operator that runs now. Only for reads. The beginning is Collective if the parameters are sharded; the end is Local.
 class [[nodiscard]] UsingScope {
