@@ -1,0 +1,390 @@
+"""DeepSpeedEngine over zerocpp's Engine: DeepSpeed's names and meaning."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+import zerocpp
+from zerocpp import _C
+from zerocpp.deepspeed._config import Config, refuse
+
+_log = logging.getLogger("zerocpp")
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def pack_state(state: Any) -> Any:
+    """Returns client_state as JSON: as it is, or else as the bytes of torch.save()."""
+    try:
+        if json.loads(json.dumps(state)) == state:
+            return {"json": state}
+    except (TypeError, ValueError):
+        pass
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    try:
+        torch.load(io.BytesIO(buffer.getvalue()), weights_only=True)
+    except Exception as error:
+        raise refuse("client_state", type(state).__name__, f"torch.load(weights_only=True) cannot read it: {error}",
+                     "save numbers, strings, lists, dicts and tensors") from error
+    return {"torch": base64.b64encode(buffer.getvalue()).decode()}
+
+
+def unpack_state(packed: Any) -> Any:
+    if "json" in packed:
+        return packed["json"]
+    return torch.load(io.BytesIO(base64.b64decode(packed["torch"])), weights_only=True)
+
+
+def _casted(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_casted(v, dtype) for v in value)
+    return {k: _casted(v, dtype) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+class DeepSpeedEngine(nn.Module):
+    """The engine of one model. `core` is the zerocpp.Engine. Made by initialize()."""
+
+    def __init__(self, model: nn.Module, config: Config, optimizer: Any, world: _C.World) -> None:
+        super().__init__()
+        self.module = model
+        self.config = config
+        self.world = world
+        self.global_steps = self.global_samples = self.micro_steps = self.skipped_steps = 0
+        self.lr_scheduler: Any = None
+        self.training_dataloader: DataLoader[Any] | None = None
+        self._step_applied = False
+        self._boundary: bool | None = None
+        self._grad_norm: float | None = None
+        self._scaled = self._in_backward = self._in_no_sync = False
+        if config.dtype is not None:
+            model.to(_TYPES[config.dtype])
+        self._has_optimizer = optimizer is not None
+        self._given_optimizer = optimizer
+        self.core = zerocpp.attach(model, zerocpp.SGD() if optimizer is None else optimizer, world=world, **config.options)
+        self.optimizer = self.core.optimizer if self._has_optimizer else None
+        if self.optimizer is not None:
+            self.optimizer.overflow = False  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            module = self.__dict__.get("_modules", {}).get("module")
+            if module is None or not hasattr(module, name):
+                raise
+            return getattr(module, name)
+
+    # ---- a step
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Collective, as the model's operators are. Calls the model."""
+        trains = torch.is_grad_enabled() and self.module.training and self._has_optimizer
+        if trains:
+            self._number_micro_batch()
+        if self.config.auto_cast:
+            inputs, named = _casted(inputs, torch.float16), _casted(named, torch.float16)
+        found = self.module(*inputs, **named)
+        if trains and self.config.dtype == "fp16":
+            self._require_scale(found)
+        return found
+
+    def _number_micro_batch(self) -> None:
+        if self.config.accumulate > 1 and self.core.model is self.module:
+            since = self.micro_steps % self.config.accumulate if self._boundary is None else self._since
+            self.core.micro_batch(min(since, self.config.accumulate - 1))
+
+    def _require_scale(self, outputs: Any) -> None:
+        def check(grad: torch.Tensor) -> None:
+            if not self._in_backward and not self._scaled:
+                raise RuntimeError("Loss scaling is required for this configuration, but backward() was called directly "
+                                   "without scaling the loss. Use engine.backward(loss), or engine.scale(loss).backward().")
+
+        values = outputs if isinstance(outputs, (list, tuple)) else outputs.values() if isinstance(outputs, Mapping) else [outputs]
+        for value in values:
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                value.register_hook(check)
+
+    def _require_optimizer(self, call: str) -> None:
+        if not self._has_optimizer:
+            raise refuse("optimizer", None, f"{call} needs an optimizer",
+                         "give initialize() an optimizer, or add the section optimizer to the configuration")
+
+    def _require_scalar(self, loss: torch.Tensor, call: str) -> None:
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
+            raise AssertionError(f"{call}: loss must be a scalar tensor with grad_fn; for other tensors call "
+                                 "tensor.backward(gradient)")
+
+    def backward(self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True) -> torch.Tensor:
+        """Collective, as the model's operators are. Gradients are averaged over the micro-batches of a step.
+
+        scale_wrt_gas: False sums them instead. Returns the loss, divided by the number of micro-batches if averaged.
+        """
+        self._require_optimizer("backward()")
+        self._require_scalar(loss, "backward()")
+        accumulate = self.config.accumulate
+        self._in_backward = True
+        try:
+            self.core.backward(loss if scale_wrt_gas or accumulate == 1 else loss * accumulate, retain_graph=retain_graph)
+        finally:
+            self._in_backward = False
+        return loss / accumulate if scale_wrt_gas else loss
+
+    def scale(self, loss: torch.Tensor) -> torch.Tensor:
+        """Local. Returns the loss times the loss scale, for a call of backward() on the result."""
+        self._require_optimizer("scale()")
+        self._require_scalar(loss, "scale()")
+        self._scaled = True
+        return self.core.scaled(loss)
+
+    def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
+        """Collective. Counts a micro-batch. At the boundary of accumulation it updates the weights and the rate."""
+        self._require_optimizer("step()")
+        if self._in_no_sync:
+            raise AssertionError("step() is not allowed inside no_sync()")
+        self._step_applied = False
+        if self.is_gradient_accumulation_boundary():
+            self._update(lr_kwargs or {})
+            self._since = 0
+        else:
+            self._since += 1
+        self.micro_steps += 1
+        self._scaled = False
+
+    _since = 0  # micro-batches since the last update
+
+    def _update(self, lr_kwargs: Mapping[str, Any]) -> None:
+        given = self._given_optimizer
+        if isinstance(given, torch.optim.Optimizer):
+            given._opt_called = True  # type: ignore[attr-defined]  # torch's schedulers look at it
+        report = self.core.step(fewer_micro_batches=self._boundary is not None)
+        self._grad_norm = report.grad_norm
+        self._step_applied = not report.skipped
+        self.optimizer.overflow = report.skipped  # type: ignore[union-attr]
+        if report.skipped:
+            self.skipped_steps += 1
+        elif self.lr_scheduler is not None:
+            self.lr_scheduler.step(**lr_kwargs)
+        self.global_steps += 1
+        self.global_samples += self.train_batch_size()
+        every = self.config.print_every
+        if every and self.global_steps % every == 0 and self.world.rank == 0:
+            _log.info("step=%d, skipped=%d, lr=%s", self.global_steps, self.skipped_steps, self.get_lr())
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.module.zero_grad(set_to_none)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Local. Within it step() is refused, and passes belong to one micro-batch. All stages allow it."""
+        if self._in_no_sync:
+            raise AssertionError("no_sync() inside no_sync()")
+        self._in_no_sync = True
+        try:
+            yield
+        finally:
+            self._in_no_sync = False
+
+    def is_gradient_accumulation_boundary(self) -> bool:
+        """Local. Returns whether the next step() updates the weights."""
+        if self._boundary is not None:
+            return self._boundary
+        return (self.micro_steps + 1) % self.config.accumulate == 0
+
+    def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
+        """Local, and the same on every rank. From now on this value decides whether step() updates the weights."""
+        self._boundary = bool(is_boundary)
+
+    # ---- values
+
+    def gradient_accumulation_steps(self) -> int:
+        return self.config.accumulate
+
+    def train_micro_batch_size_per_gpu(self) -> int:
+        return self.config.micro_batch
+
+    def train_batch_size(self) -> int:
+        return self.config.micro_batch * self.config.accumulate * self.world.size
+
+    def get_batch_info(self) -> tuple[int, int, int]:
+        return self.train_batch_size(), self.config.micro_batch, self.config.accumulate
+
+    def gradient_clipping(self) -> float:
+        return self.config.clip
+
+    def zero_optimization_stage(self) -> int:
+        return self.config.stage
+
+    def zero_optimization(self) -> bool:
+        return self.config.stage > 0
+
+    def fp16_enabled(self) -> bool:
+        return self.config.dtype == "fp16"
+
+    def bfloat16_enabled(self) -> bool:
+        return self.config.dtype == "bf16"
+
+    def was_step_applied(self) -> bool:
+        """Local. Returns whether the last step() updated the weights."""
+        return self._step_applied
+
+    def get_global_grad_norm(self) -> float | None:
+        """Local. Returns the gradient norm of the last update, before clipping."""
+        return self._grad_norm
+
+    def get_lr(self) -> list[float]:
+        return [float(group["lr"]) for group in self.optimizer.param_groups] if self.optimizer is not None else []
+
+    def set_lr(self, lr: float) -> None:
+        for group in self.optimizer.param_groups if self.optimizer is not None else ():
+            group["lr"] = lr
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for p in self.module.parameters()), torch.device("cpu"))
+
+    @property
+    def global_rank(self) -> int:
+        return self.world.rank
+
+    @property
+    def local_rank(self) -> int:
+        return int(os.environ.get("LOCAL_RANK", self.world.rank))
+
+    @property
+    def world_size(self) -> int:
+        return self.world.size
+
+    dp_world_size = world_size
+
+    # ---- data
+
+    def deepspeed_io(self, dataset: Dataset[Any], batch_size: int | None = None,
+                     collate_fn: Callable[[list[Any]], Any] | None = None, num_local_io_workers: int = 0,
+                     **arguments: Any) -> DataLoader[Any]:
+        """Local. Returns a DataLoader of this rank's part of `dataset`, in micro-batches."""
+        sampler = arguments.pop("data_sampler", None) or DistributedSampler(
+            dataset, num_replicas=self.world.size, rank=self.world.rank)
+        return DataLoader(dataset, batch_size=batch_size or self.config.micro_batch, sampler=sampler,
+                          collate_fn=collate_fn, num_workers=num_local_io_workers, drop_last=self.config.drop_last)
+
+    # ---- files
+
+    def save_checkpoint(self, save_dir: str | os.PathLike[str], tag: str | None = None,
+                        client_state: Mapping[str, Any] | None = None, save_latest: bool = True,
+                        exclude_frozen_parameters: bool = False) -> bool:
+        """Collective; between steps. Writes save_dir/tag in zero.cpp's format, and the file save_dir/latest."""
+        if not save_dir:
+            raise ValueError(f"save_dir must be a non-empty string, got {save_dir!r}")
+        name = f"global_step{self.global_steps}" if tag is None else str(tag)
+        notes: dict[str, Any] = {
+            "deepspeed": {key: getattr(self, key) for key in ("global_steps", "global_samples", "micro_steps", "skipped_steps")},
+            "client_state": pack_state(dict(client_state or {})),
+        }
+        if self.optimizer is not None:
+            notes["groups"] = pack_state(self.optimizer.state_dict())
+        if self.lr_scheduler is not None:
+            notes["lr_scheduler"] = pack_state(self.lr_scheduler.state_dict())
+        os.makedirs(save_dir, exist_ok=True)
+        self.core.save(os.path.join(save_dir, name), notes)
+        if save_latest and self.world.rank == 0:
+            temporary = os.path.join(save_dir, ".latest.part")
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(name)
+            os.replace(temporary, os.path.join(save_dir, "latest"))
+        return True
+
+    def load_checkpoint(self, load_dir: str | os.PathLike[str], tag: str | None = None, load_module_strict: bool = True,
+                        load_optimizer_states: bool = True, load_lr_scheduler_states: bool = True,
+                        load_module_only: bool = False,
+                        custom_load_fn: Callable[..., Any] | None = None) -> tuple[str | None, dict[str, Any] | None]:
+        """Collective; between steps. Loads what save_checkpoint() wrote, in a world of any size and at any stage.
+
+        Returns the path and client_state; (None, None) if there is neither a tag nor the file `latest`.
+        """
+        for key, value, wanted in (("load_optimizer_states", load_optimizer_states, True),
+                                   ("load_module_only", load_module_only, False),
+                                   ("load_module_strict", load_module_strict, True), ("custom_load_fn", custom_load_fn, None)):
+            if value is not wanted:
+                raise refuse(key, str(value), "a checkpoint is loaded whole", "load weights with load_module_state_dict()")
+        if tag is None:
+            latest = os.path.join(load_dir, "latest")
+            if not os.path.isfile(latest):
+                _log.warning("%s: no such file, so nothing is loaded", latest)
+                return None, None
+            with open(latest, encoding="utf-8") as file:
+                tag = file.read().strip()
+        path = os.path.join(load_dir, str(tag))
+        if not os.path.isdir(path):
+            _log.warning("%s: no such checkpoint, so nothing is loaded", path)
+            return None, None
+        notes = self.core.load(path).notes
+        for key, value in notes.get("deepspeed", {}).items():
+            setattr(self, key, value)
+        if self.optimizer is not None and "groups" in notes:
+            self.optimizer.load_state_dict(unpack_state(notes["groups"]))
+        if load_lr_scheduler_states and self.lr_scheduler is not None and "lr_scheduler" in notes:
+            self.lr_scheduler.load_state_dict(unpack_state(notes["lr_scheduler"]))
+        return path, unpack_state(notes["client_state"]) if "client_state" in notes else {}
+
+    def save_16bit_model(self, save_dir: str | os.PathLike[str], save_filename: str = "pytorch_model.bin",
+                         exclude_frozen_parameters: bool = False) -> bool:
+        """Collective. Rank 0 writes the weights, in the model's type, with torch.save()."""
+        values = self.module_state_dict(exclude_frozen_parameters=exclude_frozen_parameters, to="rank0")
+        if self.world.rank == 0:
+            os.makedirs(save_dir, exist_ok=True)
+            torch.save(values, os.path.join(save_dir, save_filename))
+        return True
+
+    save_fp16_model = save_16bit_model
+
+    def module_state_dict(self, exclude_frozen_parameters: bool = False, to: str = "all") -> dict[str, torch.Tensor]:
+        """Collective. Returns the whole weights and buffers, on every rank or, with to="rank0", on rank 0."""
+        found = self.core.state_dict(to=to)
+        if exclude_frozen_parameters:
+            for name, parameter in self.module.named_parameters(remove_duplicate=False):
+                if not parameter.requires_grad:
+                    found.pop(name, None)
+        return found
+
+    def load_module_state_dict(self, state_dict: Mapping[str, torch.Tensor], strict: bool = True,
+                               custom_load_fn: Callable[..., Any] | None = None) -> None:
+        """Collective. Copies values into the weights and buffers."""
+        if custom_load_fn is not None:
+            raise refuse("custom_load_fn", str(custom_load_fn), "it is not supported", "give the values themselves")
+        self.core.load_state_dict(state_dict, strict=strict)
+
+    # ---- the engine itself
+
+    def compile(self, backend: str | None = None, compile_kwargs: Mapping[str, Any] | None = None,  # type: ignore[override]
+                schedule: Any = None, compiled_autograd_enabled: bool = False) -> None:
+        """Local. Compiles the model with torch.compile()."""
+        if schedule is not None:
+            raise refuse("schedule", str(schedule), "DeepCompile's passes are not supported", "leave it out")
+        arguments = dict(compile_kwargs or {})
+        if backend is not None:
+            arguments["backend"] = backend
+        self.module.compile(**arguments)
+
+    def offload_states(self, *arguments: Any, **named: Any) -> None:
+        raise refuse("offload_states", "()", "states have a fixed place during a run",
+                     "use zero_optimization.offload_optimizer and offload_param")
+
+    reload_states = offload_states
+
+    def destroy(self) -> None:
+        """Collective. Ends the engine; the parameters get their whole values back."""
+        self.core.close()
