@@ -191,6 +191,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         self._engine = engine
         self._read = read
         self.param_groups = read.groups
+        self._early: _C.StepReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -215,8 +216,16 @@ class EngineOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._engine.step()
+        if self._early is None:
+            self._engine.step()
+        self._early = None
         return loss
+
+    def step_early(self) -> _C.StepReport:
+        """Collective. Makes the engine's step now; the next step() does nothing. For trainers that clip before it."""
+        if self._early is None:
+            self._early = self._engine.step(fewer_micro_batches=True)
+        return self._early
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients that the running step has. No-op before its first backward pass."""

@@ -65,7 +65,7 @@ class Ended:
         self.status, self.output, self.results, self.seconds = status, output, results, seconds
 
 
-def start(function: Callable[..., Any], folder: str, ranks: int = 2, **arguments: Any) -> subprocess.Popen[str]:
+def start(function: Callable[..., Any], folder: str, ranks: int = 2, /, **arguments: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command_of(function, folder, ranks, arguments), env=environment(), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -83,13 +83,13 @@ def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 
     return Ended(process.returncode, output, results, time.monotonic() - begin)
 
 
-def ended(function: Callable[..., Any], ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
+def ended(function: Callable[..., Any], /, ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
     """Runs the function, and returns how it ended."""
     with tempfile.TemporaryDirectory() as folder:
         return end(start(function, folder, ranks, **arguments), folder, ranks, limit)
 
 
-def run(function: Callable[..., Any], ranks: int = 2, **arguments: Any) -> list[Any]:
+def run(function: Callable[..., Any], /, ranks: int = 2, **arguments: Any) -> list[Any]:
     """Runs the function, and returns the results by rank. Raises AssertionError with the output if a rank failed."""
     how = ended(function, ranks, **arguments)
     if how.status != 0:
