@@ -12,8 +12,12 @@ from torch import nn
 class Whole(nn.Module):
     """Calls an attached module within `autocast()`. Its outputs are fp32 if `convert` makes them so."""
 
-    def __init__(self, module: nn.Module, autocast: Callable[[], AbstractContextManager[Any]],
-                 convert: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        autocast: Callable[[], AbstractContextManager[Any]],
+        convert: Callable[[Any], Any] | None = None,
+    ) -> None:
         super().__init__()
         self.module = module
         self._autocast, self._convert = autocast, convert

@@ -1,6 +1,6 @@
 """ZeRO in Hugging Face's Trainer, and in trainers that are made from it.
 
-    from zerocpp.transformers import ZeroTrainer           # started by: zero launch -n 4 -- python train.py, or torchrun
+    from zerocpp.transformers import ZeroTrainer           # started by: zero launch, or torchrun
 
     trainer = ZeroTrainer(model=model, args=args, train_dataset=data, zero=dict(stage=3))
     trainer.train()
@@ -21,16 +21,13 @@ import transformers
 from accelerate.utils import convert_to_fp32
 from torch import nn
 
-from zerocpp import _C, _engine
+from zerocpp import _engine
+from zerocpp._errors import refuse
 from zerocpp._whole import Whole
 
 _STATES = "zero"  # the engine's folder in a checkpoint's
 _OPTIMIZER, _SCHEDULER = "optimizer.pt", "scheduler.pt"
 _FROM_ARGUMENTS = {"clip": "max_grad_norm", "accumulate": "gradient_accumulation_steps", "optimizer": "optim"}
-
-
-def _refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
-    return _C.ConfigError(f"{key} = {value}: {reason}\n  {remedy}")
 
 
 class ZeroMixin:
@@ -46,7 +43,7 @@ class ZeroMixin:
         self._zero = dict(zero or {})
         for key, name in _FROM_ARGUMENTS.items():
             if key in self._zero:
-                raise _refuse(f"zero.{key}", self._zero[key], "Trainer decides it", f"set TrainingArguments.{name}")
+                raise refuse(f"zero.{key}", self._zero[key], "Trainer decides it", f"set TrainingArguments.{name}")
         super().__init__(*arguments, **named)
         self._refuse_arguments()
 
@@ -55,20 +52,38 @@ class ZeroMixin:
         engine_instead = "leave it out: the engine partitions the model, with the options of zero=dict(...)"
         for key in ("fsdp", "deepspeed"):
             if getattr(args, key, None):
-                raise _refuse(f"TrainingArguments.{key}", getattr(args, key), "two engines for one model", engine_instead)
+                raise refuse(
+                    f"TrainingArguments.{key}", getattr(args, key), "two engines for one model", engine_instead
+                )
         for key in ("fp16_full_eval", "bf16_full_eval"):
             if getattr(args, key, False):
-                raise _refuse(f"TrainingArguments.{key}", True, "it would replace the attached parameters",
-                              'leave it out, or compute in 16 bits with zero=dict(dtype="bf16")')
+                raise refuse(
+                    f"TrainingArguments.{key}",
+                    True,
+                    "it would replace the attached parameters",
+                    'leave it out, or compute in 16 bits with zero=dict(dtype="bf16")',
+                )
         if args.fp16:
-            raise _refuse("TrainingArguments.fp16", True, "its gradient scaler reads .grad, which an engine never fills",
-                          'set bf16=True, or zero=dict(dtype="bf16")')
+            raise refuse(
+                "TrainingArguments.fp16",
+                True,
+                "its gradient scaler reads .grad, which an engine never fills",
+                'set bf16=True, or zero=dict(dtype="bf16")',
+            )
         if args.auto_find_batch_size:
-            raise _refuse("TrainingArguments.auto_find_batch_size", True, "it restarts training on one rank only",
-                          "set per_device_train_batch_size")
+            raise refuse(
+                "TrainingArguments.auto_find_batch_size",
+                True,
+                "it restarts training on one rank only",
+                "set per_device_train_batch_size",
+            )
         if args.n_gpu > 1:
-            raise _refuse("n_gpu", args.n_gpu, "one process would drive several GPUs by DataParallel",
-                          "start one rank for each GPU: zero launch -n N, or torchrun")
+            raise refuse(
+                "n_gpu",
+                args.n_gpu,
+                "one process would drive several GPUs by DataParallel",
+                "start one rank for each GPU: zero launch -n N, or torchrun",
+            )
 
     # ---- the model and its step
 
@@ -77,8 +92,13 @@ class ZeroMixin:
             return super()._wrap_model(model, training, dataloader)
         if self.engine is None or self.engine.closed:
             args = self.args
-            self.engine = _engine.attach(self.model, self.optimizer, clip=float(args.max_grad_norm or 0.0),
-                                         accumulate=args.gradient_accumulation_steps, **self._zero)
+            self.engine = _engine.attach(
+                self.model,
+                self.optimizer,
+                clip=float(args.max_grad_norm or 0.0),
+                accumulate=args.gradient_accumulation_steps,
+                **self._zero,
+            )
             self.optimizer = self.engine.optimizer
             mixed = self.accelerator.mixed_precision != "no"
             self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
@@ -122,8 +142,12 @@ class ZeroMixin:
         assert self.engine is not None
         states = Path(checkpoint, _STATES)
         if not states.is_dir():
-            raise _refuse("resume_from_checkpoint", checkpoint, "it has no states of an engine",
-                          "resume from a checkpoint of ZeroTrainer; a model alone is loaded with from_pretrained()")
+            raise refuse(
+                "resume_from_checkpoint",
+                checkpoint,
+                "it has no states of an engine",
+                "resume from a checkpoint of ZeroTrainer; a model alone is loaded with from_pretrained()",
+            )
         self.engine.load(states)
         self.optimizer.load_state_dict(torch.load(Path(checkpoint, _OPTIMIZER), weights_only=True))
         self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, _SCHEDULER), weights_only=True))

@@ -83,8 +83,9 @@ class Losses(unittest.TestCase):
         engine.destroy()
 
     def test_offloaded_states_train_alike(self):
-        engine, *_ = start(zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"},
-                                              "offload_param": {"device": "cpu"}})
+        engine, *_ = start(
+            zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}
+        )
         self.assertLess(train(engine), 2e-6)
         self.assertGreater(engine.core.report().state_bytes["host"], 0)
         engine.destroy()
@@ -99,15 +100,20 @@ class Losses(unittest.TestCase):
     def test_two_ranks_equal_plain_torch(self):
         if not COMMAND.is_file():
             self.skipTest(f"{COMMAND} is not built")
-        found = subprocess.run([str(COMMAND), "launch", "-n", "2", "--", sys.executable, __file__, "rank"],
-                               capture_output=True, text=True, timeout=50)
+        found = subprocess.run(
+            [str(COMMAND), "launch", "-n", "2", "--", sys.executable, __file__, "rank"],
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
         self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
 
 
 class Steps(unittest.TestCase):
     def test_overflow_skips_and_halves(self):
         engine, optimizer, _, scheduler = start(
-            fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}})
+            fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}}
+        )
         rate = engine.get_lr()
         weight = deepspeed.utils.safe_get_full_fp32_param(engine.module[0].weight)
         loss = (engine(torch.ones(3, 8, dtype=torch.float16)).float() * 1e5).sum()
@@ -130,9 +136,13 @@ class Steps(unittest.TestCase):
         engine.destroy()
 
     def test_scheduler_follows_updates_only(self):
-        engine, _, _, scheduler = start(gradient_accumulation_steps=2, scheduler={
-            "type": "WarmupDecayLR", "params": {"total_num_steps": 8, "warmup_num_steps": 4, "warmup_max_lr": 0.1,
-                                                "warmup_type": "linear"}})
+        engine, _, _, scheduler = start(
+            gradient_accumulation_steps=2,
+            scheduler={
+                "type": "WarmupDecayLR",
+                "params": {"total_num_steps": 8, "warmup_num_steps": 4, "warmup_max_lr": 0.1, "warmup_type": "linear"},
+            },
+        )
         rates = []
         for _ in range(16):
             engine.backward(engine(torch.ones(3, 8)).mean())
@@ -190,10 +200,16 @@ class Checkpoints(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_bad_input_names_key_and_remedy(self):
         for keys, pattern in (
-            ({"gradient_cliping": 1}, r'gradient_cliping = 1: no such key\n  did you mean gradient_clipping\?'),
-            ({"zero_optimization": {"stagee": 1}}, r"zero_optimization.stagee = 1: .*\n  did you mean zero_optimization.stage\?"),
+            ({"gradient_cliping": 1}, r"gradient_cliping = 1: no such key\n  did you mean gradient_clipping\?"),
+            (
+                {"zero_optimization": {"stagee": 1}},
+                r"zero_optimization.stagee = 1: .*\n  did you mean zero_optimization.stage\?",
+            ),
             ({"zero_optimization": {"stage": 4}}, "zero_optimization.stage = 4: no such stage"),
-            ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device = .*nvme_path"),
+            (
+                {"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}},
+                "offload_param.device = .*nvme_path",
+            ),
             ({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}, "stage 2 keeps parameters"),
             ({"gradient_accumulation_steps": "auto"}, 'gradient_accumulation_steps = "auto": only Hugging Face'),
             ({"train_batch_size": 7}, "train_batch_size = 7: not micro-batch"),
@@ -208,9 +224,12 @@ class Keys(unittest.TestCase):
                 Reader(config(**keys), 2).read()
 
     def test_batch_sizes_follow_each_other(self):
-        for keys, expected in (({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3}, (3, 4)),
-                               ({"train_batch_size": 24, "gradient_accumulation_steps": 2}, (6, 2)),
-                               ({"train_batch_size": 24}, (12, 1)), ({"train_micro_batch_size_per_gpu": 5}, (5, 1))):
+        for keys, expected in (
+            ({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3}, (3, 4)),
+            ({"train_batch_size": 24, "gradient_accumulation_steps": 2}, (6, 2)),
+            ({"train_batch_size": 24}, (12, 1)),
+            ({"train_micro_batch_size_per_gpu": 5}, (5, 1)),
+        ):
             found = Reader(keys, 2).read()
             self.assertEqual((found.micro_batch, found.accumulate), expected)
 
@@ -233,7 +252,10 @@ class Keys(unittest.TestCase):
 
 
 def run_rank():
-    for keys in ({"zero_optimization": {"stage": 3}}, {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}}):
+    for keys in (
+        {"zero_optimization": {"stage": 3}},
+        {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}},
+    ):
         engine, *_ = start(**keys)
         worst = train(engine)
         assert engine.train_batch_size() == 6 * engine.gradient_accumulation_steps()

@@ -2,8 +2,8 @@
 
     results = ranks.run(train, ranks=2, stage=3)      # train(stage=3) on both ranks; [of rank 0, of rank 1]
 
-The function is one of the test's file, at the top level, and its arguments and result are what JSON can hold. ZERO_TEST_BUILD names the
-build folder (build/release), and the Python that runs the test has torch.
+The function is one of the test's file, at the top level. JSON can hold its arguments and its result.
+ZERO_TEST_BUILD names the build folder (build/release). The Python that runs the test has torch.
 """
 
 from __future__ import annotations
@@ -53,8 +53,14 @@ def environment() -> dict[str, str]:
 
 
 def command_of(function: Callable[..., Any], folder: str, ranks: int, arguments: dict[str, Any]) -> list[str]:
-    program = [sys.executable, str(Path(__file__)), inspect.getfile(function), function.__name__, folder,
-               json.dumps(arguments)]
+    program = [
+        sys.executable,
+        str(Path(__file__)),
+        inspect.getfile(function),
+        function.__name__,
+        folder,
+        json.dumps(arguments),
+    ]
     return program if ranks == 1 else [str(COMMAND), "launch", "-n", str(ranks), "--", *program]
 
 
@@ -66,8 +72,14 @@ class Ended:
 
 
 def start(function: Callable[..., Any], folder: str, ranks: int = 2, /, **arguments: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(command_of(function, folder, ranks, arguments), env=environment(), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    return subprocess.Popen(
+        command_of(function, folder, ranks, arguments),
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 180) -> Ended:

@@ -36,9 +36,24 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     from small_models import make
 
     options: dict[str, Any] = dict(
-        output_dir=folder, use_cpu=True, per_device_train_batch_size=4, gradient_accumulation_steps=2, max_steps=6,
-        logging_steps=1, learning_rate=3e-3, weight_decay=0.1, warmup_steps=2, lr_scheduler_type="linear", report_to=[],
-        save_strategy="no", disable_tqdm=True, seed=7, eval_strategy="steps", eval_steps=3, max_grad_norm=0.5)
+        output_dir=folder,
+        use_cpu=True,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=2,
+        max_steps=6,
+        logging_steps=1,
+        learning_rate=3e-3,
+        weight_decay=0.1,
+        warmup_steps=2,
+        lr_scheduler_type="linear",
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        seed=7,
+        eval_strategy="steps",
+        eval_steps=3,
+        max_grad_norm=0.5,
+    )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
     zero = given.pop("zero", {})
@@ -53,8 +68,10 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
 
 
 def logged(trainer: Any) -> dict[str, list[float]]:
-    return {key: [round(line[key], 4) for line in trainer.state.log_history if key in line]
-            for key in ("loss", "grad_norm", "eval_loss", "learning_rate")}
+    return {
+        key: [round(line[key], 4) for line in trainer.state.log_history if key in line]
+        for key in ("loss", "grad_norm", "eval_loss", "learning_rate")
+    }
 
 
 def train(kind: str, folder: str, resume: str | None = None, **given: Any) -> dict[str, Any]:
@@ -74,8 +91,9 @@ def refused(given: dict[str, Any]) -> str:
     return ""
 
 
-@unittest.skipUnless(all(map(importlib.util.find_spec, ("transformers", "accelerate"))),
-                     "transformers and accelerate are not installed")
+@unittest.skipUnless(
+    all(map(importlib.util.find_spec, ("transformers", "accelerate"))), "transformers and accelerate are not installed"
+)
 class ZeroTrainer(ranks.PackageTest):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
@@ -95,7 +113,9 @@ class ZeroTrainer(ranks.PackageTest):
                 self.assertAlmostEqual(own, other, delta=2e-3 * max(1.0, other))
 
     def test_resumed_run_equals_unbroken_run(self) -> None:
-        given: dict[str, Any] = dict(kind="zero", folder=self.folder, zero={"stage": 3}, save_strategy="steps", save_steps=3)
+        given: dict[str, Any] = dict(
+            kind="zero", folder=self.folder, zero={"stage": 3}, save_strategy="steps", save_steps=3
+        )
         wanted = ranks.run(train, **given)[0]
         found = ranks.run(train, resume=f"{self.folder}/checkpoint-3", **given)[0]
         self.assertEqual(found, wanted)
@@ -107,8 +127,14 @@ class ZeroTrainer(ranks.PackageTest):
         self.assertEqual(found["after"], wanted["after"])
 
     def test_best_model_is_loaded(self) -> None:
-        given: dict[str, Any] = dict(folder=self.folder, save_strategy="steps", save_steps=3, max_steps=6,
-                                     load_best_model_at_end=True, learning_rate=0.3)
+        given: dict[str, Any] = dict(
+            folder=self.folder,
+            save_strategy="steps",
+            save_steps=3,
+            max_steps=6,
+            load_best_model_at_end=True,
+            learning_rate=0.3,
+        )
         wanted = ranks.run(train, kind="torch", **given)[0]
         found = ranks.run(train, kind="zero", zero={"stage": 3}, **given)[0]
         self.assertAlmostEqual(found["after"], min(found["log"]["eval_loss"]), places=3)
