@@ -1,23 +1,20 @@
-"""zerocpp.deepspeed: losses equal plain torch's, and DeepSpeed's keys keep their meaning.
+#!/usr/bin/env python3
+"""zerocpp.deepspeed: losses equal plain torch's, and DeepSpeed's keys keep their meaning."""
 
-PYTHONPATH names the built package. ZERO_COMMAND: the command `zero`, for the tests of two ranks.
-"""
-
-import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-import torch
+import ranks
 
-import zerocpp
-import zerocpp.deepspeed as deepspeed
-from zerocpp.deepspeed._config import Reader
+if not ranks.why_not():
+    import torch
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-COMMAND = Path(os.environ.get("ZERO_COMMAND", REPOSITORY / "build/release/bin/zero"))
+    sys.path.insert(0, str(ranks.PACKAGE))
+    import zerocpp
+    import zerocpp.deepspeed as deepspeed
+    from zerocpp.deepspeed._config import Reader
 
 
 def net(seed=0):
@@ -36,18 +33,18 @@ def start(model=None, **keys):
 
 def train(engine, steps=6, scale=1.0, wrong=None):
     """Trains both the engine and plain torch. Returns the largest difference of losses."""
-    accumulate, ranks, worst = engine.gradient_accumulation_steps(), engine.world.size, 0.0
+    accumulate, world, worst = engine.gradient_accumulation_steps(), engine.world.size, 0.0
     reference = net()
     if engine.bfloat16_enabled():
         reference.to(torch.bfloat16).float()
     optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-2, weight_decay=0)
     torch.manual_seed(1)
-    x, y = torch.randn(steps, accumulate, ranks, 3, 8) * scale, torch.randn(steps, accumulate, ranks, 3, 4)
+    x, y = torch.randn(steps, accumulate, world, 3, 8) * scale, torch.randn(steps, accumulate, world, 3, 4)
     for step in range(steps):
         for part in range(accumulate):
-            for rank in range(ranks):
+            for rank in range(world):
                 loss = torch.nn.functional.mse_loss(reference(x[step, part, rank]), y[step, part, rank])
-                (loss / accumulate / ranks).backward()
+                (loss / accumulate / world).backward()
                 if rank == engine.world.rank:
                     expected = loss.item()
             mine = engine.world.rank
@@ -62,7 +59,18 @@ def train(engine, steps=6, scale=1.0, wrong=None):
     return worst
 
 
-class Losses(unittest.TestCase):
+def rank_of_two(keys):
+    engine, *_ = start(**keys)
+    found = {
+        "worst": train(engine),
+        "batch": engine.train_batch_size(),
+        "accumulate": engine.gradient_accumulation_steps(),
+    }
+    engine.destroy()
+    return found
+
+
+class Losses(ranks.PackageTest):
     def test_equal_plain_torch_at_every_stage(self):
         for stage in range(4):
             engine, *_ = start(zero_optimization={"stage": stage})
@@ -98,18 +106,16 @@ class Losses(unittest.TestCase):
         engine.destroy()
 
     def test_two_ranks_equal_plain_torch(self):
-        if not COMMAND.is_file():
-            self.skipTest(f"{COMMAND} is not built")
-        found = subprocess.run(
-            [str(COMMAND), "launch", "-n", "2", "--", sys.executable, __file__, "rank"],
-            capture_output=True,
-            text=True,
-            timeout=50,
-        )
-        self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
+        for keys in (
+            {"zero_optimization": {"stage": 3}},
+            {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}},
+        ):
+            for found in ranks.run(rank_of_two, keys=keys):
+                self.assertLess(found["worst"], 2e-6)
+                self.assertEqual(found["batch"], 6 * found["accumulate"])
 
 
-class Steps(unittest.TestCase):
+class Steps(ranks.PackageTest):
     def test_overflow_skips_and_halves(self):
         engine, optimizer, _, scheduler = start(
             fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}}
@@ -168,7 +174,7 @@ class Steps(unittest.TestCase):
         engine.destroy()
 
 
-class Checkpoints(unittest.TestCase):
+class Checkpoints(ranks.PackageTest):
     def test_load_returns_all_states(self):
         with tempfile.TemporaryDirectory() as folder:
             engine, *_ = start(zero_optimization={"stage": 3}, scheduler={"type": "WarmupLR"})
@@ -182,7 +188,7 @@ class Checkpoints(unittest.TestCase):
             engine.destroy()
             engine, *_ = start(net(7), zero_optimization={"stage": 1}, scheduler={"type": "WarmupLR"})
             path, state = engine.load_checkpoint(folder)
-            self.assertEqual(path, os.path.join(folder, "global_step3"))
+            self.assertEqual(path, str(Path(folder, "global_step3")))
             self.assertEqual((state["epoch"], state["seen"].tolist()), (2, [0, 1, 2]))
             self.assertEqual((engine.global_steps, engine.get_lr()), (3, rate))
             for name, value in engine.module_state_dict().items():
@@ -197,7 +203,7 @@ class Checkpoints(unittest.TestCase):
         engine.destroy()
 
 
-class Keys(unittest.TestCase):
+class Keys(ranks.PackageTest):
     def test_bad_input_names_key_and_remedy(self):
         for keys, pattern in (
             ({"gradient_cliping": 1}, r"gradient_cliping = 1: no such key\n  did you mean gradient_clipping\?"),
@@ -251,17 +257,5 @@ class Keys(unittest.TestCase):
         self.assertIsNot(sys.modules.get("deepspeed"), deepspeed)
 
 
-def run_rank():
-    for keys in (
-        {"zero_optimization": {"stage": 3}},
-        {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}},
-    ):
-        engine, *_ = start(**keys)
-        worst = train(engine)
-        assert engine.train_batch_size() == 6 * engine.gradient_accumulation_steps()
-        engine.destroy()
-        assert worst < 2e-6, worst
-
-
 if __name__ == "__main__":
-    run_rank() if sys.argv[1:] == ["rank"] else unittest.main()
+    unittest.main()
