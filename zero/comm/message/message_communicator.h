@@ -7,8 +7,8 @@
 // Inputs must stay unchanged until drain(), which waits for the sends. A rank that fails tells the others why before it
 // throws, in the world and in its groups.
 //
-// If the link has a door, a lost rank can come back (Replacements). The new process takes part in no collective, so
-// notices to it and from it have the number of the first collective.
+// If the link has a door, a lost rank can come back (Replacements). The new process takes part in no collective.
+// Notices take the place of the next collective's header, so notices to and from that process always have the number 1.
 //
 // A group (group.h) uses the same link with tags of its own: its number is in the upper bits. Inside this class, ranks
 // are those of the world; blocks are stored in the order of the members.
