@@ -223,7 +223,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
       updater(state, *rule, specs, options, comms.copy, ledger, direction_comm()),
-      executor(state, budget, gatherer, secondary, reducer),
+      executor(state, budget, gatherer, secondary, reducer, updater),
+      passes(state, gatherer, reducer, executor),
       writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), options.updated_elsewhere) {
   // Gathered units and gradients share one set of blocks. At the end of the backward pass, when memory is scarcest, a
   // gradient can then use the largest block of a gather.

@@ -3,7 +3,7 @@
 //   EngineParts parts(comm, specs, units, options, observer, seams);
 //   parts.executor.access(u);
 //
-// The parts know units and bytes, not steps. StepUpdate, EngineStep, Replanner, EngineStatistics and StateAccess use
+// The parts know units and bytes, not steps. UpdateTimes, EngineStep, Replanner, EngineStatistics and StateAccess use
 // them. Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError if the
 // disk of the states fails.
 #pragma once
@@ -23,6 +23,7 @@
 #include "zero/engine/reduce/reducer.h"
 #include "zero/engine/states/parameter_writes.h"
 #include "zero/engine/states/sharded_state.h"
+#include "zero/engine/step_passes.h"
 #include "zero/engine/update/updater.h"
 #include "zero/engine/wire/engine_comms.h"
 #include "zero/engine/wire/staged_communicator.h"
@@ -70,6 +71,7 @@ struct EngineParts {
   Reducer reducer;
   Updater updater;
   Executor executor;
+  StepPasses passes;
   ParameterWrites writes;
   // Return the bytes so far, and the seconds that this rank has spent waiting for other ranks.
   Traffic traffic() const;

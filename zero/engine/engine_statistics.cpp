@@ -104,7 +104,7 @@ void EngineStatistics::count_tiers() {
 
 StepProfile EngineStatistics::profile() const {
   StepProfile profile = times_->computed();
-  const Schedule& schedule = parts_.executor.replay().schedule();
+  const Schedule& schedule = parts_.executor.schedule();
   if (!schedule.entries.empty()) count_gathers(schedule, parts_.state.units().size(), profile);
   return profile;
 }
@@ -166,7 +166,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.received_bytes_per_step = in_step_.received_bytes;
   report.copies.sent_bytes_per_step = in_step_.sent_between_copies;
   if (parts_.options.local) report.outer = outer_report();
-  const Schedule& schedule = parts_.executor.replay().schedule();
+  const Schedule& schedule = parts_.executor.schedule();
   if (!schedule.entries.empty()) {
     const ScheduleCost cost = simulate(schedule, parts_.state.units(), comms.mesh.shard, spec_of(*parts_.rule));
     const WireCodec codec = parts_.state.placement().wire.outer;
