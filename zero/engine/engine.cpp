@@ -62,8 +62,8 @@ void Engine::bring(int unit, Use why) {
   parts_.reducer.pump();
   if (untraced) {
     parts_.updater.finish();  // a user outside training may write to the unit
-    const ExactGathers exact(parts_.coded.get());
-    const PartsAside aside(parts_.coded != nullptr ? &parts_.secondary : nullptr);
+    const ExactGathers exact(parts_.unit_comms.coded());
+    const PartsAside aside(parts_.unit_comms.coded() != nullptr ? &parts_.secondary : nullptr);
     statistics_.outside_training([&] { parts_.passes.use_untraced(unit); });
     return;
   }
@@ -72,7 +72,8 @@ void Engine::bring(int unit, Use why) {
 }
 
 void Engine::mark_written(int unit) {
-  if (parts_.coded != nullptr && parts_.coded->gathered_coded(unit)) {
+  const CodedCommunicator* const coded = parts_.unit_comms.coded();
+  if (coded != nullptr && coded->gathered_coded(unit)) {
     throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
                       fmt::format("parameters of {} are written in the middle of a step, whose copy of them is coded",
                                   parts_.state.unit(unit).name),

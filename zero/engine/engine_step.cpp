@@ -129,8 +129,7 @@ void EngineStep::give_away(const TakeGradient& take, const std::function<void()>
 
 void EngineStep::note_step() {
   parts_.comms.run.note_step(num_updates_);
-  for (CodedCommunicator* coded : {parts_.coded.get(), parts_.copies.get()})
-    if (coded != nullptr) coded->begin_step(num_updates_);
+  parts_.unit_comms.begin_step(num_updates_);
 }
 
 // Changes no gradients before it throws: more passes, a step over fewer passes, or a drop may follow.

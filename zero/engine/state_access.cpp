@@ -34,10 +34,10 @@ auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
 class HostBlock {
  public:
   HostBlock(EngineParts& parts, std::int64_t bytes) : blocks_(parts.reducer.blocks()) {
-    if (parts.device.host_readable()) {
+    if (parts.state.device().host_readable()) {
       data_ = blocks_.acquire(bytes, 0, MemoryTag::kGathered);
     } else {
-      own_ = Buffer(parts.device.allocate_pinned(static_cast<std::size_t>(bytes)), parts.ledger, Tier::kHost,
+      own_ = Buffer(parts.state.device().allocate_pinned(static_cast<std::size_t>(bytes)), parts.ledger, Tier::kHost,
                     MemoryTag::kGathered);
       data_ = own_.data();
     }
