@@ -9,9 +9,9 @@
 // It knows units and flat bytes, not tensors. The seam (zero/torch) reports what the model does; the observer receives
 // the address of each gathered unit. The engine decides nothing: the schedule, or Demand if there is none (zero/plan),
 // names the units to gather, release, reduce and update. Placer and Rebalancer choose the tiers of states. Executor,
-// StepPasses, UpdateTimes, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of states fails,
-// every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise: every rank's
-// model does the same things in the same order. One thread at a time.
+// StepPasses, UpdateTimes, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of
+// states fails, every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise:
+// every rank's model does the same things in the same order. One thread at a time.
 #pragma once
 
 #include <memory>

@@ -3,7 +3,7 @@
 //   executor.event({EventKind::kAccess, unit, pinned});    // from StepPasses
 //   executor.begin_updates(gradients, units);              // in step(), after ranks agreed: from UpdateTimes
 //   executor.update_all();
-//   executor.close_step(all_agree);                        // a new schedule if this step was the first, or had a mismatch
+//   executor.close_step(all_agree);                        // a new schedule if there was none, or this step differed
 //
 // It decides nothing. StepReplay names the actions while events follow the schedule, and Demand names them otherwise.
 // UpdateTimes says when updates run. Collective like its actions, unless said otherwise.
