@@ -55,7 +55,7 @@ void Attachment::begin_micro_batch(int number) {
 }
 
 StepReport Attachment::step() {
-  return step(learning_rate(attached().engine().resources().options.optimizer));
+  return attached().step(learning_rate(attached().engine().resources().options.optimizer), {});
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
   return attached().step(lr, limits);
