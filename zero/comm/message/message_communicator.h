@@ -137,6 +137,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   // Returns true if all of a message has arrived. Never waits.
   bool has_come(Exchange& exchange, const Signature& own);
   void wait(MessageLink::Transfer& transfer, int peer, const Signature& own);
+  // Waits at most the run's timeout. Asks the program's language meanwhile whether to go on (check_wait()).
+  MessageLink::Status wait_here(MessageLink::Transfer& transfer);
   void require_done(MessageLink::Status status, const MessageLink::Transfer& transfer, int peer, const Signature& own);
   void finish(Sending& sending);
   void finish_oldest_send();
