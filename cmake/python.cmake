@@ -23,6 +23,11 @@ if(missing)
 endif()
 
 set(package "${PROJECT_BINARY_DIR}/python/zerocpp")
+# _torch_check.py refuses a torch of another minor version than the one in this file.
+file(STRINGS "${ZERO_TORCH}/include/torch/headeronly/version.h" torch_version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]" "" torch_version "${torch_version}")
+list(JOIN torch_version "." torch_version)
+file(WRITE "${package}/built_for.txt" "${torch_version}\n")
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/extension/*.cpp")
 Python3_add_library(zero_python MODULE WITH_SOABI ${sources})
 target_include_directories(zero_python SYSTEM PRIVATE "${ZERO_TORCH}/include")
