@@ -3,7 +3,7 @@
 # ZERO_PYTHON: ON, OFF, or AUTO (if the headers of a Python are there for which this libtorch was built). A libtorch wheel serves one
 # version of Python: its torch/_C.*.so says which.
 set(ZERO_PYTHON AUTO CACHE STRING "the Python package: ON, OFF or AUTO")
-if(NOT ZERO_PYTHON OR NOT ZERO_WITH_TORCH)
+if(NOT ZERO_PYTHON OR NOT ZERO_WITH_TORCH OR ZERO_SANITIZE)
   return()
 endif()
 file(GLOB torch_extension "${ZERO_TORCH}/_C.cpython-*.so")

@@ -17,5 +17,5 @@ case "${1:-}" in
   *) echo "format.sh: unknown argument '$1' (there is only --check)." >&2; exit 2 ;;
 esac
 
-find zero app plugins include tests benchmarks examples cmake -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
+find zero app plugins python include tests benchmarks examples cmake -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 -r -n 20 -P "$(nproc)" "$formatter" "${options[@]}"

@@ -4,11 +4,12 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include "python/extension/options.h"
-#include "python/extension/python_engine.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/parameter_storage.h"
+
+#include "python/extension/options.h"
+#include "python/extension/python_engine.h"
 
 namespace py = pybind11;
 
@@ -78,8 +79,9 @@ void bind_reports(py::module_& module) {
       .def_readonly("skipped", &StepReport::skipped, "Whether nothing was updated.")
       .def_readonly("bad_parameter", &StepReport::bad_parameter,
                     "The first parameter whose gradient is not finite, or an empty string.")
-      .def_property_readonly("reason", [](const StepReport& self) { return std::string(name_of(self.reason)); },
-                             "Why the step was skipped: overflow, not finite, loss spike or norm spike.")
+      .def_property_readonly(
+          "reason", [](const StepReport& self) { return std::string(name_of(self.reason)); },
+          "Why the step was skipped: overflow, not finite, loss spike or norm spike.")
       .def_readonly("loss", &StepReport::loss, "Mean of the given losses over ranks; NaN without them.")
       .def_readonly("loss_scale", &StepReport::loss_scale, "The loss scale of this step; None without one.")
       .def("__repr__", [](const StepReport& self) {
@@ -113,10 +115,9 @@ void bind_reports(py::module_& module) {
 
 StepReport take_step(PythonEngine& self, double lr, std::optional<double> loss, double max_loss, double max_grad_norm,
                      bool fewer_micro_batches) {
-  return self.attachment().step(lr, {.loss = loss,
-                                     .max_loss = max_loss,
-                                     .max_grad_norm = max_grad_norm,
-                                     .fewer_micro_batches = fewer_micro_batches});
+  return self.attachment().step(
+      lr,
+      {.loss = loss, .max_loss = max_loss, .max_grad_norm = max_grad_norm, .fewer_micro_batches = fewer_micro_batches});
 }
 
 // Tensors are copies: a visited tensor may be memory of the engine.
@@ -164,10 +165,15 @@ void bind_engine(py::module_& module) {
                                               std::move(given));
       }))
       .def("step", &take_step, NoGil())
-      .def("scaled", [](PythonEngine& self, const torch::Tensor& loss) { return self.attachment().scaled(loss); }, NoGil())
-      .def("micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
-      .def("discard_gradients", [](PythonEngine& self) { self.attachment().discard_gradients(); }, NoGil())
-      .def("merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
+      .def(
+          "scaled", [](PythonEngine& self, const torch::Tensor& loss) { return self.attachment().scaled(loss); },
+          NoGil())
+      .def(
+          "micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
+      .def(
+          "discard_gradients", [](PythonEngine& self) { self.attachment().discard_gradients(); }, NoGil())
+      .def(
+          "merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
       .def("gathered",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {
              return std::make_unique<GatheredInPython>(std::move(self), std::move(tensors), source);
@@ -191,47 +197,44 @@ void bind_engine(py::module_& module) {
                    return std::shared_ptr<UsingScope>(new UsingScope(self->attachment().use(tensors)));
                  });
            })
-      .def("gradient", [](PythonEngine& self, const std::string& name) { return self.attachment().gradient(name); }, NoGil())
-      .def("grad_norms", [](PythonEngine& self) { return self.attachment().grad_norms(); }, NoGil())
-      .def("full_state",
-           [](PythonEngine& self, const std::string& name, const std::string& state) {
-             return self.attachment().full_state(name, state);
-           },
-           NoGil())
-      .def("state_shard",
-           [](PythonEngine& self, const std::string& name, const std::string& state) {
-             const StateShard shard = self.attachment().state_shard(name, state);
-             return std::pair(shard.offset, torch::Tensor(shard.values));
-           },
-           NoGil())
+      .def(
+          "gradient", [](PythonEngine& self, const std::string& name) { return self.attachment().gradient(name); },
+          NoGil())
+      .def(
+          "grad_norms", [](PythonEngine& self) { return self.attachment().grad_norms(); }, NoGil())
+      .def(
+          "full_state",
+          [](PythonEngine& self, const std::string& name, const std::string& state) {
+            return self.attachment().full_state(name, state);
+          },
+          NoGil())
+      .def(
+          "state_shard",
+          [](PythonEngine& self, const std::string& name, const std::string& state) {
+            const StateShard shard = self.attachment().state_shard(name, state);
+            return std::pair(shard.offset, torch::Tensor(shard.values));
+          },
+          NoGil())
       .def("state_names",
            [](PythonEngine& self, const std::optional<std::string>& name) {
              return name ? self.attachment().state_names(*name) : self.attachment().state_names();
            })
       .def("visit_parameters", &visit_parameters)
-      .def("export_weights",
-           [](PythonEngine& self, const std::string& path, bool full_precision) {
-             self.attachment().export_weights(path, full_precision);
-           },
-           NoGil())
+      .def(
+          "export_weights",
+          [](PythonEngine& self, const std::string& path, bool full_precision) {
+            self.attachment().export_weights(path, full_precision);
+          },
+          NoGil())
       .def("save", &save, NoGil())
       .def("load", &load)
-      .def("report", [](PythonEngine& self) { return self.attachment().report(); }, NoGil())
-      .def("schedule", [](PythonEngine& self) {
-        std::vector<std::string> units;
-        for (const Unit& unit : self.attachment().control().units()) units.push_back(unit.name);
-        return units;
-      })
+      .def(
+          "report", [](PythonEngine& self) { return self.attachment().report(); }, NoGil())
       .def_property_readonly("closed", &PythonEngine::closed)
       .def("close", &PythonEngine::close, NoGil())
       .def("abandon", &PythonEngine::abandon, NoGil());
   module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
     for (const torch::Tensor& parameter : parameters) mark_zeroed(parameter);
-  });
-  module.def("using_tensors", [](std::vector<torch::Tensor> tensors) {
-    return std::make_unique<Scope>([tensors = std::move(tensors)]() -> std::shared_ptr<void> {
-      return std::make_shared<UsingScope>(tensors);
-    });
   });
   module.def("is_attached", [](const torch::Tensor& tensor) { return ParameterStorage::of(tensor) != nullptr; });
 }

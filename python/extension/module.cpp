@@ -1,15 +1,17 @@
 // zerocpp._C: the extension module. The package's Python files are its only callers; users write `import zerocpp`.
 #include <pybind11/stl.h>
+
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
-#include "python/extension/options.h"
-#include "python/extension/python_engine.h"
-#include "python/extension/python_errors.h"
 #include "zero/comm/transport/world.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/torch/activations/large_blocks.h"
 #include "zero/torch/deferred/deferred.h"
+
+#include "python/extension/options.h"
+#include "python/extension/python_engine.h"
+#include "python/extension/python_errors.h"
 
 namespace py = pybind11;
 
@@ -22,12 +24,12 @@ void bind_world(py::module_& module) {
       .def_property_readonly("size", &World::size)
       .def_property_readonly("local_size", &World::local_size, "Ranks on this machine.")
       .def_property_readonly("source", &World::source, "Who started the ranks: torchrun, Open MPI, one process ...")
-      .def("barrier",
-           [](World& self) { self.communicator().barrier({.control = true}).wait(); },
-           py::call_guard<py::gil_scoped_release>(), "Collective. Returns when every rank has called it.")
-      .def("keep_flight_in",
-           [](World& self, const std::string& folder) { self.keep_flight_in(folder); },
-           "Local. Sets the folder for this rank's flight record.");
+      .def(
+          "barrier", [](World& self) { self.communicator().barrier({.control = true}).wait(); },
+          py::call_guard<py::gil_scoped_release>(), "Collective. Returns when every rank has called it.")
+      .def(
+          "keep_flight_in", [](World& self, const std::string& folder) { self.keep_flight_in(folder); },
+          "Local. Sets the folder for this rank's flight record.");
   module.def(
       "world_from_environment",
       [](const std::string& transport, double timeout) {

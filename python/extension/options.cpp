@@ -1,6 +1,7 @@
 #include "python/extension/options.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -77,12 +78,13 @@ void each_entry(const Given& given, const std::vector<std::string_view>& known,
 
 const std::map<std::string_view, DType> kTypes{
     {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}};
-const std::map<std::string_view, WireCodec> kCodecs{
-    {"none", WireCodec::kNone}, {"int8", WireCodec::kInt8}, {"int4", WireCodec::kInt4}};
 const std::map<std::string_view, Reduce> kReduceWords{
     {"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}};
-const std::map<std::string_view, Cut> kCutWords{
-    {"range", Cut::kRange}, {"whole", Cut::kWhole}, {"hash", Cut::kHash}, {"weighted", Cut::kWeighted}};
+WireCodec codec_from(const Given& given) {
+  const std::optional<WireCodec> codec = wire_codec_named(given.text());
+  if (!codec) given.refuse("one of " + one_of(kWireCodecNames));
+  return *codec;
+}
 
 WireCodecs wire_from(const Given& given) {
   WireCodecs wire;
@@ -90,7 +92,7 @@ WireCodecs wire_from(const Given& given) {
     if (name == "outer_topk") {
       wire.outer_topk = entry.number();
     } else {
-      (name == "gather" ? wire.gather : name == "reduce" ? wire.reduce : wire.outer) = entry.one_of_words(kCodecs);
+      (name == "gather" ? wire.gather : name == "reduce" ? wire.reduce : wire.outer) = codec_from(entry);
     }
   });
   return wire;
@@ -118,7 +120,9 @@ void set_offload(AttachOptions& options, const Given& given) {
   }
   StateFractions& all = options.offload.fractions;
   each_entry(given, {"parameter", "gradient", "optimizer"}, [&](const std::string& state, const Given& tiers) {
-    TierFractions& fractions = state == "parameter" ? all.parameter : state == "gradient" ? all.gradient : all.optimizer;
+    TierFractions& fractions = state == "parameter"  ? all.parameter
+                               : state == "gradient" ? all.gradient
+                                                     : all.optimizer;
     each_entry(tiers, {"host", "disk"}, [&](const std::string& tier, const Given& share) {
       (tier == "host" ? fractions.host : fractions.disk) = share.number();
     });
@@ -178,7 +182,7 @@ const std::map<std::string_view, Setter> kSetters{
     {"stage", [](AttachOptions& o, const Given& v) { o.stage = v.integer(); }},
     {"group", [](AttachOptions& o, const Given& v) { o.group = v.integer(); }},
     {"secondary_group", [](AttachOptions& o, const Given& v) { o.secondary_group = v.integer(); }},
-    {"shards", [](AttachOptions& o, const Given& v) { o.shards = v.one_of_words(kCutWords); }},
+    {"shards", [](AttachOptions& o, const Given& v) { o.shards = cut_of(v.text()); }},
     {"shard_weights",
      [](AttachOptions& o, const Given& v) { o.shard_weights = v.as<std::vector<double>>("a list of numbers"); }},
     {"local", [](AttachOptions& o, const Given& v) { o.local = local_from(v); }},
@@ -208,27 +212,6 @@ const std::map<std::string_view, Setter> kSetters{
     {"awaits_load", [](AttachOptions& o, const Given& v) { o.awaits_load = v.boolean(); }},
 };
 
-// Number of letters that differ: Levenshtein's distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-std::string most_similar(std::string_view name) {
-  const auto nearest = std::ranges::min_element(
-      kSetters, {}, [&](const auto& setter) { return distance(name, setter.first); });
-  return std::string(nearest->first);
-}
-
 }  // namespace
 
 AttachOptions options_from(const py::dict& given) {
@@ -236,8 +219,7 @@ AttachOptions options_from(const py::dict& given) {
   for (const auto& [key, value] : given) {
     const std::string name = py::cast<std::string>(py::str(key));
     const auto setter = kSetters.find(name);
-    if (setter == kSetters.end())
-      throw ConfigError("attach", name, "no such option", fmt::format("did you mean {}?", most_similar(name)));
+    if (setter == kSetters.end()) throw ConfigError("attach", name, "no such option", "use a name of option_names()");
     if (!value.is_none()) setter->second(options, {name, value});
   }
   return options;

@@ -15,7 +15,7 @@
 
 namespace zero::python {
 
-// Throws ConfigError for an unknown name (with the most similar one), and for a value of another type.
+// Throws ConfigError for an unknown name, and for a value of another type.
 AttachOptions options_from(const pybind11::dict& given);
 
 // Returns all names that options_from() accepts, in alphabetical order.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <pthread.h>
+
 #include <torch/csrc/Exceptions.h>
 
 #include "zero/base/error/error.h"
@@ -68,14 +69,15 @@ PyObject* add_class(py::module_& module, const char* name, const char* text, con
 void set_up_errors(py::module_& module) {
   main_thread = pthread_self();
   const auto bases = [](PyObject* first, PyObject* second = nullptr) {
-    return second == nullptr ? py::make_tuple(py::handle(first)) : py::make_tuple(py::handle(first), py::handle(second));
+    return second == nullptr ? py::make_tuple(py::handle(first))
+                             : py::make_tuple(py::handle(first), py::handle(second));
   };
   classes.error = add_class(module, "Error", "The base of all errors of zerocpp.", bases(PyExc_RuntimeError));
   classes.config = add_class(module, "ConfigError",
                              "An impossible option, or a wrong use of the library. The text ends with a remedy.",
                              bases(classes.error, PyExc_ValueError));
-  classes.comm = add_class(module, "CommError", "A rank ended, is late, or called another function.",
-                           bases(classes.error));
+  classes.comm =
+      add_class(module, "CommError", "A rank ended, is late, or called another function.", bases(classes.error));
   classes.io = add_class(module, "IoError", "A read or write failed, or a file is damaged.",
                          bases(classes.error, PyExc_OSError));
   classes.device = add_class(module, "DeviceError", "A GPU or its driver failed.", bases(classes.error));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import math
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from zerocpp import _C, _model, _optimizer, _world, _zero_grad
+from zerocpp._errors import refuse
 
 _log = logging.getLogger("zerocpp")
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
@@ -45,26 +47,39 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
     Raises ConfigError, before anything is allocated, for an impossible option.
     """
     if not isinstance(model, nn.Module):
-        raise _refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
+        raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
     _refuse_wrapped(model)
+    _refuse_unknown(options)
     tensors = _model.tensors_of(model)
     for name, tensor in tensors.parameters:
         if _C.is_attached(tensor):
-            raise _refuse("attach", name, "this parameter is attached already",
-                          "close the other engine first: zero.engine_of(model).close()")
+            raise refuse(
+                "attach",
+                name,
+                "this parameter is attached already",
+                "close the other engine first: zero.engine_of(model).close()",
+            )
     names = tensors.names()
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()
     given = dict(options, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
-    core = _C.Engine(world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given)
+    core = _C.Engine(
+        world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given
+    )
     return Engine(core, model, tensors, read, world or _world.world())
 
 
 class Engine:
     """The engine of one module. `with` closes it at the end."""
 
-    def __init__(self, core: _C.Engine, model: nn.Module, tensors: _model.ModelTensors,
-                 read: _optimizer.ReadOptimizer, world: _C.World) -> None:
+    def __init__(
+        self,
+        core: _C.Engine,
+        model: nn.Module,
+        tensors: _model.ModelTensors,
+        read: _optimizer.ReadOptimizer,
+        world: _C.World,
+    ) -> None:
         self._core = core
         self._places = tensors.places
         self._names = tensors.names()
@@ -76,8 +91,15 @@ class Engine:
 
     # ---- a step
 
-    def step(self, lr: float | None = None, *, loss: float | torch.Tensor | None = None, max_loss: float = math.inf,
-             max_grad_norm: float = math.inf, fewer_micro_batches: bool = False) -> _C.StepReport:
+    def step(
+        self,
+        lr: float | None = None,
+        *,
+        loss: float | torch.Tensor | None = None,
+        max_loss: float = math.inf,
+        max_grad_norm: float = math.inf,
+        fewer_micro_batches: bool = False,
+    ) -> _C.StepReport:
         """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
 
         lr: the learning rate of this step; without it, those of `optimizer.param_groups`.
@@ -175,26 +197,32 @@ class Engine:
         to: "all" ranks, or "rank0", where the other ranks return an empty dict. One unit at a time is whole beside it.
         """
         if to not in ("all", "rank0"):
-            raise _refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
+            raise refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
         keep = to == "all" or self.world.rank == 0
         found: dict[str, torch.Tensor] = {}
-        self._core.visit_parameters(lambda name, tensor: found.__setitem__(name, tensor) if keep else None,
-                                    full_precision)
+        self._core.visit_parameters(
+            lambda name, tensor: found.__setitem__(name, tensor) if keep else None, full_precision
+        )
         if not keep:
             return {}
         wanted = self.model.state_dict(keep_vars=True)
         first = {key: self._names.get(id(tensor)) for key, tensor in wanted.items()}
-        return {key: found[name] if (name := first[key]) is not None else tensor.detach().cpu().clone()
-                for key, tensor in wanted.items()}
+        return {
+            key: found[name] if (name := first[key]) is not None else tensor.detach().cpu().clone()
+            for key, tensor in wanted.items()
+        }
 
     def load_state_dict(self, values: Mapping[str, torch.Tensor], strict: bool = True) -> None:
         """Collective. Copies values into the parameters and buffers, unit by unit, on every rank."""
         own = self.model.state_dict(keep_vars=True)
         missing, unknown = sorted(own.keys() - values.keys()), sorted(values.keys() - own.keys())
         if strict and (missing or unknown):
-            raise _refuse("load_state_dict", (missing or unknown)[0],
-                          "the values lack this name" if missing else "the model has no such name",
-                          "give the values of this model, or strict=False")
+            raise refuse(
+                "load_state_dict",
+                (missing or unknown)[0],
+                "the values lack this name" if missing else "the model has no such name",
+                "give the values of this model, or strict=False",
+            )
         with torch.no_grad():
             for name, tensor in own.items():
                 if name in values:
@@ -209,7 +237,7 @@ class Engine:
     # ---- files
 
     def save(self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
-        """Collective; between steps. Writes a checkpoint, which a world of any size can load. Returns when it is durable.
+        """Collective; between steps. Writes a checkpoint for a world of any size. Returns when it is durable.
 
         notes: values that load() returns; anything that JSON can hold. Rank 0's are saved.
         """
@@ -263,10 +291,14 @@ class Engine:
             for name, tensor in ((name, tensor) for _, _, tensor, name in self._places):
                 if name == parameter:
                     return self._names[id(tensor)]
-            raise _refuse("engine", parameter, "the model has no such parameter", "use a name of named_parameters()")
+            raise refuse("engine", parameter, "the model has no such parameter", "use a name of named_parameters()")
         if id(parameter) not in self._names:
-            raise _refuse("engine", f"a tensor of shape {tuple(parameter.shape)}", "no parameter of this model",
-                          "give a parameter of the attached model")
+            raise refuse(
+                "engine",
+                f"a tensor of shape {tuple(parameter.shape)}",
+                "no parameter of this model",
+                "give a parameter of the attached model",
+            )
         return self._names[id(parameter)]
 
     def _tensors(self, what: Iterable[nn.Module | Parameter]) -> list[torch.Tensor]:
@@ -282,8 +314,12 @@ class Engine:
     def _require_same_parameters(self) -> None:
         for parameters, key, tensor, name in self._places:
             if parameters.get(key) is not tensor:
-                raise _refuse("step", name, "this parameter was replaced since attach(), so the engine does not train it",
-                              "write into the parameter under torch.no_grad(), or change the module before attach()")
+                raise refuse(
+                    "step",
+                    name,
+                    "this parameter was replaced since attach(), so the engine does not train it",
+                    "write into the parameter under torch.no_grad(), or change the module before attach()",
+                )
 
 
 def engine_of(model: nn.Module) -> Engine:
@@ -293,23 +329,37 @@ def engine_of(model: nn.Module) -> Engine:
             if not engine.closed and id(parameter) in engine._names:
                 return engine
         break
-    raise _refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
+    raise refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
 
 
 def abandon_all() -> None:
     """Local. Ends all engines of this process without waiting for other ranks."""
     for engine in list(_engines):
         if not engine.closed:
-            _log.warning("an engine was not closed: its parameters have no values; call close(), or save before the end")
+            _log.warning(
+                "an engine was not closed: its parameters have no values; call close(), or save before the end"
+            )
             engine._core.abandon()
+
+
+def _refuse_unknown(options: dict[str, Any]) -> None:
+    known = [name for name in _C.option_names() if name not in ("optimizer", "groups")]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0)
+            raise refuse("attach", name, "no such option", f"did you mean {near[0]}?")
 
 
 def _refuse_wrapped(model: nn.Module) -> None:
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     for path, module in model.named_modules():
         if isinstance(module, wrappers):
-            raise _refuse("attach", path or type(module).__name__, f"it is wrapped in {type(module).__name__}",
-                          "attach the module inside it: the engine sums gradients over ranks itself")
+            raise refuse(
+                "attach",
+                path or type(module).__name__,
+                f"it is wrapped in {type(module).__name__}",
+                "attach the module inside it: the engine sums gradients over ranks itself",
+            )
 
 
 def _note(text: str) -> Any:
@@ -317,7 +367,3 @@ def _note(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
-    return _C.ConfigError(f"{key} = {value}: {reason}\n  {remedy}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from zerocpp import _C, _zero_grad
+from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
     from zerocpp._engine import Engine
@@ -87,10 +87,6 @@ class Adafactor(Rule):
     clip: float = 1.0
 
 
-def _refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
-    return _C.ConfigError(f"{key} = {value}: {reason}\n  {remedy}")
-
-
 # torch's class, our name, and the hyper-parameters that must be equal in all groups.
 _TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
     torch.optim.AdamW: ("adamw", ("betas", "eps")),
@@ -110,21 +106,29 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
     kind = type(optimizer)
     if kind not in _TORCH_RULES:
         known = ", ".join(f"torch.optim.{known.__name__}" for known in _TORCH_RULES)
-        raise _refuse("optimizer", kind.__name__, "this optimizer is not known",
-                      f"use {known}; or zero.Lion, zero.LAMB, zero.AdamW8bit, zero.Muon, zero.Adafactor")
+        raise refuse(
+            "optimizer",
+            kind.__name__,
+            "this optimizer is not known",
+            f"use {known}; or zero.Lion, zero.LAMB, zero.AdamW8bit, zero.Muon, zero.Adafactor",
+        )
     name, common = _TORCH_RULES[kind]
     groups = optimizer.param_groups
     first = groups[0]
     for group in groups:
         for flag in ("amsgrad", "maximize"):
             if group.get(flag):
-                raise _refuse(f"optimizer.{flag}", True, "it is not supported", f"leave {flag} out")
+                raise refuse(f"optimizer.{flag}", True, "it is not supported", f"leave {flag} out")
         if group.get("dampening"):
-            raise _refuse("optimizer.dampening", group["dampening"], "it is not supported", "leave dampening out")
+            raise refuse("optimizer.dampening", group["dampening"], "it is not supported", "leave dampening out")
         for key in common:
             if _number(group[key]) != _number(first[key]):
-                raise _refuse(f"optimizer.{key}", group[key], f"another group has {first[key]}",
-                              "give all groups the same; weight_decay and lr may differ")
+                raise refuse(
+                    f"optimizer.{key}",
+                    group[key],
+                    f"another group has {first[key]}",
+                    "give all groups the same; weight_decay and lr may differ",
+                )
     if kind is torch.optim.Adam and first.get("decoupled_weight_decay"):
         name = "adamw"
     return name, {key: _number(first[key]) for key in common}
@@ -133,17 +137,20 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
 class ReadOptimizer:
     """What attach() reads from its argument `optimizer`: the rule, and the groups with names of parameters."""
 
-    def __init__(self, optimizer: Any, names: dict[int, str], trained: Iterable[str],
-                 parameters: dict[str, torch.Tensor]) -> None:
+    def __init__(
+        self, optimizer: Any, names: dict[int, str], trained: Iterable[str], parameters: dict[str, torch.Tensor]
+    ) -> None:
         if optimizer is None:
             optimizer = AdamW()
         if isinstance(optimizer, Rule):
             self.name, self.keys = optimizer.name, optimizer.keys()
-            self.groups: list[dict[str, Any]] = [{
-                "params": [parameters[name] for name in trained],
-                "lr": optimizer.lr,
-                "weight_decay": optimizer.weight_decay,
-            }]
+            self.groups: list[dict[str, Any]] = [
+                {
+                    "params": [parameters[name] for name in trained],
+                    "lr": optimizer.lr,
+                    "weight_decay": optimizer.weight_decay,
+                }
+            ]
             self.defaults = {"lr": optimizer.lr, "weight_decay": optimizer.weight_decay}
         elif isinstance(optimizer, torch.optim.Optimizer):
             self.name, self.keys = _rule_of(optimizer)
@@ -152,8 +159,12 @@ class ReadOptimizer:
             self.keys["lr"] = float(_number(self.groups[0]["lr"]))
             self.keys["weight_decay"] = float(self.groups[0].get("weight_decay", 0.0))
         else:
-            raise _refuse("optimizer", type(optimizer).__name__, "not an optimizer",
-                          "give an object of torch.optim, or zero.AdamW(lr=3e-4)")
+            raise refuse(
+                "optimizer",
+                type(optimizer).__name__,
+                "not an optimizer",
+                "give an object of torch.optim, or zero.AdamW(lr=3e-4)",
+            )
         self.rows: list[tuple[set[str], float, float]] = []
         self.scales: list[float] = []
         base = self.base_rate()
@@ -161,8 +172,12 @@ class ReadOptimizer:
             own = set()
             for parameter in group["params"]:
                 if id(parameter) not in names:
-                    raise _refuse("optimizer", f"param_groups[{number}]", "it has a tensor that is no parameter of the model",
-                                  "make the optimizer from the parameters of this model")
+                    raise refuse(
+                        "optimizer",
+                        f"param_groups[{number}]",
+                        "it has a tensor that is no parameter of the model",
+                        "make the optimizer from the parameters of this model",
+                    )
                 own.add(names[id(parameter)])
             rate = float(_number(group["lr"]))
             scale = rate / base if base else 1.0
@@ -170,8 +185,12 @@ class ReadOptimizer:
             self.rows.append((own, float(group.get("weight_decay", 0.0)), scale))
         missing = set(trained).difference(*(row[0] for row in self.rows))
         if missing:
-            raise _refuse("optimizer", sorted(missing)[0], "this trained parameter is in no group",
-                          "add it to the optimizer, or freeze it with requires_grad_(False)")
+            raise refuse(
+                "optimizer",
+                sorted(missing)[0],
+                "this trained parameter is in no group",
+                "add it to the optimizer, or freeze it with requires_grad_(False)",
+            )
 
     def base_rate(self) -> float:
         """The rate to which the groups' rates are relative: the first that is not 0."""
@@ -191,6 +210,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         self._engine = engine
         self._read = read
         self.param_groups = read.groups
+        self._early: _C.StepReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -200,13 +220,21 @@ class EngineOptimizer(torch.optim.Optimizer):
         rates = [float(_number(group["lr"])) for group in self.param_groups]
         scales = self._read.scales
         if len(rates) != len(scales):
-            raise _refuse("optimizer", f"{len(rates)} groups", f"there were {len(scales)} at attach()",
-                          "add groups before attach()")
+            raise refuse(
+                "optimizer",
+                f"{len(rates)} groups",
+                f"there were {len(scales)} at attach()",
+                "add groups before attach()",
+            )
         base = next((rate / scale for rate, scale in zip(rates, scales) if scale != 0), 0.0)
         for number, (rate, scale) in enumerate(zip(rates, scales)):
             if abs(rate - base * scale) > 1e-9 * max(abs(rate), abs(base)):
-                raise _refuse(f"param_groups[{number}].lr", rate, f"its ratio to the other groups was {scale:g} at attach()",
-                              "use a schedule that multiplies the rates of all groups by the same factor")
+                raise refuse(
+                    f"param_groups[{number}].lr",
+                    rate,
+                    f"its ratio to the other groups was {scale:g} at attach()",
+                    "use a schedule that multiplies the rates of all groups by the same factor",
+                )
         return base
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -215,8 +243,16 @@ class EngineOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._engine.step()
+        if self._early is None:
+            self._engine.step()
+        self._early = None
         return loss
+
+    def step_early(self) -> _C.StepReport:
+        """Collective. Makes the engine's step now; the next step() does nothing. For trainers that clip before it."""
+        if self._early is None:
+            self._early = self._engine.step(fewer_micro_batches=True)
+        return self._early
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients that the running step has. No-op before its first backward pass."""
@@ -226,7 +262,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         if not hasattr(self, "_read"):  # still in the base's constructor
             super().add_param_group(param_group)
             return
-        raise _refuse("optimizer", "add_param_group", "the engine exists already", "add groups before attach()")
+        raise refuse("optimizer", "add_param_group", "the engine exists already", "add groups before attach()")
 
     def state_dict(self) -> dict[str, Any]:
         """Local. Returns the numbers of the groups, in torch's format, without states: engine.save() writes these."""
@@ -242,7 +278,11 @@ class EngineOptimizer(torch.optim.Optimizer):
         """Local. Takes the numbers of the groups. engine.load() reads states."""
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
-            raise _refuse("optimizer", f"{len(groups)} groups", f"this optimizer has {len(self.param_groups)}",
-                          "load the state of the same groups")
+            raise refuse(
+                "optimizer",
+                f"{len(groups)} groups",
+                f"this optimizer has {len(self.param_groups)}",
+                "load the state of the same groups",
+            )
         for own, given in zip(self.param_groups, groups):
             own.update({key: value for key, value in given.items() if key != "params"})

@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of_package
 from pathlib import Path
 
-_remedy = "install the torch that this zerocpp was built for, or build zerocpp again with: pip install ."
+_remedy = "install the torch that this zerocpp was built for, or build zerocpp again with the installed one"
 
 
 def _built_for() -> str | None:
@@ -30,7 +30,7 @@ def require_torch() -> None:
     wanted = _built_for()
     if wanted is not None and _minor(torch.__version__) != _minor(wanted):
         raise ImportError(
-            f"this zerocpp was built for torch {_minor(wanted)}, and torch {torch.__version__} is installed\n  {_remedy}"
+            f"this zerocpp was built for torch {_minor(wanted)}; torch {torch.__version__} is installed\n  {_remedy}"
         )
     _require_one_libtorch()
 

@@ -44,11 +44,12 @@ def _wrapped(original: Callable[..., None], parameters_of: Callable[[Any], list[
 
 
 def teach_torch() -> None:
-    """Local. Replaces zero_grad() of nn.Module and torch.optim.Optimizer, once; models that are not attached keep theirs."""
+    """Local. Replaces zero_grad() of nn.Module and torch.optim.Optimizer."""
     global _done
     if _done:
         return
     _done = True
     nn.Module.zero_grad = _wrapped(nn.Module.zero_grad, lambda module: list(module.parameters()))  # type: ignore[method-assign]
     torch.optim.Optimizer.zero_grad = _wrapped(  # type: ignore[method-assign]
-        torch.optim.Optimizer.zero_grad, lambda optimizer: [p for g in optimizer.param_groups for p in g["params"]])
+        torch.optim.Optimizer.zero_grad, lambda optimizer: [p for g in optimizer.param_groups for p in g["params"]]
+    )

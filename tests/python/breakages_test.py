@@ -80,7 +80,10 @@ def arrays_stay(stage: int) -> dict[str, Any]:
         model(torch.ones(1, 64)).sum().backward()
         engine.step()
     array_at_end["equal"] = bool((torch.from_numpy(array) == before).all() and (also == before.numpy()).all())
-    for name, read in {"data_ptr": lambda: weight.data_ptr(), "dlpack": lambda: torch.from_dlpack(weight.detach())}.items():
+    for name, read in {
+        "data_ptr": lambda: weight.data_ptr(),
+        "dlpack": lambda: torch.from_dlpack(weight.detach()),
+    }.items():
         try:
             read()
             array_at_end[name] = False
@@ -112,7 +115,9 @@ def forked_workers() -> dict[str, Any]:
 
     with zero.attach(model, zero.SGD(lr=0.1), stage=3) as engine:
         seen = 0.0
-        for batch in torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=1, multiprocessing_context="fork"):
+        for batch in torch.utils.data.DataLoader(
+            Samples(), batch_size=4, num_workers=1, multiprocessing_context="fork"
+        ):
             seen += batch.sum().item()
             model(batch).sum().backward()
             engine.step()
@@ -216,8 +221,7 @@ def built_late(stage: int) -> dict[str, Any]:
         model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
         model.register_buffer("halves", torch.arange(4) / 8 + torch.tensor(0))
     with zero.attach(model, stage=stage) as engine:
-        return {"sum": engine.state_dict()["0.weight"].double().abs().sum().item(),
-                "halves": model.halves.tolist()}
+        return {"sum": engine.state_dict()["0.weight"].double().abs().sum().item(), "halves": model.halves.tolist()}
 
 
 class Breakages(ranks.PackageTest):
@@ -283,8 +287,11 @@ class Breakages(ranks.PackageTest):
 
 class BadInput(ranks.PackageTest):
     def refused(self, text: str, *wanted: str) -> None:
-        program = ("import torch, zerocpp as zero\nmodel = torch.nn.Linear(2, 2)\ntry:\n  " + text +
-                   "\nexcept zero.ConfigError as error:\n  print(isinstance(error, ValueError), error)\n")
+        program = (
+            "import torch, zerocpp as zero\nmodel = torch.nn.Linear(2, 2)\ntry:\n  "
+            + text
+            + "\nexcept zero.ConfigError as error:\n  print(isinstance(error, ValueError), error)\n"
+        )
         done = subprocess.run([sys.executable, "-c", program], env=ranks.environment(), text=True, capture_output=True)
         self.assertIn("True", done.stdout, done.stderr)
         for word in wanted:

@@ -1,23 +1,20 @@
-"""zerocpp.deepspeed: losses equal plain torch's, and DeepSpeed's keys keep their meaning.
+#!/usr/bin/env python3
+"""zerocpp.deepspeed: losses equal plain torch's, and DeepSpeed's keys keep their meaning."""
 
-PYTHONPATH names the built package. ZERO_COMMAND: the command `zero`, for the tests of two ranks.
-"""
-
-import os
-import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-import torch
+import ranks
 
-import zerocpp
-import zerocpp.deepspeed as deepspeed
-from zerocpp.deepspeed._config import Reader
+if not ranks.why_not():
+    import torch
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-COMMAND = Path(os.environ.get("ZERO_COMMAND", REPOSITORY / "build/release/bin/zero"))
+    sys.path.insert(0, str(ranks.PACKAGE))
+    import zerocpp
+    import zerocpp.deepspeed as deepspeed
+    from zerocpp.deepspeed._config import Reader
 
 
 def net(seed=0):
@@ -36,18 +33,18 @@ def start(model=None, **keys):
 
 def train(engine, steps=6, scale=1.0, wrong=None):
     """Trains both the engine and plain torch. Returns the largest difference of losses."""
-    accumulate, ranks, worst = engine.gradient_accumulation_steps(), engine.world.size, 0.0
+    accumulate, world, worst = engine.gradient_accumulation_steps(), engine.world.size, 0.0
     reference = net()
     if engine.bfloat16_enabled():
         reference.to(torch.bfloat16).float()
     optimizer = torch.optim.AdamW(reference.parameters(), lr=1e-2, weight_decay=0)
     torch.manual_seed(1)
-    x, y = torch.randn(steps, accumulate, ranks, 3, 8) * scale, torch.randn(steps, accumulate, ranks, 3, 4)
+    x, y = torch.randn(steps, accumulate, world, 3, 8) * scale, torch.randn(steps, accumulate, world, 3, 4)
     for step in range(steps):
         for part in range(accumulate):
-            for rank in range(ranks):
+            for rank in range(world):
                 loss = torch.nn.functional.mse_loss(reference(x[step, part, rank]), y[step, part, rank])
-                (loss / accumulate / ranks).backward()
+                (loss / accumulate / world).backward()
                 if rank == engine.world.rank:
                     expected = loss.item()
             mine = engine.world.rank
@@ -62,7 +59,18 @@ def train(engine, steps=6, scale=1.0, wrong=None):
     return worst
 
 
-class Losses(unittest.TestCase):
+def rank_of_two(keys):
+    engine, *_ = start(**keys)
+    found = {
+        "worst": train(engine),
+        "batch": engine.train_batch_size(),
+        "accumulate": engine.gradient_accumulation_steps(),
+    }
+    engine.destroy()
+    return found
+
+
+class Losses(ranks.PackageTest):
     def test_equal_plain_torch_at_every_stage(self):
         for stage in range(4):
             engine, *_ = start(zero_optimization={"stage": stage})
@@ -83,8 +91,9 @@ class Losses(unittest.TestCase):
         engine.destroy()
 
     def test_offloaded_states_train_alike(self):
-        engine, *_ = start(zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"},
-                                              "offload_param": {"device": "cpu"}})
+        engine, *_ = start(
+            zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}
+        )
         self.assertLess(train(engine), 2e-6)
         self.assertGreater(engine.core.report().state_bytes["host"], 0)
         engine.destroy()
@@ -97,17 +106,20 @@ class Losses(unittest.TestCase):
         engine.destroy()
 
     def test_two_ranks_equal_plain_torch(self):
-        if not COMMAND.is_file():
-            self.skipTest(f"{COMMAND} is not built")
-        found = subprocess.run([str(COMMAND), "launch", "-n", "2", "--", sys.executable, __file__, "rank"],
-                               capture_output=True, text=True, timeout=50)
-        self.assertEqual(found.returncode, 0, found.stdout + found.stderr)
+        for keys in (
+            {"zero_optimization": {"stage": 3}},
+            {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}},
+        ):
+            for found in ranks.run(rank_of_two, keys=keys):
+                self.assertLess(found["worst"], 2e-6)
+                self.assertEqual(found["batch"], 6 * found["accumulate"])
 
 
-class Steps(unittest.TestCase):
+class Steps(ranks.PackageTest):
     def test_overflow_skips_and_halves(self):
         engine, optimizer, _, scheduler = start(
-            fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}})
+            fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}}
+        )
         rate = engine.get_lr()
         weight = deepspeed.utils.safe_get_full_fp32_param(engine.module[0].weight)
         loss = (engine(torch.ones(3, 8, dtype=torch.float16)).float() * 1e5).sum()
@@ -130,9 +142,13 @@ class Steps(unittest.TestCase):
         engine.destroy()
 
     def test_scheduler_follows_updates_only(self):
-        engine, _, _, scheduler = start(gradient_accumulation_steps=2, scheduler={
-            "type": "WarmupDecayLR", "params": {"total_num_steps": 8, "warmup_num_steps": 4, "warmup_max_lr": 0.1,
-                                                "warmup_type": "linear"}})
+        engine, _, _, scheduler = start(
+            gradient_accumulation_steps=2,
+            scheduler={
+                "type": "WarmupDecayLR",
+                "params": {"total_num_steps": 8, "warmup_num_steps": 4, "warmup_max_lr": 0.1, "warmup_type": "linear"},
+            },
+        )
         rates = []
         for _ in range(16):
             engine.backward(engine(torch.ones(3, 8)).mean())
@@ -158,7 +174,7 @@ class Steps(unittest.TestCase):
         engine.destroy()
 
 
-class Checkpoints(unittest.TestCase):
+class Checkpoints(ranks.PackageTest):
     def test_load_returns_all_states(self):
         with tempfile.TemporaryDirectory() as folder:
             engine, *_ = start(zero_optimization={"stage": 3}, scheduler={"type": "WarmupLR"})
@@ -172,7 +188,7 @@ class Checkpoints(unittest.TestCase):
             engine.destroy()
             engine, *_ = start(net(7), zero_optimization={"stage": 1}, scheduler={"type": "WarmupLR"})
             path, state = engine.load_checkpoint(folder)
-            self.assertEqual(path, os.path.join(folder, "global_step3"))
+            self.assertEqual(path, str(Path(folder, "global_step3")))
             self.assertEqual((state["epoch"], state["seen"].tolist()), (2, [0, 1, 2]))
             self.assertEqual((engine.global_steps, engine.get_lr()), (3, rate))
             for name, value in engine.module_state_dict().items():
@@ -187,13 +203,19 @@ class Checkpoints(unittest.TestCase):
         engine.destroy()
 
 
-class Keys(unittest.TestCase):
+class Keys(ranks.PackageTest):
     def test_bad_input_names_key_and_remedy(self):
         for keys, pattern in (
-            ({"gradient_cliping": 1}, r'gradient_cliping = 1: no such key\n  did you mean gradient_clipping\?'),
-            ({"zero_optimization": {"stagee": 1}}, r"zero_optimization.stagee = 1: .*\n  did you mean zero_optimization.stage\?"),
+            ({"gradient_cliping": 1}, r"gradient_cliping = 1: no such key\n  did you mean gradient_clipping\?"),
+            (
+                {"zero_optimization": {"stagee": 1}},
+                r"zero_optimization.stagee = 1: .*\n  did you mean zero_optimization.stage\?",
+            ),
             ({"zero_optimization": {"stage": 4}}, "zero_optimization.stage = 4: no such stage"),
-            ({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}, "offload_param.device = .*nvme_path"),
+            (
+                {"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}},
+                "offload_param.device = .*nvme_path",
+            ),
             ({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}, "stage 2 keeps parameters"),
             ({"gradient_accumulation_steps": "auto"}, 'gradient_accumulation_steps = "auto": only Hugging Face'),
             ({"train_batch_size": 7}, "train_batch_size = 7: not micro-batch"),
@@ -208,9 +230,12 @@ class Keys(unittest.TestCase):
                 Reader(config(**keys), 2).read()
 
     def test_batch_sizes_follow_each_other(self):
-        for keys, expected in (({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3}, (3, 4)),
-                               ({"train_batch_size": 24, "gradient_accumulation_steps": 2}, (6, 2)),
-                               ({"train_batch_size": 24}, (12, 1)), ({"train_micro_batch_size_per_gpu": 5}, (5, 1))):
+        for keys, expected in (
+            ({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3}, (3, 4)),
+            ({"train_batch_size": 24, "gradient_accumulation_steps": 2}, (6, 2)),
+            ({"train_batch_size": 24}, (12, 1)),
+            ({"train_micro_batch_size_per_gpu": 5}, (5, 1)),
+        ):
             found = Reader(keys, 2).read()
             self.assertEqual((found.micro_batch, found.accumulate), expected)
 
@@ -232,14 +257,5 @@ class Keys(unittest.TestCase):
         self.assertIsNot(sys.modules.get("deepspeed"), deepspeed)
 
 
-def run_rank():
-    for keys in ({"zero_optimization": {"stage": 3}}, {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2}}):
-        engine, *_ = start(**keys)
-        worst = train(engine)
-        assert engine.train_batch_size() == 6 * engine.gradient_accumulation_steps()
-        engine.destroy()
-        assert worst < 2e-6, worst
-
-
 if __name__ == "__main__":
-    run_rank() if sys.argv[1:] == ["rank"] else unittest.main()
+    unittest.main()

@@ -2,8 +2,8 @@
 
     results = ranks.run(train, ranks=2, stage=3)      # train(stage=3) on both ranks; [of rank 0, of rank 1]
 
-The function is one of the test's file, at the top level, and its arguments and result are what JSON can hold. ZERO_TEST_BUILD names the
-build folder (build/release), and the Python that runs the test has torch.
+The function is one of the test's file, at the top level. JSON can hold its arguments and its result.
+ZERO_TEST_BUILD names the build folder (build/release). The Python that runs the test has torch.
 """
 
 from __future__ import annotations
@@ -53,8 +53,14 @@ def environment() -> dict[str, str]:
 
 
 def command_of(function: Callable[..., Any], folder: str, ranks: int, arguments: dict[str, Any]) -> list[str]:
-    program = [sys.executable, str(Path(__file__)), inspect.getfile(function), function.__name__, folder,
-               json.dumps(arguments)]
+    program = [
+        sys.executable,
+        str(Path(__file__)),
+        inspect.getfile(function),
+        function.__name__,
+        folder,
+        json.dumps(arguments),
+    ]
     return program if ranks == 1 else [str(COMMAND), "launch", "-n", str(ranks), "--", *program]
 
 
@@ -65,9 +71,15 @@ class Ended:
         self.status, self.output, self.results, self.seconds = status, output, results, seconds
 
 
-def start(function: Callable[..., Any], folder: str, ranks: int = 2, **arguments: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(command_of(function, folder, ranks, arguments), env=environment(), text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+def start(function: Callable[..., Any], folder: str, ranks: int = 2, /, **arguments: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command_of(function, folder, ranks, arguments),
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 180) -> Ended:
@@ -83,13 +95,13 @@ def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 
     return Ended(process.returncode, output, results, time.monotonic() - begin)
 
 
-def ended(function: Callable[..., Any], ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
+def ended(function: Callable[..., Any], /, ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
     """Runs the function, and returns how it ended."""
     with tempfile.TemporaryDirectory() as folder:
         return end(start(function, folder, ranks, **arguments), folder, ranks, limit)
 
 
-def run(function: Callable[..., Any], ranks: int = 2, **arguments: Any) -> list[Any]:
+def run(function: Callable[..., Any], /, ranks: int = 2, **arguments: Any) -> list[Any]:
     """Runs the function, and returns the results by rank. Raises AssertionError with the output if a rank failed."""
     how = ended(function, ranks, **arguments)
     if how.status != 0:

@@ -34,29 +34,74 @@ class Mixed(nn.Module):
 def of_transformers(kind: str) -> nn.Module:
     import transformers as t
 
-    sizes: dict[str, Any] = dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                 intermediate_size=64)
+    sizes: dict[str, Any] = dict(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+    )
     no_dropout = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     if kind == "gpt2":
-        return t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4,
-                                              resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2))
+        return t.GPT2LMHeadModel(
+            t.GPT2Config(
+                vocab_size=VOCABULARY,
+                n_positions=32,
+                n_embd=32,
+                n_layer=2,
+                n_head=4,
+                resid_pdrop=0.0,
+                embd_pdrop=0.0,
+                attn_pdrop=0.0,
+                bos_token_id=1,
+                eos_token_id=2,
+            )
+        )
     if kind == "llama":
         return t.LlamaForCausalLM(t.LlamaConfig(**sizes, num_key_value_heads=2, max_position_embeddings=64))
     if kind == "bert":
-        return t.BertForSequenceClassification(t.BertConfig(**sizes, **no_dropout, max_position_embeddings=64, num_labels=3))
+        return t.BertForSequenceClassification(
+            t.BertConfig(**sizes, **no_dropout, max_position_embeddings=64, num_labels=3)
+        )
     if kind == "t5":
-        return t.T5ForConditionalGeneration(t.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=64, num_layers=2,
-                                                       num_heads=4, dropout_rate=0.0, decoder_start_token_id=0))
+        return t.T5ForConditionalGeneration(
+            t.T5Config(
+                vocab_size=VOCABULARY,
+                d_model=32,
+                d_kv=8,
+                d_ff=64,
+                num_layers=2,
+                num_heads=4,
+                dropout_rate=0.0,
+                decoder_start_token_id=0,
+            )
+        )
     if kind == "mixtral":
-        return t.MixtralForCausalLM(t.MixtralConfig(**sizes, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2))
+        return t.MixtralForCausalLM(
+            t.MixtralConfig(**sizes, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2)
+        )
     if kind == "vit":
         sizes.pop("vocab_size")
-        return t.ViTForImageClassification(t.ViTConfig(**sizes, **no_dropout, image_size=16, patch_size=4, num_labels=3))
+        return t.ViTForImageClassification(
+            t.ViTConfig(**sizes, **no_dropout, image_size=16, patch_size=4, num_labels=3)
+        )
     if kind == "whisper":
-        return t.WhisperForConditionalGeneration(t.WhisperConfig(
-            vocab_size=VOCABULARY, num_mel_bins=8, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-            decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_source_positions=20, dropout=0.0,
-            max_target_positions=24, decoder_start_token_id=1, pad_token_id=0, bos_token_id=1, eos_token_id=2))
+        return t.WhisperForConditionalGeneration(
+            t.WhisperConfig(
+                vocab_size=VOCABULARY,
+                num_mel_bins=8,
+                d_model=32,
+                encoder_layers=2,
+                decoder_layers=2,
+                encoder_attention_heads=4,
+                decoder_attention_heads=4,
+                encoder_ffn_dim=64,
+                decoder_ffn_dim=64,
+                max_source_positions=20,
+                dropout=0.0,
+                max_target_positions=24,
+                decoder_start_token_id=1,
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=2,
+            )
+        )
     raise ValueError(kind)
 
 
@@ -72,10 +117,15 @@ def batch(kind: str, number: int) -> dict[str, torch.Tensor]:
     """Four samples, which ranks share: rank r of n takes every n-th."""
     random = torch.Generator().manual_seed(100 + number)
     if kind == "vit":
-        return {"pixel_values": torch.randn(4, 3, 16, 16, generator=random), "labels": torch.randint(0, 3, (4,), generator=random)}
+        return {
+            "pixel_values": torch.randn(4, 3, 16, 16, generator=random),
+            "labels": torch.randint(0, 3, (4,), generator=random),
+        }
     if kind == "whisper":
-        return {"input_features": torch.randn(4, 8, 40, generator=random),
-                "labels": torch.randint(3, VOCABULARY, (4, 12), generator=random)}
+        return {
+            "input_features": torch.randn(4, 8, 40, generator=random),
+            "labels": torch.randint(3, VOCABULARY, (4, 12), generator=random),
+        }
     tokens = torch.randint(3, VOCABULARY, (4, 16), generator=random)
     labels = torch.randint(0, 3, (4,), generator=random) if kind == "bert" else tokens
     return {"input_ids": tokens, "labels": labels}

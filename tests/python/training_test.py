@@ -61,8 +61,9 @@ def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool)
                     model = make(kind)
                     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
                     losses = []
-                    with zero.attach(model, optimizer, stage=stage, disk=disk if tier == "disk" else None,
-                                     **TIERS[tier]) as engine:
+                    with zero.attach(
+                        model, optimizer, stage=stage, disk=disk if tier == "disk" else None, **TIERS[tier]
+                    ) as engine:
                         for step in range(STEPS):
                             loss = loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size))
                             loss.backward()
@@ -100,7 +101,9 @@ class Training(ranks.PackageTest):
         self.check(ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=["min"], compares=True), 2e-6)
 
     def test_one_rank_has_the_losses_of_torch(self) -> None:
-        self.check(ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6)
+        self.check(
+            ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6
+        )
 
 
 if __name__ == "__main__":

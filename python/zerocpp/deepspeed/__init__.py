@@ -25,22 +25,42 @@ from torch.utils.data import DataLoader, Dataset
 
 import zerocpp
 from zerocpp.deepspeed import comm, ops, utils, zero
-from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
+from zerocpp.deepspeed._config import refuse
+from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json
 from zerocpp.deepspeed._engine import DeepSpeedEngine
 from zerocpp.deepspeed._schedules import SCHEDULES, WarmupCosineLR, WarmupDecayLR, WarmupLR
 from zerocpp.deepspeed.comm import init_distributed
 
-__all__ = ["DeepSpeedEngine", "WarmupCosineLR", "WarmupDecayLR", "WarmupLR", "add_config_arguments", "comm",
-           "init_distributed", "initialize", "ops", "utils", "zero"]
+__all__ = [
+    "DeepSpeedEngine",
+    "WarmupCosineLR",
+    "WarmupDecayLR",
+    "WarmupLR",
+    "add_config_arguments",
+    "comm",
+    "init_distributed",
+    "initialize",
+    "ops",
+    "utils",
+    "zero",
+]
 
 
-def initialize(args: Any = None, model: nn.Module | None = None, optimizer: Any = None, model_parameters: Any = None,
-               training_data: Dataset[Any] | None = None, lr_scheduler: Any = None, distributed_port: int = 29500,
-               mpu: Any = None, dist_init_required: bool | None = None,
-               collate_fn: Callable[[list[Any]], Any] | None = None,
-               config: str | PathLike[str] | dict[str, Any] | None = None, mesh_param: Any = None,
-               config_params: str | PathLike[str] | dict[str, Any] | None = None,
-               ) -> tuple[DeepSpeedEngine, Any, DataLoader[Any] | None, Any]:
+def initialize(
+    args: Any = None,
+    model: nn.Module | None = None,
+    optimizer: Any = None,
+    model_parameters: Any = None,
+    training_data: Dataset[Any] | None = None,
+    lr_scheduler: Any = None,
+    distributed_port: int = 29500,
+    mpu: Any = None,
+    dist_init_required: bool | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    config: str | PathLike[str] | dict[str, Any] | None = None,
+    mesh_param: Any = None,
+    config_params: str | PathLike[str] | dict[str, Any] | None = None,
+) -> tuple[DeepSpeedEngine, Any, DataLoader[Any] | None, Any]:
     """Collective. Returns (engine, optimizer, dataloader, scheduler); what was not asked for is None.
 
     optimizer: an optimizer of torch.optim, zero.AdamW(lr=3e-4) and others, or a function of the parameters that returns
@@ -91,8 +111,12 @@ def _optimizer(config: Config, model: nn.Module, given: Any, parameters: Any) ->
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name]
         return kind(groups, **values)
     if any(isinstance(group, dict) for group in groups) or len(groups) != len(trained):
-        raise refuse("model_parameters", f"{len(groups)} entries", f"{name} has one group: all trained parameters",
-                     "leave model_parameters out, or use Adam, AdamW or SGD")
+        raise refuse(
+            "model_parameters",
+            f"{len(groups)} entries",
+            f"{name} has one group: all trained parameters",
+            "leave model_parameters out, or use Adam, AdamW or SGD",
+        )
     if name == "lion":
         return zerocpp.Lion(**values)
     ratio = (values.pop("min_coeff"), values.pop("max_coeff"))

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
 
-from zerocpp import _C
+from zerocpp import _C, _errors
 from zerocpp.deepspeed import _keys
 
 _log = logging.getLogger("zerocpp")
 
 
 def refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
-    return _C.ConfigError(f"{key} = {json.dumps(value, default=str)}: {reason}\n  {remedy}")
+    """Local. Returns the package's error with the value as JSON writes it, as the user's file has it."""
+    return _errors.refuse(key, json.dumps(value, default=str), reason, remedy)
 
 
 def read_json(source: str | PathLike[str] | dict[str, Any]) -> dict[str, Any]:
@@ -36,8 +37,9 @@ def read_json(source: str | PathLike[str] | dict[str, Any]) -> dict[str, Any]:
         with open(fspath(source), encoding="utf-8") as file:
             found = json.load(file, object_pairs_hook=without_duplicates)
     except OSError as error:
-        raise refuse("config", str(source), f"cannot be read: {error.strerror}",
-                     "give a dict, or the path of a JSON file") from error
+        raise refuse(
+            "config", str(source), f"cannot be read: {error.strerror}", "give a dict, or the path of a JSON file"
+        ) from error
     except ValueError as error:
         raise refuse("config", str(source), f"not JSON: {error}", "correct the file") from error
     if not isinstance(found, dict):
@@ -91,8 +93,12 @@ class Reader:
         config.print_every = every or None
         config.drop_last = self._flag(given, "", "dataloader_drop_last", False)
         if not self._flag(given, "", "managed_gradient_accumulation", True) and config.accumulate > 1:
-            raise refuse("managed_gradient_accumulation", False, "it needs gradient_accumulation_steps = 1",
-                         "set gradient_accumulation_steps to 1 and divide each loss, or leave the key out")
+            raise refuse(
+                "managed_gradient_accumulation",
+                False,
+                "it needs gradient_accumulation_steps = 1",
+                "set gradient_accumulation_steps to 1 and divide each loss, or leave the key out",
+            )
         self._read_types()
         self._read_optimizer()
         self._read_scheduler()
@@ -115,7 +121,9 @@ class Reader:
                 elif name == "bfloat16":
                     self._sort_keys("bf16", self._section(values, "", key) or {})
                 elif value == "auto":
-                    raise refuse(name, value, "only Hugging Face's Trainer fills in this value", "write the value itself")
+                    raise refuse(
+                        name, value, "only Hugging Face's Trainer fills in this value", "write the value itself"
+                    )
                 continue
             if name in _keys.REFUSED:
                 if not _switched_off(value) and not (key.endswith("_parallel_size") and value == 1):
@@ -133,8 +141,8 @@ class Reader:
         prefix = f"{section}." if section else ""
         names = list(_keys.READ[section])
         for name in (*_keys.IGNORED, *_keys.REFUSED):
-            if name.startswith(prefix) and "." not in name[len(prefix):]:
-                names.append(name[len(prefix):])
+            if name.startswith(prefix) and "." not in name[len(prefix) :]:
+                names.append(name[len(prefix) :])
         found = difflib.get_close_matches(key, names, n=1, cutoff=0.7)
         return prefix + found[0] if found else None
 
@@ -151,7 +159,9 @@ class Reader:
         if value is None:
             return default
         if value == "auto":
-            raise refuse(prefix + key, value, "only Hugging Face's Trainer fills in this value", "write the value itself")
+            raise refuse(
+                prefix + key, value, "only Hugging Face's Trainer fills in this value", "write the value itself"
+            )
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise refuse(prefix + key, value, "not a number", "write a number")
         return value
@@ -190,16 +200,23 @@ class Reader:
         micro = self._whole(given, "", "train_micro_batch_size_per_gpu", None)
         accumulate = self._whole(given, "", "gradient_accumulation_steps", None)
         if whole is None and micro is None:
-            raise refuse("train_batch_size", None, "neither it nor train_micro_batch_size_per_gpu is given",
-                         "set train_micro_batch_size_per_gpu")
+            raise refuse(
+                "train_batch_size",
+                None,
+                "neither it nor train_micro_batch_size_per_gpu is given",
+                "set train_micro_batch_size_per_gpu",
+            )
         if accumulate is None:
             accumulate = max(whole // micro // ranks, 1) if whole is not None and micro is not None else 1
         if micro is None:
             micro = whole // ranks // accumulate
         if whole is not None and whole != micro * accumulate * ranks:
-            raise refuse("train_batch_size", whole,
-                         f"not micro-batch * accumulation * ranks = {micro} * {accumulate} * {ranks}",
-                         "change it, or leave it out")
+            raise refuse(
+                "train_batch_size",
+                whole,
+                f"not micro-batch * accumulation * ranks = {micro} * {accumulate} * {ranks}",
+                "change it, or leave it out",
+            )
         self.config.micro_batch, self.config.accumulate = micro, accumulate
 
     def _read_types(self) -> None:
@@ -220,8 +237,16 @@ class Reader:
         if config.dtype is not None:
             config.options["dtype"] = config.dtype
         types = given.get("data_types") or {}
-        names = {"fp32": "fp32", "float32": "fp32", "float": "fp32", "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16",
-                 "float16": "fp16", "half": "fp16"}
+        names = {
+            "fp32": "fp32",
+            "float32": "fp32",
+            "float": "fp32",
+            "bf16": "bf16",
+            "bfloat16": "bf16",
+            "fp16": "fp16",
+            "float16": "fp16",
+            "half": "fp16",
+        }
         total = types.get("grad_accum_dtype")
         if total is None:
             return
@@ -241,13 +266,21 @@ class Reader:
         name = given.lower()
         if name not in _keys.OPTIMIZERS:
             known = ", ".join(_keys.OPTIMIZERS)
-            raise refuse("optimizer.type", given, f"none of {known}",
-                         "use one of these, or give initialize() an optimizer, such as zero.Muon()")
+            raise refuse(
+                "optimizer.type",
+                given,
+                f"none of {known}",
+                "use one of these, or give initialize() an optimizer, such as zero.Muon()",
+            )
         params = dict(self._section(section, "optimizer.", "params") or {})
         prefix = "optimizer.params."
         if "max_grad_norm" in params:
-            raise refuse(prefix + "max_grad_norm", params["max_grad_norm"], "DeepSpeed 0.19.8 refuses it, too",
-                         "use gradient_clipping")
+            raise refuse(
+                prefix + "max_grad_norm",
+                params["max_grad_norm"],
+                "DeepSpeed 0.19.8 refuses it, too",
+                "use gradient_clipping",
+            )
         decoupled = self._flag(params, prefix, "adam_w_mode", True)
         if name == "adam" and decoupled:
             name = "adamw"
@@ -257,7 +290,9 @@ class Reader:
             values["weight_decay"] = 0.01  # torch.optim.AdamW's own default
         for key, value in params.items():
             if value == "auto":
-                raise refuse(prefix + key, value, "only Hugging Face's Trainer fills in this value", "write the value itself")
+                raise refuse(
+                    prefix + key, value, "only Hugging Face's Trainer fills in this value", "write the value itself"
+                )
             if key == "adam_w_mode":
                 continue
             if key in _keys.IGNORED_PARAMETERS:
@@ -268,8 +303,12 @@ class Reader:
                 continue
             if key not in values:
                 near = difflib.get_close_matches(key, [*values, *_keys.IGNORED_PARAMETERS], n=1)
-                raise refuse(prefix + key, value, f"{given} has no such parameter",
-                             f"did you mean {prefix}{near[0]}?" if near else "remove the key")
+                raise refuse(
+                    prefix + key,
+                    value,
+                    f"{given} has no such parameter",
+                    f"did you mean {prefix}{near[0]}?" if near else "remove the key",
+                )
             if key == "betas":
                 if not isinstance(value, (list, tuple)) or len(value) != 2:
                     raise refuse(prefix + key, value, "not two numbers", "write [0.9, 0.999]")
@@ -287,17 +326,29 @@ class Reader:
         name = self._text(section, "scheduler.", "type", "")
         if name not in _keys.SCHEDULERS:
             near = difflib.get_close_matches(name, _keys.SCHEDULERS, n=1)
-            raise refuse("scheduler.type", name, f"none of {', '.join(_keys.SCHEDULERS)}",
-                         f"did you mean {near[0]}?" if near else "give initialize() an lr_scheduler")
+            raise refuse(
+                "scheduler.type",
+                name,
+                f"none of {', '.join(_keys.SCHEDULERS)}",
+                f"did you mean {near[0]}?" if near else "give initialize() an lr_scheduler",
+            )
         params = dict(self._section(section, "scheduler.", "params") or {})
         for key, value in params.items():
             if value == "auto":
-                raise refuse(f"scheduler.params.{key}", value, "only Hugging Face's Trainer fills in this value",
-                             "write the value itself")
+                raise refuse(
+                    f"scheduler.params.{key}",
+                    value,
+                    "only Hugging Face's Trainer fills in this value",
+                    "write the value itself",
+                )
             if key not in _keys.SCHEDULERS[name]:
                 near = difflib.get_close_matches(key, _keys.SCHEDULERS[name], n=1)
-                raise refuse(f"scheduler.params.{key}", value, f"{name} has no such parameter",
-                             f"did you mean scheduler.params.{near[0]}?" if near else "remove the key")
+                raise refuse(
+                    f"scheduler.params.{key}",
+                    value,
+                    f"{name} has no such parameter",
+                    f"did you mean scheduler.params.{near[0]}?" if near else "remove the key",
+                )
         if "total_num_steps" in _keys.SCHEDULERS[name] and "total_num_steps" not in params:
             raise refuse("scheduler.params.total_num_steps", None, f"{name} needs it", "write the number of steps")
         self.config.scheduler = (name, params)
@@ -330,16 +381,24 @@ class Reader:
         disks: list[str] = []
         tier, part = self._tier(states, "offload_optimizer", ("cpu_offload",), disks)
         if tier and stage == 0:
-            raise refuse("zero_optimization.offload_optimizer", tier, "DeepSpeed offloads nothing at stage 0",
-                         "set zero_optimization.stage to 1, 2 or 3")
+            raise refuse(
+                "zero_optimization.offload_optimizer",
+                tier,
+                "DeepSpeed offloads nothing at stage 0",
+                "set zero_optimization.stage to 1, 2 or 3",
+            )
         if tier:
             offload["optimizer"] = {tier: part}
             if stage > 1:
                 offload["gradient"] = {"host": part}
         tier, _ = self._tier(states, "offload_param", ("cpu_offload_param", "cpu_offload_params"), disks)
         if tier and stage < 3:
-            raise refuse("zero_optimization.offload_param", tier, f"stage {stage} keeps parameters on the device",
-                         "set zero_optimization.stage to 3")
+            raise refuse(
+                "zero_optimization.offload_param",
+                tier,
+                f"stage {stage} keeps parameters on the device",
+                "set zero_optimization.stage to 3",
+            )
         if tier:
             offload["parameter"] = {tier: 1.0}
         if offload:
@@ -357,8 +416,9 @@ class Reader:
         device = self._text(section, prefix, "device", "none")
         if device == "nvme":
             if not section.get("nvme_path"):
-                raise refuse(prefix + "device", device, "no nvme_path is given",
-                             'add "nvme_path": "/folder/on/that/disk"')
+                raise refuse(
+                    prefix + "device", device, "no nvme_path is given", 'add "nvme_path": "/folder/on/that/disk"'
+                )
             path = self._text(section, prefix, "nvme_path", "")
             if path not in disks:
                 disks.append(path)

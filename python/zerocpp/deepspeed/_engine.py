@@ -18,7 +18,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
 from zerocpp import _C
-from zerocpp.deepspeed._config import Config, refuse
+from zerocpp.deepspeed._config import refuse
+from zerocpp.deepspeed._config import Config
 
 _log = logging.getLogger("zerocpp")
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -36,8 +37,12 @@ def pack_state(state: Any) -> Any:
     try:
         torch.load(io.BytesIO(buffer.getvalue()), weights_only=True)
     except Exception as error:
-        raise refuse("client_state", type(state).__name__, f"torch.load(weights_only=True) cannot read it: {error}",
-                     "save numbers, strings, lists, dicts and tensors") from error
+        raise refuse(
+            "client_state",
+            type(state).__name__,
+            f"torch.load(weights_only=True) cannot read it: {error}",
+            "save numbers, strings, lists, dicts and tensors",
+        ) from error
     return {"torch": base64.b64encode(buffer.getvalue()).decode()}
 
 
@@ -74,7 +79,9 @@ class DeepSpeedEngine(nn.Module):
             model.to(_TYPES[config.dtype])
         self._has_optimizer = optimizer is not None
         self._given_optimizer = optimizer
-        self.core = zerocpp.attach(model, zerocpp.SGD() if optimizer is None else optimizer, world=world, **config.options)
+        self.core = zerocpp.attach(
+            model, zerocpp.SGD() if optimizer is None else optimizer, world=world, **config.options
+        )
         self.optimizer = self.core.optimizer if self._has_optimizer else None
         if self.optimizer is not None:
             self.optimizer.overflow = False  # type: ignore[attr-defined]
@@ -110,23 +117,36 @@ class DeepSpeedEngine(nn.Module):
     def _require_scale(self, outputs: Any) -> None:
         def check(grad: torch.Tensor) -> None:
             if not self._in_backward and not self._scaled:
-                raise RuntimeError("Loss scaling is required for this configuration, but backward() was called directly "
-                                   "without scaling the loss. Use engine.backward(loss), or engine.scale(loss).backward().")
+                raise RuntimeError(
+                    "Loss scaling is required for this configuration, but backward() was called directly "
+                    "without scaling the loss. Use engine.backward(loss), or engine.scale(loss).backward()."
+                )
 
-        values = outputs if isinstance(outputs, (list, tuple)) else outputs.values() if isinstance(outputs, Mapping) else [outputs]
+        values = (
+            outputs
+            if isinstance(outputs, (list, tuple))
+            else outputs.values()
+            if isinstance(outputs, Mapping)
+            else [outputs]
+        )
         for value in values:
             if isinstance(value, torch.Tensor) and value.requires_grad:
                 value.register_hook(check)
 
     def _require_optimizer(self, call: str) -> None:
         if not self._has_optimizer:
-            raise refuse("optimizer", None, f"{call} needs an optimizer",
-                         "give initialize() an optimizer, or add the section optimizer to the configuration")
+            raise refuse(
+                "optimizer",
+                None,
+                f"{call} needs an optimizer",
+                "give initialize() an optimizer, or add the section optimizer to the configuration",
+            )
 
     def _require_scalar(self, loss: torch.Tensor, call: str) -> None:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
-            raise AssertionError(f"{call}: loss must be a scalar tensor with grad_fn; for other tensors call "
-                                 "tensor.backward(gradient)")
+            raise AssertionError(
+                f"{call}: loss must be a scalar tensor with grad_fn; for other tensors call tensor.backward(gradient)"
+            )
 
     def backward(self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True) -> torch.Tensor:
         """Collective, as the model's operators are. Gradients are averaged over the micro-batches of a step.
@@ -138,7 +158,9 @@ class DeepSpeedEngine(nn.Module):
         accumulate = self.config.accumulate
         self._in_backward = True
         try:
-            self.core.backward(loss if scale_wrt_gas or accumulate == 1 else loss * accumulate, retain_graph=retain_graph)
+            self.core.backward(
+                loss if scale_wrt_gas or accumulate == 1 else loss * accumulate, retain_graph=retain_graph
+            )
         finally:
             self._in_backward = False
         return loss / accumulate if scale_wrt_gas else loss
@@ -272,26 +294,45 @@ class DeepSpeedEngine(nn.Module):
 
     # ---- data
 
-    def deepspeed_io(self, dataset: Dataset[Any], batch_size: int | None = None,
-                     collate_fn: Callable[[list[Any]], Any] | None = None, num_local_io_workers: int = 0,
-                     **arguments: Any) -> DataLoader[Any]:
+    def deepspeed_io(
+        self,
+        dataset: Dataset[Any],
+        batch_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        num_local_io_workers: int = 0,
+        **arguments: Any,
+    ) -> DataLoader[Any]:
         """Local. Returns a DataLoader of this rank's part of `dataset`, in micro-batches."""
         sampler = arguments.pop("data_sampler", None) or DistributedSampler(
-            dataset, num_replicas=self.world.size, rank=self.world.rank)
-        return DataLoader(dataset, batch_size=batch_size or self.config.micro_batch, sampler=sampler,
-                          collate_fn=collate_fn, num_workers=num_local_io_workers, drop_last=self.config.drop_last)
+            dataset, num_replicas=self.world.size, rank=self.world.rank
+        )
+        return DataLoader(
+            dataset,
+            batch_size=batch_size or self.config.micro_batch,
+            sampler=sampler,
+            collate_fn=collate_fn,
+            num_workers=num_local_io_workers,
+            drop_last=self.config.drop_last,
+        )
 
     # ---- files
 
-    def save_checkpoint(self, save_dir: str | os.PathLike[str], tag: str | None = None,
-                        client_state: Mapping[str, Any] | None = None, save_latest: bool = True,
-                        exclude_frozen_parameters: bool = False) -> bool:
+    def save_checkpoint(
+        self,
+        save_dir: str | os.PathLike[str],
+        tag: str | None = None,
+        client_state: Mapping[str, Any] | None = None,
+        save_latest: bool = True,
+        exclude_frozen_parameters: bool = False,
+    ) -> bool:
         """Collective; between steps. Writes save_dir/tag in zero.cpp's format, and the file save_dir/latest."""
         if not save_dir:
             raise ValueError(f"save_dir must be a non-empty string, got {save_dir!r}")
         name = f"global_step{self.global_steps}" if tag is None else str(tag)
         notes: dict[str, Any] = {
-            "deepspeed": {key: getattr(self, key) for key in ("global_steps", "global_samples", "micro_steps", "skipped_steps")},
+            "deepspeed": {
+                key: getattr(self, key) for key in ("global_steps", "global_samples", "micro_steps", "skipped_steps")
+            },
             "client_state": pack_state(dict(client_state or {})),
         }
         if self.optimizer is not None:
@@ -307,19 +348,30 @@ class DeepSpeedEngine(nn.Module):
             os.replace(temporary, os.path.join(save_dir, "latest"))
         return True
 
-    def load_checkpoint(self, load_dir: str | os.PathLike[str], tag: str | None = None, load_module_strict: bool = True,
-                        load_optimizer_states: bool = True, load_lr_scheduler_states: bool = True,
-                        load_module_only: bool = False,
-                        custom_load_fn: Callable[..., Any] | None = None) -> tuple[str | None, dict[str, Any] | None]:
+    def load_checkpoint(
+        self,
+        load_dir: str | os.PathLike[str],
+        tag: str | None = None,
+        load_module_strict: bool = True,
+        load_optimizer_states: bool = True,
+        load_lr_scheduler_states: bool = True,
+        load_module_only: bool = False,
+        custom_load_fn: Callable[..., Any] | None = None,
+    ) -> tuple[str | None, dict[str, Any] | None]:
         """Collective; between steps. Loads what save_checkpoint() wrote, in a world of any size and at any stage.
 
         Returns the path and client_state; (None, None) if there is neither a tag nor the file `latest`.
         """
-        for key, value, wanted in (("load_optimizer_states", load_optimizer_states, True),
-                                   ("load_module_only", load_module_only, False),
-                                   ("load_module_strict", load_module_strict, True), ("custom_load_fn", custom_load_fn, None)):
+        for key, value, wanted in (
+            ("load_optimizer_states", load_optimizer_states, True),
+            ("load_module_only", load_module_only, False),
+            ("load_module_strict", load_module_strict, True),
+            ("custom_load_fn", custom_load_fn, None),
+        ):
             if value is not wanted:
-                raise refuse(key, str(value), "a checkpoint is loaded whole", "load weights with load_module_state_dict()")
+                raise refuse(
+                    key, str(value), "a checkpoint is loaded whole", "load weights with load_module_state_dict()"
+                )
         if tag is None:
             latest = os.path.join(load_dir, "latest")
             if not os.path.isfile(latest):
@@ -340,8 +392,12 @@ class DeepSpeedEngine(nn.Module):
             self.lr_scheduler.load_state_dict(unpack_state(notes["lr_scheduler"]))
         return path, unpack_state(notes["client_state"]) if "client_state" in notes else {}
 
-    def save_16bit_model(self, save_dir: str | os.PathLike[str], save_filename: str = "pytorch_model.bin",
-                         exclude_frozen_parameters: bool = False) -> bool:
+    def save_16bit_model(
+        self,
+        save_dir: str | os.PathLike[str],
+        save_filename: str = "pytorch_model.bin",
+        exclude_frozen_parameters: bool = False,
+    ) -> bool:
         """Collective. Rank 0 writes the weights, in the model's type, with torch.save()."""
         values = self.module_state_dict(exclude_frozen_parameters=exclude_frozen_parameters, to="rank0")
         if self.world.rank == 0:
@@ -360,8 +416,12 @@ class DeepSpeedEngine(nn.Module):
                     found.pop(name, None)
         return found
 
-    def load_module_state_dict(self, state_dict: Mapping[str, torch.Tensor], strict: bool = True,
-                               custom_load_fn: Callable[..., Any] | None = None) -> None:
+    def load_module_state_dict(
+        self,
+        state_dict: Mapping[str, torch.Tensor],
+        strict: bool = True,
+        custom_load_fn: Callable[..., Any] | None = None,
+    ) -> None:
         """Collective. Copies values into the weights and buffers."""
         if custom_load_fn is not None:
             raise refuse("custom_load_fn", str(custom_load_fn), "it is not supported", "give the values themselves")
@@ -369,8 +429,13 @@ class DeepSpeedEngine(nn.Module):
 
     # ---- the engine itself
 
-    def compile(self, backend: str | None = None, compile_kwargs: Mapping[str, Any] | None = None,  # type: ignore[override]
-                schedule: Any = None, compiled_autograd_enabled: bool = False) -> None:
+    def compile(
+        self,
+        backend: str | None = None,
+        compile_kwargs: Mapping[str, Any] | None = None,  # type: ignore[override]
+        schedule: Any = None,
+        compiled_autograd_enabled: bool = False,
+    ) -> None:
         """Local. Compiles the model with torch.compile()."""
         if schedule is not None:
             raise refuse("schedule", str(schedule), "DeepCompile's passes are not supported", "leave it out")
@@ -380,8 +445,12 @@ class DeepSpeedEngine(nn.Module):
         self.module.compile(**arguments)
 
     def offload_states(self, *arguments: Any, **named: Any) -> None:
-        raise refuse("offload_states", "()", "states have a fixed place during a run",
-                     "use zero_optimization.offload_optimizer and offload_param")
+        raise refuse(
+            "offload_states",
+            "()",
+            "states have a fixed place during a run",
+            "use zero_optimization.offload_optimizer and offload_param",
+        )
 
     reload_states = offload_states
 

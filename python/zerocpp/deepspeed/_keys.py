@@ -7,17 +7,39 @@ from __future__ import annotations
 
 # Sections whose keys are read one by one, and these keys.
 READ: dict[str, tuple[str, ...]] = {
-    "": ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
-         "steps_per_print", "dataloader_drop_last", "managed_gradient_accumulation", "optimizer", "scheduler", "bf16",
-         "bfloat16", "fp16", "data_types", "zero_optimization"),
+    "": (
+        "train_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "gradient_accumulation_steps",
+        "gradient_clipping",
+        "steps_per_print",
+        "dataloader_drop_last",
+        "managed_gradient_accumulation",
+        "optimizer",
+        "scheduler",
+        "bf16",
+        "bfloat16",
+        "fp16",
+        "data_types",
+        "zero_optimization",
+    ),
     "optimizer": ("type", "params"),
     "scheduler": ("type", "params"),
     "bf16": ("enabled",),
     "fp16": ("enabled", "auto_cast", "loss_scale"),
     "data_types": ("grad_accum_dtype",),
-    "zero_optimization": ("stage", "offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_param",
-                          "cpu_offload_params", "zero_quantized_weights", "zero_quantized_gradients",
-                          "zero_hpz_partition_size", "mics_shard_size"),
+    "zero_optimization": (
+        "stage",
+        "offload_optimizer",
+        "offload_param",
+        "cpu_offload",
+        "cpu_offload_param",
+        "cpu_offload_params",
+        "zero_quantized_weights",
+        "zero_quantized_gradients",
+        "zero_hpz_partition_size",
+        "mics_shard_size",
+    ),
     "zero_optimization.offload_optimizer": ("device", "nvme_path", "ratio"),
     "zero_optimization.offload_param": ("device", "nvme_path"),
 }
@@ -146,14 +168,35 @@ OPTIMIZERS: dict[str, dict[str, object]] = {
 }
 
 # Parameters of optimizers that choose an implementation, or hold always. With the value on the right they are ignored.
-IGNORED_PARAMETERS: dict[str, object] = {"torch_adam": None, "fused": None, "bias_correction": True, "amsgrad": False,
-                                         "foreach": None, "capturable": None, "set_grad_none": None,
-                                         "fp32_optimizer_states": True, "maximize": False, "dampening": 0.0}
+IGNORED_PARAMETERS: dict[str, object] = {
+    "torch_adam": None,
+    "fused": None,
+    "bias_correction": True,
+    "amsgrad": False,
+    "foreach": None,
+    "capturable": None,
+    "set_grad_none": None,
+    "fp32_optimizer_states": True,
+    "maximize": False,
+    "dampening": 0.0,
+}
 
 SCHEDULERS: dict[str, tuple[str, ...]] = {
     "WarmupLR": ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type", "last_batch_iteration"),
-    "WarmupDecayLR": ("total_num_steps", "warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type",
-                      "last_batch_iteration"),
-    "WarmupCosineLR": ("total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio", "warmup_type",
-                       "last_batch_iteration"),
+    "WarmupDecayLR": (
+        "total_num_steps",
+        "warmup_min_lr",
+        "warmup_max_lr",
+        "warmup_num_steps",
+        "warmup_type",
+        "last_batch_iteration",
+    ),
+    "WarmupCosineLR": (
+        "total_num_steps",
+        "warmup_min_ratio",
+        "warmup_num_steps",
+        "cos_min_ratio",
+        "warmup_type",
+        "last_batch_iteration",
+    ),
 }

@@ -15,16 +15,27 @@ def _per_group(optimizer: torch.optim.Optimizer, value: Any, name: str) -> list[
     if not isinstance(value, (list, tuple)):
         return [float(value)] * count
     if len(value) != count:
-        raise refuse(f"scheduler.params.{name}", list(value), f"the optimizer has {count} groups",
-                     "give a number, or one for each group")
+        raise refuse(
+            f"scheduler.params.{name}",
+            list(value),
+            f"the optimizer has {count} groups",
+            "give a number, or one for each group",
+        )
     return [float(v) for v in value]
 
 
 class WarmupLR:
     """Warms up from warmup_min_lr to warmup_max_lr, logarithmically or linearly; then the rate is constant."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, warmup_min_lr: Any = 0.0, warmup_max_lr: Any = None,
-                 warmup_num_steps: int = 1000, warmup_type: str = "log", last_batch_iteration: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        warmup_min_lr: Any = 0.0,
+        warmup_max_lr: Any = None,
+        warmup_num_steps: int = 1000,
+        warmup_type: str = "log",
+        last_batch_iteration: int = -1,
+    ) -> None:
         self.optimizer = optimizer
         if warmup_max_lr is None:
             warmup_max_lr = [float(group["lr"]) for group in optimizer.param_groups]
@@ -34,8 +45,12 @@ class WarmupLR:
 
     def _begin(self, warmup_num_steps: int, warmup_type: str, last_batch_iteration: int) -> None:
         if not isinstance(warmup_num_steps, int) or warmup_num_steps <= 0:
-            raise refuse("scheduler.params.warmup_num_steps", warmup_num_steps, "not a positive whole number",
-                         "write the number of steps")
+            raise refuse(
+                "scheduler.params.warmup_num_steps",
+                warmup_num_steps,
+                "not a positive whole number",
+                "write the number of steps",
+            )
         if warmup_type not in ("log", "linear"):
             raise refuse("scheduler.params.warmup_type", warmup_type, "no such type", 'use "log" or "linear"')
         self.warmup_num_steps = max(2, warmup_num_steps)
@@ -54,7 +69,11 @@ class WarmupLR:
         step = self.last_batch_iteration
         if step >= self.warmup_num_steps:
             return None
-        return math.log(step + 1) / math.log(self.warmup_num_steps) if self.warmup_type == "log" else step / self.warmup_num_steps
+        return (
+            math.log(step + 1) / math.log(self.warmup_num_steps)
+            if self.warmup_type == "log"
+            else step / self.warmup_num_steps
+        )
 
     def _decay(self) -> float:
         return 1.0
@@ -70,7 +89,9 @@ class WarmupLR:
         return self._last_lr
 
     def step(self, last_batch_iteration: int | None = None) -> None:
-        self.last_batch_iteration = self.last_batch_iteration + 1 if last_batch_iteration is None else last_batch_iteration
+        self.last_batch_iteration = (
+            self.last_batch_iteration + 1 if last_batch_iteration is None else last_batch_iteration
+        )
         self._set(self.get_lr())
 
     def state_dict(self) -> dict[str, Any]:
@@ -83,9 +104,16 @@ class WarmupLR:
 class WarmupDecayLR(WarmupLR):
     """WarmupLR, then a linear decay to warmup_min_lr at total_num_steps."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, total_num_steps: int, warmup_min_lr: Any = 0.0,
-                 warmup_max_lr: Any = 0.001, warmup_num_steps: int = 1000, warmup_type: str = "log",
-                 last_batch_iteration: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        total_num_steps: int,
+        warmup_min_lr: Any = 0.0,
+        warmup_max_lr: Any = 0.001,
+        warmup_num_steps: int = 1000,
+        warmup_type: str = "log",
+        last_batch_iteration: int = -1,
+    ) -> None:
         self.total_num_steps = total_num_steps
         super().__init__(optimizer, warmup_min_lr, warmup_max_lr, warmup_num_steps, warmup_type, last_batch_iteration)
 
@@ -97,9 +125,16 @@ class WarmupDecayLR(WarmupLR):
 class WarmupCosineLR(WarmupLR):
     """Warms up from warmup_min_ratio to 1, then follows a cosine to cos_min_ratio, as factors of the groups' rates."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, total_num_steps: int, warmup_min_ratio: float = 0.0,
-                 warmup_num_steps: int = 1000, cos_min_ratio: float = 0.0001, warmup_type: str = "log",
-                 last_batch_iteration: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        total_num_steps: int,
+        warmup_min_ratio: float = 0.0,
+        warmup_num_steps: int = 1000,
+        cos_min_ratio: float = 0.0001,
+        warmup_type: str = "log",
+        last_batch_iteration: int = -1,
+    ) -> None:
         self.optimizer = optimizer
         self.total_num_steps = total_num_steps
         self.warmup_min_ratio, self.cos_min_ratio = float(warmup_min_ratio), float(cos_min_ratio)

@@ -9,10 +9,18 @@ from torch.distributed import *  # noqa: F403
 from torch.distributed import init_process_group, is_initialized
 
 
-def init_distributed(dist_backend: str | None = None, auto_mpi_discovery: bool = True, distributed_port: int = 29500,
-                     verbose: bool = True, timeout: timedelta | None = None, init_method: str | None = None,
-                     dist_init_required: bool | None = None, config: object = None, rank: int = -1,
-                     world_size: int = -1) -> None:
+def init_distributed(
+    dist_backend: str | None = None,
+    auto_mpi_discovery: bool = True,
+    distributed_port: int = 29500,
+    verbose: bool = True,
+    timeout: timedelta | None = None,
+    init_method: str | None = None,
+    dist_init_required: bool | None = None,
+    config: object = None,
+    rank: int = -1,
+    world_size: int = -1,
+) -> None:
     """Collective. Starts torch.distributed over gloo, unless it runs, or the launcher set no MASTER_ADDR."""
     if dist_init_required is False or is_initialized():
         return
@@ -20,5 +28,10 @@ def init_distributed(dist_backend: str | None = None, auto_mpi_discovery: bool =
         return
     os.environ.setdefault("MASTER_PORT", str(distributed_port))
     arguments = {} if timeout is None else {"timeout": timeout}
-    init_process_group(backend="gloo" if dist_backend in (None, "ccl", "nccl") else dist_backend, init_method=init_method,
-                       rank=rank, world_size=world_size, **arguments)
+    init_process_group(
+        backend="gloo" if dist_backend in (None, "ccl", "nccl") else dist_backend,
+        init_method=init_method,
+        rank=rank,
+        world_size=world_size,
+        **arguments,
+    )

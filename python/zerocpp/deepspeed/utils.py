@@ -18,8 +18,12 @@ logger = logging.getLogger("zerocpp")
 def _attached(parameter: torch.Tensor) -> _engine.Engine:
     engine = engine_of_parameter(parameter)
     if engine is None:
-        raise refuse("param", f"a tensor of shape {tuple(parameter.shape)}", "it belongs to no engine",
-                     "give a parameter of a model that initialize() got")
+        raise refuse(
+            "param",
+            f"a tensor of shape {tuple(parameter.shape)}",
+            "it belongs to no engine",
+            "give a parameter of a model that initialize() got",
+        )
     return engine
 
 
@@ -49,13 +53,21 @@ def safe_set_full_fp32_param(param: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def safe_set_full_grad(param: torch.Tensor, value: torch.Tensor) -> None:
-    raise refuse("safe_set_full_grad", f"a tensor of shape {tuple(param.shape)}", "a reduced gradient cannot be written",
-                 "change the gradient during backward with a hook: param.register_hook()")
+    raise refuse(
+        "safe_set_full_grad",
+        f"a tensor of shape {tuple(param.shape)}",
+        "a reduced gradient cannot be written",
+        "change the gradient during backward with a hook: param.register_hook()",
+    )
 
 
 def safe_set_full_optimizer_state(param: torch.Tensor, value: torch.Tensor, optim_state_key: str) -> None:
-    raise refuse("safe_set_full_optimizer_state", optim_state_key, "a moment cannot be written",
-                 "load a checkpoint with engine.load_checkpoint()")
+    raise refuse(
+        "safe_set_full_optimizer_state",
+        optim_state_key,
+        "a moment cannot be written",
+        "load a checkpoint with engine.load_checkpoint()",
+    )
 
 
 def safe_get_local_fp32_param(param: torch.Tensor) -> torch.Tensor:

@@ -26,8 +26,13 @@ class GatheredParameters:
     modifier_rank: the rank whose written values count. Without it every rank must write the same values.
     """
 
-    def __init__(self, params: torch.Tensor | Iterable[torch.Tensor], modifier_rank: int | None = None,
-                 fwd_module: Any = None, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        params: torch.Tensor | Iterable[torch.Tensor],
+        modifier_rank: int | None = None,
+        fwd_module: Any = None,
+        enabled: bool = True,
+    ) -> None:
         self._params = [params] if isinstance(params, torch.Tensor) else list(params)
         self._rank = modifier_rank
         self._enabled = enabled

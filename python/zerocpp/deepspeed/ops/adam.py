@@ -8,9 +8,17 @@ from typing import Any
 import torch
 
 
-def FusedAdam(params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,
-              betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, adam_w_mode: bool = True,
-              weight_decay: float = 0.0, amsgrad: bool = False, set_grad_none: bool = True) -> torch.optim.Optimizer:
+def FusedAdam(
+    params: Iterable[Any],
+    lr: float = 1e-3,
+    bias_correction: bool = True,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    adam_w_mode: bool = True,
+    weight_decay: float = 0.0,
+    amsgrad: bool = False,
+    set_grad_none: bool = True,
+) -> torch.optim.Optimizer:
     """Local. Returns a torch.optim.AdamW, or Adam without adam_w_mode."""
     from zerocpp.deepspeed._config import refuse
 
@@ -20,9 +28,16 @@ def FusedAdam(params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = T
     return kind(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad)
 
 
-def DeepSpeedCPUAdam(model_params: Iterable[Any], lr: float = 1e-3, bias_correction: bool = True,
-                     betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
-                     amsgrad: bool = False, adamw_mode: bool = True,
-                     fp32_optimizer_states: bool = True) -> torch.optim.Optimizer:
+def DeepSpeedCPUAdam(
+    model_params: Iterable[Any],
+    lr: float = 1e-3,
+    bias_correction: bool = True,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    amsgrad: bool = False,
+    adamw_mode: bool = True,
+    fp32_optimizer_states: bool = True,
+) -> torch.optim.Optimizer:
     """Local. The same as FusedAdam: options of the configuration decide where the moments are."""
     return FusedAdam(model_params, lr, bias_correction, betas, eps, adamw_mode, weight_decay, amsgrad)

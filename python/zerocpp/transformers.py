@@ -1,0 +1,164 @@
+"""ZeRO in Hugging Face's Trainer, and in trainers that are made from it.
+
+    from zerocpp.transformers import ZeroTrainer           # started by: zero launch, or torchrun
+
+    trainer = ZeroTrainer(model=model, args=args, train_dataset=data, zero=dict(stage=3))
+    trainer.train()
+
+    class ZeroSFTTrainer(ZeroMixin, trl.SFTTrainer): ...   # any subclass of Trainer
+
+TrainingArguments stay the only source of rates, clipping and accumulation.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from accelerate.utils import convert_to_fp32
+from torch import nn
+
+from zerocpp import _engine
+from zerocpp._errors import refuse
+from zerocpp._whole import Whole
+
+_STATES = "zero"  # the engine's folder in a checkpoint's
+_OPTIMIZER, _SCHEDULER = "optimizer.pt", "scheduler.pt"
+_FROM_ARGUMENTS = {"clip": "max_grad_norm", "accumulate": "gradient_accumulation_steps", "optimizer": "optim"}
+
+
+class ZeroMixin:
+    """Replaces DistributedDataParallel in a subclass of transformers.Trainer.
+
+    zero: the options of zerocpp.attach(), such as dict(stage=3, device_memory="min").
+    `engine` is the engine after train() has begun. Raises ConfigError for arguments that the engine cannot follow.
+    """
+
+    engine: _engine.Engine | None = None
+
+    def __init__(self, *arguments: Any, zero: dict[str, Any] | None = None, **named: Any) -> None:
+        self._zero = dict(zero or {})
+        for key, name in _FROM_ARGUMENTS.items():
+            if key in self._zero:
+                raise refuse(f"zero.{key}", self._zero[key], "Trainer decides it", f"set TrainingArguments.{name}")
+        super().__init__(*arguments, **named)
+        self._refuse_arguments()
+
+    def _refuse_arguments(self) -> None:
+        args = self.args
+        engine_instead = "leave it out: the engine partitions the model, with the options of zero=dict(...)"
+        for key in ("fsdp", "deepspeed"):
+            if getattr(args, key, None):
+                raise refuse(
+                    f"TrainingArguments.{key}", getattr(args, key), "two engines for one model", engine_instead
+                )
+        for key in ("fp16_full_eval", "bf16_full_eval"):
+            if getattr(args, key, False):
+                raise refuse(
+                    f"TrainingArguments.{key}",
+                    True,
+                    "it would replace the attached parameters",
+                    'leave it out, or compute in 16 bits with zero=dict(dtype="bf16")',
+                )
+        if args.fp16:
+            raise refuse(
+                "TrainingArguments.fp16",
+                True,
+                "its gradient scaler reads .grad, which an engine never fills",
+                'set bf16=True, or zero=dict(dtype="bf16")',
+            )
+        if args.auto_find_batch_size:
+            raise refuse(
+                "TrainingArguments.auto_find_batch_size",
+                True,
+                "it restarts training on one rank only",
+                "set per_device_train_batch_size",
+            )
+        if args.n_gpu > 1:
+            raise refuse(
+                "n_gpu",
+                args.n_gpu,
+                "one process would drive several GPUs by DataParallel",
+                "start one rank for each GPU: zero launch -n N, or torchrun",
+            )
+
+    # ---- the model and its step
+
+    def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: Any = None) -> nn.Module:
+        if self.engine is None and not training:
+            return super()._wrap_model(model, training, dataloader)
+        if self.engine is None or self.engine.closed:
+            args = self.args
+            self.engine = _engine.attach(
+                self.model,
+                self.optimizer,
+                clip=float(args.max_grad_norm or 0.0),
+                accumulate=args.gradient_accumulation_steps,
+                **self._zero,
+            )
+            self.optimizer = self.engine.optimizer
+            mixed = self.accelerator.mixed_precision != "no"
+            self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
+        if self._whole not in self.accelerator._models:
+            self.accelerator._models.append(self._whole)  # else evaluate() prepares the model again
+        return self._whole
+
+    def _clip_grad_norm(self, model: nn.Module) -> float:
+        assert self.engine is not None
+        return self.engine.optimizer.step_early().grad_norm
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> float:
+        return self._clip_grad_norm(model) if grad_norm is None else grad_norm
+
+    # ---- checkpoints
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Collective. Writes whole weights as save_pretrained() does; for adapters, only the adapters."""
+        if self.engine is None or self.engine.closed:
+            super().save_model(output_dir, _internal_call)
+            return
+        values = self.engine.state_dict(to="all" if self.args.save_on_each_node else "rank0")
+        self._save(output_dir or self.args.output_dir, state_dict=values)
+        if self.args.push_to_hub and not _internal_call:
+            self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        assert self.engine is not None
+        self.engine.save(os.path.join(output_dir, _STATES))
+        if self.args.should_save:
+            torch.save(self.engine.optimizer.state_dict(), os.path.join(output_dir, _OPTIMIZER))
+            torch.save(self.lr_scheduler.state_dict(), os.path.join(output_dir, _SCHEDULER))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        if not Path(resume_from_checkpoint, _STATES).is_dir():
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None:
+            return
+        assert self.engine is not None
+        states = Path(checkpoint, _STATES)
+        if not states.is_dir():
+            raise refuse(
+                "resume_from_checkpoint",
+                checkpoint,
+                "it has no states of an engine",
+                "resume from a checkpoint of ZeroTrainer; a model alone is loaded with from_pretrained()",
+            )
+        self.engine.load(states)
+        self.optimizer.load_state_dict(torch.load(Path(checkpoint, _OPTIMIZER), weights_only=True))
+        self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, _SCHEDULER), weights_only=True))
+
+    def _load_best_model(self) -> None:
+        states = Path(self.state.best_model_checkpoint, _STATES)
+        if self.engine is not None and states.is_dir():
+            self.engine.load(states)
+        else:
+            super()._load_best_model()
+
+
+class ZeroTrainer(ZeroMixin, transformers.Trainer):
+    """transformers.Trainer on an engine: ZeroTrainer(..., zero=dict(stage=3))."""
