@@ -15,6 +15,10 @@ _from_pip = {"cmake", "ninja-build", "ccache"}  # pip fetches the first two; the
 _bytes_per_compiler = 3 << 30  # as compile_jobs of tools/setup.sh
 
 
+class Missing(Exception):
+    """Something that the build needs is not there. The message ends with the remedy."""
+
+
 def torch_series_of(folder: Path) -> str | None:
     """Returns "2.11" for a folder with lib/ and the headers of torch 2.11, None for any other folder."""
     header = folder / "include/torch/headeronly/version.h"
@@ -27,20 +31,21 @@ def torch_series_of(folder: Path) -> str | None:
 def torch_of(python: str) -> Path | None:
     """Returns the folder of the torch that a Python would import, without importing it.
 
-    `-I` ignores PYTHONPATH, through which pip's build environment hides the packages of the target environment.
+    `-E` ignores PYTHONPATH and PYTHONNOUSERSITE, with which pip's build environment hides the packages of the target
+    environment.
     """
     code = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s and s.origin else '')"
-    found = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    found = subprocess.run([python, "-E", "-c", code], capture_output=True, text=True, check=False, cwd="/").stdout.strip()
     return Path(found).parent if found else None
 
 
 def find_torch(python: str = sys.executable) -> Path:
-    """Returns the torch to build against. Raises SystemExit with the remedy if there is none of the right series."""
+    """Returns the torch to build against. Raises Missing if there is none of the right series."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zero.cpp"
     named = os.environ.get("ZERO_TORCH")
     installed = torch_of(python)
     if installed is not None and torch_series_of(installed) != torch_series:
-        raise SystemExit(
+        raise Missing(
             f"torch = {installed}: zerocpp needs torch {torch_series}, and this is {torch_series_of(installed)}\n"
             f"  Install it first: pip install 'torch=={torch_series}.*'"
         )
@@ -48,7 +53,7 @@ def find_torch(python: str = sys.executable) -> Path:
         return installed
     if named:
         if torch_series_of(Path(named)) != torch_series:
-            raise SystemExit(
+            raise Missing(
                 f"ZERO_TORCH = {named}: this is no torch {torch_series} with headers and lib/libtorch_python.so\n"
                 f"  Name the folder torch/ of a wheel of torch {torch_series}."
             )
@@ -56,7 +61,7 @@ def find_torch(python: str = sys.executable) -> Path:
     for folder in sorted(cache.glob(f"torch-{torch_series}.*/torch"), reverse=True):
         if torch_series_of(folder) == torch_series:
             return folder
-    raise SystemExit(
+    raise Missing(
         f"torch = not found: neither in the environment of {python}, nor by ZERO_TORCH, nor in {cache}\n"
         f"  Install it first: pip install 'torch=={torch_series}.*'"
     )

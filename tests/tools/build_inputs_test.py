@@ -57,11 +57,11 @@ class TorchSearch(unittest.TestCase):
         make_torch(self.cached)
         old = make_torch(self.folder / "old", minor=10)
         for arguments in ({"installed": old}, {"named": old}):
-            with self.assertRaisesRegex(SystemExit, "2.11"):
+            with self.assertRaisesRegex(build_inputs.Missing, "2.11"):
                 self.find(**arguments)
 
     def test_missing_torch_names_the_remedy(self):
-        with self.assertRaisesRegex(SystemExit, "pip install"):
+        with self.assertRaisesRegex(build_inputs.Missing, "pip install"):
             self.find()
 
     def test_isolated_python_sees_no_pythonpath(self):
