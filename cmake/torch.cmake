@@ -4,7 +4,6 @@
 # ZERO_TORCH is the folder that holds include/ and lib/ (a wheel's torch/, or an unpacked libtorch). Without it: the
 # environment variable of that name, then the cache that quickstart.sh fills, then the PyTorch that python3 imports.
 set(ZERO_TORCH_VERSION 2.11.0)
-option(ZERO_WHEEL "build for the wheel of zerocpp: no RPATH names a folder of this machine" OFF)
 
 if(NOT ZERO_TORCH AND DEFINED ENV{ZERO_TORCH})
   set(ZERO_TORCH "$ENV{ZERO_TORCH}")
