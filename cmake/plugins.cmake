@@ -33,8 +33,6 @@ endif()
 # ---- clp: the solver of placements; not optional --------------------------------------------------------------------
 # Through its C interface, which needs this one library to link. It brings a BLAS of its own to run: that is why it is not
 # linked into zero_core (docs/decisions/0007-lp-solver-is-a-plug-in.md).
-find_path(CLP_INCLUDE Clp_C_Interface.h PATH_SUFFIXES coin coin-or REQUIRED)
-find_library(CLP_LIBRARY Clp REQUIRED)
 zero_plugin(plan clp TESTS plan engine LIBS ${CLP_LIBRARY})
 target_include_directories(zero_plan_clp SYSTEM PRIVATE ${CLP_INCLUDE})
 
