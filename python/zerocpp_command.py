@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 
-def _environment(package: Path) -> dict[str, str]:
-    """Returns the environment of the program. Names torch's libraries if torch lies in another site-packages."""
+def _environment(package: Path, verb: str) -> dict[str, str]:
+    """Returns the environment of the program. Names torch's libraries if torch is in another site-packages."""
     environment = dict(os.environ)
-    if (package.parent / "torch/lib/libtorch_cpu.so").is_file():
-        return environment  # the program's RUNPATH finds it
+    if verb == "launch" or (package.parent / "torch/lib/libtorch_cpu.so").is_file():
+        return environment  # `launch` needs no torch, and its program may have another one; else the RUNPATH finds torch
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin is not None:
         folders = [str(Path(spec.origin).parent / "lib"), environment.get("LD_LIBRARY_PATH", "")]
@@ -32,4 +32,4 @@ def main() -> None:
     program = package / "bin/zero"
     if not program.is_file():
         sys.exit(f"zero: {program} is missing\n  Install the package again: pip install .")
-    os.execve(program, ["zero", *sys.argv[1:]], _environment(package))
+    os.execve(program, ["zero", *sys.argv[1:]], _environment(package, verb=sys.argv[1] if len(sys.argv) > 1 else ""))

@@ -28,6 +28,20 @@ def torch_series_of(folder: Path) -> str | None:
     return f"{numbers.get('MAJOR')}.{numbers.get('MINOR')}"
 
 
+def why_not(folder: Path) -> str:
+    """Returns why this Python can't build against the torch in a folder; empty if it can."""
+    series = torch_series_of(folder)
+    if series is None:
+        return f"this is no torch {torch_series} with headers and lib/libtorch_python.so"
+    if series != torch_series:
+        return f"zerocpp needs torch {torch_series}, and this is {series}"
+    this = f"{sys.version_info.major}{sys.version_info.minor}"
+    others = [file.name.split("-")[1] for file in folder.glob("_C.cpython-*.so")]
+    if others and this not in others:
+        return f"this torch is for cpython-{', '.join(others)}, and the build runs with cpython-{this}"
+    return ""
+
+
 def torch_of(python: str) -> Path | None:
     """Returns the folder of the torch that a Python would import, without importing it.
 
@@ -42,28 +56,21 @@ def torch_of(python: str) -> Path | None:
 def find_torch(python: str = sys.executable) -> Path:
     """Returns the torch to build against. Raises Missing if there is none of the right series."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zero.cpp"
-    named = os.environ.get("ZERO_TORCH")
+    install = f"Install it first: pip install 'torch=={torch_series}.*'"
     installed = torch_of(python)
-    if installed is not None and torch_series_of(installed) != torch_series:
-        raise Missing(
-            f"torch = {installed}: zerocpp needs torch {torch_series}, and this is {torch_series_of(installed)}\n"
-            f"  Install it first: pip install 'torch=={torch_series}.*'"
-        )
     if installed is not None:
+        if reason := why_not(installed):
+            raise Missing(f"torch = {installed}: {reason}\n  {install}")
         return installed
-    if named:
-        if torch_series_of(Path(named)) != torch_series:
-            raise Missing(
-                f"ZERO_TORCH = {named}: this is no torch {torch_series} with headers and lib/libtorch_python.so\n"
-                f"  Name the folder torch/ of a wheel of torch {torch_series}."
-            )
+    if named := os.environ.get("ZERO_TORCH"):
+        if reason := why_not(Path(named)):
+            raise Missing(f"ZERO_TORCH = {named}: {reason}\n  Name the folder torch/ of a wheel of torch {torch_series}.")
         return Path(named)
     for folder in sorted(cache.glob(f"torch-{torch_series}.*/torch"), reverse=True):
-        if torch_series_of(folder) == torch_series:
+        if not why_not(folder):
             return folder
     raise Missing(
-        f"torch = not found: neither in the environment of {python}, nor by ZERO_TORCH, nor in {cache}\n"
-        f"  Install it first: pip install 'torch=={torch_series}.*'"
+        f"torch = not found: neither in the environment of {python}, nor by ZERO_TORCH, nor in {cache}\n  {install}"
     )
 
 
