@@ -12,10 +12,13 @@ from pathlib import Path
 
 
 def _environment(package: Path, verb: str) -> dict[str, str]:
-    """Returns the environment of the program. Names torch's libraries if torch is in another site-packages."""
+    """Returns the environment of the program. Names torch's libraries if torch is in another site-packages.
+
+    `launch` needs no torch, and the program that it starts may bring its own.
+    """
     environment = dict(os.environ)
     if verb == "launch" or (package.parent / "torch/lib/libtorch_cpu.so").is_file():
-        return environment  # `launch` needs no torch, and its program may have another one; else the RUNPATH finds torch
+        return environment  # the program's RUNPATH finds it
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin is not None:
         folders = [str(Path(spec.origin).parent / "lib"), environment.get("LD_LIBRARY_PATH", "")]

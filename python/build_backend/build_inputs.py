@@ -49,7 +49,9 @@ def torch_of(python: str) -> Path | None:
     environment.
     """
     code = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s and s.origin else '')"
-    found = subprocess.run([python, "-E", "-c", code], capture_output=True, text=True, check=False, cwd="/").stdout.strip()
+    found = subprocess.run(
+        [python, "-E", "-c", code], capture_output=True, text=True, check=False, cwd="/"
+    ).stdout.strip()
     return Path(found).parent if found else None
 
 
@@ -64,7 +66,9 @@ def find_torch(python: str = sys.executable) -> Path:
         return installed
     if named := os.environ.get("ZERO_TORCH"):
         if reason := why_not(Path(named)):
-            raise Missing(f"ZERO_TORCH = {named}: {reason}\n  Name the folder torch/ of a wheel of torch {torch_series}.")
+            raise Missing(
+                f"ZERO_TORCH = {named}: {reason}\n  Name the folder torch/ of a wheel of torch {torch_series}."
+            )
         return Path(named)
     for folder in sorted(cache.glob(f"torch-{torch_series}.*/torch"), reverse=True):
         if not why_not(folder):
@@ -77,7 +81,9 @@ def find_torch(python: str = sys.executable) -> Path:
 def missing_packages() -> list[str]:
     """Returns the Debian packages that the build needs and does not find."""
     script = ". tools/packages.sh && missing_packages build"
-    listed = subprocess.run(["bash", "-c", script], cwd=_root, capture_output=True, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        ["bash", "-c", script], cwd=_root, capture_output=True, text=True, check=True
+    ).stdout.split()
     missing = [package for package in listed if package not in _from_pip]
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         missing.append("python3-dev")

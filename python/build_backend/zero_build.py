@@ -43,7 +43,9 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
     return _build.get_requires_for_build_wheel(config_settings)
 
 
-def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
     """Builds the wheel, and returns its name. Ends the process if torch or a package of the distribution is missing."""
     torch = _require_inputs()
     print(f"zerocpp is built against the torch in {torch}", flush=True)

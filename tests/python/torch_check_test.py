@@ -35,7 +35,9 @@ class ImportedTorch(unittest.TestCase):
     def test_another_series_is_refused(self) -> None:
         for version in ("2.10.0", "2.12.1+cu130"):
             error = self.error_of_import(f'__version__ = "{version}"')
-            self.assertIn(f"ImportError: this zerocpp was built for torch 2.11, and torch {version} is installed\n", error)
+            self.assertIn(
+                f"ImportError: this zerocpp was built for torch 2.11, and torch {version} is installed\n", error
+            )
             self.assertIn("pip install 'torch==2.11.*'", error)
 
     def test_missing_torch_names_the_remedy(self) -> None:
