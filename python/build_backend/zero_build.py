@@ -10,6 +10,7 @@ requirements before it fetches anything. So the search is made there: a build th
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -50,6 +51,8 @@ def build_wheel(
     torch = _require_inputs()
     print(f"zerocpp is built against the torch in {torch}", flush=True)
     os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compile_jobs()))
+    if shutil.which("c++"):  # CMake's default; scikit-build-core takes the name in Python's configuration, which ccache tells apart
+        os.environ.setdefault("CXX", "c++")
     # A setting replaces what an earlier build has left in CMake's cache.
     settings = {**(config_settings or {}), "cmake.define.ZERO_TORCH": torch}
     return _build.build_wheel(wheel_directory, settings, metadata_directory)
