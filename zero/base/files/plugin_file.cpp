@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-// The folder in which the build puts plug-ins; an installed zero_core finds them beside itself. Empty in a wheel of Python.
+// The folder in which the build puts plug-ins; an installed zero_core finds them beside itself. Empty in a wheel.
 #ifndef ZERO_PLUGIN_FOLDER
 #define ZERO_PLUGIN_FOLDER ""
 #endif
