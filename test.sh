@@ -47,7 +47,7 @@ format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
-python  standard,full      the Python package: trains models of PyTorch and transformers, and refuses wrong use
+python  standard,full      the Python package: trains models of PyTorch and transformers, and refuses wrong use (full: the wheel that pip builds, too)
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
@@ -198,7 +198,9 @@ python_package() (
   provide_test_python
   rm -rf build/python_tests && mkdir -p build/python_tests
   failed=0
-  for test in tests/python/*_test.py; do
+  tests=(tests/python/*_test.py)
+  [ $tier != full ] || tests+=(tests/python/full/*_test.py)
+  for test in "${tests[@]}"; do
     log=build/python_tests/$(basename "$test" .py).log
     env --default-signal ZERO_TEST_BUILD="$PWD/build/release" "${ZERO_TEST_PYTHON:-python3}" "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
     printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"

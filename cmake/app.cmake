@@ -3,7 +3,7 @@
 # The command does without torch, so that it starts in milliseconds and may fork. It opens libzero_app.so if a verb trains, plans or
 # generates (app/cli/command/torch_entry.h). Both are made of the rooms of app/; the library never includes them.
 # The library target has the name `zero`, hence zero_executable.
-zero_room(data FOLDER app/data LIBS ZLIB::ZLIB PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::pictures)
+zero_room(data FOLDER app/data LIBS ZLIB::ZLIB PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::png PkgConfig::turbojpeg)
 zero_room(report FOLDER app/report EXCLUDE page COLD LIBS nlohmann_json::nlohmann_json)
 zero_room(page FOLDER app/report/page COLD LIBS nlohmann_json::nlohmann_json)
 include(page_assets)
@@ -13,7 +13,7 @@ zero_room(config FOLDER app/config COLD)
 zero_room(bench FOLDER app/cli/bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
 zero_room(cli FOLDER app/cli EXCLUDE bench torch_verbs COLD LIBS CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::liburing dl)
 set(program_rooms data report page launch config bench cli)
-set(program_libraries PkgConfig::liburing PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::pictures ZLIB::ZLIB dl)
+set(program_libraries PkgConfig::liburing PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::png PkgConfig::turbojpeg ZLIB::ZLIB dl)
 
 add_executable(zero_executable "${PROJECT_SOURCE_DIR}/app/cli/main.cpp" $<TARGET_OBJECTS:zero_build_name_own>)
 foreach(room ${program_rooms})

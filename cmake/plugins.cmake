@@ -24,15 +24,15 @@ function(zero_plugin kind name)
   endforeach()
 endfunction()
 
-# Of this one file, so that all others compile to the same objects in every clone.
-set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/files/plugin_file.cpp" PROPERTIES
-  COMPILE_DEFINITIONS ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+# Of this one file, so that all others compile to the same objects in every clone. A wheel names no folder of its build.
+if(NOT ZERO_WHEEL)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/files/plugin_file.cpp" PROPERTIES
+    COMPILE_DEFINITIONS ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
+endif()
 
 # ---- clp: the solver of placements; not optional --------------------------------------------------------------------
 # Through its C interface, which needs this one library to link. It brings a BLAS of its own to run: that is why it is not
 # linked into zero_core (docs/decisions/0007-lp-solver-is-a-plug-in.md).
-find_path(CLP_INCLUDE Clp_C_Interface.h PATH_SUFFIXES coin coin-or REQUIRED)
-find_library(CLP_LIBRARY Clp REQUIRED)
 zero_plugin(plan clp TESTS plan engine LIBS ${CLP_LIBRARY})
 target_include_directories(zero_plan_clp SYSTEM PRIVATE ${CLP_INCLUDE})
 

@@ -38,6 +38,8 @@ add_library(zero_libtorch INTERFACE)
 target_include_directories(zero_libtorch SYSTEM INTERFACE "${ZERO_TORCH}/include" "${ZERO_TORCH}/include/torch/csrc/api/include")
 # The wheel brings its own fmt headers, of another version than the system library, and they come first.
 target_compile_definitions(zero_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1)
-target_link_options(zero_libtorch INTERFACE "LINKER:--no-as-needed" "LINKER:-rpath,${ZERO_TORCH}/lib"
-                    "LINKER:--allow-shlib-undefined")
+target_link_options(zero_libtorch INTERFACE "LINKER:--no-as-needed" "LINKER:--allow-shlib-undefined")
+if(NOT ZERO_WHEEL)  # a wheel finds torch beside itself (python_wheel.cmake)
+  target_link_options(zero_libtorch INTERFACE "LINKER:-rpath,${ZERO_TORCH}/lib")
+endif()
 target_link_libraries(zero_libtorch INTERFACE zero_torch_torch_cpu zero_torch_c10)

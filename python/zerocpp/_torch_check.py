@@ -4,8 +4,6 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of_package
 from pathlib import Path
 
-_remedy = "install the torch that this zerocpp was built for, or build zerocpp again with the installed one"
-
 
 def _built_for() -> str | None:
     """Returns the version in built_for.txt, which the build writes beside the extension."""
@@ -17,20 +15,23 @@ def _minor(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
+def _remedy(wanted: str | None) -> str:
+    return f"Install it: pip install 'torch=={_minor(wanted)}.*'" if wanted else "Install it: pip install torch"
+
+
 def require_torch() -> None:
     """Imports torch. Raises ImportError without torch, or if its minor version is another than the extension's."""
     try:
         import torch
     except ImportError as error:
-        wanted = _built_for()
         raise ImportError(
-            f"zerocpp needs PyTorch, which cannot be imported: {error}\n"
-            f"  Install it: pip install torch{f'=={wanted}' if wanted else ''}"
+            f"zerocpp needs PyTorch, which cannot be imported: {error}\n  {_remedy(_built_for())}"
         ) from error
     wanted = _built_for()
     if wanted is not None and _minor(torch.__version__) != _minor(wanted):
         raise ImportError(
-            f"this zerocpp was built for torch {_minor(wanted)}; torch {torch.__version__} is installed\n  {_remedy}"
+            f"this zerocpp was built for torch {_minor(wanted)}, and torch {torch.__version__} is installed\n"
+            f"  {_remedy(wanted)}"
         )
     _require_one_libtorch()
 
@@ -43,7 +44,10 @@ def _require_one_libtorch() -> None:
         return
     found = sorted({line.split()[-1] for line in maps.splitlines() if line.endswith("/libtorch_cpu.so")})
     if len(found) > 1:
-        raise ImportError(f"two copies of libtorch are loaded: {', '.join(found)}\n  {_remedy}")
+        raise ImportError(
+            f"two copies of libtorch are loaded: {', '.join(found)}\n"
+            "  Take the folder of one of them out of LD_LIBRARY_PATH, or of PYTHONPATH."
+        )
 
 
 def version() -> str:

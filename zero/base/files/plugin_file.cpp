@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-// The folder in which the build puts plug-ins; an installed zero_core finds them beside itself.
+// The folder in which the build puts plug-ins; an installed zero_core finds them beside itself. Empty in a wheel.
 #ifndef ZERO_PLUGIN_FOLDER
 #define ZERO_PLUGIN_FOLDER ""
 #endif
@@ -20,7 +20,7 @@ std::string plugin_file(std::string_view name) {
     const fs::path folder = fs::path(self.dli_fname).parent_path();
     folders = {folder, folder / ".." / "lib"};
   }
-  folders.emplace_back(ZERO_PLUGIN_FOLDER);
+  if (std::string_view(ZERO_PLUGIN_FOLDER) != "") folders.emplace_back(ZERO_PLUGIN_FOLDER);
   for (const fs::path& folder : folders) {
     std::error_code ignored;
     if (fs::exists(folder / name, ignored)) return fs::weakly_canonical(folder / name, ignored).string();

@@ -1,0 +1,58 @@
+"""The build backend of zerocpp: scikit-build-core, after a search for what the build needs.
+
+    pip install .                          # builds against the torch of the environment that pip installs into
+    ZERO_TORCH=/opt/torch pip install .    # if that environment has no torch yet
+
+torch is no build requirement, because pip would copy 3 GB of CUDA into its build environment. pip asks for the
+requirements before it fetches anything. So the search is made there: a build that would fail fetches no torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Any
+
+from build_inputs import Missing, compile_jobs, find_torch, missing_packages
+from scikit_build_core import build as _build
+from scikit_build_core.build import build_sdist, get_requires_for_build_sdist, prepare_metadata_for_build_wheel
+
+__all__ = [
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_wheel",
+]
+
+
+def _require_inputs() -> str:
+    """Returns the folder of torch. Ends the process with a message and its remedy if something is missing."""
+    try:
+        missing = missing_packages()
+        if missing:
+            raise Missing(f"packages are missing to build zerocpp\n  apt-get install {' '.join(missing)}")
+        return str(find_torch())
+    except Missing as error:
+        sys.exit(f"zerocpp: {error}")
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    """Returns what pip fetches for the build. Ends the process if torch or a package of the distribution is missing."""
+    _require_inputs()
+    return _build.get_requires_for_build_wheel(config_settings)
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    """Builds the wheel, and returns its name. Ends the process if torch or a package of the distribution is missing."""
+    torch = _require_inputs()
+    print(f"zerocpp is built against the torch in {torch}", flush=True)
+    os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compile_jobs()))
+    if shutil.which("c++"):  # CMake's default; scikit-build-core takes the name in Python's configuration, which ccache tells apart
+        os.environ.setdefault("CXX", "c++")
+    # A setting replaces what an earlier build has left in CMake's cache.
+    settings = {**(config_settings or {}), "cmake.define.ZERO_TORCH": torch}
+    return _build.build_wheel(wheel_directory, settings, metadata_directory)

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""A wheel that pip builds from this tree trains without the tree. The Python that runs the test has torch and pip.
+
+ZERO_TORCH names the torch to build against; the environment of the build has none. CCACHE_DIR is used. Takes minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+# Of README.md, which leaves out the model and the batches.
+PRELUDE = """
+import torch
+
+torch.manual_seed(1)
+
+class Net(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+batches = [(torch.randn(6, 8), torch.randint(4, (6,))) for _ in range(5)]
+"""
+
+
+def readme_example() -> str:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return next(block for block in blocks if "zero.attach" in block)
+
+
+def make_environment(folder: Path) -> Path:
+    """Makes a new environment with nothing but pip. Returns its Python."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder / "bin/python"
+
+
+class Wheel(unittest.TestCase):
+    """Builds one wheel for all tests, and installs it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if "ZERO_TORCH" not in os.environ:
+            raise unittest.SkipTest("ZERO_TORCH does not name a torch to build a wheel against")
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = Path(scratch.name)
+        builder = make_environment(cls.folder / "build")
+        try:
+            cls.run_in(cls.folder, builder, "-m", "pip", "download", "-d", "fetched", "scikit-build-core<2")
+        except AssertionError:
+            raise unittest.SkipTest("pip cannot fetch scikit-build-core, which builds wheels") from None
+        cls.run_in(cls.folder, builder, "-m", "pip", "wheel", "--no-deps", "-w", ".", ROOT)
+        (cls.wheel,) = cls.folder.glob("zerocpp-*.whl")
+        cls.python = make_environment(cls.folder / "user")
+        packages = sysconfig.get_path("purelib", vars={"base": cls.folder / "user"})
+        # The new environment sees the packages of this one, torch among them, from another folder than that of the wheel.
+        Path(packages, "this.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        # Without --no-deps: pip finds that the torch here is the required one.
+        cls.run_in(cls.folder, cls.python, "-m", "pip", "install", "--no-index", cls.wheel)
+
+    @classmethod
+    def run_in(cls, folder: Path, *command: str | Path) -> str:
+        """Returns the output. Raises AssertionError with it if the command failed."""
+        own = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in ("PYTHONPATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE")
+        }
+        own.update(OMP_NUM_THREADS="1", PIP_DISABLE_PIP_VERSION_CHECK="1")
+        ran = subprocess.run(
+            command, cwd=folder, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if ran.returncode != 0:
+            raise AssertionError(f"{' '.join(map(str, command))}: exit status {ran.returncode}\n{ran.stdout}")
+        return ran.stdout
+
+    def command(self, *arguments: str | Path) -> str:
+        """Runs the installed `zero` in the scratch folder."""
+        return self.run_in(self.folder, self.folder / "user/bin/zero", *arguments)
+
+    def exported_by(self, *command: str | Path) -> str:
+        """Trains the README's example, and returns a hash of the weights."""
+        (self.folder / "train.py").write_text(PRELUDE + readme_example())
+        weights = self.folder / "model.safetensors"
+        weights.unlink(missing_ok=True)
+        self.run_in(self.folder, *command)
+        return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+    def test_example_trains_with_each_launcher(self) -> None:
+        python = self.python
+        one = self.exported_by(python, "train.py")
+        launched = self.exported_by(self.folder / "user/bin/zero", "launch", "-n", "2", "--", python, "train.py")
+        torchrun = self.exported_by(python, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
+        self.assertEqual(launched, torchrun)
+        self.assertEqual(one, launched)  # all ranks take the same batches: the mean of equal gradients
+
+    def test_command_trains_and_plans(self) -> None:
+        self.assertRegex(self.command("--version"), r"^zero \d")
+        shutil.copytree(ROOT / "examples/shakespeare", self.folder / "examples/shakespeare", dirs_exist_ok=True)
+        recipe = "examples/shakespeare/shakespeare.toml"
+        trained = self.command(
+            "train", recipe, "-n", "2", "--train.steps", "3", "--train.sample", "0", "--train.eval_every", "0"
+        )
+        self.assertIn("done: runs/shakespeare", trained)
+        self.assertIn("stage 3", self.command("plan", recipe, "--world", "4"))
+
+    def test_placements_are_solved_by_its_plug_in(self) -> None:
+        self.assertIn("libzero_plan_clp.so", {Path(name).name for name in zipfile.ZipFile(self.wheel).namelist()})
+
+    def test_libraries_name_no_folder_of_this_machine(self) -> None:
+        site = Path(
+            self.run_in(
+                self.folder, self.python, "-c", "import importlib.util as u; print(u.find_spec('zerocpp').origin)"
+            )
+        ).parent
+        files = [site / "bin/zero", *site.rglob("*.so")]
+        self.assertGreaterEqual(len(files), 6)
+        for file in files:
+            dynamic = self.run_in(self.folder, "readelf", "-d", file)
+            for paths in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic):
+                self.assertTrue(all(path.startswith("$ORIGIN") for path in paths.split(":")), f"{file.name}: {paths}")
+
+
+if __name__ == "__main__":
+    unittest.main()

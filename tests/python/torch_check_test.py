@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""An import of zerocpp refuses a torch of another series than the one that it was built for. Needs neither torch nor a build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class ImportedTorch(unittest.TestCase):
+    def error_of_import(self, torch: str) -> str:
+        """Imports the package, built for 2.11.0, beside a torch.py with this text. Returns the error."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "python/zerocpp", Path(folder, "zerocpp"), ignore=shutil.ignore_patterns("*.so"))
+            Path(folder, "zerocpp/built_for.txt").write_text("2.11.0\n")
+            Path(folder, "torch.py").write_text(torch)
+            ran = subprocess.run(
+                [sys.executable, "-c", "import zerocpp"],
+                env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+                cwd=folder,
+                text=True,
+                capture_output=True,
+                check=False,
+            )
+        self.assertEqual(ran.returncode, 1)
+        return ran.stderr
+
+    def test_another_series_is_refused(self) -> None:
+        for version in ("2.10.0", "2.12.1+cu130"):
+            error = self.error_of_import(f'__version__ = "{version}"')
+            self.assertIn(
+                f"ImportError: this zerocpp was built for torch 2.11, and torch {version} is installed\n", error
+            )
+            self.assertIn("pip install 'torch==2.11.*'", error)
+
+    def test_missing_torch_names_the_remedy(self) -> None:
+        error = self.error_of_import('raise ImportError("no torch here")')
+        self.assertIn("ImportError: zerocpp needs PyTorch, which cannot be imported: no torch here\n", error)
+        self.assertIn("pip install 'torch==2.11.*'", error)
+
+    def test_a_patch_release_is_accepted(self) -> None:
+        # The extension is missing here: the import fails after the check.
+        self.assertIn("zerocpp._C", self.error_of_import('__version__ = "2.11.3+cpu"').splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
