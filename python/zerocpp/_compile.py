@@ -84,15 +84,16 @@ def _wrap(module: Any) -> None:
         if graph is None or "__call__" not in vars(graph) or "post_compile" not in vars(graph):
             raise _unknown(f"it has no {_GRAPHS}.{name} as zerocpp knows it")
         graph.__call__ = _called(graph.__call__)
-        graph.post_compile = _compiled(graph.post_compile)
+        graph.post_compile = _compiled(graph.post_compile, module.config)
 
 
-def _compiled(original: Any) -> Any:
+def _compiled(original: Any, config: Any) -> Any:
     @functools.wraps(original)
     def post_compile(self: Any, inputs: Any, constants: Any, how: Any) -> None:
         global _made
         _made += 1
-        self._zero_cudagraphs = bool(how.get("cudagraphs"))
+        # A graph without a GPU drops them, and the mode is still wrong for the model.
+        self._zero_cudagraphs = bool(how.get("cudagraphs")) or config.triton.cudagraphs
         self._zero_trains = not how.get("is_inference") and not how.get("is_backward")
         original(self, inputs, constants, how)
 

@@ -12,6 +12,7 @@ import time
 import traceback
 import unittest
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import ranks
@@ -317,7 +318,7 @@ def parametrized() -> dict[str, Any]:
 
 
 def two_engines() -> dict[str, Any]:
-    """A generator and a discriminator, which take turns."""
+    """A generator and a discriminator, which take turns. With frozen(), as at stage 3 here, the schedule stays."""
     import torch
     import zerocpp as zero
     from torch.nn.functional import binary_cross_entropy_with_logits as entropy
@@ -356,17 +357,22 @@ def two_engines() -> dict[str, Any]:
             zero.attach(judge, optimizer_of(judge), stage=stage, **budget) as of_marks,
         ):
             for step in range(STEPS):
-                for engine, loss_of in ((of_marks, of_judge), (of_pictures, of_maker)):
-                    engine.optimizer.zero_grad()
-                    loss = loss_of(maker, judge, step, world.rank)
+                of_marks.optimizer.zero_grad()
+                loss = of_judge(maker, judge, step, world.rank)
+                loss.backward()
+                losses.append(of_marks.step(loss=loss).loss)
+                of_pictures.optimizer.zero_grad()
+                with of_marks.frozen() if stage == 3 else nullcontext():
+                    loss = of_maker(maker, judge, step, world.rank)
                     loss.backward()
-                    losses.append(engine.step(loss=loss).loss)
+                losses.append(of_pictures.step(loss=loss).loss)
+            mismatches = of_marks.report().trace_mismatches
         found.append(losses)
     return {
         "distance": max(abs(a - b) / abs(b) for a, b in zip(found[0], wanted)),
         "equal": found[0] == found[1],
         "buffers": 0.0,
-        "falls": True,
+        "falls": mismatches == 0,
     }
 
 

@@ -128,6 +128,23 @@ def interrupted(what: str, transport: str) -> dict[str, Any]:
     return {}
 
 
+def alone() -> None:
+    """Rank 0 of 2, whose other rank never starts."""
+    import zerocpp as zero
+
+    os.environ.update(
+        RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="2", ZERO_RUN_ID=f"alone-{os.getpid()}"
+    )
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    begin = time.monotonic()
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        zero.world()
+    except KeyboardInterrupt:
+        print(f"CAUGHT after {time.monotonic() - begin:.0f} s", flush=True)
+        os._exit(3)
+
+
 class Waits(ranks.PackageTest):
     def test_other_threads_run_while_a_rank_waits(self) -> None:
         found = ranks.run(other_threads_run)[0]
@@ -145,6 +162,9 @@ class Waits(ranks.PackageTest):
         how = ranks.ended(loses_a_rank_in_backward)
         self.assertNotEqual(how.status, 0)
         self.assertIn("CAUGHT CommError", how.output)
+
+    def test_interrupt_ends_the_meeting_of_ranks(self) -> None:
+        self.assertRegex(ranks.ended(alone, ranks=1).output, "CAUGHT after [1-5] s")
 
     def test_interrupt_ends_an_operator(self) -> None:
         for what, transport in (("forward", "auto"), ("numpy", "auto"), ("forward", "gloo")):

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/host_language.h"
 #include "zero/base/process/memory_file.h"
 #include "zero/comm/rendezvous/host_messages.h"
 #include "zero/comm/rendezvous/rank_set.h"
@@ -41,6 +42,7 @@ class Deadline {
 
 // A rank that defers these signals to the end of its step would wait here for ranks that the signals have ended.
 bool told_to_end() {
+  check_wait();
   sigset_t pending;
   sigemptyset(&pending);
   sigpending(&pending);
