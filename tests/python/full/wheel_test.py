@@ -105,7 +105,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(one, launched)  # all ranks take the same batches: the mean of equal gradients
 
     def test_command_trains_and_plans(self) -> None:
-        self.assertRegex(self.command("--version"), r"^zero \d")
+        self.assertRegex(self.command("--version"), r"^zero.cpp \d")
         shutil.copytree(ROOT / "examples/shakespeare", self.folder / "examples/shakespeare", dirs_exist_ok=True)
         recipe = "examples/shakespeare/shakespeare.toml"
         trained = self.command(
