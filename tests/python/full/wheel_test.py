@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A wheel that pip builds from this tree trains without the tree. The Python that runs the test has torch and pip.
+"""A wheel that pip builds from the sources of this tree trains without the tree. The Python that runs the test has torch and pip.
 
 ZERO_TORCH names the torch to build against; the environment of the build has none. CCACHE_DIR is used. Takes minutes.
 """
@@ -45,7 +45,7 @@ def make_environment(folder: Path) -> Path:
 
 
 class Wheel(unittest.TestCase):
-    """Builds one wheel for all tests, and installs it."""
+    """Builds one wheel for all tests, from the archive of the sources, and installs it."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -56,10 +56,13 @@ class Wheel(unittest.TestCase):
         cls.folder = Path(scratch.name)
         builder = make_environment(cls.folder / "build")
         try:
-            cls.run_in(cls.folder, builder, "-m", "pip", "download", "-d", "fetched", "scikit-build-core<2")
+            cls.run_in(cls.folder, builder, "-m", "pip", "install", "scikit-build-core<2")
         except AssertionError:
             raise unittest.SkipTest("pip cannot fetch scikit-build-core, which builds wheels") from None
-        cls.run_in(cls.folder, builder, "-m", "pip", "wheel", "--no-deps", "-w", ".", ROOT)
+        backend = f"import sys; sys.path.insert(0, 'python/build_backend'); import zero_build as b; b.build_sdist({scratch.name!r})"
+        cls.run_in(ROOT, builder, "-B", "-c", backend)
+        (cls.sources,) = cls.folder.glob("zerocpp-*.tar.gz")
+        cls.run_in(cls.folder, builder, "-m", "pip", "wheel", "--no-deps", "-w", ".", cls.sources)
         (cls.wheel,) = cls.folder.glob("zerocpp-*.whl")
         cls.python = make_environment(cls.folder / "user")
         packages = sysconfig.get_path("purelib", vars={"base": cls.folder / "user"})
@@ -113,6 +116,9 @@ class Wheel(unittest.TestCase):
         )
         self.assertIn("done: runs/shakespeare", trained)
         self.assertIn("stage 3", self.command("plan", recipe, "--world", "4"))
+
+    def test_sources_are_small(self) -> None:
+        self.assertLess(self.sources.stat().st_size, 3_000_000)
 
     def test_placements_are_solved_by_its_plug_in(self) -> None:
         self.assertIn("libzero_plan_clp.so", {Path(name).name for name in zipfile.ZipFile(self.wheel).namelist()})
