@@ -233,8 +233,19 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("closed", &PythonEngine::closed)
       .def("close", &PythonEngine::close, NoGil())
       .def("abandon", &PythonEngine::abandon, NoGil());
+  // Parameters of any engines, for code that is no operator: a compiled graph.
+  module.def("using", [](std::vector<torch::Tensor> tensors) {
+    return std::make_unique<Scope>([tensors = std::move(tensors)]() -> std::shared_ptr<void> {
+      return std::shared_ptr<UsingScope>(new UsingScope(tensors));
+    });
+  });
   module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
     for (const torch::Tensor& parameter : parameters) mark_zeroed(parameter);
+  });
+  // True for a parameter that an engine left without values.
+  module.def("is_empty", [](const torch::Tensor& tensor) {
+    if (tensor.is_meta() || !tensor.has_storage() || tensor.numel() == 0) return false;
+    return tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get() == nullptr;
   });
   module.def("is_attached", [](const torch::Tensor& tensor) { return ParameterStorage::of(tensor) != nullptr; });
 }

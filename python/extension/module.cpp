@@ -1,14 +1,20 @@
 // zerocpp._C: the extension module. The package's Python files are its only callers; users write `import zerocpp`.
+#include <chrono>
+#include <cstdlib>
+#include <variant>
+
 #include <pybind11/stl.h>
 
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include "zero/base/text/bytes.h"
 #include "zero/comm/transport/world.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/torch/activations/large_blocks.h"
 #include "zero/torch/deferred/deferred.h"
 
+#include "python/extension/c10d_link.h"
 #include "python/extension/options.h"
 #include "python/extension/python_engine.h"
 #include "python/extension/python_errors.h"
@@ -18,14 +24,23 @@ namespace py = pybind11;
 namespace zero::python {
 namespace {
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 void bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>>(module, "World", "The ranks of this run.")
       .def_property_readonly("rank", &World::rank)
       .def_property_readonly("size", &World::size)
       .def_property_readonly("local_size", &World::local_size, "Ranks on this machine.")
+      .def_property_readonly("transport", [](World& self) { return std::string(self.communicator().transport()); })
       .def_property_readonly("source", &World::source, "Who started the ranks: torchrun, Open MPI, one process ...")
       .def(
-          "barrier", [](World& self) { self.communicator().barrier({.control = true}).wait(); },
+          "barrier",
+          [](World& self) {
+            const ThreadGate::Entry entry(self.gate(), self.rank());
+            self.communicator().barrier({.control = true}).wait();
+          },
           py::call_guard<py::gil_scoped_release>(), "Collective. Returns when every rank has called it.")
       .def(
           "keep_flight_in", [](World& self, const std::string& folder) { self.keep_flight_in(folder); },
@@ -33,10 +48,18 @@ void bind_world(py::module_& module) {
   module.def(
       "world_from_environment",
       [](const std::string& transport, double timeout) {
-        return std::make_shared<World>(World::from_environment(
-            {.transport = transport, .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000))}));
+        return std::make_shared<World>(
+            World::from_environment({.transport = transport, .timeout = milliseconds_of(timeout)}));
       },
       py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "world_over_group",
+      [](const std::string& name, double timeout) {
+        return std::make_shared<World>(world_over(name, milliseconds_of(timeout)));
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def("has_cpu_backend", &has_cpu_backend);
+  module.def("ranks_of_environment", [] { return detect_ranks({}, std::getenv).world; });
 }
 
 // deferred(): begins with __enter__, ends with __exit__.
@@ -69,6 +92,11 @@ PYBIND11_MODULE(_C, module) {
   bind_engine(module);
   bind_deferred(module);
   module.def("option_names", &option_names);
+  module.def("parse_bytes", [](const std::variant<std::int64_t, std::string>& size) {
+    const std::string* const text = std::get_if<std::string>(&size);
+    return text != nullptr ? zero::parse_bytes(*text, "device_memory") : std::get<std::int64_t>(size);
+  });
+  module.def("format_bytes", &zero::format_bytes);
   module.def("keep_memory", [] {
     zero::keep_heap();
     zero::keep_large_blocks();

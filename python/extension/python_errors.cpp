@@ -53,7 +53,19 @@ void throw_typed(const Error& error) {
 void raise_signals() {
   if (pthread_equal(pthread_self(), main_thread) == 0 || Py_IsInitialized() == 0) return;
   const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (PyErr_CheckSignals() == 0) return;
+  python_error raised;  // torch's: an operator and a backward pass let it through
+  raised.persist();
+  throw raised;
+}
+
+// numpy(), tolist() and others hold the GIL while they run operators.
+void* give_up_gil() {
+  return Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr;
+}
+
+void take_gil(void* state) {
+  PyEval_RestoreThread(static_cast<PyThreadState*>(state));
 }
 
 PyObject* add_class(py::module_& module, const char* name, const char* text, const py::tuple& bases) {
@@ -89,9 +101,11 @@ void set_up_errors(py::module_& module) {
       PyErr_SetString(class_of(error), error.what());
     } catch (torch::PyTorchError& error) {  // from an operator inside a call of ours
       PyErr_SetString(error.python_type(), error.what());
+    } catch (python_error& error) {  // raised in a wait of ours
+      error.restore();
     }
   });
-  set_host_language({.check_wait = &raise_signals, .rethrow = &throw_typed});
+  set_host_language({.check_wait = &raise_signals, .rethrow = &throw_typed, .unlock = &give_up_gil, .lock = &take_gil});
 }
 
 }  // namespace zero::python

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerocpp import _C, _model, _optimizer, _world, _zero_grad
+from zerocpp import _C, _compile, _model, _optimizer, _world, _wrappers, _zero_grad
 from zerocpp._errors import refuse
 
 _log = logging.getLogger("zerocpp")
@@ -48,7 +48,7 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
     """
     if not isinstance(model, nn.Module):
         raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
-    _refuse_wrapped(model)
+    _wrappers.refuse_wrapped(model)
     _refuse_unknown(options)
     tensors = _model.tensors_of(model)
     for name, tensor in tensors.parameters:
@@ -59,14 +59,23 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
                 "this parameter is attached already",
                 "close the other engine first: zero.engine_of(model).close()",
             )
+        if _C.is_empty(tensor) and not options.get("awaits_load"):
+            raise refuse(
+                "attach",
+                name,
+                "this parameter has no values: its engine was abandoned, or ended by an error",
+                "construct the model again, or attach it with awaits_load=True and load a checkpoint",
+            )
     names = tensors.names()
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()
+    _wrappers.teach_torch()
+    _compile.teach_torch(_engines)
     given = dict(options, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
     core = _C.Engine(
         world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given
     )
-    return Engine(core, model, tensors, read, world or _world.world())
+    return Engine(core, model, tensors, read, world or _world.world(), options.get("device_memory", "auto"))
 
 
 class Engine:
@@ -79,10 +88,12 @@ class Engine:
         tensors: _model.ModelTensors,
         read: _optimizer.ReadOptimizer,
         world: _C.World,
+        device_memory: str | int,
     ) -> None:
         self._core = core
         self._places = tensors.places
         self._names = tensors.names()
+        self._given_memory = device_memory
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self.model = model
         self.world = world
@@ -111,6 +122,7 @@ class Engine:
         of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
         """
         self._require_same_parameters()
+        _compile.require_wrapped()
         rate = self.optimizer.rate() if lr is None else float(lr)
         value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
         report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
@@ -286,6 +298,13 @@ class Engine:
 
     # ---- inside
 
+    @property
+    def _device_memory(self) -> float:
+        """The bytes that `device_memory` names; infinity for "auto"."""
+        if self._given_memory in ("auto", None):
+            return math.inf
+        return 0 if self._given_memory == "min" else _C.parse_bytes(self._given_memory)
+
     def _name(self, parameter: Parameter) -> str:
         if isinstance(parameter, str):
             for name, tensor in ((name, tensor) for _, _, tensor, name in self._places):
@@ -348,18 +367,6 @@ def _refuse_unknown(options: dict[str, Any]) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0)
             raise refuse("attach", name, "no such option", f"did you mean {near[0]}?")
-
-
-def _refuse_wrapped(model: nn.Module) -> None:
-    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-    for path, module in model.named_modules():
-        if isinstance(module, wrappers):
-            raise refuse(
-                "attach",
-                path or type(module).__name__,
-                f"it is wrapped in {type(module).__name__}",
-                "attach the module inside it: the engine sums gradients over ranks itself",
-            )
 
 
 def _note(text: str) -> Any:

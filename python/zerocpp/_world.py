@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+from typing import Any
 
 from zerocpp import _C
+from zerocpp._errors import refuse
 
 _world: _C.World | None = None
 _world_process = 0
@@ -27,9 +30,79 @@ def world(transport: str = "auto", timeout: float = 60) -> _C.World:
             "  Read what the dataset needs before attach(), or start workers with multiprocessing's spawn."
         )
     if _world is None:
+        _refuse_ranks_of_a_notebook()
         _world = _C.world_from_environment(transport, float(timeout))
         _world_process = os.getpid()
     return _world
+
+
+def _in_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def _refuse_ranks_of_a_notebook() -> None:
+    """A launcher of notebooks forks ranks after torch has begun its threads, which a fork does not copy."""
+    number = _C.ranks_of_environment()
+    if number > 1 and _in_notebook():
+        raise refuse(
+            "world",
+            f"{number} ranks",
+            "a notebook is one process, and has one rank",
+            "write the cells into a script: zero launch -n 2 -- python3 script.py; or leave out the launcher",
+        )
+
+
+def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
+    """Collective over the group. Returns a world whose messages a process group of torch.distributed moves.
+
+        dist.init_process_group("gloo")
+        engine = zero.attach(model, optimizer, stage=3, world=zero.World.from_process_group())
+
+    group: a ProcessGroup, such as that of a DeviceMesh; without it, the default group. A group that has only GPUs gets
+        a group of gloo beside it.
+    timeout: seconds that a rank waits for others before it raises CommError.
+
+    Sums stay those of zerocpp, so weights have the bits of every other transport. A lost rank cannot come back.
+    """
+    import torch.distributed as dist
+
+    _refuse_ranks_of_a_notebook()
+    if not dist.is_available() or not dist.is_initialized():
+        raise refuse(
+            "process_group",
+            group,
+            "torch.distributed is not initialised",
+            'call torch.distributed.init_process_group("gloo") first, or use zero.world()',
+        )
+    group = dist.group.WORLD if group is None else group
+    if not isinstance(group, dist.ProcessGroup):  # new_group() returns a number to other ranks
+        raise refuse(
+            "process_group",
+            group,
+            f"rank {dist.get_rank()} is not in this group",
+            "call from_process_group() only on the ranks that the group names",
+        )
+    if not _C.has_cpu_backend(group.group_name):
+        group = _with_cpu_backend(group)
+    return _C.world_over_group(group.group_name, float(timeout))
+
+
+def _with_cpu_backend(group: Any) -> Any:
+    """Collective. Returns a group of gloo with the same ranks."""
+    import torch.distributed as dist
+
+    if not dist.is_gloo_available():
+        raise refuse(
+            "process_group",
+            group.group_name,
+            "it has no backend for CPUs, and this torch has no gloo",
+            "use zero.world(), which finds the ranks by itself",
+        )
+    return dist.new_group(dist.get_process_group_ranks(group), backend="gloo", use_local_synchronization=True)
+
+
+_C.World.from_process_group = staticmethod(from_process_group)
 
 
 @atexit.register

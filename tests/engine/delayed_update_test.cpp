@@ -1,9 +1,9 @@
 // The one-step delayed update: what it is, and that it is the same wherever states lie.
-#include "zero/engine/delayed_update.h"
-
 #include <atomic>
 
 #include <gtest/gtest.h>
+
+#include "zero/engine/update_times.h"
 
 #include "tests/engine/block_specs.h"
 #include "tests/engine/scripted_run.h"

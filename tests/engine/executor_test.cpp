@@ -1,8 +1,11 @@
 #include "zero/engine/executor.h"
 
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "zero/engine/step_passes.h"
 
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"
@@ -24,7 +27,10 @@ struct Fixture {
   SecondaryParts parts;
   Gatherer gatherer;
   Reducer reducer;
+  std::unique_ptr<UpdateRule> rule;
+  Updater updater;
   Executor executor;
+  StepPasses passes;
 
   static std::vector<ParamSpec> four() {
     std::vector<ParamSpec> specs;
@@ -37,28 +43,31 @@ struct Fixture {
         state(units, placement, moments(2), comm, ledger),
         gatherer(state, comm, ledger, observer, parts),
         reducer(state, specs.size(), budget.is_min(), comm, ledger),
-        executor(state, budget, gatherer, parts, reducer) {}
+        rule(rule_of({})),
+        updater(state, *rule, specs, {}, comm, ledger, comm),
+        executor(state, budget, gatherer, parts, reducer, updater),
+        passes(state, gatherer, reducer, executor) {}
 
   void gradient(int unit) {
     const std::vector<float> ones(32, 1.0F);
-    executor.begin_backward();
+    passes.begin_backward();
     reducer.add(unit, reinterpret_cast<const std::byte*>(ones.data()));
-    executor.gradient_arrived(unit);
+    passes.gradient_arrived(unit);
   }
   // Forward over `order`, backward over it reversed, and the end of a step.
   void step(const std::vector<int>& order, bool same_everywhere = true) {
-    for (const int unit : order) executor.access(unit);
-    executor.begin_backward();
+    for (const int unit : order) passes.access(unit);
+    passes.begin_backward();
     for (auto unit = order.rbegin(); unit != order.rend(); ++unit) {
-      executor.access(*unit);
+      passes.access(*unit);
       gradient(*unit);
     }
-    executor.end_backward();
-    executor.event({EventKind::kStep, -1, {}});
+    passes.end_backward();
+    passes.end();
     gatherer.finish();
     reducer.finish();
     reducer.clear();
-    executor.close_step(same_everywhere);
+    passes.close_step(same_everywhere);
   }
   std::int64_t one() const { return gathered_bytes(units[0], state.world()); }
 };
@@ -70,7 +79,7 @@ constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 TEST(Executor, OperatorsOnAUnitShareAccess) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
-    for (const int unit : {0, 0, 1, 1, 0}) f.executor.access(unit);
+    for (const int unit : {0, 0, 1, 1, 0}) f.passes.access(unit);
     EXPECT_EQ(f.executor.replay().trace().events.size(), 3u);
   });
 }
@@ -78,12 +87,12 @@ TEST(Executor, OperatorsOnAUnitShareAccess) {
 TEST(Executor, RecordsWhatHappened) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
-    f.executor.access(2);
+    f.passes.access(2);
     f.gatherer.uses().pin(2, f.gatherer.data(2));
-    f.executor.access(3);
+    f.passes.access(3);
     f.gatherer.uses().unpin(2);
     f.gradient(3);
-    f.executor.end_backward();
+    f.passes.end_backward();
     const std::vector<Event> wanted{{EventKind::kAccess, 2, {}},    {EventKind::kAccess, 3, {2}},
                                     {EventKind::kBackward, -1, {}}, {EventKind::kGradient, 3, {}},
                                     {EventKind::kGradient, 2, {}},  {EventKind::kGradient, 1, {}},
@@ -96,15 +105,15 @@ TEST(Executor, RecordsWhatHappened) {
 TEST(Executor, TheSecondStepReplaysTheFirst) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
-    EXPECT_TRUE(f.executor.replay().schedule().entries.empty());
+    EXPECT_TRUE(f.executor.schedule().entries.empty());
     f.step({0, 1, 2, 3});
-    const std::size_t recorded = f.executor.replay().schedule().entries.size();
+    const std::size_t recorded = f.executor.schedule().entries.size();
     EXPECT_EQ(recorded, 4u + 1 + 8 + 1 + 1);
     const std::int64_t before = comm.traffic().sent_bytes;
     f.step({0, 1, 2, 3});
     EXPECT_FALSE(f.executor.replay().mismatched());
     EXPECT_EQ(comm.traffic().sent_bytes - before, 3 * 4 * f.one() / 2);
-    EXPECT_EQ(f.executor.replay().schedule().entries.size(), recorded);
+    EXPECT_EQ(f.executor.schedule().entries.size(), recorded);
   });
 }
 
@@ -122,22 +131,22 @@ TEST(Executor, DemandEvictsLeastRecentlyUsed) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {2 * 32 * 4});
     ASSERT_EQ(f.one(), 32 * 4);
-    for (const int unit : {0, 1, 0, 2}) f.executor.access(unit);
+    for (const int unit : {0, 1, 0, 2}) f.passes.access(unit);
     EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 2}));
-    f.executor.event({EventKind::kStep, -1, {}});
-    f.executor.close_step(true);
+    f.passes.end();
+    f.passes.close_step(true);
   });
 }
 
 TEST(Executor, MinDemandEvictsUnpinnedUnits) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
-    f.executor.access(0);
+    f.passes.access(0);
     f.gatherer.uses().pin(0, f.gatherer.data(0));
-    f.executor.access(1);
+    f.passes.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), (std::vector<int>{0, 1}));
     f.gatherer.uses().unpin(0);
-    f.executor.access(0);
+    f.passes.access(0);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{0});
   });
 }
@@ -156,16 +165,16 @@ TEST(Executor, MismatchFallsBackForTheStep) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), kMinBudget);
     f.step({0, 1, 2, 3});
-    f.executor.access(0);
+    f.passes.access(0);
     EXPECT_FALSE(f.executor.replay().mismatched());
-    f.executor.access(2);
+    f.passes.access(2);
     EXPECT_TRUE(f.executor.replay().mismatched());
-    f.executor.access(1);
+    f.passes.access(1);
     EXPECT_EQ(f.gatherer.resident().units(), std::vector<int>{1});
-    f.executor.event({EventKind::kStep, -1, {}});
-    f.executor.close_step(true);
+    f.passes.end();
+    f.passes.close_step(true);
     EXPECT_FALSE(f.executor.replay().mismatched()) << "the next step has its own schedule";
-    EXPECT_EQ(f.executor.replay().schedule().entries.size(), 4u);
+    EXPECT_EQ(f.executor.schedule().entries.size(), 4u);
   });
 }
 
@@ -176,10 +185,10 @@ TEST(Executor, MissingCommonTraceMeansDemand) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     f.step({0, 1, 2, 3});
     f.step({3, 2, 1, 0}, /*same_everywhere=*/false);
-    EXPECT_TRUE(f.executor.replay().schedule().entries.empty());
-    EXPECT_EQ(f.executor.replay().schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
+    EXPECT_TRUE(f.executor.schedule().entries.empty());
+    EXPECT_EQ(f.executor.schedule().reduce_order, (std::vector<int>{3, 2, 1, 0}));
     f.step({0, 1, 2, 3});
-    EXPECT_FALSE(f.executor.replay().schedule().entries.empty());
+    EXPECT_FALSE(f.executor.schedule().entries.empty());
   });
 }
 
@@ -194,7 +203,7 @@ TEST(Executor, DemandReducesInOneOrder) {
       // Reversed unit order: 3 is first, and rank 1 never has it.
       EXPECT_EQ(f.reducer.arrivals().reduced(unit), unit == 3);
     }
-    f.executor.end_backward();
+    f.passes.end_backward();
     f.reducer.finish();
     for (int unit = 0; unit < 4; ++unit) {
       EXPECT_EQ(load_element(f.state.gradient_shard(unit), DType::kFloat32, 0), unit % 2 == 0 ? 2.0F : 1.0F);
@@ -208,15 +217,15 @@ TEST(Executor, ReduceLastAwaitsLastMicroBatch) {
     for (int step = 0; step < 2; ++step) {  // on demand and replayed
       const std::int64_t before = comm.traffic().sent_bytes;
       for (int unit = 3; unit >= 0; --unit) f.gradient(unit);
-      f.executor.end_backward();
+      f.passes.end_backward();
       EXPECT_EQ(comm.traffic().sent_bytes, before);
       for (int unit = 3; unit >= 0; --unit) f.gradient(unit);
-      f.executor.end_backward();
+      f.passes.end_backward();
       EXPECT_EQ(comm.traffic().sent_bytes - before, 4 * f.one() / 2);
-      f.executor.event({EventKind::kStep, -1, {}});
+      f.passes.end();
       f.reducer.finish();
       f.reducer.clear();
-      f.executor.close_step(true);
+      f.passes.close_step(true);
     }
   });
 }
@@ -227,9 +236,35 @@ TEST(Executor, LaterGradientIsReducedAgain) {
     f.gradient(3);
     EXPECT_TRUE(f.reducer.arrivals().reduced(3));
     f.gradient(3);
-    f.executor.end_backward();
+    f.passes.end_backward();
     f.reducer.finish();
     EXPECT_EQ(load_element(f.state.gradient_shard(3), DType::kFloat32, 0), 4.0F);
+  });
+}
+
+// Stages 0 and 2: gradients are gathered before the update, or parameters after it.
+TEST(Executor, UpdatesAreActionsLikeAnyOther) {
+  on_ranks(2, [](Communicator& comm) {
+    for (const int stage : {0, 2}) {
+      Fixture f(comm, place(stage, Reduce::kAuto, 1), {});
+      for (int unit = 3; unit >= 0; --unit) f.gradient(unit);
+      f.passes.end_backward();
+      f.passes.end();
+      f.reducer.finish();
+      const std::int64_t before = comm.traffic().sent_bytes;
+      f.executor.begin_updates({.present = std::vector<bool>(4, true), .lr = 0.5},
+                               updated_units(f.executor.schedule()));
+      f.executor.update_all();
+      f.gatherer.finish();
+      EXPECT_EQ(comm.traffic().sent_bytes - before, 4 * f.one() / 2) << "stage " << stage;
+      for (int unit = 0; unit < 4; ++unit) {
+        EXPECT_TRUE(f.updater.current(unit));
+        for (const std::int64_t element : {0, 31})  // of either rank's shard: Adam's first step moves by the rate
+          EXPECT_NEAR(load_element(f.gatherer.data(unit), DType::kFloat32, element), -0.5F, 1e-6F);
+      }
+      f.reducer.clear();
+      f.passes.close_step(true);
+    }
   });
 }
 
@@ -237,10 +272,10 @@ TEST(Executor, EvaluationLeavesNoTrace) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
     f.step({0, 1});
-    f.executor.use_untraced(3);
+    f.passes.use_untraced(3);
     EXPECT_TRUE(f.executor.replay().trace().events.empty());
     EXPECT_TRUE(f.gatherer.ready(3));
-    f.executor.access(0);
+    f.passes.access(0);
     EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule starts from nothing gathered";
     EXPECT_FALSE(f.executor.replay().mismatched());
   });
@@ -249,7 +284,7 @@ TEST(Executor, EvaluationLeavesNoTrace) {
 TEST(Executor, EndOutsideABackwardDoesNothing) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
-    f.executor.end_backward();
+    f.passes.end_backward();
     EXPECT_TRUE(f.executor.replay().trace().events.empty());
     EXPECT_EQ(f.executor.finished_backwards(), 0);
   });

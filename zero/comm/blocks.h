@@ -7,7 +7,7 @@
 // the Work.
 //
 // A reduction, and the all_to_all that it uses, may cover only a part of every block. part(4096, 4096, sizeof(float))
-// selects the second 4096 elements of each block, as far as the block has them.
+// selects elements 4096 to 8191 of each block, or fewer if the block ends before.
 #pragma once
 
 #include <algorithm>

@@ -10,9 +10,9 @@
 //   }
 //
 // is_one() tells the process that it is a replacement. It takes part in no collective of the run: it exchanges messages
-// only with rank 0 and the ranks that took it back. The other ranks do not learn of it. Messages of its predecessor
-// that nobody has received are gone; works that waited for them must be dropped. If the new process ends at any point,
-// it is lost like its predecessor. shared_memory and gloo have replacements. Local.
+// only with rank 0 and the ranks that took it back. The other ranks do not learn of it. Messages of the lost process
+// that nobody has received are gone: drop the works that wait for them. If the new process ends at any point, it is
+// lost like its predecessor. shared_memory and gloo have replacements. Local.
 #pragma once
 
 #include "zero/comm/rendezvous/rank_set.h"

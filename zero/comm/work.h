@@ -5,7 +5,7 @@
 //   gather.wait();                                             // `full` may be read
 //
 // No helper thread spins for it: if the transport has nothing better, wait() moves the bytes on the caller's thread. So
-// to begin early never hurts, and hides the wait for late peers.
+// it never costs time to begin early, and beginning early hides the wait for late peers.
 #pragma once
 
 #include <memory>

@@ -20,11 +20,11 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
                UnitObserver& observer, const EngineSeams& seams) try
     : parts_(comm, std::move(specs), units, options, observer, seams),
       io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
-      update_(parts_),
+      update_times_(parts_),
       statistics_(parts_),
       replanner_(parts_),
-      step_(parts_, update_, replanner_, statistics_),
-      states_(parts_, update_, step_, io_),
+      step_(parts_, update_times_, replanner_, statistics_),
+      states_(parts_, update_times_, step_, io_),
       gradients_(parts_, io_),
       served_(parts_, step_, io_) {
 } catch (const IoError& error) {
@@ -50,29 +50,30 @@ void Engine::begin_micro_batch(int number) {
   if (number < 0 || number >= accumulate)
     throw ConfigError("accumulate", fmt::format("{}", accumulate), fmt::format("micro-batch {} begins", number),
                       "number those of a step from 0, and set accumulate to how many there are");
-  parts_.executor.begin_micro_batch(number);
+  parts_.passes.begin_micro_batch(number);
 }
 
 void Engine::bring(int unit, Use why) {
   const bool untraced = why == Use::kUntraced;
-  if (why == Use::kForward) parts_.executor.begin_forward();
-  update_.before_use(unit, untraced);
+  if (why == Use::kForward) parts_.passes.begin_forward();
+  update_times_.before_use(unit, untraced);
   parts_.updater.pump();
   parts_.gatherer.prefetches().pump();
   parts_.reducer.pump();
   if (untraced) {
     parts_.updater.finish();  // a user outside training may write to the unit
-    const ExactGathers exact(parts_.coded.get());
-    const PartsAside aside(parts_.coded != nullptr ? &parts_.secondary : nullptr);
-    statistics_.outside_training([&] { parts_.executor.use_untraced(unit); });
+    const ExactGathers exact(parts_.unit_comms.coded());
+    const PartsAside aside(parts_.unit_comms.coded() != nullptr ? &parts_.secondary : nullptr);
+    statistics_.outside_training([&] { parts_.passes.use_untraced(unit); });
     return;
   }
   if (why == Use::kBackward) step_.begin_backward();
-  parts_.executor.access(unit);
+  parts_.passes.access(unit);
 }
 
 void Engine::mark_written(int unit) {
-  if (parts_.coded != nullptr && parts_.coded->gathered_coded(unit)) {
+  const CodedCommunicator* const coded = parts_.unit_comms.coded();
+  if (coded != nullptr && coded->gathered_coded(unit)) {
     throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
                       fmt::format("parameters of {} are written in the middle of a step, whose copy of them is coded",
                                   parts_.state.unit(unit).name),
@@ -88,7 +89,7 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
   io_.run([&] {
     step_.begin_backward();
     parts_.reducer.add(param, gradient);
-    parts_.executor.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
+    parts_.passes.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
   });
 }
 
@@ -102,7 +103,7 @@ void Engine::drop_gradients(const std::vector<bool>& params) {
 
 void Engine::finish(bool ends) {
   io_.run([&] {
-    update_.finish(ends);
+    update_times_.finish(ends);
     if (ends) step_.finish_outer();
   });
 }

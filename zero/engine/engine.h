@@ -9,9 +9,9 @@
 // It knows units and flat bytes, not tensors. The seam (zero/torch) reports what the model does; the observer receives
 // the address of each gathered unit. The engine decides nothing: the schedule, or Demand if there is none (zero/plan),
 // names the units to gather, release, reduce and update. Placer and Rebalancer choose the tiers of states. Executor,
-// StepUpdate, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of states fails,
-// every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise: every rank's
-// model does the same things in the same order. One thread at a time.
+// StepPasses, UpdateTimes, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of
+// states fails, every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise:
+// every rank's model does the same things in the same order. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@
 #include "zero/engine/replanner.h"
 #include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"
-#include "zero/engine/step_update.h"
+#include "zero/engine/update_times.h"
 
 namespace zero {
 
@@ -59,7 +59,7 @@ class Engine final : private UnitPins {
   StepReport step(double lr, const StepLimits& limits = {});
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop_gradients(const std::vector<bool>& params);
-  // Waits for everything begun, and applies delayed gradients; see StepUpdate::finish().
+  // Waits for everything begun, and applies delayed gradients; see UpdateTimes::finish().
   void finish(bool ends = false);
 
   // All Local.
@@ -70,9 +70,9 @@ class Engine final : private UnitPins {
   ParameterWrites& writes() { return parts_.writes; }
   EngineReport report() const;
   WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
-  bool in_forward() const { return parts_.executor.in_forward(); }
-  bool has_gradients() const { return parts_.executor.has_gradients(); }  // of the running step
-  const Schedule& schedule() const { return parts_.executor.replay().schedule(); }
+  bool in_forward() const { return parts_.passes.in_forward(); }
+  bool has_gradients() const { return parts_.passes.has_gradients(); }  // of the running step
+  const Schedule& schedule() const { return parts_.executor.schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
   const std::vector<Unit>& units() const { return parts_.state.units(); }
   EngineResources resources() {
@@ -87,7 +87,7 @@ class Engine final : private UnitPins {
 
   EngineParts parts_;
   FatalIo io_;
-  StepUpdate update_;
+  UpdateTimes update_times_;
   EngineStatistics statistics_;
   Replanner replanner_;
   EngineStep step_;

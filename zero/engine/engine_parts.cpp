@@ -14,7 +14,6 @@
 #include "zero/engine/options/same_options.h"
 #include "zero/engine/options/same_refusal.h"
 #include "zero/engine/place/budget.h"
-#include "zero/engine/wire/linked_staging.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/link/lane_link.h"
 #include "zero/memory/link/paced_link.h"
@@ -143,15 +142,6 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
                       "use range, or leave out zero.reduce");
 }
 
-// Returns null if bytes are sent through the host. A single rank needs no link, unless its sums continue on the host.
-std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool on_host,
-                                                 const DeviceCommunicator::Options& options, const EngineSeams& seams) {
-  if (device.host_readable()) return nullptr;
-  if (seams.open_link)
-    return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device), options);
-  return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
-}
-
 // Returns the device. Throws ConfigError for options that are not implemented for such a device or link.
 Device& require_possible_on(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)
@@ -193,25 +183,14 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       rule(rule_of(options)),
       placer(&comms.run, comms.mesh, options, units, *rule, seams),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
-      coded(open_unit_wire(comms, units, placer.placement().wire, budget.is_min())),
-      copies(open_copies_wire(comms, units, placer.placement())),
-      coded_staging(ledger, Tier::kDevice, MemoryTag::kStaging,
-                    unit_wire_bytes(units, comms.mesh.shard, placer.placement().wire, budget.is_min()) +
-                        copies_wire_bytes(units, comms.mesh.shard, placer.placement())),
       device(require_possible_on(seams.device != nullptr ? *seams.device : HostDevice::instance(), options,
                                  placer.may_lie(), seams.open_link != nullptr)),
-      linked(link_devices(comms.units, device, coded != nullptr || placer.placement().copies > 1,
-                          linked_options(units, comms.mesh.shard, placer.placement(), budget.is_min()), seams)),
-      linked_staging(ledger, Tier::kDevice, MemoryTag::kStaging, linked != nullptr ? linked->held_bytes() : 0),
-      staged(make_staged()),
-      staged_parts(make_staged_parts()),
-      staged_directions(make_staged_directions()),
-      host_sums(make_host_sums()),
+      unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, seams),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
                      seams)),
       link(make_link(options, device, seams.link_clock)),
-      state(units, placer.placement(), rule->states(), device_comm(comms.copy), ledger,
+      state(units, placer.placement(), rule->states(), unit_comms.of_states(), ledger,
             {.disk = disk.get(),
              .link = link.get(),
              .lanes = dynamic_cast<LaneLink*>(link.get()),
@@ -219,22 +198,19 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
              .depth = agreed_depth(comms, units, options, placer, spec_of(*rule)),
              .host_updates = host_updates(device, options),
              .movable = placer.movable()}),
-      secondary(state, parts_comm(), ledger),
-      gatherer(state, unit_comm(), ledger, observer, secondary, shard_updates(), options.timeline),
-      reducer(state, specs.size(), budget.is_min(), unit_comm(), ledger, options.timeline, sum_over()),
-      updater(state, *rule, specs, options, comms.copy, ledger, direction_comm()),
-      executor(state, budget, gatherer, secondary, reducer),
+      secondary(state, unit_comms.of_parts(), ledger),
+      gatherer(state, unit_comms.of_units(), ledger, observer, secondary, shard_updates(), options.timeline),
+      reducer(state, specs.size(), budget.is_min(), unit_comms.of_units(), ledger, options.timeline,
+              unit_comms.over_copies()),
+      updater(state, *rule, specs, options, comms.copy, ledger, unit_comms.of_directions()),
+      executor(state, budget, gatherer, secondary, reducer, updater),
+      passes(state, gatherer, reducer, executor),
       writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), options.updated_elsewhere) {
   // Gathered units and gradients share one set of blocks. At the end of the backward pass, when memory is scarcest, a
   // gradient can then use the largest block of a gather.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());
   // If the host updates states of a device, it does so while it waits for the device.
-  const auto update_meanwhile = [this] { return updater.pump_tile(); };
-  if (linked != nullptr) linked->while_waiting(update_meanwhile);
-  if (staged != nullptr) staged->while_waiting(update_meanwhile);
-  if (staged_parts != nullptr) staged_parts->while_waiting(update_meanwhile);
-  if (host_sums != nullptr)
-    staged->sum_by([this](const ReduceScatter& request, CommTag tag) { return host_sums->begin(request, tag); });
+  unit_comms.while_waiting([this] { return updater.pump_tile(); });
   for (WorkTimer* const timer : {&gatherer.timer(), &reducer.timer()})
     timer->leave_out([this] { return updater.meanwhile_seconds(); });
   if (host_updates(device, options) && comms.run.rank() == 0)
@@ -247,78 +223,13 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
 }
 
-Traffic EngineParts::traffic() const {
-  Traffic all = comms.traffic();
-  if (linked == nullptr) return all;
-  const Traffic between_devices = linked->traffic();
-  all.sent_bytes += between_devices.sent_bytes;
-  all.received_bytes += between_devices.received_bytes;
-  return all;
-}
-
-double EngineParts::waited_seconds() const {
-  return comms.waited_seconds() + (linked != nullptr ? linked->waited_seconds() : 0);
-}
-
 EngineParts::~EngineParts() {
-  if (linked != nullptr) linked->while_waiting({});
-  if (staged != nullptr) staged->while_waiting({});
-  if (staged_parts != nullptr) staged_parts->while_waiting({});
-  if (linked != nullptr) linked->close();  // else a lane may wait for a rank that never answers
+  unit_comms.close();
   try {
     join_all(device);
   } catch (const std::exception& error) {
     ZERO_LOG(error, "the device failed as an engine ended: {}", error.what());
   }
-}
-
-std::unique_ptr<StagedCommunicator> EngineParts::make_staged() {
-  if (device.host_readable() || linked != nullptr) return nullptr;
-  return std::make_unique<StagedCommunicator>(host_unit_comm(), device, ledger, begin());
-}
-
-std::unique_ptr<StagedCommunicator> EngineParts::make_staged_parts() {
-  if (staged == nullptr || comms.secondary == nullptr || !budget.keeps_parts) return nullptr;
-  return std::make_unique<StagedCommunicator>(*comms.secondary, device, ledger, Begin::kWhenDown);
-}
-
-// Directions are exchanged at once, and never with a codec, unlike units.
-std::unique_ptr<StagedCommunicator> EngineParts::make_staged_directions() {
-  if (staged == nullptr || rule->matrices() == nullptr || host_updates(device, options)) return nullptr;
-  const bool gathers = std::ranges::any_of(
-      units, [this](const Unit& unit) { return gathers_directions(unit, comms.mesh.shard, placer.placement()); });
-  return gathers ? std::make_unique<StagedCommunicator>(comms.copy, device, ledger) : nullptr;
-}
-
-std::unique_ptr<GradientSum> EngineParts::make_host_sums() {
-  const Placement& placement = placer.placement();
-  if (staged == nullptr || placement.copies == 1) return nullptr;
-  const auto blocks = GradientSum::blocks_of(units, comms.mesh.shard, placement, budget.is_min());
-  return std::make_unique<GradientSum>(host_unit_comm(), over_copies(), blocks, ledger, Tier::kHost);
-}
-
-// Returns the communicator that gathers directions of matrices on the device.
-Communicator& EngineParts::direction_comm() {
-  if (linked != nullptr) return *linked;
-  return staged_directions != nullptr ? *staged_directions : comms.copy;
-}
-
-// Returns null if no secondary parts are kept.
-Communicator* EngineParts::parts_comm() {
-  if (staged_parts != nullptr) return staged_parts.get();
-  return budget.keeps_parts ? comms.secondary : nullptr;
-}
-
-GradientSum::Copies EngineParts::sum_over() const {
-  if (host_sums != nullptr) return {.most_begun = host_sums->most_begun()};
-  return over_copies();
-}
-
-// If copies train apart, no gradients are summed over them.
-GradientSum::Copies EngineParts::over_copies() const {
-  if (options.local) return {};
-  if (copies != nullptr) return {.across = copies.get(), .coded = true};
-  return {.across = comms.across};
 }
 
 // The updater must exist before the first call of these functions.

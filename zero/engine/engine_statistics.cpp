@@ -32,7 +32,7 @@ EngineStatistics::Exchanged& EngineStatistics::Exchanged::operator+=(const Excha
 
 EngineStatistics::EngineStatistics(EngineParts& parts)
     : parts_(parts),
-      times_(make_pass_times(parts.device, parts.state.units().size(),
+      times_(make_pass_times(parts.state.device(), parts.state.units().size(),
                              {.computed =
                                   [&parts] {
                                     return monotonic_seconds() - parts.gatherer.timer().seconds() -
@@ -50,7 +50,7 @@ double EngineStatistics::exchange_seconds() const {
 }
 
 EngineStatistics::Exchanged EngineStatistics::exchanged() const {
-  const Traffic traffic = parts_.traffic();
+  const Traffic traffic = parts_.unit_comms.traffic();
   return {traffic.sent_bytes,
           traffic.received_bytes,
           parts_.comms.sent_between_copies(),
@@ -66,8 +66,9 @@ SentByCodec EngineStatistics::sent_by_codec(std::int64_t sent_bytes) const {
   SentByCodec sent;
   sent.copies[wire.outer_topk > 0 ? kSentTopk : static_cast<std::size_t>(wire.outer)] = between;
   sent.group[0] = sent_bytes - between;
-  if (parts_.coded == nullptr) return sent;
-  const auto [gathers, sums] = parts_.coded->coded_sent();
+  const CodedCommunicator* const coded = parts_.unit_comms.coded();
+  if (coded == nullptr) return sent;
+  const auto [gathers, sums] = coded->coded_sent();
   sent.group[0] -= gathers + sums;
   sent.group[static_cast<std::size_t>(wire.gather)] += gathers;
   sent.group[static_cast<std::size_t>(wire.reduce)] += sums;
@@ -104,7 +105,7 @@ void EngineStatistics::count_tiers() {
 
 StepProfile EngineStatistics::profile() const {
   StepProfile profile = times_->computed();
-  const Schedule& schedule = parts_.executor.replay().schedule();
+  const Schedule& schedule = parts_.executor.schedule();
   if (!schedule.entries.empty()) count_gathers(schedule, parts_.state.units().size(), profile);
   return profile;
 }
@@ -129,7 +130,7 @@ double EngineStatistics::exchanged_in_step() const {
 
 WorkSeconds EngineStatistics::work_seconds() const {
   return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(),
-          parts_.updater.seconds() + parts_.updater.device_seconds(), parts_.waited_seconds()};
+          parts_.updater.seconds() + parts_.updater.device_seconds(), parts_.unit_comms.waited_seconds()};
 }
 
 WorkSeconds EngineStatistics::take_work_seconds() {
@@ -166,7 +167,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.received_bytes_per_step = in_step_.received_bytes;
   report.copies.sent_bytes_per_step = in_step_.sent_between_copies;
   if (parts_.options.local) report.outer = outer_report();
-  const Schedule& schedule = parts_.executor.replay().schedule();
+  const Schedule& schedule = parts_.executor.schedule();
   if (!schedule.entries.empty()) {
     const ScheduleCost cost = simulate(schedule, parts_.state.units(), comms.mesh.shard, spec_of(*parts_.rule));
     const WireCodec codec = parts_.state.placement().wire.outer;

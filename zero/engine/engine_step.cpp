@@ -42,26 +42,25 @@ std::string told(const StepReport& report, const StepSync& agreed) {
 }  // namespace
 
 void EngineStep::begin_backward() {
-  if (parts_.executor.in_own_backward()) return;
+  if (parts_.passes.in_own_backward()) return;
   replanner_.look();
-  update_.before_backward();
-  parts_.executor.begin_backward();
+  update_times_.before_backward();
+  parts_.passes.begin_backward();
   scaled_before_ = num_scaled_;
   dropped_ = false;
 }
 
 void EngineStep::drop(const std::vector<bool>& params) {
-  Executor& executor = parts_.executor;
-  if (!executor.has_gradients()) return;
-  executor.end_backward();
-  update_.before_drop();
+  if (!parts_.passes.has_gradients()) return;
+  parts_.passes.end_backward();
+  update_times_.before_drop();
   if (leaves_gradients(parts_.comms.run, params, parts_.reducer.arrivals().present())) {
     parts_.reducer.drop(params);
     return;
   }
   parts_.reducer.clear();
   parts_.secondary.outdate();
-  executor.restart_step();
+  parts_.passes.restart_step();
   statistics_.step_restarts();
   num_scaled_ -= scaled_before_;  // losses of the dropped passes; a loss of the next pass may already be scaled
   scaled_before_ = 0;
@@ -76,7 +75,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(lr, limits);
   warn_without_gradients(agreed);
-  update_.end_delayed();
+  update_times_.after_agreement();
   anchor();
   statistics_.before_update();
   ++num_taken_;
@@ -95,11 +94,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   parts_.reducer.clear();
   num_scaled_ = scaled_before_ = 0;
   num_trace_mismatches_ += parts_.executor.replay().mismatched() ? 1 : 0;
-  if (passes < parts_.options.accumulate && passes > 0) {
-    parts_.executor.close_short_step();
-  } else {
-    parts_.executor.close_step(agreed.mismatched_rank < 0);
-  }
+  parts_.passes.close_step(agreed.mismatched_rank < 0);
   statistics_.step_ends();
   report.merged = outer_.step_done(num_done(), num_updates_);
   if (report.skipped && skipped_in_a_row_ >= parts_.options.max_skipped_steps) {
@@ -128,14 +123,13 @@ void EngineStep::give_away(const TakeGradient& take, const std::function<void()>
   ++num_updates_;
   parts_.reducer.clear();
   num_scaled_ = scaled_before_ = 0;
-  parts_.executor.close_step(true);
+  parts_.passes.close_step(true);
   statistics_.step_ends();
 }
 
 void EngineStep::note_step() {
   parts_.comms.run.note_step(num_updates_);
-  for (CodedCommunicator* coded : {parts_.coded.get(), parts_.copies.get()})
-    if (coded != nullptr) coded->begin_step(num_updates_);
+  parts_.unit_comms.begin_step(num_updates_);
 }
 
 // Changes no gradients before it throws: more passes, a step over fewer passes, or a drop may follow.
@@ -156,19 +150,18 @@ void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
 }
 
 void EngineStep::end_passes(bool fewer_micro_batches) {
-  Executor& executor = parts_.executor;
-  executor.end_backward();
-  const int passes = executor.finished_backwards();
+  parts_.passes.end_backward();
+  const int passes = parts_.executor.finished_backwards();
   require_passes(passes, fewer_micro_batches);
   require_scaled(passes);
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("step", "", "called while parameters are gathered", "end the gathered() scope first");
-  if (passes > 0 && passes < parts_.options.accumulate) executor.end_short_group();
-  executor.event({EventKind::kStep, -1, {}});
+  if (passes > 0 && passes < parts_.options.accumulate) parts_.executor.end_short_group();
+  parts_.passes.end();
   parts_.gatherer.finish();
   parts_.reducer.finish();
   parts_.state.streams().finish_offloads();
-  update_.end_last();
+  update_times_.before_agreement();
   parts_.gatherer.prefetches().cancel();
 }
 
@@ -257,10 +250,10 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
 // A delayed update keeps the scale of its own losses.
 void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
-  const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
+  const bool late = parts_.options.delayed_update && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comms.run.rank() == 0)
     ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
-  update_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
+  update_times_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
   if (parts_.loss_scale) parts_.loss_scale->updated();
   ++num_updates_;
   skipped_in_a_row_ = 0;

@@ -18,19 +18,19 @@
 #include "zero/engine/options/step_report.h"
 #include "zero/engine/outer_steps.h"
 #include "zero/engine/replanner.h"
-#include "zero/engine/step_update.h"
+#include "zero/engine/update_times.h"
 #include "zero/engine/wire/step_sync.h"
 
 namespace zero {
 
 class EngineStep {
  public:
-  EngineStep(EngineParts& parts, StepUpdate& update, Replanner& replanner, EngineStatistics& statistics)
+  EngineStep(EngineParts& parts, UpdateTimes& update_times, Replanner& replanner, EngineStatistics& statistics)
       : parts_(parts),
-        update_(update),
+        update_times_(update_times),
         replanner_(replanner),
         statistics_(statistics),
-        outer_(parts, update, statistics) {}
+        outer_(parts, update_times, statistics) {}
 
   // Call it with the first gradient of a backward pass, or the first use of a unit in it. No-op later in the pass.
   void begin_backward();
@@ -74,7 +74,7 @@ class EngineStep {
   void skip(const StepReport& report, const StepSync& agreed);
 
   EngineParts& parts_;
-  StepUpdate& update_;
+  UpdateTimes& update_times_;
   Replanner& replanner_;
   EngineStatistics& statistics_;
   std::int64_t num_taken_ = 0;  // by this process, skipped steps included

@@ -1,5 +1,6 @@
 #include "zero/engine/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "zero/base/error/check.h"
@@ -7,21 +8,27 @@
 
 namespace zero {
 
-Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, const SecondaryParts& parts,
-                   Reducer& reducer)
+Executor::Executor(ShardedState& state, GatherBudget budget, Gatherer& gatherer, SecondaryParts& parts,
+                   Reducer& reducer, Updater& updater)
     : state_(state),
       gatherer_(gatherer),
       parts_(parts),
       reducer_(reducer),
+      updater_(updater),
       replay_(state.units(), state.world(), state.placement(), budget),
-      demand_(state.units(), state.world(), state.placement(), budget),
-      announced_(state.units().size(), false) {
+      demand_(state.units(), state.world(), state.placement(), budget) {
   set_capacity(budget);
 }
 
 void Executor::event(const Event& event) {
   if (replay_.trace().events.empty()) make_room_for_schedule();
-  note(event);
+  if (times_ != nullptr) times_->comes(event);
+  if (event.kind == EventKind::kBackward) {
+    in_backward_ = true;
+    short_group_ = false;
+    // Gathers of the last update that this forward pass did not use must not stay open while other collectives run.
+    gatherer_.finish();
+  }
   const bool may_wait = event.kind != EventKind::kAccess || !gatherer_.ready(event.unit);
   const bool mismatched_before = replay_.mismatched();
   const bool foreseen = replay_.follow(event, [this](const Action& action) { issue(action); });
@@ -32,26 +39,15 @@ void Executor::event(const Event& event) {
   if (!foreseen || leaves_something(event)) issue_on_demand(event);
   if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
   if (may_wait && times_ != nullptr) times_->goes_on();
+  if (event.kind != EventKind::kEndBackward) return;
+  reducer_.end_backward();
+  ++finished_backwards_;
+  in_backward_ = false;
 }
 
 // The schedule starts with nothing gathered, as each step ends. An evaluation since then may have left gathered units.
 void Executor::make_room_for_schedule() {
   if (std::exchange(untraced_residents_, false)) issue_on_demand({EventKind::kStep, -1, {}});
-}
-
-void Executor::note(const Event& event) {
-  if (times_ != nullptr) times_->comes(event);
-  if (event.kind == EventKind::kAccess) {
-    last_accessed_ = event.unit;
-  } else if (event.kind != EventKind::kGradient || replay_.schedule().updates.delayed) {
-    // these events may release it; after its gradient it may be updated, so its next use must be noted
-    last_accessed_ = -1;
-  }
-  if (event.kind == EventKind::kBackward) {
-    in_backward_ = true;
-    // Gathers of the last update that this forward pass did not use must not stay open while other collectives run.
-    gatherer_.finish();
-  }
 }
 
 void Executor::warn_of_mismatch() {
@@ -70,28 +66,6 @@ bool Executor::leaves_something(const Event& event) const {
   return event.kind == EventKind::kStep;
 }
 
-void Executor::access(int unit) {
-  if (unit != last_accessed_) event({EventKind::kAccess, unit, gatherer_.uses().pinned(), micro_batch_});
-}
-
-void Executor::begin_micro_batch(int number) {
-  micro_batch_ = number;
-  numbered_ = true;
-}
-
-void Executor::begin_forward() {
-  if (numbered_) return;
-  end_backward();
-  micro_batch_ = finished_backwards_;
-}
-
-void Executor::begin_backward() {
-  if (in_own_backward()) return;
-  end_backward();
-  backward_of_ = micro_batch_;
-  event({EventKind::kBackward, -1, {}, backward_of_});
-}
-
 void Executor::use_untraced(int unit) {
   if (!gatherer_.ready(unit)) {
     issue_on_demand({EventKind::kAccess, unit, {}});
@@ -99,35 +73,6 @@ void Executor::use_untraced(int unit) {
   }
   gatherer_.ensure(unit);
   gatherer_.uses().before_writing();
-  last_accessed_ = -1;  // the gather of this unit may have released it
-}
-
-void Executor::gradient_arrived(int unit) {
-  const auto index = static_cast<std::size_t>(unit);
-  const bool again = reducer_.arrivals().reduced(unit);  // a recomputed or second pass added it again
-  if (!reducer_.arrivals().complete(unit) || (announced_[index] && !again)) return;
-  announced_[index] = true;
-  event({EventKind::kGradient, unit, {}, backward_of_});
-}
-
-void Executor::end_backward() {
-  if (!in_backward_) return;
-  gatherer_.finish();
-  // Sets missing gradients of incomplete units to zero, in the same order on every rank.
-  for (int unit : replay_.schedule().reduce_order) {
-    const bool late = reducer_.arrivals().reduced(unit) && reducer_.arrivals().open(unit);
-    if (!announced_[static_cast<std::size_t>(unit)] || late) event({EventKind::kGradient, unit, {}, backward_of_});
-  }
-  event({EventKind::kEndBackward, -1, {}, backward_of_});
-  reducer_.end_backward();
-  announced_.assign(announced_.size(), false);
-  ++finished_backwards_;
-  in_backward_ = false;
-}
-
-bool Executor::in_forward() const {
-  const std::vector<Event>& events = replay_.trace().events;
-  return !in_own_backward() && !events.empty() && events.back().kind == EventKind::kAccess;
 }
 
 void Executor::placement_changed(GatherBudget budget) {
@@ -144,20 +89,19 @@ void Executor::set_capacity(GatherBudget budget) {
 
 void Executor::close_step(bool same_everywhere) {
   ZERO_CHECK(!in_backward_, "a step was closed inside a backward pass");
-  replay_.end_step(same_everywhere);
-  count_anew();
-}
-
-void Executor::count_anew() {
+  if (std::exchange(short_group_, false)) {
+    replay_.end_short_step();
+  } else {
+    replay_.end_step(same_everywhere);
+  }
   finished_backwards_ = 0;
-  micro_batch_ = 0;
-  numbered_ = false;
 }
 
 void Executor::end_short_group() {
   ZERO_CHECK(!in_backward_, "a group of micro-batches ends inside a backward pass");
   gatherer_.prefetches().cancel();
   replay_.leave_schedule();
+  short_group_ = true;
   if (state_.placement().reduce_each) return;
   for (const int unit : replay_.schedule().reduce_order) {
     const Unit& description = state_.units()[static_cast<std::size_t>(unit)];
@@ -165,17 +109,12 @@ void Executor::end_short_group() {
   }
 }
 
-void Executor::close_short_step() {
-  replay_.end_short_step();
-  count_anew();
-}
-
 void Executor::restart_step() {
   ZERO_CHECK(!in_backward_, "a step begins anew inside a backward pass");
   gatherer_.prefetches().cancel();
   replay_.restart();
-  count_anew();
-  last_accessed_ = -1;
+  finished_backwards_ = 0;
+  short_group_ = false;
   untraced_residents_ = true;  // a schedule starts with nothing gathered
 }
 
@@ -190,10 +129,61 @@ void Executor::issue_on_demand(const Event& event) {
   for (const Action& action : demand_.actions(event, held, replay_.schedule().reduce_order)) issue(action);
 }
 
-void Executor::issue(const Action& action) {
+void Executor::begin_updates(const StepGradients& gradients, std::span<const int> order) {
+  if (state_.placement().delayed_update) state_.keep_gradients();
+  updater_.begin_step(gradients.present, order, gradients.scale, gradients.lr);
+}
+
+void Executor::update_all() {
+  const bool at_once = !schedule().updates.overlapped;
+  for (const Action& action : schedule().step) issue(action, at_once);
+  if (at_once) updater_.finish();
+}
+
+void Executor::update(int unit) {
+  issue({ActionKind::kUpdate, unit});
+}
+
+void Executor::update_rest() {
+  const std::vector<int> units = updated_units(schedule());
+  updater_.reorder(units);
+  for (const int unit : units) update(unit);
+  if (schedule().updates.overlapped) return;
+  updater_.finish();
+  for (const Action& action : schedule().step) {
+    if (action.kind == ActionKind::kGather) issue(action);
+  }
+}
+
+void Executor::update_with(const std::vector<int>& units, bool gathers, const std::function<void(int unit)>& run) {
+  for (const Action& action : schedule().step) {
+    if (std::ranges::find(units, action.unit) == units.end()) continue;
+    if (action.kind == ActionKind::kUpdate) {
+      run(action.unit);
+    } else if (action.kind == ActionKind::kGather && gathers) {
+      issue(action);
+    }
+  }
+}
+
+void Executor::run_rule(const UpdateRule& rule, const std::vector<int>& units, bool gathers) {
+  std::vector<int> in_order = updated_units(schedule());
+  std::erase_if(in_order, [&units](int unit) { return std::ranges::find(units, unit) == units.end(); });
+  updater_.begin_rule(rule, in_order);
+  update_with(units, gathers, [this](int unit) {
+    updater_.enqueue(unit, nullptr, DType::kFloat32);
+    updater_.complete(unit);
+  });
+  updater_.finish();
+  gatherer_.finish();
+  parts_.outdate();
+}
+
+void Executor::issue(const Action& action, bool updates_end_at_once) {
+  ReducedGradients& sums = reducer_.sums();
   switch (action.kind) {
     case ActionKind::kGather:
-      gatherer_.begin(action.unit, action.way);
+      state_.placement().parameter_sharded ? gatherer_.begin(action.unit, action.way) : gatherer_.refresh(action.unit);
       return;
     case ActionKind::kRelease:
       gatherer_.release(action.unit);
@@ -210,10 +200,14 @@ void Executor::issue(const Action& action) {
                  action.unit);
       return;
     case ActionKind::kGatherGradient:
+      sums.gather(action.unit);
+      return;
     case ActionKind::kUpdate:
-      break;
+      updater_.enqueue(action.unit, sums.for_update(action.unit), sums.update_dtype(action.unit));
+      if (updates_end_at_once) updater_.complete(action.unit);
+      sums.updated(action.unit);
+      return;
   }
-  ZERO_CHECK(false, "{} does not belong between events", describe(action, state_.units(), state_.placement()));
 }
 
 }  // namespace zero

@@ -23,7 +23,7 @@ double gradient_divisor(const EngineParts& parts, int passes) {
 
 // Reduces the rest of the step, and returns the factor of its sums.
 double GradientAccess::finish() {
-  io_.run([&] { parts_.executor.end_backward(); });
+  io_.run([&] { parts_.passes.end_backward(); });
   const int passes = parts_.executor.finished_backwards();
   if (passes == 0 || passes < parts_.options.accumulate) {
     throw ConfigError("gradient", "",

@@ -16,7 +16,7 @@ std::vector<int> OuterSteps::fragment(int number) const {
 
 void OuterSteps::anchor(std::int64_t done) {
   if (parts_.options.local && done == 0)
-    update_.run_rule(*make_anchoring(*parts_.rule), all_units(), /*gathers=*/false);
+    parts_.executor.run_rule(*make_anchoring(*parts_.rule), all_units(), /*gathers=*/false);
 }
 
 bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
@@ -27,18 +27,18 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
   if (local.overlap == 0) {
     if (ends < 0) return false;
     statistics_.outer_step({.fragment = ends, .begins = true, .ends = true}, [&] {
-      update_.settle();
+      update_times_.settle();
       merge_units(fragment(ends), num_updates);
     });
     apart_ = local.fragments > 1;
     return true;
   }
-  if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_.settle(); });
+  if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_times_.settle(); });
   fly();
   if (ends >= 0) {
     land();
     statistics_.outer_step({.fragment = ends, .ends = true}, [&] {
-      update_.run_rule(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
+      parts_.executor.run_rule(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
     });
   }
   if (begins >= 0) {
@@ -51,7 +51,7 @@ void OuterSteps::merge(std::int64_t num_updates) {
   if (!apart_) return;
   land();
   statistics_.outer_step({.begins = true, .ends = true}, [&] {
-    update_.settle();
+    update_times_.settle();
     merge_units(all_units(), num_updates);
   });
   apart_ = false;
@@ -60,14 +60,7 @@ void OuterSteps::merge(std::int64_t num_updates) {
 void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_updates) {
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
   OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
-  for (const Action& action : parts_.executor.replay().schedule().step) {
-    if (std::ranges::find(units, action.unit) == units.end()) continue;
-    if (action.kind == ActionKind::kUpdate) {
-      parts_.updater.merge(action.unit, outer, sum);
-    } else if (action.kind == ActionKind::kGather) {
-      parts_.gatherer.refresh(action.unit);
-    }
-  }
+  parts_.executor.update_with(units, /*gathers=*/true, [&](int unit) { parts_.updater.merge(unit, outer, sum); });
   parts_.gatherer.finish();
 }
 

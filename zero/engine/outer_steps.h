@@ -19,14 +19,14 @@
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/outer/outer_flight.h"
-#include "zero/engine/step_update.h"
+#include "zero/engine/update_times.h"
 
 namespace zero {
 
 class OuterSteps {
  public:
-  OuterSteps(EngineParts& parts, StepUpdate& update, EngineStatistics& statistics)
-      : parts_(parts), update_(update), statistics_(statistics) {}
+  OuterSteps(EngineParts& parts, UpdateTimes& update_times, EngineStatistics& statistics)
+      : parts_(parts), update_times_(update_times), statistics_(statistics) {}
 
   // Makes the weights the anchors. `done`: steps taken or skipped. No-op after the first call.
   void anchor(std::int64_t done);
@@ -49,7 +49,7 @@ class OuterSteps {
   std::vector<int> all_units() const { return fragment(-1); }
 
   EngineParts& parts_;
-  StepUpdate& update_;
+  UpdateTimes& update_times_;
   EngineStatistics& statistics_;
   std::optional<OuterFlight> flight_;
   bool apart_ = false;  // copies have changed since the last outer step of all units

@@ -5,9 +5,9 @@
 //   if (taken == kProfileStep) replanner.learn(statistics.profile(), steps);
 //
 // It does so when memory is short or free again (Rebalancer), and once when the profile of the model is known (Placer).
-// States move between the step sync and the update. Then no unit is gathered, and every rank has read the shards of
-// others that it needs. Memory that an update accesses for the first time is not committed yet. Moves change no bits.
-// Collective, unless said otherwise. Throws IoError.
+// States move between the step sync and the update. At that time no unit is gathered, and every rank has read the
+// shards of others that it needs. Pages that an update writes for the first time are not committed yet. Moves change no
+// bits. Collective, unless said otherwise. Throws IoError.
 #pragma once
 
 #include <optional>

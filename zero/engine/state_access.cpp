@@ -34,10 +34,10 @@ auto until_it_throws(const Function& function, std::exception_ptr& thrown) {
 class HostBlock {
  public:
   HostBlock(EngineParts& parts, std::int64_t bytes) : blocks_(parts.reducer.blocks()) {
-    if (parts.device.host_readable()) {
+    if (parts.state.device().host_readable()) {
       data_ = blocks_.acquire(bytes, 0, MemoryTag::kGathered);
     } else {
-      own_ = Buffer(parts.device.allocate_pinned(static_cast<std::size_t>(bytes)), parts.ledger, Tier::kHost,
+      own_ = Buffer(parts.state.device().allocate_pinned(static_cast<std::size_t>(bytes)), parts.ledger, Tier::kHost,
                     MemoryTag::kGathered);
       data_ = own_.data();
     }
@@ -65,7 +65,7 @@ void StateAccess::load(int unit, const std::byte* whole, DType dtype) {
 }
 
 void StateAccess::require_between_steps(std::string_view key, std::string_view what) const {
-  if (parts_.executor.has_gradients())
+  if (parts_.passes.has_gradients())
     throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
                       "do it after step(), or drop these gradients first: zero_grad(), discard_gradients()");
   if (!parts_.gatherer.uses().pinned().empty())
@@ -85,7 +85,7 @@ void StateAccess::pause(std::string_view key, std::string_view what) {
 }
 
 void StateAccess::give_up_what_was_begun() {
-  update_.settle();
+  update_times_.settle();
   step_.finish_outer();
 }
 
@@ -97,7 +97,7 @@ void StateAccess::exchange_averages(bool ends) {
   io_.run([&] {
     give_up_what_was_begun();
     step_.anchor();
-    update_.exchange_averages();
+    parts_.executor.run_rule(*make_exchange(*parts_.rule), updated_units(parts_.executor.schedule()), /*gathers=*/true);
     parts_.averaged = !parts_.averaged;
   });
 }
@@ -159,7 +159,7 @@ std::vector<std::string> StateAccess::names() const {
 }
 
 void StateAccess::read_full_precision(int unit, const std::function<void(std::span<const float>)>& read) {
-  io_.run([&] { update_.finish(); });
+  io_.run([&] { update_times_.finish(); });
   const Shard own = parts_.state.shard(unit);
   const Unit& description = parts_.state.unit(unit);
   const std::int64_t numel = padded_numel(description, parts_.state.world());

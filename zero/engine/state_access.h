@@ -23,8 +23,8 @@ namespace zero {
 
 class StateAccess {
  public:
-  StateAccess(EngineParts& parts, StepUpdate& update, EngineStep& step, FatalIo& io)
-      : parts_(parts), update_(update), step_(step), io_(io) {}
+  StateAccess(EngineParts& parts, UpdateTimes& update_times, EngineStep& step, FatalIo& io)
+      : parts_(parts), update_times_(update_times), step_(step), io_(io) {}
 
   // Local. Writes first values from the unit's whole range; see StateContents::load. All ranks must pass the same
   // values.
@@ -76,7 +76,7 @@ class StateAccess {
   void read_average(int unit, int state, const StateContents::ReadVisit& visit);
 
   EngineParts& parts_;
-  StepUpdate& update_;
+  UpdateTimes& update_times_;
   EngineStep& step_;
   FatalIo& io_;
 };

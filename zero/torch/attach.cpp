@@ -50,19 +50,20 @@ torch::Tensor Attachment::scaled(const torch::Tensor& loss) {
 }
 
 void Attachment::begin_micro_batch(int number) {
-  attached().drop_zeroed();
-  attached().engine().begin_micro_batch(number);
+  const Inside inside(attached());
+  inside->drop_zeroed();
+  inside->engine().begin_micro_batch(number);
 }
 
 StepReport Attachment::step() {
-  return step(learning_rate(attached().engine().resources().options.optimizer));
+  return attached().step(learning_rate(attached().engine().resources().options.optimizer), {});
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
-  return attached().step(lr, limits);
+  return Inside(attached())->step(lr, limits);
 }
 
 void Attachment::discard_gradients() {
-  attached().discard_gradients();
+  Inside(attached())->discard_gradients();
 }
 
 void Attachment::serve() {
@@ -72,8 +73,9 @@ void Attachment::serve() {
 }
 
 void Attachment::merge_copies() {
-  attached().states();  // throws if there are no values, or if a parameter was replaced
-  attached().engine().states().merge();
+  const Inside inside(attached());
+  inside->states();  // throws if there are no values, or if a parameter was replaced
+  inside->engine().states().merge();
 }
 
 GatheredScope Attachment::gathered(const torch::nn::Module& module, int source_rank) {
@@ -94,16 +96,16 @@ FrozenScope Attachment::frozen() {
 }
 
 torch::Tensor Attachment::gradient(const std::string& parameter) {
-  return attached().states().gradient(parameter);
+  return Inside(attached())->states().gradient(parameter);
 }
 std::map<std::string, double> Attachment::grad_norms() {
-  return attached().states().gradient_norms();
+  return Inside(attached())->states().gradient_norms();
 }
 torch::Tensor Attachment::full_state(const std::string& parameter, const std::string& state) {
-  return attached().states().full(parameter, state);
+  return Inside(attached())->states().full(parameter, state);
 }
 StateShard Attachment::state_shard(const std::string& parameter, const std::string& state) {
-  return attached().states().shard(parameter, state);
+  return Inside(attached())->states().shard(parameter, state);
 }
 std::vector<std::string> Attachment::state_names(const std::string& parameter) const {
   return attached().states().names_of(parameter);
@@ -114,23 +116,24 @@ std::vector<std::string> Attachment::state_names() const {
 }
 void Attachment::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
                                     bool full_precision) {
-  attached().states().for_each_parameter(visit, full_precision);
+  Inside(attached())->states().for_each_parameter(visit, full_precision);
 }
 void Attachment::export_weights(const std::filesystem::path& path, bool full_precision) {
-  if (!attached().scopes().trains_apart()) return attached().states().export_weights(path, full_precision);
+  const Inside inside(attached());
+  if (!inside->scopes().trains_apart()) return inside->states().export_weights(path, full_precision);
   const AveragedScope shared(attached());
-  attached().states().export_weights(path, full_precision);
+  inside->states().export_weights(path, full_precision);
 }
 
 void Attachment::save(const std::filesystem::path& path) {
   control().begin_save(path, {}, SaveMode::kSync)->wait();
 }
 LoadedCheckpoint Attachment::load(const std::filesystem::path& path) {
-  return attached().load(path, FileCalls::kernel());
+  return Inside(attached())->load(path, FileCalls::kernel());
 }
 
 void Attachment::detach() {
-  attached().detach();
+  Inside(attached())->detach();
   attached_.reset();
 }
 void Attachment::abandon() {

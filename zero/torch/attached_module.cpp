@@ -162,6 +162,7 @@ void AttachedModule::bind(int unit, std::byte* data) {
 }
 
 GatheredUnit AttachedModule::use(int param, bool writes) {
+  const ThreadGate::Entry entry(world_.gate(), world_.rank());
   require_loaded();
   const int unit = parameters_.address(param).unit;
   const Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
@@ -195,6 +196,7 @@ at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) 
 }
 
 void AttachedModule::take_gradient(int param) {
+  const ThreadGate::Entry entry(world_.gate(), world_.rank());
   refuse_in_child();
   const torch::Tensor gradient = parameters_.take_gradient(param);
   if (!gradient.defined() || scopes_->frozen()) return;

@@ -105,4 +105,16 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   ForkMark made_here_;
 };
 
+// An attached module with this thread inside its world's gate: Inside(attached)->step(lr, limits).
+class Inside {
+ public:
+  explicit Inside(AttachedModule& attached)
+      : attached_(attached), entry_(attached.world().gate(), attached.world().rank()) {}
+  AttachedModule* operator->() const { return &attached_; }
+
+ private:
+  AttachedModule& attached_;
+  ThreadGate::Entry entry_;
+};
+
 }  // namespace zero

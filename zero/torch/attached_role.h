@@ -5,9 +5,9 @@
 //   role.attach(engine);
 //   role.worker() == nullptr || role.worker()->begin();        // takes the first weights
 //
-// Without servers the rank is neither, and communicator and options are the caller's. If the plan continues without
-// lost workers, a worker may be lost from attach() on. A worker that ends before attach() ends the run, because the
-// other ranks still wait for it in the collectives of the start.
+// Without servers the rank has no role: comm() and options() return the caller's. If the run can continue without a
+// lost worker, that holds from attach() on. A worker that ends before attach() ends the run, because the other ranks
+// still wait for it in the collectives of the start.
 //
 // The constructor is Local for a replacement of a lost worker (zero/comm/replacements.h). Throws ConfigError before
 // anything is allocated, for options that cannot be combined with servers.

@@ -12,6 +12,7 @@ namespace zero {
 
 GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank)
     : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
+  const Inside inside(attached_);
   attached_.require_loaded();
   attached_.drop_zeroed();
   const int world = attached_.engine().resources().comm.world();
@@ -53,6 +54,7 @@ UsingScope::~UsingScope() {
 }
 
 AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
+  const Inside inside(attached_);
   attached_.require_loaded();
   attached_.drop_zeroed();
   attached_.scopes().exchange_averages();

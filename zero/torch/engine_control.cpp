@@ -7,26 +7,29 @@ namespace zero {
 
 std::unique_ptr<CheckpointSave> EngineControl::begin_save(const std::filesystem::path& path, SaveContents contents,
                                                           SaveMode mode) {
-  return attached_.checkpoints().begin_save(path, std::move(contents), mode);
+  return Inside(attached_)->checkpoints().begin_save(path, std::move(contents), mode);
 }
 bool EngineControl::has_room_to_copy(std::int64_t bytes) {
   return attached_.has_room_to_copy(bytes);
 }
 bool EngineControl::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents) {
-  return attached_.checkpoints().keep(kept, step, std::move(contents));
+  return Inside(attached_)->checkpoints().keep(kept, step, std::move(contents));
 }
 LoadedCheckpoint EngineControl::load(InMemoryCheckpoints& kept, std::int64_t step) {
   InMemoryFiles files = kept.files_of(step);
-  return attached_.load(kept.path_of(step), files,
-                        [&](const CheckpointReader& reader) { files.fetch(attached_.engine().resources(), reader); });
+  return Inside(attached_)->load(kept.path_of(step), files, [&](const CheckpointReader& reader) {
+    files.fetch(attached_.engine().resources(), reader);
+  });
 }
 ReplicaCheck EngineControl::compare_replicas() {
-  attached_.drop_zeroed();
-  return attached_.engine().states().compare_replicas();
+  const Inside inside(attached_);
+  inside->drop_zeroed();
+  return inside->engine().states().compare_replicas();
 }
 void EngineControl::finish_updates() {
-  attached_.drop_zeroed();
-  attached_.engine().finish();
+  const Inside inside(attached_);
+  inside->drop_zeroed();
+  inside->engine().finish();
 }
 PushServer* EngineControl::server() {
   return attached_.role().server();

@@ -3,7 +3,7 @@
 //   OpenScopes scopes(engine, parameters);
 //   scopes.gather(units);                       // a GatheredScope begins: every rank holds these units whole
 //   scopes.release(units, /*source_rank=*/0);   // it ends, the innermost first: rank 0's values count
-//   scopes.beside_training();                   // if true, an operator's uses are not part of a step
+//   scopes.beside_training();                   // true: operators now belong to no training step
 //
 // Throws what the engine throws, for example CommError.
 #pragma once

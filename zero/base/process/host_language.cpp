@@ -18,6 +18,12 @@ const HostLanguage& host_language() {
   return the_host_language();
 }
 
+HostUnlocked::HostUnlocked() : state_(the_host_language().unlock != nullptr ? the_host_language().unlock() : nullptr) {}
+
+HostUnlocked::~HostUnlocked() {
+  if (state_ != nullptr) the_host_language().lock(state_);
+}
+
 void check_wait() {
   if (the_host_language().check_wait != nullptr) the_host_language().check_wait();
 }

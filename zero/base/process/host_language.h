@@ -15,6 +15,10 @@ struct HostLanguage {
   // Called with an Error that is about to leave an operator or a backward pass. Throws the exception of the other
   // language. Does not return.
   void (*rethrow)(const Error& error) = nullptr;
+  // Called around a wait for other ranks, on the thread that waits. unlock() gives up the lock of the other language,
+  // if this thread holds it, and returns what lock() needs to take it back. Null: the thread does not hold it.
+  void* (*unlock)() = nullptr;
+  void (*lock)(void* state) = nullptr;
 };
 
 // Local. Call it once, before the first world.
@@ -23,6 +27,18 @@ const HostLanguage& host_language();
 
 // Local. Calls check_wait(), if it is set.
 void check_wait();
+
+// Gives up the lock of the other language while it lives, so other threads of that language run. Local.
+class [[nodiscard]] HostUnlocked {
+ public:
+  HostUnlocked();
+  ~HostUnlocked();
+  HostUnlocked(const HostUnlocked&) = delete;
+  HostUnlocked& operator=(const HostUnlocked&) = delete;
+
+ private:
+  void* state_;
+};
 
 // Local. Returns use(). If that throws an Error, rethrow() throws its counterpart instead, if it is set.
 template <typename Use>

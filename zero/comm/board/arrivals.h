@@ -7,8 +7,8 @@
 // Every transport has it for the ranks of the whole run. For a group over messages, Communicator::arrivals() is null.
 //
 // Over messages (mpi, gloo) the end of its connection shows that a rank is lost. If a machine or a network fails
-// silently, the rank is only late. Either all ranks of a run call await(), or none does: a rank that leaves without
-// ever having called it sends no goodbye, so the others assume that its process has ended.
+// silently, the rank is only late. Either all ranks of a run call await(), or none does. A rank that never calls
+// await() sends no notice when it leaves, and the others would take its process for dead.
 //
 // Local, all functions.
 #pragma once

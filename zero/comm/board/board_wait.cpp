@@ -39,6 +39,8 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
   const auto begin = Clock::now();
   auto waited = Clock::duration::zero();
   RankSet missing = late();
+  if (missing == 0) return;
+  const HostUnlocked unlocked;
   while (missing != 0) {
     check_alive(late, what);
     if (waited > timeout_) fail_late(missing, what);
@@ -55,6 +57,7 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
 
 bool BoardWait::try_until_nobody(const std::function<RankSet()>& late, std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
+  const HostUnlocked unlocked;
   while (late() != 0) {
     if (board_.failed() || Clock::now() >= deadline) return false;
     board_.of_run(rank_).bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, limit));
@@ -67,6 +70,7 @@ bool BoardWait::await(const std::function<bool()>& ready, std::chrono::milliseco
   const auto begin = Clock::now();
   auto waited = Clock::duration::zero();
   bool is_ready = ready();
+  const HostUnlocked unlocked;
   while (!is_ready && (limit.count() == 0 || waited <= limit)) {
     check_alive([] { return RankSet{0}; }, what);
     const auto before = Clock::now();

@@ -5,8 +5,8 @@
 // input outside a window is first copied into an internal window, which is kept and reused (up to kSpareBytes):
 // correct, and slower by the copy. Windows have no names, so nothing is left behind however a process ends.
 //
-// If replacements of lost ranks may come, a window's descriptor stays open: a new process gets it before it first reads
-// from there. A new process is connected only to the ranks that took it back.
+// If lost ranks may be replaced, a window's descriptor stays open: the new process of a rank gets it before its first
+// read of the window. The new process is connected only to ranks that have called take_back().
 //
 // The sockets stay open: an end of file is the death of a peer. A child that a rank forked without exec also keeps them
 // open; a death is then noticed at the timeout.

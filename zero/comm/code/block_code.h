@@ -5,7 +5,7 @@
 //
 // A message is a sequence of blocks; each block is a scale, followed by its codes. The message has wire_bytes() bytes
 // (zero/base/numbers/wire_codec.h), and block k begins at byte wire_bytes(codec, k * kWireBlock, ...). In an int4 block
-// of n elements, one byte holds elements j and j + n/2, with n/2 rounded up.
+// of n elements, byte j holds elements j and j + h, with h = n/2 rounded up.
 //
 // Local.
 #pragma once

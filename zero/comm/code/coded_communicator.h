@@ -5,11 +5,12 @@
 //   coded.all_gather(shard, full, {.unit = 3}).wait();     // `full` has the decoded shards, also this rank's
 //
 // Only all_gather and reduce_scatter of units are coded, each with its own codec. Calls without a unit, control
-// traffic, broadcasts, messages and all_to_alls are passed on unchanged. A world of one codes nothing. Results depend
-// on the bounds of blocks, and so on the number of ranks, but on no transport.
+// traffic, broadcasts, messages and all_to_alls are passed on unchanged. A world of one codes nothing. Blocks of the
+// code begin with each shard. So results depend on the number of ranks, but not on the transport.
 //
-// Tiles pass through slots of staging. Only one collective at a time is sent before its wait(), from the asynchronous
-// slot; a collective that begins meanwhile is sent in its wait(). All ranks must wait for works in the same order.
+// Tiles pass through slots of staging. The asynchronous slot sends one collective before its wait(). If another
+// collective begins meanwhile, or if there is no such slot, wait() sends the collective. All ranks must wait for works
+// in the same order.
 //
 // The inner communicator must outlive this one. Construction is Collective: staging is memory of the inner
 // communicator.

@@ -7,8 +7,8 @@
 // The first of these that applies decides: ranks that made different calls at the same number; a rank whose own record
 // blames itself; ranks without a record; ranks that are behind; ranks that the others' errors name. Only the newest run
 // in the records counts. If there are groups, each group's collectives are also compared among its ranks. A rank that
-// is behind in one group while it waits in another is behind because of others. Local, pure: the same records give the
-// same words.
+// is behind in one group because it waits in another group is not at fault. Local, pure: the same records give the same
+// words.
 #pragma once
 
 #include <cstdint>

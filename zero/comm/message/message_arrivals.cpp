@@ -52,6 +52,7 @@ bool MessageCommunicator::await(const std::function<bool()>& ready, milliseconds
   check_usable();
   const double begin = monotonic_seconds();
   Pauses pauses;
+  const HostUnlocked unlocked;
   bool is_ready = ready();
   for (; !is_ready && (limit.count() == 0 || pauses.waited() <= limit); is_ready = ready()) {
     look();
@@ -99,10 +100,12 @@ Status MessageCommunicator::test(MessageLink::Transfer& transfer, int peer, bool
 Status MessageCommunicator::wait_and_look(MessageLink::Transfer& transfer, int peer, bool sends) {
   MessageCommunicator& world = *run_.communicators.front();
   Pauses pauses;
+  const HostUnlocked unlocked;
   for (;;) {
     if (const Status status = test(transfer, peer, sends); status != Status::kLate) return status;
     if (pauses.waited() > run_.timeout) return Status::kLate;
     world.look();
+    check_wait();
     pauses.rest();
   }
 }

@@ -11,6 +11,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/clock.h"
+#include "zero/base/process/host_language.h"
 #include "zero/comm/board/board.h"
 #include "zero/comm/message/message_exchange.h"
 
@@ -29,6 +30,7 @@ std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
   return ((header_tag & ~(kSizeBits << kSizeShift)) + 1) | ((size & kSizeBits) << kSizeShift);
 }
 
+constexpr milliseconds kLook{50};        // between two calls of check_wait()
 constexpr std::size_t kMaxSends = 4096;  // sends in flight before a new one waits for the oldest
 
 }  // namespace
@@ -204,7 +206,21 @@ bool MessageCommunicator::has_come(Exchange& exchange, const Signature& own) {
 
 void MessageCommunicator::wait(MessageLink::Transfer& transfer, int peer, const Signature& own) {
   const bool looks = run_.watches && own.operation == Operation::kSend;
-  require_done(looks ? wait_and_look(transfer, peer) : transfer.wait(run_.timeout), transfer, peer, own);
+  require_done(looks ? wait_and_look(transfer, peer) : wait_here(transfer), transfer, peer, own);
+}
+
+// A transfer can be waited for again only after test().
+Status MessageCommunicator::wait_here(MessageLink::Transfer& transfer) {
+  const HostUnlocked unlocked;
+  if (host_language().check_wait == nullptr) return transfer.wait(run_.timeout);
+  Status status = transfer.test();
+  const auto begin = std::chrono::steady_clock::now();
+  for (milliseconds waited{0}; status == Status::kLate && waited < run_.timeout;
+       waited = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin)) {
+    check_wait();
+    status = transfer.wait(std::min(kLook, run_.timeout - waited));
+  }
+  return status;
 }
 
 void MessageCommunicator::require_done(Status status, const MessageLink::Transfer& transfer, int peer,

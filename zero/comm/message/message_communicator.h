@@ -7,8 +7,8 @@
 // Inputs must stay unchanged until drain(), which waits for the sends. A rank that fails tells the others why before it
 // throws, in the world and in its groups.
 //
-// If the link has a door, a lost rank can come back (Replacements). The new process takes part in no collective, so
-// notices to it and from it have the number of the first collective.
+// If the link has a door, a lost rank can come back (Replacements). The new process takes part in no collective.
+// Notices take the place of the next collective's header, so notices to and from that process always have the number 1.
 //
 // A group (group.h) uses the same link with tags of its own: its number is in the upper bits. Inside this class, ranks
 // are those of the world; blocks are stored in the order of the members.
@@ -137,6 +137,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   // Returns true if all of a message has arrived. Never waits.
   bool has_come(Exchange& exchange, const Signature& own);
   void wait(MessageLink::Transfer& transfer, int peer, const Signature& own);
+  // Waits at most the run's timeout. Asks the program's language meanwhile whether to go on (check_wait()).
+  MessageLink::Status wait_here(MessageLink::Transfer& transfer);
   void require_done(MessageLink::Status status, const MessageLink::Transfer& transfer, int peer, const Signature& own);
   void finish(Sending& sending);
   void finish_oldest_send();

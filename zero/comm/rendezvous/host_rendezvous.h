@@ -3,8 +3,9 @@
 // Rank 0 listens at an abstract socket, and each other rank tells it its number. When all have arrived, rank 0 sends
 // the board's memory and, for each pair of ranks, the two ends of a socket pair. Both sides check that the other
 // belongs to the same user. A rank of an earlier generation (from before the launcher's last restart) is refused and
-// does not count; a rank 0 of an earlier generation gives up. A rank that is missing after the timeout is named on
-// every rank that came. A rank with SIGINT or SIGTERM blocked and pending gives up at once.
+// does not count. If rank 0 itself is of an earlier generation than a rank that comes, rank 0 gives up. A rank that is
+// missing after the timeout is named on every rank that came. A rank with SIGINT or SIGTERM blocked and pending gives
+// up at once.
 //
 // With replacements, the door stays open (host_door.h). The new process of a lost rank arrives in the same way, learns
 // that the others have begun, and waits as long as rank 0 lives. A rank that ends before all have arrived ends the

@@ -5,8 +5,8 @@
 //
 // Ranks of several machines that meet at a port of rank 0 prove to each other that they have the token. It is never
 // sent or printed, and no command takes it as an argument. It is optional on one machine, because no bytes leave the
-// machine. It is also optional under torchrun, because a name is drawn for each run in torchrun's own store. If it is
-// set, it always counts. zero launch draws a token for the ranks of one machine.
+// machine. It is also optional under torchrun: there rank 0 draws a secret name and puts it into torchrun's own store.
+// A token that is set is always checked. zero launch draws a token for the ranks of one machine.
 //
 // Local. Throws ConfigError under ZERO_TOKEN or ZERO_TOKEN_FILE: for a file that others may use or that does not exist,
 // a token of fewer than 16 characters, and a missing token that is needed.

@@ -5,7 +5,7 @@
 // Each rank records its last collectives. At the first CommError it writes them as JSON, one file for each rank, into
 // the folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
 //
-// Move-only; must outlive every engine attached to it.
+// Move-only; must outlive every engine attached to it. One thread at a time uses it and its engines: ConfigError.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "zero/base/process/fork_mark.h"
+#include "zero/base/process/thread_gate.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/rendezvous/detect_ranks.h"
 
@@ -61,6 +62,8 @@ class World {
   // Returns true if units on GPUs are exchanged directly between the GPUs, over NCCL (transport "nccl"). Everything
   // else uses communicator().
   bool links_devices() const { return links_devices_; }
+  // Functions of this world's engines enter it while they run, and so do operators while they gather.
+  ThreadGate& gate() const { return *gate_; }
 
   // Local. Sets the folder for this rank's flight record, unless ZERO_FLIGHT_DIR is set. The folder is made when a
   // record is written.
@@ -75,6 +78,7 @@ class World {
   int local_world_ = 1;
   std::string source_;
   bool links_devices_ = false;
+  std::unique_ptr<ThreadGate> gate_ = std::make_unique<ThreadGate>();
   ForkMark made_here_;
 };
 

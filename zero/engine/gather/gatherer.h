@@ -8,7 +8,7 @@
 // released. GatherBlocks has the memory; ShardPrefetches reads shards from a lower tier before their gather. If
 // parameters are whole, ensure() only waits for the all-gather after the last update. On a device that the host cannot
 // read:
-// - A shard is copied down after its update (kUpdate), or after its own copy up if it was on another tier.
+// - A shard is copied down after its update (kUpdate), or, if it comes from another tier, after its copy up (kUp).
 // - A unit is copied up after the last use of its block (GatherBlocks) and after its update, because the host waited
 //   for the shard.
 // - kCompute, the lane of operators, waits for the copy up, and for the copy into the order of parameters or of a

@@ -8,9 +8,9 @@
 // See zero/plan/units/secondary.h. All parts are in one range of memory that peers read, allocated with the engine and
 // charged as MemoryTag::kSecondary. Parts follow the order of shards. All ranks call keep(), outdate() and gather()
 // alike, so each knows the parts of its peers. On a device that the host cannot read, this memory is the device's, and
-// `group` stages messages (StagedCommunicator). A part is copied in kGather, after the gathered unit was copied up. A
-// gather copies it down after that. It may overwrite the previous part, because the host has waited for the gather of
-// that part.
+// `group` stages messages (StagedCommunicator). keep() copies a part in kGather, after the gathered unit was copied up
+// (kUp), and gather() copies it down after that. keep() may overwrite the previous part, because the host has waited
+// for its last gather.
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,9 @@
 //   times->step_ends();
 //   times->computed().backward_seconds   // of the last whole step; empty before the first
 //
-// If the host can read the device, the host's clock times passes, without the engine's work in them. Otherwise the host
-// queues a pass long before the device computes it. Marks in kCompute then record when the device reached and left each
-// event, and passes and waits are also spans of the timeline. Local.
+// If the host can read the device, the host's clock times the passes, and leaves out the engine's work. On other
+// devices the host queues a pass long before the device computes it. There, marks in kCompute record when the device
+// reaches and leaves each event. Passes and waits are then also spans of the timeline. Local.
 #pragma once
 
 #include <memory>

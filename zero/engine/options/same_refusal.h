@@ -1,8 +1,9 @@
 // refuse_alike(): makes all ranks refuse a configuration that one rank refuses, with that rank's message.
 //
-//   refuse_alike(comm, [&] { require_memory(...); });      // a rank may throw ConfigError, another may not
+//   refuse_alike(comm, [&] { require_memory(...); });      // some ranks may throw ConfigError
 //
-// For ranks with unequal shards: otherwise the other ranks would wait for a rank that has left.
+// Use it for checks that only some ranks may fail, because their shards are unequal. Otherwise the other ranks would
+// wait for a rank that has left.
 #pragma once
 
 #include <functional>

@@ -2,8 +2,8 @@
 //
 //   const std::vector<Unit> whole = units_of(specs, 1, uncut(options));
 //
-// With them units_of() makes the units of a single rank, and of a worker, whatever cut the servers have. Values only;
-// Local.
+// With these options units_of() makes whole units: for a single rank, and for a worker whose servers cut units in
+// another way. Values only; Local.
 #pragma once
 
 #include "zero/engine/options/options.h"

@@ -9,8 +9,9 @@
 //   flight.arrive();                                    // waits for the rest; then read flight.sums(u)
 //
 // See zero/engine/options/outer_fragments.h. OuterSum does the same for one unit, at once, with the same bytes. A chunk
-// is exchanged after each step, because a whole message would delay the step's own exchanges. Differences take the
-// first half of the steps, and sums the second. Collective, except begin(), elements(), take_largest() and pack().
+// is exchanged after each step, because a whole message would delay the step's own exchanges. The copies exchange
+// differences in the first half of the `overlap` steps, and sums in the second half. Collective, except begin(),
+// elements(), take_largest() and pack().
 #pragma once
 
 #include <cstddef>

@@ -5,13 +5,14 @@
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
-// A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the rest is for
-// activations and other programs. If seams give the operators' bytes on a device, those replace the fifth. An "auto"
-// host has what a device_memory in bytes leaves of that (docs/decisions/0014). A device with its own memory has a
-// separate budget: "auto" is its free memory, and takes nothing of the host's. Without a limit (disk_memory = 0) a disk
-// has 9/10 of its free bytes, shared by the ranks. All ranks of a run measure and take the least; with weighted shards,
-// each has its own. Without a communicator, a process plans for an unspecified machine: "auto" and a disk that is not
-// here have no limit. If seams give a device's free memory, the plan is for this machine. Bytes are a rank's.
+// A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the last fifth
+// is for activations and other programs. If seams give the bytes that operators need on a device, these bytes and 1/32
+// are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
+// (docs/decisions/0014). A device with its own memory has a separate budget: "auto" is its free memory, and takes
+// nothing of the host's. Without a limit (disk_memory = 0) a disk has 9/10 of its free bytes, shared by the ranks. All
+// ranks of a run measure and take the least; with weighted shards, each has its own. Without a communicator, a process
+// plans for an unspecified machine: "auto" and a disk that is not here have no limit. If seams give a device's free
+// memory, the plan is for this machine. Bytes are a rank's.
 #pragma once
 
 #include <cstdint>

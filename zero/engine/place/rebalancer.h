@@ -9,8 +9,8 @@
 // release gathered units, down to two at a time. Then states leave the host, and then the device, to the tiers that the
 // linear programme finds best within the rest. When memory is free again, this is undone in reverse order. States that
 // may not move (Placer::movable()) stay. When nothing is left to free, each rank prints it once. Other programs may
-// take half of the reserve in the time of a step (docs/algorithms.md, "How fast others may be"); a faster growth cannot
-// be met in time. No bits depend on any of this.
+// take half of the reserve in the time of a step (docs/algorithms.md, "How fast other programs may take memory"). If
+// they take it faster, the rank is too late. No bits depend on any of this.
 #pragma once
 
 #include <algorithm>

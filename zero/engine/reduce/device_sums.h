@@ -7,9 +7,9 @@
 //   const auto there = sums.send(rounded);                    // ready after kUp; once after each take()
 //
 // They are sums over parameters (LAMB, Adafactor), and over rows and columns (Adafactor). They are copied down in
-// kDown, after kUpdate. When take() returns, kUpdate has read its earlier inputs: the doubles of the send() before, and
-// the states and gradients of the sums. Memory on the device and pinned memory of the host are staging in the ledger
-// while the object lives. Local.
+// kDown, after kUpdate. When take() returns, kUpdate has finished all work before it. So the doubles of the previous
+// send(), and the states and gradients that were summed, may change. Memory on the device and pinned memory of the host
+// are staging in the ledger while the object lives. Local.
 #pragma once
 
 #include <span>

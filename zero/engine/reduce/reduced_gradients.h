@@ -6,8 +6,8 @@
 //   update(reducer.sums().for_update(u), reducer.sums().update_dtype(u));  reducer.sums().updated(u);
 //
 // A shard on another tier is copied to a block of the device while it is used. On a device that the host cannot read, a
-// sum is ready after kUp. gather() copies its input down after kUp, or after kReduce if that rounds it first, and its
-// output is ready after kUp. The host waits for the rounding. Local, unless said otherwise. Valid from
+// sum is ready after kUp. gather() copies its input down after kUp, or after kReduce if kReduce rounds the sum first.
+// The output of gather() is ready after kUp. The host waits for the rounding. Local, unless said otherwise. Valid from
 // Reducer::finish() to the next step's first gradient.
 #pragma once
 

@@ -3,9 +3,10 @@
 //   options = with_shard_weights(std::move(options), comm, world.local_size());   // {8, 4, 4}: GiB of each rank
 //
 // A rank's memory is its machine's free memory divided by the machine's ranks, or its device budget in bytes if that is
-// less. It is measured once, before anything is allocated, and all ranks of a run agree. A place in a copy of the model
-// gets the least memory of its ranks in all copies. With servers, the servers have the weights, and workers take part
-// in the measurement. The replacement of a lost worker does not: it receives the weights from the head.
+// less. It is measured once, before anything is allocated, and all ranks of a run agree. If there are copies of the
+// model, the ranks that hold the same shard have one weight: the least of their memories. With servers, only servers
+// have weights, but workers also take part in the exchange. The replacement of a lost worker takes no part: it receives
+// the weights from the head.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 //   sums.exchange();                                      // Collective
 //   sums.rounded(param)                                   // of rows, then of columns; the same on every rank
 //
-// A rank's part of a matrix has parts of some rows and of all columns. Each rank adds one block of all ranks' sums
-// exactly and rounds it once. So neither the number of ranks nor the bounds of their shards change a bit. A rank sends
-// factor_sent_bytes(). The memory is staging in the ledger while the object lives, at most factor_staging_bytes().
-// Local, unless said otherwise.
+// A rank's shard of a matrix has only parts of rows and columns. exchange() divides the list of sums into one block for
+// each rank. A rank adds the parts of its block from all ranks exactly, rounds the totals once, and sends them to all.
+// So neither the number of ranks nor the bounds of their shards change a bit. A rank sends factor_sent_bytes(). The
+// memory is staging in the ledger while the object lives, at most factor_staging_bytes(). Local, unless said otherwise.
 #pragma once
 
 #include <span>

@@ -291,6 +291,14 @@ Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int 
   return schedule;
 }
 
+std::vector<int> updated_units(const Schedule& schedule) {
+  std::vector<int> units;
+  for (const Action& action : schedule.step) {
+    if (action.kind == ActionKind::kUpdate) units.push_back(action.unit);
+  }
+  return units;
+}
+
 std::int64_t gathered_bytes(const Unit& unit, int world) {
   return padded_numel(unit, world) * static_cast<std::int64_t>(size_of(unit.dtype));
 }

@@ -96,6 +96,9 @@ struct Schedule {
 Schedule build_schedule(const Trace& trace, const std::vector<Unit>& units, int world, const Placement& placement,
                         GatherBudget budget);
 
+// Returns the units that step() updates, in its order.
+std::vector<int> updated_units(const Schedule& schedule);
+
 // Returns whether a step keeps secondary parts of gathered units.
 inline bool keeps_parts(const Placement& placement, const GatherBudget& budget) {
   return placement.secondary_group > 0 && budget.keeps_parts;

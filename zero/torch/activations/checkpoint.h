@@ -9,8 +9,8 @@
 // outside, its gradient may round differently, because its parts are added in another order. Checkpoints may be nested.
 // Without gradient mode, fn is simply called.
 //
-// Local as fn is. Sharded parameters are gathered again for the second run, which is part of the backward pass
-// (Collective, like its other operators).
+// Local if fn is Local. Sharded parameters are gathered again for the second run. That run is part of the backward
+// pass, and Collective like the pass's other operators.
 #pragma once
 
 #include <functional>

@@ -5,8 +5,9 @@
 // sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
 // a generator seeded by (seed, parameter name).
 //
-// A tensor with values among the arguments is a constant of the step: torch.tensor(0) of Python or the number in
-// `arange / 8`, which libtorch makes below the dispatcher. Writing into it is refused with ConfigError.
+// If an argument is a tensor with values, the step stores it as a constant. Examples are Python's torch.tensor(0), and
+// the number 8 in `arange / 8`, of which libtorch makes a tensor below the dispatcher. An operator that writes into
+// such a tensor is refused with ConfigError.
 //
 // The DataPtr of each resulting storage has the tape in its context. Local.
 #pragma once

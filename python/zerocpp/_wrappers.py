@@ -1,0 +1,63 @@
+"""Modules that sum gradients over ranks, or partition parameters, by themselves: refused inside and around a model."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from torch import nn
+
+from zerocpp import _C
+from zerocpp._errors import refuse
+
+# Where each is defined, and the class that a wrapped module is, or inherits from.
+_WRAPPERS = {
+    ("torch.nn.parallel.data_parallel", "DataParallel"),
+    ("torch.nn.parallel.distributed", "DistributedDataParallel"),
+    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"),
+    ("torch.distributed.fsdp", "FSDPModule"),
+    ("deepspeed.runtime.engine", "DeepSpeedEngine"),
+}
+_CALLED = {"FSDPModule": "fully_shard()"}
+_REMEDY = "the engine sums gradients and partitions parameters itself"
+_MARK = "_refuses_attached_models"
+
+
+def refuse_wrapped(model: nn.Module) -> None:
+    """Local. Raises ConfigError if `model`, or a module inside it, is such a wrapper."""
+    for path, module in model.named_modules():
+        for base in type(module).__mro__:
+            if (base.__module__, base.__name__) in _WRAPPERS:
+                name = _CALLED.get(base.__name__, base.__name__)
+                raise refuse(
+                    "attach",
+                    path or type(module).__name__,
+                    f"it is wrapped in {name}",
+                    f"attach the module without {name}: {_REMEDY}",
+                )
+
+
+def teach_torch() -> None:
+    """Local. Lets the constructors of these wrappers refuse a model that is attached."""
+    for place, name in _WRAPPERS - {("torch.distributed.fsdp", "FSDPModule")}:
+        wrapper: Any = getattr(sys.modules.get(place), name, None)
+        if wrapper is None or hasattr(wrapper.__init__, _MARK):
+            continue
+        wrapper.__init__ = _refusing(wrapper.__init__, name)
+
+
+def _refusing(original: Any, name: str) -> Any:
+    @functools.wraps(original)
+    def init(self: Any, module: Any, *arguments: Any, **named: Any) -> None:
+        if isinstance(module, nn.Module) and any(map(_C.is_attached, module.parameters())):
+            raise refuse(
+                name,
+                type(module).__name__,
+                "this model is attached",
+                f"call the model itself: {_REMEDY}; or end its engine first: zero.engine_of(model).close()",
+            )
+        original(self, module, *arguments, **named)
+
+    setattr(init, _MARK, True)
+    return init

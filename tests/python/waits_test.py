@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""A rank that waits for another rank: other threads run, Ctrl-C ends the wait, and a lost rank is a typed error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import ranks
+from plain_torch import mlp, refusal, squares
+
+
+def other_threads_run() -> dict[str, float]:
+    """The longest silence of another thread of rank 0, while rank 0 waits 2 s for rank 1."""
+    import zerocpp as zero
+
+    world = zero.world()
+    model = mlp()
+    longest = 0.0
+    ended = False
+
+    def tick() -> None:
+        nonlocal longest
+        last = time.monotonic()
+        while not ended:
+            time.sleep(0.01)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+
+    found = {}
+    with zero.attach(model, stage=3, device_memory="min") as engine:
+
+        def late(name: str, call: Callable[[], Any]) -> Any:
+            nonlocal longest
+            world.barrier()
+            if world.rank == 1:
+                time.sleep(2)
+            begin, longest = time.monotonic(), 0.0
+            result = call()
+            found[name] = {"silent": longest, "waited": time.monotonic() - begin}
+            return result
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        late("forward", lambda: squares(model, 0, world.rank)).backward()
+        late("step", engine.step)
+        late("numpy", lambda: model[0].weight.detach().numpy())
+        ended = True
+        thread.join()
+    return found if world.rank == 0 else {}
+
+
+def two_threads() -> dict[str, Any]:
+    """Another thread may take its turn, but not while this one is inside an engine."""
+    import torch
+    import zerocpp as zero
+
+    world = zero.world()
+    model = mlp()
+    found: dict[str, Any] = {"text": "", "turns": 0}
+    with zero.attach(model, stage=3, device_memory="min") as engine:
+        for turn in range(2):
+            world.barrier()
+            losses: list[Any] = []
+            thread = threading.Thread(target=lambda own=losses: own.append(squares(model, 0, world.rank)))
+            if world.rank == 1:
+                time.sleep(2)
+                losses.append(squares(model, 0, world.rank))
+            else:
+                thread.start()
+                if turn == 0:
+                    time.sleep(0.5)
+                    found["text"] = refusal(lambda: model(torch.ones(1, 16)))
+                thread.join()
+            losses[0].backward()
+            engine.step()
+            found["turns"] += 1
+    return found
+
+
+# ---- errors and Ctrl-C
+
+
+def loses_a_rank_in_backward() -> None:
+    """Rank 1 raises after its forward pass; rank 0 sees a CommError from its backward pass."""
+    import zerocpp as zero
+
+    model = mlp()
+    world = zero.world()
+    zero.attach(model, stage=3, device_memory="min")
+    loss = squares(model, 0, world.rank)
+    if world.rank == 1:
+        raise ValueError("a fault of rank 1")
+    try:
+        loss.backward()
+    except zero.CommError as error:
+        print("CAUGHT", type(error).__name__, error, flush=True)
+        raise
+
+
+def interrupted(what: str, transport: str) -> dict[str, Any]:
+    """Rank 0 waits for rank 1, and gets a SIGINT after a second."""
+    import zerocpp as zero
+
+    world = zero.world(transport)
+    model = mlp()
+    zero.attach(model, stage=3, device_memory="min")
+    waits = {
+        "forward": lambda: squares(model, 0, world.rank),
+        "numpy": lambda: model[0].weight.detach().numpy(),
+        "barrier": world.barrier,
+    }[what]
+    world.barrier()
+    if world.rank == 1:
+        time.sleep(30)
+    begin = time.monotonic()
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        waits()
+    except KeyboardInterrupt:
+        print(f"CAUGHT after {time.monotonic() - begin:.0f} s", flush=True)
+        os._exit(3)
+    return {}
+
+
+class Waits(ranks.PackageTest):
+    def test_other_threads_run_while_a_rank_waits(self) -> None:
+        found = ranks.run(other_threads_run)[0]
+        self.assertEqual(sorted(found), ["forward", "numpy", "step"])
+        for name, times in found.items():
+            self.assertGreater(times["waited"], 1.5, name)
+            self.assertLess(times["silent"], 1.0, name)
+
+    def test_two_threads_at_once_are_refused(self) -> None:
+        found = ranks.run(two_threads)
+        self.assertEqual([of_rank["turns"] for of_rank in found], [2, 2])
+        self.assertIn("two threads of rank 0", found[0]["text"])
+
+    def test_an_error_in_backward_has_its_class(self) -> None:
+        how = ranks.ended(loses_a_rank_in_backward)
+        self.assertNotEqual(how.status, 0)
+        self.assertIn("CAUGHT CommError", how.output)
+
+    def test_interrupt_ends_an_operator(self) -> None:
+        for what, transport in (("forward", "auto"), ("numpy", "auto"), ("forward", "gloo")):
+            with self.subTest(what=what, transport=transport):
+                how = ranks.ended(interrupted, what=what, transport=transport)
+                if "libzero_transport_gloo.so is not there" in how.output:
+                    continue
+                self.assertRegex(how.output, "CAUGHT after [1-5] s")
+
+
+if __name__ == "__main__":
+    unittest.main()
