@@ -123,6 +123,14 @@ class Wheel(unittest.TestCase):
     def test_placements_are_solved_by_its_plug_in(self) -> None:
         self.assertIn("libzero_plan_clp.so", {Path(name).name for name in zipfile.ZipFile(self.wheel).namelist()})
 
+    def test_current_folder_has_no_plug_ins(self) -> None:
+        # A file that only has the name of a plug-in: the wheel has none for GPUs.
+        file = self.folder / "libzero_device_cuda.so"
+        file.touch()
+        self.addCleanup(file.unlink)
+        doctor = self.run_in(self.folder, "sh", "-c", f"{self.folder}/user/bin/zero doctor || true")
+        self.assertIn("libzero_device_cuda.so is not there", doctor)
+
     def test_libraries_name_no_folder_of_this_machine(self) -> None:
         site = Path(
             self.run_in(
