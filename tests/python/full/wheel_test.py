@@ -120,7 +120,7 @@ class Wheel(unittest.TestCase):
     def test_sources_are_small(self) -> None:
         self.assertLess(self.sources.stat().st_size, 3_000_000)
 
-    def test_placements_are_solved_by_its_plug_in(self) -> None:
+    def test_solver_of_placements_is_included(self) -> None:
         self.assertIn("libzero_plan_clp.so", {Path(name).name for name in zipfile.ZipFile(self.wheel).namelist()})
 
     def test_current_folder_has_no_plug_ins(self) -> None:
