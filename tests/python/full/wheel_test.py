@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A wheel that pip builds from the sources of this tree trains without the tree. The Python that runs the test has torch and pip.
+"""A wheel that pip builds from the sources of this tree trains without the tree.
 
-ZERO_TORCH names the torch to build against; the environment of the build has none. CCACHE_DIR is used. Takes minutes.
+The Python that runs the test has torch and pip. ZERO_TORCH names the torch to build against; the environment of the build has none. CCACHE_DIR is used. Takes minutes.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Wheel(unittest.TestCase):
             cls.run_in(cls.folder, builder, "-m", "pip", "install", "scikit-build-core<2")
         except AssertionError:
             raise unittest.SkipTest("pip cannot fetch scikit-build-core, which builds wheels") from None
-        backend = f"import sys; sys.path.insert(0, 'python/build_backend'); import zero_build as b; b.build_sdist({scratch.name!r})"
-        cls.run_in(ROOT, builder, "-B", "-c", backend)
+        backend = "import sys; sys.path.insert(0, 'python/build_backend'); import zero_build"
+        cls.run_in(ROOT, builder, "-B", "-c", f"{backend}; zero_build.build_sdist({scratch.name!r})")
         (cls.sources,) = cls.folder.glob("zerocpp-*.tar.gz")
         cls.run_in(cls.folder, builder, "-m", "pip", "wheel", "--no-deps", "-w", ".", cls.sources)
         (cls.wheel,) = cls.folder.glob("zerocpp-*.whl")
         cls.python = make_environment(cls.folder / "user")
         packages = sysconfig.get_path("purelib", vars={"base": cls.folder / "user"})
-        # The new environment sees the packages of this one, torch among them, from another folder than that of the wheel.
+        # The new environment sees the packages of this one, torch among them: another folder than that of the wheel.
         Path(packages, "this.pth").write_text(sysconfig.get_path("purelib") + "\n")
         # Without --no-deps: pip finds that the torch here is the required one.
         cls.run_in(cls.folder, cls.python, "-m", "pip", "install", "--no-index", cls.wheel)
