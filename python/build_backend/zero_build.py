@@ -28,14 +28,17 @@ __all__ = [
 
 
 def _require_inputs() -> str:
-    """Returns the folder of torch. Ends the process with a message and its remedy if something is missing."""
+    """Returns the folder of torch. Ends the process with all that is missing, and the remedies."""
+    problems, torch = [], ""
+    if missing := missing_packages():
+        problems.append(f"packages are missing to build zerocpp\n  apt-get install {' '.join(missing)}")
     try:
-        missing = missing_packages()
-        if missing:
-            raise Missing(f"packages are missing to build zerocpp\n  apt-get install {' '.join(missing)}")
-        return str(find_torch())
+        torch = str(find_torch())
     except Missing as error:
-        sys.exit(f"zerocpp: {error}")
+        problems.append(str(error))
+    if problems:
+        sys.exit("\n".join(f"zerocpp: {problem}" for problem in problems))
+    return torch
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
@@ -51,7 +54,8 @@ def build_wheel(
     torch = _require_inputs()
     print(f"zerocpp is built against the torch in {torch}", flush=True)
     os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compile_jobs()))
-    if shutil.which("c++"):  # CMake's default; scikit-build-core takes the name in Python's configuration, which ccache tells apart
+    # CMake's default. scikit-build-core takes the name in Python's configuration, and ccache tells the names apart.
+    if shutil.which("c++"):
         os.environ.setdefault("CXX", "c++")
     # A setting replaces what an earlier build has left in CMake's cache.
     settings = {**(config_settings or {}), "cmake.define.ZERO_TORCH": torch}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The build backend of zerocpp finds torch in the documented order, or ends with a remedy. The sources of the wheel exist."""
+"""The build backend of zerocpp finds torch in the documented order, or ends with a remedy."""
 
 import os
 import re
@@ -100,23 +100,48 @@ class Backend(unittest.TestCase):
             program = f"import build_inputs, zero_build\n{setup}\nprint(zero_build.{function})"
             return subprocess.run(
                 [sys.executable, "-c", program],
-                env={**os.environ, "PYTHONPATH": f"{folder}:{root}/python/build_backend", "PYTHONDONTWRITEBYTECODE": "1"},
-                capture_output=True, text=True, check=False)
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{folder}:{root}/python/build_backend",
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                },
+                capture_output=True,
+                text=True,
+                check=False,
+            )
 
     def test_missing_packages_are_one_line(self):
-        setup = "zero_build.missing_packages = lambda: ['libfmt-dev', 'python3-dev']"
+        setup = (
+            "zero_build.missing_packages = lambda: ['libfmt-dev', 'python3-dev']\n"
+            "zero_build.find_torch = lambda: '/opt/torch'"
+        )
         for function in ("get_requires_for_build_wheel()", "build_wheel('.')"):
             ran = self.ended(function, setup)
             self.assertEqual(ran.returncode, 1)
-            self.assertEqual(ran.stderr, "zerocpp: packages are missing to build zerocpp\n  apt-get install libfmt-dev python3-dev\n")
+            self.assertEqual(
+                ran.stderr, "zerocpp: packages are missing to build zerocpp\n  apt-get install libfmt-dev python3-dev\n"
+            )
 
     def test_missing_torch_ends_before_anything_is_fetched(self):
-        setup = "zero_build.missing_packages = lambda: []\nbuild_inputs.torch_of = lambda _: None\nimport os\nos.environ.update(HOME='/nowhere')"
+        setup = "zero_build.missing_packages = lambda: []\nbuild_inputs.torch_of = lambda _: None"
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/nowhere"}):
             os.environ.pop("ZERO_TORCH", None)
             ran = self.ended("get_requires_for_build_wheel()", setup)
         self.assertEqual(ran.returncode, 1)
-        self.assertRegex(ran.stderr, r"\Azerocpp: torch = not found: .*\n  Install it first: pip install 'torch==2\.11\.\*'\n\Z")
+        self.assertRegex(
+            ran.stderr, r"\Azerocpp: torch = not found: .*\n  Install it first: pip install 'torch==2\.11\.\*'\n\Z"
+        )
+
+    def test_all_that_is_missing_is_named(self):
+        setup = (
+            "zero_build.missing_packages = lambda: ['libfmt-dev']\n"
+            "def nothing(): raise build_inputs.Missing('torch = not found\\n  Install it')\n"
+            "zero_build.find_torch = nothing"
+        )
+        self.assertRegex(
+            self.ended("build_wheel('.')", setup).stderr,
+            r"apt-get install libfmt-dev\nzerocpp: torch = not found\n  Install it\n",
+        )
 
     def test_torch_of_this_build_replaces_that_of_the_last(self):
         setup = "zero_build.missing_packages = lambda: []\nzero_build.find_torch = lambda: '/opt/torch'"
@@ -129,11 +154,26 @@ class MissingLibraries(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "CMakeLists.txt").write_text(
                 "cmake_minimum_required(VERSION 3.24)\nproject(x LANGUAGES NONE)\n"
-                f'include("{root}/cmake/dependencies.cmake")\n')
+                f'include("{root}/cmake/dependencies.cmake")\n'
+            )
             ran = subprocess.run(
-                ["cmake", "-S", folder, "-B", f"{folder}/build", "-DZERO_TESTS=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
-                 "-DXXHASH_INCLUDE=/usr/include", "-DCLP_INCLUDE=", "-DCLP_LIBRARY="],
-                env={**os.environ, "PKG_CONFIG_LIBDIR": folder, "PKG_CONFIG_PATH": ""}, capture_output=True, text=True, check=False)
+                [
+                    "cmake",
+                    "-S",
+                    folder,
+                    "-B",
+                    f"{folder}/build",
+                    "-DZERO_TESTS=ON",
+                    "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
+                    "-DXXHASH_INCLUDE=/usr/include",
+                    "-DCLP_INCLUDE=",
+                    "-DCLP_LIBRARY=",
+                ],
+                env={**os.environ, "PKG_CONFIG_LIBDIR": folder, "PKG_CONFIG_PATH": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         self.assertNotEqual(ran.returncode, 0)
         lines = [line.split()[2:] for line in ran.stderr.splitlines() if line.startswith("    apt-get install ")]
         self.assertEqual(len(lines), 1, ran.stderr)
@@ -144,7 +184,11 @@ class MissingLibraries(unittest.TestCase):
 
     def test_cmake_and_scripts_name_the_same_packages(self):
         table = (root / "tools/packages.sh").read_text()
-        wanted = set(re.findall(r"^build +(\S+-dev) ", table, re.M)) | {"pkg-config", "libgtest-dev", "librapidcheck-dev"}
+        wanted = set(re.findall(r"^build +(\S+-dev) ", table, re.M)) | {
+            "pkg-config",
+            "libgtest-dev",
+            "librapidcheck-dev",
+        }
         text = (root / "cmake/dependencies.cmake").read_text()
         named = set(re.findall(r"zero_needs\(([a-z]\S+)", text)) | set(re.findall(r' (lib\S+-dev)"', text))
         self.assertEqual(named, wanted)

@@ -34,15 +34,25 @@ class Command(unittest.TestCase):
     def ran(self, *arguments):
         return subprocess.run(
             [sys.executable, "-c", "import zerocpp_command; zerocpp_command.main()", *arguments],
-            env={**os.environ, "PYTHONPATH": f"{ROOT}/python:{self.site}:{self.other}", "PYTHONDONTWRITEBYTECODE": "1",
-                 "LD_LIBRARY_PATH": "/own"},
-            cwd=self.site, capture_output=True, text=True, check=False)
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}/python:{self.site}:{self.other}",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LD_LIBRARY_PATH": "/own",
+            },
+            cwd=self.site,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def test_arguments_and_status_are_passed_on(self):
         self.make_package()
         self.make_torch(self.site)
         ran = self.ran("train", "a b.toml", "-n", "2")
-        self.assertEqual((ran.returncode, ran.stdout), (3, "arguments: train a b.toml -n 2\nlibraries: /own\n"), ran.stderr)
+        self.assertEqual(
+            (ran.returncode, ran.stdout), (3, "arguments: train a b.toml -n 2\nlibraries: /own\n"), ran.stderr
+        )
 
     def test_torch_of_another_folder_comes_first(self):
         self.make_package()
