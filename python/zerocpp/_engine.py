@@ -66,7 +66,7 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
     core = _C.Engine(
         world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given
     )
-    return Engine(core, model, tensors, read, world or _world.world())
+    return Engine(core, model, tensors, read, world or _world.world(), float(options.get("clip") or 0.0))
 
 
 class Engine:
@@ -79,6 +79,7 @@ class Engine:
         tensors: _model.ModelTensors,
         read: _optimizer.ReadOptimizer,
         world: _C.World,
+        clip: float,
     ) -> None:
         self._core = core
         self._places = tensors.places
@@ -86,6 +87,7 @@ class Engine:
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self.model = model
         self.world = world
+        self.clip = clip
         self.optimizer = _optimizer.EngineOptimizer(self, read)
         _engines.add(self)
 
@@ -114,7 +116,7 @@ class Engine:
         rate = self.optimizer.rate() if lr is None else float(lr)
         value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
         report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
-        self.optimizer._opt_called = True  # learning-rate schedulers look at it
+        self.optimizer.mark_called()
         for callback in self._callbacks:
             callback(report)
         return report
