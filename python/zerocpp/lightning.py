@@ -88,7 +88,7 @@ class ZeroStrategy(DDPStrategy):
                 "its gradients are not those that the engine takes",
                 f'use {", ".join(_PRECISIONS)}; or ZeroStrategy(dtype="bf16")',
             )
-        if str(trainer.gradient_clip_algorithm or "norm").endswith("value"):
+        if _clips_values(trainer.gradient_clip_algorithm):
             raise refuse(
                 "Trainer.gradient_clip_algorithm", "value", "the engine clips the norm", 'use "norm", or no clipping'
             )
@@ -96,8 +96,10 @@ class ZeroStrategy(DDPStrategy):
             raise refuse("ZeroStrategy.clip", self._options["clip"], "gradient_clip_val decides it", "leave it out")
 
     def _attach(self, trainer: pl.Trainer) -> None:
-        os.environ.setdefault("RANK", str(self.global_rank))  # if Lightning started the processes
-        os.environ.setdefault("LOCAL_WORLD_SIZE", str(self.num_processes))
+        if self.world_size > 1 and "RANK" not in os.environ:  # Lightning started the processes
+            os.environ.update(
+                RANK=str(self.global_rank), WORLD_SIZE=str(self.world_size), LOCAL_WORLD_SIZE=str(self.num_processes)
+            )
         module = self.lightning_module
         assert module is not None
         options: dict[str, Any] = {
@@ -137,7 +139,7 @@ class ZeroStrategy(DDPStrategy):
             return
         inner = getattr(optimizer, "optimizer", optimizer)
         engine = next(engine for engine in self.engines if engine.optimizer is inner)
-        if str(gradient_clip_algorithm or "norm").endswith("value") or float(clip_val) != engine.clip:
+        if _clips_values(gradient_clip_algorithm) or float(clip_val) != engine.clip:
             raise refuse(
                 "clip_gradients",
                 clip_val,
@@ -226,6 +228,10 @@ class ZeroStrategy(DDPStrategy):
         for name, options in (("zero", {}), *((f"zero_stage_{stage}", {"stage": stage}) for stage in range(4))):
             if name not in strategy_registry:
                 strategy_registry.register(name, cls, description="engines of zerocpp", **options)
+
+
+def _clips_values(algorithm: Any) -> bool:
+    return str(getattr(algorithm, "value", algorithm)) == "value"
 
 
 def _states_of(filepath: Any, number: int) -> Path:

@@ -82,7 +82,9 @@ def trainer_of(kind: str, zero: dict[str, Any] | None = None, **given: Any) -> A
         enable_checkpointing=False,
         num_sanity_val_steps=1,
     )
-    strategy = DDPStrategy(find_unused_parameters=True) if kind == "torch" else zerocpp.lightning.ZeroStrategy(**(zero or {}))
+    strategy = (
+        DDPStrategy(find_unused_parameters=True) if kind == "torch" else zerocpp.lightning.ZeroStrategy(**(zero or {}))
+    )
     return lightning.Trainer(**{"strategy": strategy, **options, **given})
 
 
@@ -101,6 +103,10 @@ def fit(kind: str, saves: str = "", resumes: str = "", **given: Any) -> dict[str
     if world is not None:
         os.environ["WORLD_SIZE"] = world  # Lightning removes it at its end
     return module.seen
+
+
+def fits_without_launcher() -> list[float]:
+    return fit("zero", devices=2, max_epochs=1)["loss"]
 
 
 def fits(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -220,12 +226,11 @@ def refusals() -> dict[str, str]:
     def fits_with(**given: Any) -> str:
         return text(lambda: trainer_of("zero", **given).fit(language_model(), tokens()))
 
-    half = language_model()
-    half.configure_optimizers = lambda: [  # type: ignore[method-assign]
-        torch.optim.SGD([half.model.model.norm.weight, half.model.model.layers[0].mlp.up_proj.weight], lr=0.1),
-        torch.optim.SGD(half.model.lm_head.parameters(), lr=0.1),
+    half = rival_networks()
+    half.configure_optimizers = lambda: [
+        torch.optim.SGD([half.maker[0].weight, half.maker[2].weight], lr=0.1),
+        torch.optim.SGD([half.maker[0].bias, *half.judges.parameters()], lr=0.1),
     ]
-    half.automatic_optimization = False
     return {
         "accumulate": fits_with(zero={"accumulate": 2}),
         "clip twice": fits_with(zero={"clip": 1.0}, gradient_clip_val=1.0),
@@ -267,6 +272,7 @@ class Lightning(ranks.PackageTest):
         self.assert_close(found["zero"], found["ddp"])
         self.assert_close(found["zero 2"], found["ddp 2"])
         self.assertNotEqual(found["ddp"]["loss"], found["ddp 2"]["loss"])
+        self.assertEqual(ranks.run(fits_without_launcher, ranks=1)[0], found["zero"]["loss"][:5])
 
     def test_checkpoint_resumes_with_equal_bits(self) -> None:
         given: dict[str, Any] = {"kind": "zero", "gradient_clip_val": 0.5, "accumulate_grad_batches": 2}
@@ -300,11 +306,11 @@ class Lightning(ranks.PackageTest):
             "clip twice": "ZeroStrategy.clip = 1.0: ",
             "value": "Trainer.gradient_clip_algorithm = value: ",
             "precision": "Trainer.precision = 64-true: ",
-            "half": "configure_optimizers = model.model.layers.0.mlp.up_proj.weight: other parameters",
+            "half": "configure_optimizers = maker.0.weight: other parameters",
             "option": "attach = stagee: no such option",
         }.items():
             with self.subTest(name):
-                self.assertRegex(found[name], f"ConfigError: {pattern}(.|\n)*\n? ")
+                self.assertRegex(found[name], f"ConfigError: {pattern}(.|\n)*\n  ")
         self.assertEqual(found["registered"], "")
 
 
