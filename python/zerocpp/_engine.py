@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -193,14 +193,21 @@ class Engine:
         """Local. Returns the names of all states, or of those of one parameter."""
         return self._core.state_names(None if parameter is None else self._name(parameter))
 
-    def state_dict(self, to: str = "all", full_precision: bool = False) -> dict[str, torch.Tensor]:
+    def state_dict(
+        self, to: str = "all", full_precision: bool = False, names: Collection[str] | None = None
+    ) -> dict[str, torch.Tensor]:
         """Collective. Returns the weights and buffers as ordinary CPU tensors, under all names of the module.
 
         to: "all" ranks, or "rank0", where the other ranks return an empty dict. One unit at a time is whole beside it.
+        names: only these names of the module's state_dict(), the same on every rank; not with full_precision.
         """
         if to not in ("all", "rank0"):
             raise refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
         keep = to == "all" or self.world.rank == 0
+        if names is not None:
+            chosen = ((key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names)
+            copies = ((key, value.detach().clone().cpu()) for key, value in chosen)  # clone() is Collective
+            return {key: value for key, value in copies if keep}
         found: dict[str, torch.Tensor] = {}
         self._core.visit_parameters(
             lambda name, tensor: found.__setitem__(name, tensor) if keep else None, full_precision
