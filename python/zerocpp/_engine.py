@@ -217,7 +217,7 @@ class Engine:
         wanted = self.model.state_dict(keep_vars=True)
         first = {key: self._names.get(id(tensor)) for key, tensor in wanted.items()}
         return {
-            key: found[name] if (name := first[key]) is not None else tensor.detach().cpu().clone()
+            key: found[name] if (name := first[key]) in found else tensor.detach().cpu().clone()
             for key, tensor in wanted.items()
         }
 

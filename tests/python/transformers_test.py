@@ -27,6 +27,20 @@ def data() -> Any:
     return Tokens()
 
 
+def tokenizer() -> Any:
+    """Words w0 to w96."""
+    import tokenizers
+    import transformers
+
+    words = {f"w{number}": number for number in range(97)}
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "w0")),
+        pad_token="w0",
+        eos_token="w2",
+        unk_token="w0",
+    )
+
+
 def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     import os
 
@@ -57,9 +71,10 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
     zero = given.pop("zero", {})
+    model = given.pop("model", "gpt2")
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
-    named = dict(model=make("gpt2"), args=arguments, train_dataset=data(), eval_dataset=data())
+    named = dict(model=make(model), args=arguments, train_dataset=data(), eval_dataset=data())
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -92,7 +107,7 @@ def gradients_before_the_step(folder: str) -> dict[str, Any]:
     """What a callback on_pre_optimizer_step reads, and what the same step's callback on_optimizer_step reads."""
     import transformers
 
-    trainer = trainer_of("zero", folder, zero={"stage": 3}, max_steps=1, eval_strategy="no")
+    trainer = trainer_of("zero", folder, zero={"stage": 3}, max_steps=1, eval_strategy="no", warmup_steps=0)
     weight = trainer.model.transformer.h[0].attn.c_attn.weight
     found: dict[str, Any] = {}
 
