@@ -205,9 +205,10 @@ class Engine:
             raise refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
         keep = to == "all" or self.world.rank == 0
         if names is not None:
-            chosen = ((key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names)
-            copies = ((key, value.detach().clone().cpu()) for key, value in chosen)  # clone() is Collective
-            return {key: value for key, value in copies if keep}
+            chosen = [(key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names]
+            with self.frozen():  # clone() is Collective, and no part of a step
+                copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
+                return {key: value for key, value in copies if keep}
         found: dict[str, torch.Tensor] = {}
         self._core.visit_parameters(
             lambda name, tensor: found.__setitem__(name, tensor) if keep else None, full_precision

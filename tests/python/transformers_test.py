@@ -27,14 +27,17 @@ def data() -> Any:
     return Tokens()
 
 
-def tokenizer() -> Any:
-    """Words w0 to w96."""
+def tokenizer(words: list[str] | None = None) -> Any:
+    """Whole words: w0, w1, w2, the given ones, and more w to w96."""
     import tokenizers
     import transformers
 
-    words = {f"w{number}": number for number in range(97)}
+    known = ["w0", "w1", "w2", *(words or [])]
+    known += [f"w{number}" for number in range(len(known), 97)]
+    levels = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(known)}, "w0"))
+    levels.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(words, "w0")),
+        tokenizer_object=levels,
         pad_token="w0",
         eos_token="w2",
         unk_token="w0",
