@@ -164,6 +164,26 @@ def two_networks(kind: str) -> list[float]:
     return losses
 
 
+def leaves_a_step_out() -> list[bool]:
+    """Whether each clip_grad_norm_() changes the weights, if the first optimizer.step() is left out after it."""
+    import torch
+
+    model = torch.nn.Linear(2, 1)
+    accelerator = accelerator_of("zero", zero={"clip": 1.0})
+    model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    changed = []
+    for step in range(3):
+        before = model.weight.detach().clone()
+        accelerator.backward(model(torch.ones(1, 2)).sum())
+        accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        if step > 0:
+            optimizer.step()
+        optimizer.zero_grad()
+        changed.append(not torch.equal(before, model.weight))
+    accelerator.free_memory()
+    return changed
+
+
 def refusals() -> dict[str, str]:
     import torch
     from small_models import batch, make
@@ -250,6 +270,7 @@ class Accelerate(ranks.PackageTest):
         self.assertTrue(Path(self.folder, "zero").is_dir())
         self.assertEqual(found["resumed"], found["unbroken"][1:])
 
+    @ranks.whole
     def test_weights_are_saved_whole(self) -> None:
         for of_rank in ranks.run(saves_weights, folder=self.folder):
             self.assertEqual(of_rank, {"same": True, "files": ["model.safetensors"]})
@@ -258,6 +279,9 @@ class Accelerate(ranks.PackageTest):
         wanted, found = ranks.run(both_two_networks)[0]
         for a, b in zip(found, wanted, strict=True):
             self.assertAlmostEqual(a, b, delta=2e-6)
+
+    def test_step_left_out_after_clip(self) -> None:
+        self.assertEqual(ranks.run(leaves_a_step_out, ranks=1)[0], [True, True, True])
 
     def test_impossible_calls_are_refused(self) -> None:
         found = ranks.run(refusals, ranks=1)[0]

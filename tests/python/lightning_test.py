@@ -272,7 +272,11 @@ class Lightning(ranks.PackageTest):
         self.assert_close(found["zero"], found["ddp"])
         self.assert_close(found["zero 2"], found["ddp 2"])
         self.assertNotEqual(found["ddp"]["loss"], found["ddp 2"]["loss"])
-        self.assertEqual(ranks.run(fits_without_launcher, ranks=1)[0], found["zero"]["loss"][:5])
+
+    @ranks.whole
+    def test_lightning_starts_the_ranks(self) -> None:
+        wanted = ranks.run(fits, cases={"zero": {"kind": "zero", "max_epochs": 1}})[0]["zero"]["loss"]
+        self.assertEqual(ranks.run(fits_without_launcher, ranks=1)[0], wanted)
 
     def test_checkpoint_resumes_with_equal_bits(self) -> None:
         given: dict[str, Any] = {"kind": "zero", "gradient_clip_val": 0.5, "accumulate_grad_batches": 2}
@@ -287,6 +291,7 @@ class Lightning(ranks.PackageTest):
         self.assertEqual(found["resumed"]["rate"], found["unbroken"]["rate"][5:])
         self.assertEqual(found["resumed"]["val_loss"], found["unbroken"]["val_loss"][-1:])
 
+    @ranks.whole
     def test_best_checkpoints_stay_and_are_tested(self) -> None:
         found = ranks.run(saves_and_tests, folder=self.folder)[0]
         self.assertEqual(found["files"], ["step=10.ckpt", "step=10.ckpt.zero", "step=15.ckpt", "step=15.ckpt.zero"])

@@ -193,6 +193,7 @@ class Adapters(ranks.PackageTest):
         )
         training_test.check(self, results, 2e-6)
 
+    @ranks.whole
     def test_integer_weights_are_broadcast_and_saved(self) -> None:
         for found in ranks.run(restores_integers, folder=self.folder):
             self.assertEqual(found, {"broadcast": True, "equal": True, "gathered": True, "type": "torch.int8"})
@@ -209,6 +210,7 @@ class Adapters(ranks.PackageTest):
         self.assertEqual((found["best"][0], found["best"][2]), (found["best"][1], True))
 
     @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed")
+    @ranks.whole
     def test_trainer_of_trl_equals_ddp(self) -> None:
         found = ranks.run(trains_all_chats, folder=self.folder)[0]
         for adapters in (False, True):

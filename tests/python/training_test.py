@@ -78,6 +78,23 @@ def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool)
     return found
 
 
+def warnings_of_a_schedule() -> list[str]:
+    import warnings
+
+    import torch
+    import zerocpp as zero
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    with warnings.catch_warnings(record=True) as found, zero.attach(model, optimizer) as engine:
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            engine.step()
+            schedule.step()
+    return [str(warning.message) for warning in found]
+
+
 def check(test: unittest.TestCase, results: list[dict[str, Any]], distance: float) -> None:
     """Asserts that a model's weights have the same bits in all ways, and losses near torch's."""
     for of_rank in results:
@@ -91,6 +108,9 @@ def check(test: unittest.TestCase, results: list[dict[str, Any]], distance: floa
 
 
 class Training(ranks.PackageTest):
+    def test_schedule_of_the_given_optimizer(self) -> None:
+        self.assertEqual(ranks.run(warnings_of_a_schedule, ranks=1)[0], [])
+
     def test_all_stages_and_tiers_have_equal_bits(self) -> None:
         check(self, ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
 

@@ -171,6 +171,7 @@ class ZeroTrainer(ranks.PackageTest):
         self.assertEqual(found["3"], found["ddp"])
         self.assertEqual(found["1"], found["ddp"])
 
+    @ranks.whole
     def test_one_rank_equals_torch_under_bf16(self) -> None:
         given: dict[str, Any] = {"folder": self.folder, "bf16": True, "max_grad_norm": 0.0}
         found = ranks.run(
@@ -190,6 +191,7 @@ class ZeroTrainer(ranks.PackageTest):
         self.assertEqual(found["zero resumed"], found["zero unbroken"])
         self.assertEqual(found["zero resumed"], found["torch resumed"])
 
+    @ranks.whole
     def test_another_world_resumes(self) -> None:
         given: dict[str, Any] = dict(kind="zero", folder=self.folder, save_strategy="steps", save_steps=3)
         wanted = ranks.run(train, **given)[0]
@@ -216,6 +218,7 @@ class ZeroTrainer(ranks.PackageTest):
         self.assertAlmostEqual(found["zero"]["after"], found["zero"]["log"]["eval_loss"][0], places=4)
         self.assertGreater(found["zero"]["after"], found["zero"]["log"]["eval_loss"][1] + 0.01)
 
+    @ranks.whole
     def test_best_model_keeps_moments(self) -> None:
         without, best = ranks.run(
             best_keeps_moments,
