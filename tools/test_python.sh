@@ -12,8 +12,8 @@ test_deepspeed="$zero_cache/deepspeed-0.19.8"
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard pillow numpy
   "accelerate==1.15.*" "peft==0.21.*" "lightning==2.6.*")
 test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning)
-# trl needs 60 MB more, and has one test.
-[ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*"); test_imports+=(trl); }
+# trl and bitsandbytes need 120 MB more, and have one test each.
+[ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
 
 # Whether the Python finds all modules. Nothing is imported: that takes 10 s.
 has_test_modules() {

@@ -194,6 +194,15 @@ class Adapters(ranks.PackageTest):
         training_test.check(self, results, 2e-6)
 
     @ranks.whole
+    @unittest.skipUnless(importlib.util.find_spec("bitsandbytes"), "bitsandbytes is not installed")
+    def test_four_bits_equal_torch(self) -> None:
+        training_test.check(
+            self,
+            ranks.run(training_test.train, kinds=["four bits"], stages=[0, 3], tiers=["min"], compares=True),
+            2e-6,
+        )
+
+    @ranks.whole
     def test_integer_weights_are_broadcast_and_saved(self) -> None:
         for found in ranks.run(restores_integers, folder=self.folder):
             self.assertEqual(found, {"broadcast": True, "equal": True, "gathered": True, "type": "torch.int8"})

@@ -57,12 +57,27 @@ def quantized() -> nn.Module:
     return model
 
 
-def with_adapters() -> nn.Module:
+def with_adapters(model: nn.Module | None = None) -> nn.Module:
     """A llama with LoRA of peft."""
     import peft
 
     adapters = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
-    return peft.get_peft_model(of_transformers("llama"), adapters)  # type: ignore[arg-type]
+    return peft.get_peft_model(model or of_transformers("llama"), adapters)  # type: ignore[arg-type]
+
+
+def in_four_bits() -> nn.Module:
+    """QLoRA: a llama whose linear layers are those of bitsandbytes, with LoRA of peft."""
+    import bitsandbytes
+
+    model = of_transformers("llama")
+    for name, linear in list(model.named_modules()):
+        if isinstance(linear, nn.Linear) and name.endswith("_proj"):
+            small = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=False)
+            small.weight = bitsandbytes.nn.Params4bit(linear.weight.data.clone(), requires_grad=False, quant_type="nf4")
+            path, _, key = name.rpartition(".")
+            setattr(model.get_submodule(path), key, small.to("cpu"))
+    model.is_loaded_in_4bit = True  # type: ignore[assignment]
+    return with_adapters(model)
 
 
 def of_transformers(kind: str) -> nn.Module:
@@ -144,7 +159,7 @@ FAMILIES = ["gpt2", "llama", "bert", "t5", "mixtral", "vit", "whisper"]
 
 def make(kind: str) -> nn.Module:
     torch.manual_seed(1)
-    own = {"mixed": Mixed, "quantized": quantized, "adapters": with_adapters}
+    own = {"mixed": Mixed, "quantized": quantized, "adapters": with_adapters, "four bits": in_four_bits}
     return own[kind]() if kind in own else of_transformers(kind)
 
 
