@@ -1,18 +1,32 @@
 # shellcheck shell=bash
-# A Python with torch, transformers, TensorBoard and Pillow, for the tests that compare with them, and torchrun. Sourced, not run.
+# A Python with torch, transformers, accelerate, peft, Lightning, TensorBoard and Pillow, for the tests that compare with
+# them, and torchrun. Sourced, not run.
 #
-#   provide_test_python      sets ZERO_TEST_PYTHON and ZERO_TORCHRUN, where they are not set; `./test.sh full` calls it
+#   provide_test_python      sets ZERO_TEST_PYTHON, ZERO_TORCHRUN and ZERO_TEST_DEEPSPEED, where they are not set;
+#                            `./test.sh` and `./test.sh full` call it
 #
 # It lies in the cache, beside libtorch: 6 GB, since PyTorch's package of Python needs the libraries of CUDA even where there is
 # no GPU. Where it can't be had, the tests skip and say so.
 test_python="$zero_cache/python-$libtorch_version"
-small_modules=(pillow numpy) # a Python that was made before lacks them
-test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard "${small_modules[@]}")
+test_deepspeed="$zero_cache/deepspeed-0.19.8"
+test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard pillow numpy
+  "accelerate==1.15.*" "peft==0.21.*" "lightning==2.6.*")
+test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning)
+# trl and bitsandbytes need 120 MB more, and have one test each.
+[ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
 
-# DeepSpeed's sources, whose defaults a test reads: nothing of it is imported, so it comes without what it needs.
+# Whether the Python finds all modules. Nothing is imported: that takes 10 s.
+has_test_modules() {
+  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${test_imports[@]}"
+}
+
+# DeepSpeed's sources, whose defaults a test reads. They have a folder of their own: accelerate imports a DeepSpeed that it
+# finds, and nothing that DeepSpeed needs is installed. A Python that was made before has them among its packages.
 add_deepspeed() {
-  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("deepspeed") is None)' ||
-    DS_BUILD_OPS=0 "$test_python/bin/pip" install -q --no-deps deepspeed==0.19.8 ||
+  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("deepspeed") is not None)' ||
+    "$test_python/bin/pip" uninstall -q -y deepspeed
+  [ -d "$test_deepspeed/deepspeed" ] ||
+    DS_BUILD_OPS=0 "$test_python/bin/pip" install -q --no-deps --target "$test_deepspeed" deepspeed==0.19.8 ||
     say "There is no DeepSpeed 0.19.8: the test that compares its defaults skips, and says so."
 }
 
@@ -34,12 +48,13 @@ provide_test_python() {
         say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
         make_test_python || exit 1
       fi
-      "$test_python/bin/python" -c 'import PIL, numpy' 2>/dev/null ||
-        "$test_python/bin/pip" install -q --only-binary=:all: "${small_modules[@]}"
       add_deepspeed
+      has_test_modules || "$test_python/bin/pip" install -q --only-binary=:all: "${test_modules[@]}" ||
+        say "The Python of the tests lacks some of ${test_imports[*]}: their tests skip, and say so."
     ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }
     export ZERO_TEST_PYTHON="$test_python/bin/python"
   fi
+  if [ -z "${ZERO_TEST_DEEPSPEED:-}" ] && [ -d "$test_deepspeed" ]; then export ZERO_TEST_DEEPSPEED="$test_deepspeed"; fi
   local torchrun
   torchrun="$(dirname "$ZERO_TEST_PYTHON")/torchrun"
   if [ -z "${ZERO_TORCHRUN:-}" ] && [ -x "$torchrun" ]; then export ZERO_TORCHRUN="$torchrun"; fi

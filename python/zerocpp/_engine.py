@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -75,7 +75,7 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
     core = _C.Engine(
         world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given
     )
-    return Engine(core, model, tensors, read, world or _world.world(), options.get("device_memory", "auto"))
+    return Engine(core, model, tensors, read, world or _world.world(), options)
 
 
 class Engine:
@@ -88,15 +88,16 @@ class Engine:
         tensors: _model.ModelTensors,
         read: _optimizer.ReadOptimizer,
         world: _C.World,
-        device_memory: str | int,
+        options: dict[str, Any],
     ) -> None:
         self._core = core
         self._places = tensors.places
         self._names = tensors.names()
-        self._given_memory = device_memory
+        self._given_memory = options.get("device_memory", "auto")
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self.model = model
         self.world = world
+        self.clip = float(options.get("clip") or 0.0)
         self.optimizer = _optimizer.EngineOptimizer(self, read)
         _engines.add(self)
 
@@ -126,7 +127,7 @@ class Engine:
         rate = self.optimizer.rate() if lr is None else float(lr)
         value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
         report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
-        self.optimizer._opt_called = True  # learning-rate schedulers look at it
+        self.optimizer.mark_called()
         for callback in self._callbacks:
             callback(report)
         return report
@@ -203,14 +204,22 @@ class Engine:
         """Local. Returns the names of all states, or of those of one parameter."""
         return self._core.state_names(None if parameter is None else self._name(parameter))
 
-    def state_dict(self, to: str = "all", full_precision: bool = False) -> dict[str, torch.Tensor]:
+    def state_dict(
+        self, to: str = "all", full_precision: bool = False, names: Collection[str] | None = None
+    ) -> dict[str, torch.Tensor]:
         """Collective. Returns the weights and buffers as ordinary CPU tensors, under all names of the module.
 
         to: "all" ranks, or "rank0", where the other ranks return an empty dict. One unit at a time is whole beside it.
+        names: only these names of the module's state_dict(), the same on every rank; not with full_precision.
         """
         if to not in ("all", "rank0"):
             raise refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
         keep = to == "all" or self.world.rank == 0
+        if names is not None:
+            chosen = [(key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names]
+            with self.frozen():  # clone() is Collective, and no part of a step
+                copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
+                return {key: value for key, value in copies if keep}
         found: dict[str, torch.Tensor] = {}
         self._core.visit_parameters(
             lambda name, tensor: found.__setitem__(name, tensor) if keep else None, full_precision
@@ -220,7 +229,7 @@ class Engine:
         wanted = self.model.state_dict(keep_vars=True)
         first = {key: self._names.get(id(tensor)) for key, tensor in wanted.items()}
         return {
-            key: found[name] if (name := first[key]) is not None else tensor.detach().cpu().clone()
+            key: found[name] if (name := first[key]) in found else tensor.detach().cpu().clone()
             for key, tensor in wanted.items()
         }
 

@@ -165,6 +165,7 @@ class ReadOptimizer:
                 "not an optimizer",
                 "give an object of torch.optim, or zero.AdamW(lr=3e-4)",
             )
+        self.given = optimizer
         self.rows: list[tuple[set[str], float, float]] = []
         self.scales: list[float] = []
         base = self.base_rate()
@@ -202,8 +203,10 @@ class EngineOptimizer(torch.optim.Optimizer):
     """The engine as an optimizer, for learning-rate schedulers and trainers. It shares param_groups with the one given.
 
     step() is the engine's step(). zero_grad() drops the gradients of the running step. State is read with
-    engine.state(); state_dict() holds only the groups' numbers.
+    engine.state(); state_dict() holds only the groups' numbers. `fewer_micro_batches`: see the engine's step().
     """
+
+    fewer_micro_batches = False
 
     def __init__(self, engine: Engine, read: ReadOptimizer) -> None:
         super().__init__([torch.zeros(())], dict(read.defaults))  # a placeholder: the groups are those given
@@ -244,7 +247,7 @@ class EngineOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if self._early is None:
-            self._engine.step()
+            self._engine.step(fewer_micro_batches=self.fewer_micro_batches)
         self._early = None
         return loss
 
@@ -254,8 +257,15 @@ class EngineOptimizer(torch.optim.Optimizer):
             self._early = self._engine.step(fewer_micro_batches=True)
         return self._early
 
+    def mark_called(self) -> None:
+        """Local. Notes a step for learning-rate schedulers, also for those of the optimizer given to attach()."""
+        self._opt_called = True
+        if isinstance(self._read.given, torch.optim.Optimizer):
+            self._read.given._opt_called = True  # type: ignore[attr-defined]
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients that the running step has. No-op before its first backward pass."""
+        self._early = None  # a step that was made early, and that step() did not end
         _zero_grad.drop_or_clear((p for group in self.param_groups for p in group["params"]), set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

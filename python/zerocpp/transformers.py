@@ -12,14 +12,17 @@ TrainingArguments stay the only source of rates, clipping and accumulation.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from accelerate.utils import convert_to_fp32
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, convert_to_fp32
 from torch import nn
+from transformers.utils import is_peft_available
 
 from zerocpp import _engine
 from zerocpp._errors import refuse
@@ -100,17 +103,20 @@ class ZeroMixin:
                 **self._zero,
             )
             self.optimizer = self.engine.optimizer
+            self.optimizer.fewer_micro_batches = True  # an epoch's last step
+            self.engine.on_step(lambda report: self._grad_norm.fill_(report.grad_norm))
             mixed = self.accelerator.mixed_precision != "no"
             self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
         if self._whole not in self.accelerator._models:
             self.accelerator._models.append(self._whole)  # else evaluate() prepares the model again
         return self._whole
 
-    def _clip_grad_norm(self, model: nn.Module) -> float:
-        assert self.engine is not None
-        return self.engine.optimizer.step_early().grad_norm
+    def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
+        """Returns a tensor that the optimizer's step() fills: the callbacks on_pre_optimizer_step run before it."""
+        self._grad_norm = torch.full((), math.nan, dtype=torch.float64)
+        return self._grad_norm
 
-    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> float:
+    def _get_grad_norm(self, model: nn.Module, grad_norm: torch.Tensor | None = None) -> torch.Tensor:
         return self._clip_grad_norm(model) if grad_norm is None else grad_norm
 
     # ---- checkpoints
@@ -120,7 +126,9 @@ class ZeroMixin:
         if self.engine is None or self.engine.closed:
             super().save_model(output_dir, _internal_call)
             return
-        values = self.engine.state_dict(to="all" if self.args.save_on_each_node else "rank0")
+        values = self.engine.state_dict(
+            to="all" if self.args.save_on_each_node else "rank0", names=_adapter_names(self.model)
+        )
         self._save(output_dir or self.args.output_dir, state_dict=values)
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
@@ -152,12 +160,32 @@ class ZeroMixin:
         self.optimizer.load_state_dict(torch.load(Path(checkpoint, _OPTIMIZER), weights_only=True))
         self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, _SCHEDULER), weights_only=True))
 
-    def _load_best_model(self) -> None:
-        states = Path(self.state.best_model_checkpoint, _STATES)
-        if self.engine is not None and states.is_dir():
-            self.engine.load(states)
-        else:
-            super()._load_best_model()
+
+def _adapter_names(model: nn.Module) -> list[str] | None:
+    """Collective. Returns the names that save_pretrained() of a model with adapters asks for; None: all names."""
+    if not is_peft_available():
+        return None
+    import peft
+
+    if not isinstance(model, peft.PeftModel):
+        return None
+    names: list[Any] = [None]
+    if PartialState().is_main_process:  # it may look for the base model's configuration
+        empty = {
+            key: torch.empty(value.shape, device="meta") for key, value in model.state_dict(keep_vars=True).items()
+        }
+        by_id = {id(value): key for key, value in empty.items()}
+        names = [
+            sorted(
+                {
+                    by_id[id(value)]
+                    for adapter in model.peft_config
+                    for value in peft.get_peft_model_state_dict(model, empty, adapter).values()
+                }
+            )
+        ]
+    found: list[str] = broadcast_object_list(names)[0]
+    return found
 
 
 class ZeroTrainer(ZeroMixin, transformers.Trainer):

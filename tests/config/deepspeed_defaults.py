@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints the defaults of the installed DeepSpeed and of Hugging Face's Trainer as JSON, by the names of
 app/config/deepspeed/deepspeed_defaults.cpp. The sources are parsed, not imported: DeepSpeed wants a compiler and a GPU's tools.
+PYTHONPATH may name the folder of DeepSpeed's sources.
 
     python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
     python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}

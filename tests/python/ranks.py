@@ -37,6 +37,10 @@ def why_not() -> str:
     return ""
 
 
+# A test that only the full tier of test.sh runs; by itself a file runs all its tests.
+whole = unittest.skipUnless(os.environ.get("ZERO_TEST_TIER", "full") == "full", "the full tier of test.sh runs it")
+
+
 class PackageTest(unittest.TestCase):
     """Skips all its tests where the package is not built, or this Python has no torch."""
 

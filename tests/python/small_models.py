@@ -31,6 +31,55 @@ class Mixed(nn.Module):
         return self.head(torch.relu(self.weighted(x)))
 
 
+class QuantizedLinear(nn.Module):
+    """A frozen int8 weight with a scale for each row, as in QLoRA, and trained adapters beside it."""
+
+    def __init__(self, linear: nn.Linear, rank: int = 4) -> None:
+        super().__init__()
+        values = linear.weight.detach()
+        scale = values.abs().amax(1, keepdim=True) / 127
+        self.weight = nn.Parameter((values / scale).round().to(torch.int8), requires_grad=False)
+        self.scale = nn.Parameter(scale, requires_grad=False)
+        self.down = nn.Linear(linear.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, linear.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight * self.scale) + self.up(self.down(x))
+
+
+def quantized() -> nn.Module:
+    """A llama whose attention is quantized. Everything but the adapters is frozen."""
+    model = of_transformers("llama").requires_grad_(False)
+    for layer in model.model.layers:  # type: ignore[union-attr]
+        for name in ("q_proj", "v_proj"):
+            setattr(layer.self_attn, name, QuantizedLinear(getattr(layer.self_attn, name)))  # type: ignore[union-attr]
+    return model
+
+
+def with_adapters(model: nn.Module | None = None) -> nn.Module:
+    """A llama with LoRA of peft."""
+    import peft
+
+    adapters = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    return peft.get_peft_model(model or of_transformers("llama"), adapters)  # type: ignore[arg-type]
+
+
+def in_four_bits() -> nn.Module:
+    """QLoRA: a llama whose linear layers are those of bitsandbytes, with LoRA of peft."""
+    import bitsandbytes
+
+    model = of_transformers("llama")
+    for name, linear in list(model.named_modules()):
+        if isinstance(linear, nn.Linear) and name.endswith("_proj"):
+            small = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=False)
+            small.weight = bitsandbytes.nn.Params4bit(linear.weight.data.clone(), requires_grad=False, quant_type="nf4")
+            path, _, key = name.rpartition(".")
+            setattr(model.get_submodule(path), key, small.to("cpu"))
+    model.is_loaded_in_4bit = True  # type: ignore[assignment]
+    return with_adapters(model)
+
+
 def of_transformers(kind: str) -> nn.Module:
     import transformers as t
 
@@ -110,7 +159,8 @@ FAMILIES = ["gpt2", "llama", "bert", "t5", "mixtral", "vit", "whisper"]
 
 def make(kind: str) -> nn.Module:
     torch.manual_seed(1)
-    return Mixed() if kind == "mixed" else of_transformers(kind)
+    own = {"mixed": Mixed, "quantized": quantized, "adapters": with_adapters, "four bits": in_four_bits}
+    return own[kind]() if kind in own else of_transformers(kind)
 
 
 def batch(kind: str, number: int) -> dict[str, torch.Tensor]:

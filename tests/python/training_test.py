@@ -78,19 +78,41 @@ def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool)
     return found
 
 
+def warnings_of_a_schedule() -> list[str]:
+    import warnings
+
+    import torch
+    import zerocpp as zero
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    with warnings.catch_warnings(record=True) as found, zero.attach(model, optimizer) as engine:
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            engine.step()
+            schedule.step()
+    return [str(warning.message) for warning in found]
+
+
+def check(test: unittest.TestCase, results: list[dict[str, Any]], distance: float) -> None:
+    """Asserts that a model's weights have the same bits in all ways, and losses near torch's."""
+    for of_rank in results:
+        hashes: dict[str, set[str]] = {}
+        for way, result in of_rank.items():
+            hashes.setdefault(way.split()[0], set()).add(result["hash"])
+            test.assertEqual(result["mismatches"], 0, way)
+            test.assertLessEqual(result["distance"], distance, way)
+        for kind, found in hashes.items():
+            test.assertEqual(len(found), 1, kind)
+
+
 class Training(ranks.PackageTest):
-    def check(self, results: list[dict[str, Any]], distance: float) -> None:
-        for of_rank in results:
-            hashes: dict[str, set[str]] = {}
-            for way, result in of_rank.items():
-                hashes.setdefault(way.split()[0], set()).add(result["hash"])
-                self.assertEqual(result["mismatches"], 0, way)
-                self.assertLessEqual(result["distance"], distance, way)
-            for kind, found in hashes.items():
-                self.assertEqual(len(found), 1, kind)
+    def test_schedule_of_the_given_optimizer(self) -> None:
+        self.assertEqual(ranks.run(warnings_of_a_schedule, ranks=1)[0], [])
 
     def test_all_stages_and_tiers_have_equal_bits(self) -> None:
-        self.check(ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
+        check(self, ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
 
     # Without running statistics, which each rank has for its own samples.
     def test_losses_are_those_of_torch(self) -> None:
@@ -98,11 +120,11 @@ class Training(ranks.PackageTest):
             self.skipTest("this Python has no transformers")
         from small_models import FAMILIES
 
-        self.check(ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=["min"], compares=True), 2e-6)
+        check(self, ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=["min"], compares=True), 2e-6)
 
     def test_one_rank_has_the_losses_of_torch(self) -> None:
-        self.check(
-            ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6
+        check(
+            self, ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6
         )
 
 

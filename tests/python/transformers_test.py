@@ -27,6 +27,23 @@ def data() -> Any:
     return Tokens()
 
 
+def tokenizer(words: list[str] | None = None) -> Any:
+    """Whole words: w0, w1, w2, the given ones, and more w to w96."""
+    import tokenizers
+    import transformers
+
+    known = ["w0", "w1", "w2", *(words or [])]
+    known += [f"w{number}" for number in range(len(known), 97)]
+    levels = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: n for n, word in enumerate(known)}, "w0"))
+    levels.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=levels,
+        pad_token="w0",
+        eos_token="w2",
+        unk_token="w0",
+    )
+
+
 def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     import os
 
@@ -57,9 +74,10 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
     zero = given.pop("zero", {})
+    model = given.pop("model", "gpt2")
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
-    named = dict(model=make("gpt2"), args=arguments, train_dataset=data(), eval_dataset=data())
+    named = dict(model=make(model), args=arguments, train_dataset=data(), eval_dataset=data())
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -83,6 +101,47 @@ def train(kind: str, folder: str, resume: str | None = None, **given: Any) -> di
     return found
 
 
+def trains(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Trains each case in one process: imports take longer than the tests."""
+    return {name: train(**case) for name, case in cases.items()}
+
+
+def gradients_before_the_step(folder: str) -> dict[str, Any]:
+    """What a callback on_pre_optimizer_step reads, and what the same step's callback on_optimizer_step reads."""
+    import transformers
+
+    trainer = trainer_of("zero", folder, zero={"stage": 3}, max_steps=1, eval_strategy="no", warmup_steps=0)
+    weight = trainer.model.transformer.h[0].attn.c_attn.weight
+    found: dict[str, Any] = {}
+
+    class Reads(transformers.TrainerCallback):
+        def on_pre_optimizer_step(self, *arguments: Any, **named: Any) -> None:
+            found["norm"] = sum(norm**2 for norm in trainer.engine.grad_norms().values()) ** 0.5
+            found["before"] = weight.detach().norm().item()
+
+        def on_optimizer_step(self, *arguments: Any, **named: Any) -> None:
+            found["after"] = weight.detach().norm().item()
+
+    trainer.add_callback(Reads())
+    trainer.train()
+    found["logged"] = trainer.state.log_history[0]["grad_norm"]
+    trainer.engine.close()
+    return found
+
+
+def moments(folder: str, **given: Any) -> list[float]:
+    """The norms of the first moments after training."""
+    trainer = trainer_of("zero", folder, **given)
+    trainer.train()
+    found = [trainer.engine.state(name, "exp_avg").norm().item() for name in trainer.engine.parameters]
+    trainer.engine.close()
+    return found
+
+
+def best_keeps_moments(folder: str, **given: Any) -> list[list[float]]:
+    return [moments(folder, load_best_model_at_end=best, **given) for best in (False, True)]
+
+
 def refused(given: dict[str, Any]) -> str:
     try:
         trainer_of("zero", "unused", **given)
@@ -101,44 +160,81 @@ class ZeroTrainer(ranks.PackageTest):
         self.folder = scratch.name
 
     def test_two_ranks_equal_ddp(self) -> None:
-        wanted = ranks.run(train, kind="torch", folder=self.folder)[0]
-        for zero in ({"stage": 3, "device_memory": "min"}, {"stage": 1}):
-            self.assertEqual(ranks.run(train, kind="zero", folder=self.folder, zero=zero)[0], wanted)
+        found = ranks.run(
+            trains,
+            cases={
+                "ddp": {"kind": "torch", "folder": self.folder},
+                "3": {"kind": "zero", "folder": self.folder, "zero": {"stage": 3, "device_memory": "min"}},
+                "1": {"kind": "zero", "folder": self.folder, "zero": {"stage": 1}},
+            },
+        )[0]
+        self.assertEqual(found["3"], found["ddp"])
+        self.assertEqual(found["1"], found["ddp"])
 
+    @ranks.whole
     def test_one_rank_equals_torch_under_bf16(self) -> None:
-        wanted = ranks.run(train, ranks=1, kind="torch", folder=self.folder, bf16=True, max_grad_norm=0.0)[0]
-        found = ranks.run(train, ranks=1, kind="zero", folder=self.folder, bf16=True, max_grad_norm=0.0)[0]
-        for key, values in wanted["log"].items():
-            for own, other in zip(found["log"][key], values, strict=True):
+        given: dict[str, Any] = {"folder": self.folder, "bf16": True, "max_grad_norm": 0.0}
+        found = ranks.run(
+            trains, ranks=1, cases={"torch": {"kind": "torch", **given}, "zero": {"kind": "zero", **given}}
+        )[0]
+        for key, values in found["torch"]["log"].items():
+            for own, other in zip(found["zero"]["log"][key], values, strict=True):
                 self.assertAlmostEqual(own, other, delta=2e-3 * max(1.0, other))
 
-    def test_resumed_run_equals_unbroken_run(self) -> None:
-        given: dict[str, Any] = dict(
-            kind="zero", folder=self.folder, zero={"stage": 3}, save_strategy="steps", save_steps=3
-        )
-        wanted = ranks.run(train, **given)[0]
-        found = ranks.run(train, resume=f"{self.folder}/checkpoint-3", **given)[0]
-        self.assertEqual(found, wanted)
+    def test_resumed_run_equals_unbroken_run_and_ddp(self) -> None:
+        cases: dict[str, Any] = {}
+        for kind in ("torch", "zero"):
+            given = {"kind": kind, "folder": f"{self.folder}/{kind}", "save_strategy": "steps", "save_steps": 3}
+            cases[f"{kind} unbroken"] = given
+            cases[f"{kind} resumed"] = {**given, "resume": f"{self.folder}/{kind}/checkpoint-3"}
+        found = ranks.run(trains, cases=cases)[0]
+        self.assertEqual(found["zero resumed"], found["zero unbroken"])
+        self.assertEqual(found["zero resumed"], found["torch resumed"])
 
+    @ranks.whole
     def test_another_world_resumes(self) -> None:
         given: dict[str, Any] = dict(kind="zero", folder=self.folder, save_strategy="steps", save_steps=3)
         wanted = ranks.run(train, **given)[0]
         found = ranks.run(train, ranks=1, resume=f"{self.folder}/checkpoint-6", max_steps=6, **given)[0]
         self.assertEqual(found["after"], wanted["after"])
 
-    def test_best_model_is_loaded(self) -> None:
-        given: dict[str, Any] = dict(
+    # The first of two checkpoints is the best one, because the larger loss is called better.
+    def test_best_model_equals_that_of_ddp(self) -> None:
+        cases: dict[str, Any] = {
+            kind: dict(
+                kind=kind,
+                folder=f"{self.folder}/{kind}",
+                save_strategy="steps",
+                save_steps=3,
+                load_best_model_at_end=True,
+                metric_for_best_model="loss",
+                greater_is_better=True,
+            )
+            for kind in ("torch", "zero")
+        }
+        cases["zero"]["zero"] = {"stage": 3}
+        found = ranks.run(trains, cases=cases)[0]
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertAlmostEqual(found["zero"]["after"], found["zero"]["log"]["eval_loss"][0], places=4)
+        self.assertGreater(found["zero"]["after"], found["zero"]["log"]["eval_loss"][1] + 0.01)
+
+    @ranks.whole
+    def test_best_model_keeps_moments(self) -> None:
+        without, best = ranks.run(
+            best_keeps_moments,
+            ranks=1,
             folder=self.folder,
             save_strategy="steps",
             save_steps=3,
-            max_steps=6,
-            load_best_model_at_end=True,
-            learning_rate=0.3,
-        )
-        wanted = ranks.run(train, kind="torch", **given)[0]
-        found = ranks.run(train, kind="zero", zero={"stage": 3}, **given)[0]
-        self.assertAlmostEqual(found["after"], min(found["log"]["eval_loss"]), places=3)
-        self.assertAlmostEqual(found["after"], wanted["after"], places=2)
+            metric_for_best_model="loss",
+            greater_is_better=True,
+        )[0]
+        self.assertEqual(best, without)
+
+    def test_callbacks_run_before_the_step(self) -> None:
+        found = ranks.run(gradients_before_the_step, folder=self.folder)[0]
+        self.assertAlmostEqual(found["norm"], found["logged"], places=5)
+        self.assertNotEqual(found["before"], found["after"])
 
     def test_impossible_arguments_are_refused(self) -> None:
         for given, key in (({"zero": {"clip": 1.0}}, "zero.clip"), ({"bf16_full_eval": True}, "bf16_full_eval")):

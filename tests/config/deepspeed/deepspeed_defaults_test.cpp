@@ -20,6 +20,12 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A Python that also finds DeepSpeed's sources in the folder ZERO_TEST_DEEPSPEED. They have a folder of their own: other
+// packages import DeepSpeed if they find it.
+std::string python_of_defaults() {
+  return R"(PYTHONPATH="${ZERO_TEST_DEEPSPEED-}${PYTHONPATH:+:$PYTHONPATH}" )" + test_python();
+}
+
 // What the script prints of a package; null where it cannot be parsed.
 Json printed_of(const std::string& python, const std::string& package) {
   const std::string command =
@@ -34,7 +40,7 @@ Json printed_of(const std::string& python, const std::string& package) {
 
 // find_spec() instead of an import: DeepSpeed wants more than its own files when it is imported.
 std::string python_that_finds(const std::string& package) {
-  const std::string python = test_python();
+  const std::string python = python_of_defaults();
   const std::string probe =
       fmt::format("{} -c 'import importlib.util as u, sys; sys.exit(u.find_spec(\"{}\") is None)' >/dev/null 2>&1",
                   python, package);
@@ -55,7 +61,7 @@ TEST(DeepSpeedDefaults, ValuesOfVersion0198) {
 
 TEST(DeepSpeedDefaults, AreThoseOfTheInstalledPackage) {
   const std::string python = python_that_finds("deepspeed");
-  if (python.empty()) GTEST_SKIP() << test_python() << " has no deepspeed; ZERO_TEST_PYTHON may name another";
+  if (python.empty()) GTEST_SKIP() << test_python() << " has no deepspeed; ZERO_TEST_DEEPSPEED may name its folder";
   const Json theirs = printed_of(python, "deepspeed");
   ASSERT_TRUE(theirs.is_object());
   if (theirs.at("version") != "0.19.8")
@@ -72,7 +78,7 @@ TEST(DeepSpeedDefaults, AreThoseOfTheInstalledPackage) {
   for (const std::string_view name : unknown)
     EXPECT_TRUE(name.starts_with("torch_") || name.starts_with("sgd.")) << name << " is in no source";
   if (!unknown.empty())
-    GTEST_SKIP() << python << " has no torch: not compared are " << fmt::format("{}", fmt::join(unknown, ", "));
+    GTEST_SKIP() << test_python() << " has no torch: not compared are " << fmt::format("{}", fmt::join(unknown, ", "));
 }
 
 TEST(TrainerDefaults, ValuesOfVersion524) {
