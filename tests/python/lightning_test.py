@@ -226,6 +226,8 @@ def refusals() -> dict[str, str]:
     def fits_with(**given: Any) -> str:
         return text(lambda: trainer_of("zero", **given).fit(language_model(), tokens()))
 
+    raises = language_model()
+    raises.training_step = lambda batch, batch_idx: raises.model(**batch).loss if batch_idx == 0 else 1 / 0
     half = rival_networks()
     half.configure_optimizers = lambda: [
         torch.optim.SGD([half.maker[0].weight, half.maker[2].weight], lr=0.1),
@@ -237,6 +239,7 @@ def refusals() -> dict[str, str]:
         "value": fits_with(gradient_clip_val=1.0, gradient_clip_algorithm="value"),
         "precision": fits_with(precision="64-true"),
         "option": fits_with(zero={"stagee": 3}),
+        "raises": text(lambda: trainer_of("zero").fit(raises, tokens())),
         "half": text(lambda: trainer_of("zero").fit(half, tokens())),
         "registered": text(lambda: trainer_of("zero", strategy="zero_stage_1").fit(language_model(), tokens())),
     }
@@ -317,6 +320,7 @@ class Lightning(ranks.PackageTest):
             with self.subTest(name):
                 self.assertRegex(found[name], f"ConfigError: {pattern}(.|\n)*\n  ")
         self.assertEqual(found["registered"], "")
+        self.assertEqual(found["raises"], "ZeroDivisionError: division by zero")
 
 
 if __name__ == "__main__":
