@@ -46,6 +46,13 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
 
     Raises ConfigError, before anything is allocated, for an impossible option.
     """
+    return attach_with(model, optimizer, world, options)
+
+
+def attach_with(
+    model: nn.Module, optimizer: Any, world: _C.World | None, options: dict[str, Any], keep_buffers: bool = False
+) -> Engine:
+    """Collective. attach(); with keep_buffers, fp32 buffers stay fp32 whatever the option dtype says."""
     if not isinstance(model, nn.Module):
         raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
     _refuse_wrapped(model)
@@ -59,6 +66,8 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
                 "this parameter is attached already",
                 "close the other engine first: zero.engine_of(model).close()",
             )
+    if keep_buffers:
+        tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
     names = tensors.names()
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()

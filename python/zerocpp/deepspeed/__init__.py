@@ -15,6 +15,7 @@ It follows DeepSpeed 0.19.8, is imported by this name only, and never registers 
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any
@@ -71,7 +72,9 @@ def initialize(
 
     Raises ConfigError, before anything is allocated, for a misspelt or unsupported key or argument.
     """
-    if not isinstance(model, nn.Module):
+    if isinstance(model, nn.Module):
+        _end_engine_of(model)
+    else:
         raise refuse("model", type(model).__name__, "not a torch.nn.Module", "give initialize() the model")
     for key, value in (("mpu", mpu), ("mesh_param", mesh_param)):
         if value is not None:
@@ -88,8 +91,17 @@ def initialize(
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
+def _end_engine_of(model: nn.Module) -> None:
+    """Collective if `model` has an engine. Ends it: a script may initialize() the same model again."""
+    for parameter in model.parameters():
+        engine = zero.engine_of_parameter(parameter)
+        if engine is not None:
+            logging.getLogger("zerocpp").warning("initialize(): the earlier engine of this model ends")
+            engine.close()
+
+
 def _read_config(args: Any, given: Any) -> Config:
-    by_args = getattr(args, "deepspeed_config", None)
+    by_args = getattr(args, "deepspeed_config", None) or getattr(args, "deepscale_config", None)
     if by_args is not None and given is not None:
         raise refuse("config", "given", "args.deepspeed_config is given, too", "give only one of the two")
     source = by_args if given is None else given
