@@ -130,8 +130,17 @@ void set_offload(AttachOptions& options, const Given& given) {
 }
 
 LossScaleOptions loss_scale_from(const Given& given) {
+  if (py::isinstance<py::dict>(given.value)) {
+    LossScaleOptions options;
+    each_entry(given, {"first", "interval", "least"}, [&](const std::string& key, const Given& entry) {
+      if (key == "first") options.value = entry.number();
+      if (key == "interval") options.growth_interval = entry.integer();
+      if (key == "least") options.least = entry.number();
+    });
+    return options;
+  }
   if (py::isinstance<py::str>(given.value)) {
-    if (given.text() != "dynamic") given.refuse("\"dynamic\", a number, or None");
+    if (given.text() != "dynamic") given.refuse("\"dynamic\", a number, a dict, or None");
     return {};
   }
   return LossScaleOptions::fixed(given.number());

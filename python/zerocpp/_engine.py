@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerocpp import _C, _model, _optimizer, _world, _zero_grad
+from zerocpp import _C, _deferred, _model, _optimizer, _world, _zero_grad
 from zerocpp._errors import refuse
 
 _log = logging.getLogger("zerocpp")
@@ -55,6 +55,8 @@ def attach_with(
     """Collective. attach(); with keep_buffers, fp32 buffers stay fp32 whatever the option dtype says."""
     if not isinstance(model, nn.Module):
         raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
+    if _deferred.in_deferred():
+        raise refuse("attach", type(model).__name__, "called inside deferred()", "call it after that scope")
     _refuse_wrapped(model)
     _refuse_unknown(options)
     tensors = _model.tensors_of(model)

@@ -26,14 +26,14 @@ from torch.utils.data import DataLoader, Dataset
 
 import zerocpp
 from zerocpp.deepspeed import comm, ops, utils, zero
-from zerocpp.deepspeed._config import refuse
-from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json
+from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
-from zerocpp.deepspeed._schedules import SCHEDULES, WarmupCosineLR, WarmupDecayLR, WarmupLR
+from zerocpp.deepspeed._schedules import SCHEDULES, LRRangeTest, WarmupCosineLR, WarmupDecayLR, WarmupLR
 from zerocpp.deepspeed.comm import init_distributed
 
 __all__ = [
     "DeepSpeedEngine",
+    "LRRangeTest",
     "WarmupCosineLR",
     "WarmupDecayLR",
     "WarmupLR",
@@ -79,6 +79,7 @@ def initialize(
     for key, value in (("mpu", mpu), ("mesh_param", mesh_param)):
         if value is not None:
             raise refuse(key, str(value), "all ranks are data-parallel", "leave it out")
+    zero.end_init()
     found = _read_config(args, config if config is not None else config_params)
     init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
     world = zerocpp.world()

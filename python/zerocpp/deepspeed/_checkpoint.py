@@ -77,8 +77,8 @@ def read_weights(folder: Path, trained_only: bool = False) -> dict[str, torch.Te
         if trained_only and not tensor["trainable"]:
             continue
         value = flat[number] if number in flat else torch.empty(0, dtype=_TYPES[tensor["dtype"]])
-        for name in (tensor["name"], *tensor["aliases"]):
-            found[name] = value.reshape(tensor["shape"])
+        value = value.reshape(tensor["shape"])
+        found |= dict.fromkeys((tensor["name"], *tensor["aliases"]), value)
     return found
 
 

@@ -18,6 +18,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
 from zerocpp import _C, _engine
+from zerocpp.deepspeed import zero
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
 from zerocpp.deepspeed._config import Config, refuse
 from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer, freeze_others
@@ -91,6 +92,8 @@ class DeepSpeedEngine(nn.Module):
         self._scaled = self._in_backward = self._in_no_sync = False
         self._backwards = 0  # since the last step(), if the script manages accumulation
         _convert(model, config)
+        if config.stage == 3:
+            zero.mark(model.parameters())
         self._has_optimizer = optimizer is not None
         self._given_optimizer = optimizer
         if isinstance(optimizer, torch.optim.Optimizer):
@@ -100,7 +103,9 @@ class DeepSpeedEngine(nn.Module):
         )
         self.optimizer: DeepSpeedOptimizer | None = None
         if self._has_optimizer:
-            self.optimizer = DeepSpeedOptimizer(self.core, self.core.optimizer._read, config.dtype)
+            self.optimizer = DeepSpeedOptimizer(
+                self.core, self.core.optimizer._read, config.options.get("loss_scale")
+            )
             self.core.optimizer = self.optimizer
 
     def __getattr__(self, name: str) -> Any:
@@ -430,6 +435,7 @@ class DeepSpeedEngine(nn.Module):
             with open(temporary, "w", encoding="utf-8") as file:
                 file.write(name)
             os.replace(temporary, os.path.join(save_dir, "latest"))
+        self.world.barrier()  # a rank may read the file `latest` at once
         return True
 
     def load_checkpoint(
@@ -483,6 +489,7 @@ class DeepSpeedEngine(nn.Module):
         if self.world.rank == 0:
             os.makedirs(save_dir, exist_ok=True)
             torch.save(values, os.path.join(save_dir, save_filename))
+        self.world.barrier()
         return True
 
     save_fp16_model = save_16bit_model

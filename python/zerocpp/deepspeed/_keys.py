@@ -131,9 +131,12 @@ IGNORED: dict[str, str] = {
     "zero_optimization.log_trace_cache_warnings": "no trace is needed",
     "zero_optimization.enable_sanity_checks": _ALWAYS,
     "zero_optimization.legacy_stage1": _ALWAYS,
+    "zero_optimization.leaf_module": "units need no leaf modules",
+    "zero_optimization.pipeline_loading_checkpoint": "a checkpoint is loaded unit by unit",
     "zero_optimization.offload_optimizer": _BUFFERS,
     "zero_optimization.offload_param": _BUFFERS,
     "optimizer.legacy_fusion": "the rules are zero.cpp's own",
+    "optimizer.torch_adam": "DeepSpeed reads optimizer.params.torch_adam",
 }
 
 # Keys that would change the weights or the meaning of a script, and the remedy. They are refused unless switched off.
@@ -157,7 +160,6 @@ REFUSED: dict[str, str] = {
     "zero_optimization.zeropp_loco_param": "use zero_quantized_gradients only",
     "zero_optimization.super_offload": "leave it out",
     "zero_optimization.offload_optimizer.super_offload": "leave it out",
-    "zero_optimization.leaf_module": "units need no leaf modules: leave it out",
 }
 
 # Parameters of the optimizers, with DeepSpeed's defaults.
@@ -184,6 +186,13 @@ IGNORED_PARAMETERS: dict[str, object] = {
 }
 
 SCHEDULERS: dict[str, tuple[str, ...]] = {
+    "LRRangeTest": (
+        "lr_range_test_min_lr",
+        "lr_range_test_step_size",
+        "lr_range_test_step_rate",
+        "lr_range_test_staircase",
+        "last_batch_iteration",
+    ),
     "WarmupLR": ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type", "last_batch_iteration"),
     "WarmupDecayLR": (
         "total_num_steps",

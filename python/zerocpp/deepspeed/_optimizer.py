@@ -21,9 +21,9 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
 
     overflow = False  # whether the last update was skipped
 
-    def __init__(self, engine: Engine, read: _optimizer.ReadOptimizer, dtype: str | None) -> None:
+    def __init__(self, engine: Engine, read: _optimizer.ReadOptimizer, scale: float | str | None) -> None:
         super().__init__(engine, read)
-        self._dtype = dtype
+        self._scale = scale  # of the loss: a number, "dynamic", or None
 
     @property
     def optimizer(self) -> DeepSpeedOptimizer:
@@ -32,7 +32,7 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
 
     def needs_scaler(self) -> bool:
         """Local. Returns whether a loss must be scaled before its backward pass."""
-        return self._dtype == "fp16"
+        return self._scale is not None
 
     @property
     def loss_scale(self) -> float:
@@ -40,6 +40,11 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
         return float(self._engine.report().loss_scale or 1.0)
 
     cur_scale = loss_scale
+
+    @property
+    def dynamic_loss_scale(self) -> bool:
+        """Whether the loss scale changes."""
+        return self._scale == "dynamic"
 
 
 def freeze_others(model: nn.Module, groups: Iterable[dict[str, object]]) -> None:

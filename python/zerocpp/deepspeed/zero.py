@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import zerocpp
 from zerocpp import _engine
 from zerocpp.deepspeed._config import read_json, refuse
+from zerocpp.deepspeed.comm import init_distributed
 
-__all__ = ["GatheredParameters", "Init", "register_external_parameter", "unregister_external_parameter"]
+__all__ = [
+    "GatheredParameters",
+    "Init",
+    "ZeroParamStatus",
+    "register_external_parameter",
+    "unregister_external_parameter",
+]
 
-_depth = 0
-_models = 0
+_open_init: contextlib.ExitStack | None = None
+_marked = 0
+
+
+class ZeroParamStatus(enum.Enum):
+    """Whether a parameter is whole: AVAILABLE inside GatheredParameters, else NOT_AVAILABLE."""
+
+    AVAILABLE = 1
+    NOT_AVAILABLE = 2
+    INFLIGHT = 3
+
+
+def mark(parameters: Iterable[torch.Tensor]) -> None:
+    """Local. Gives parameters the attributes by which scripts know those of stage 3: ds_id, ds_status and others."""
+    global _marked
+    for parameter in parameters:
+        if not hasattr(parameter, "ds_id"):
+            found: Any = parameter
+            found.ds_id, found.ds_shape, found.ds_numel = _marked, parameter.shape, parameter.numel()
+            found.ds_status = ZeroParamStatus.NOT_AVAILABLE
+            _marked += 1
 
 
 def engine_of_parameter(parameter: torch.Tensor) -> _engine.Engine | None:
@@ -57,9 +86,16 @@ class GatheredParameters:
         _build([p for p in self._unattached if zerocpp.is_deferred(p)])
         for engine, parameters in by_engine.values():
             self._scopes.enter_context(engine.gathered(*parameters, write_from=self._rank))
+        self._set_status(ZeroParamStatus.AVAILABLE)
+
+    def _set_status(self, status: ZeroParamStatus) -> None:
+        for parameter in self._params:
+            if hasattr(parameter, "ds_id"):
+                parameter.ds_status = status  # type: ignore[attr-defined]
 
     def __exit__(self, *error: Any) -> None:
         self._scopes.close()
+        self._set_status(ZeroParamStatus.NOT_AVAILABLE)
         if self._rank is not None and not error[0]:
             _broadcast(self._unattached, self._rank)
         self._unattached = []
@@ -109,22 +145,54 @@ def Init(
     A configuration with bf16 or fp16, or `dtype`, sets the type of its parameters. Code inside the scope that reads
     values of a tensor raises ConfigError.
     """
-    global _depth, _models
-    if not enabled or module is not None or _depth > 0:
+    global _open_init
+    if not enabled or module is not None or _open_init is not None:
         yield
         return
     given = config_dict_or_path if config_dict_or_path is not None else config
     kind = dtype or _type_of({} if given is None else read_json(given))
-    usual = torch.get_default_dtype()
-    _depth, _models = 1, _models + 1
-    if kind is not None:
-        torch.set_default_dtype(kind)
-    try:
-        with zerocpp.deferred(seed=_common_seed() + _models - 1):
-            yield
-    finally:
-        torch.set_default_dtype(usual)
-        _depth = 0
+    init_distributed()
+    built: list[torch.Tensor] = []
+    with contextlib.ExitStack() as scopes:
+        _open_init = scopes
+        scopes.callback(mark, built)
+        hook = register_module_parameter_registration_hook(lambda module, name, parameter: built.append(parameter))
+        scopes.callback(hook.remove)
+        scopes.enter_context(zerocpp.deferred(seed=_common_seed()))
+        if kind is not None:
+            scopes.enter_context(_Typed(kind))
+        scopes.callback(_forget_init)
+        yield
+
+
+class _Typed(TorchFunctionMode):
+    """Gives tensors that are made without a type, such as those of nn.Linear, the type `kind`."""
+
+    def __init__(self, kind: torch.dtype) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        found = func(*args, **named)
+        if func in _MAKERS and named.get("dtype") is None and found.dtype == torch.get_default_dtype():
+            return found.to(self._kind)
+        return found
+
+
+_MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.arange, torch.eye, torch.rand, torch.randn}
+_MAKERS |= {torch.linspace, torch.tensor}
+
+
+def _forget_init() -> None:
+    global _open_init
+    _open_init = None
+
+
+def end_init() -> None:
+    """Local. Ends an open Init early: initialize() may be called inside it."""
+    if _open_init is not None:
+        _open_init.close()
 
 
 def _type_of(config: dict[str, Any]) -> torch.dtype | None:
@@ -137,8 +205,8 @@ def _type_of(config: dict[str, Any]) -> torch.dtype | None:
 
 
 def _common_seed() -> int:
-    """Collective. Returns rank 0's seed of torch, if torch.distributed runs or there is one rank; else 0."""
-    seed = torch.initial_seed() % 2**62
+    """Collective. Draws a seed from torch's generator: rank 0's, or 0 if ranks cannot share it (no torch.distributed)."""
+    seed = int(torch.randint(2**62, ()).item())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         seeds = [seed]
         torch.distributed.broadcast_object_list(seeds, 0)
