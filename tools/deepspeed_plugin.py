@@ -30,6 +30,7 @@ from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
 from torch.nn.parallel import DistributedDataParallel
 from unit import common
 from unit.checkpoint import common as checkpoints
+from unit.simple_model import random_dataloader
 
 import zerocpp.deepspeed as ours
 from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer
@@ -48,6 +49,7 @@ MODULES = (
     "deepspeed.runtime.zero.partition_parameters",
 )
 _reached = False
+_in_fp32 = False
 
 
 # ---- DeepSpeed's functions
@@ -108,6 +110,7 @@ def _run_on_cpus() -> None:
     """What the tests take from an accelerator."""
     device = get_accelerator()
     device.current_device_name = device.current_device = lambda: "cpu"
+    device.is_bf16_supported = device.is_fp16_supported = lambda: not _in_fp32
     original = DistributedDataParallel.__init__
 
     def wrap(self: Any, module: Any, device_ids: Any = None, output_device: Any = None, **named: Any) -> None:
@@ -128,9 +131,11 @@ def _run_on_cpus() -> None:
 # ---- the ranks
 
 
-def _rank(test: Any, rank: int, ranks: int, port: str, init_method: str, out: Connection) -> None:
-    global _reached
-    _reached = False
+def _rank(test: Any, rank: int, ranks: int, port: str, init_method: str, in_fp32: bool, out: Connection) -> None:
+    global _reached, _in_fp32
+    _reached, _in_fp32 = False, in_fp32
+    if in_fp32:
+        random_dataloader.__defaults__ = (torch.float32,)
     try:
         skipped = test._dist_run(rank, ranks, port, init_method)
         out.send(("skipped" if skipped else "passed", skipped, _reached))
@@ -148,7 +153,7 @@ def _launch(test: Any, ranks: int, init_method: str) -> None:
     processes, open_ends = [], []
     for rank in range(ranks):
         reader, writer = context.Pipe(duplex=False)
-        process = context.Process(target=_rank, args=(test, rank, ranks, port, init_method, writer))
+        process = context.Process(target=_rank, args=(test, rank, ranks, port, init_method, _in_fp32, writer))
         process.start()
         writer.close()
         processes.append(process)
@@ -189,14 +194,16 @@ def _ranks_of(item: Any) -> int:
     return max(wanted) if isinstance(wanted, (list, tuple)) else int(wanted)
 
 
-def _is_internal(case: str) -> bool:
-    return any(fnmatch.fnmatchcase(case, pattern.replace("[", "[[]")) for pattern in PLAN["internal"])
+def _is_in(table: str, case: str) -> bool:
+    names = (case, case.split("[")[0])
+    patterns = [pattern.replace("[", "[[]") for pattern in PLAN[table]]
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     by_test: dict[str, list[Any]] = {}
     for item in items:
-        if not _is_internal(item.nodeid) and not _is_internal(item.nodeid.split("[")[0]):
+        if not _is_in("internal", item.nodeid):
             by_test.setdefault(item.nodeid.split("[")[0], []).append(item)
     chosen: list[Any] = []
     for cases in by_test.values():
@@ -209,8 +216,8 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    global _reached
-    _reached = False
+    global _reached, _in_fp32
+    _reached, _in_fp32 = False, _is_in("fp32", item.nodeid)
     Path(PLAN["begun"]).write_text(item.nodeid)
 
 

@@ -9,7 +9,8 @@ CHECKOUT: a clone of DeepSpeed with its tests. The Python that runs this needs z
 imports (hjson, psutil, pydantic, einops, ninja, py-cpuinfo, msgpack, tqdm). tools/deepspeed_suite.toml lists the files
 of tests, the tests that do not apply, and the tests that do not pass, each with its reason.
 
-The exit status is 1 if a test fails that the list does not name.
+A test passes if all its cases pass. "elsewhere": it passes, and calls nothing of zerocpp.deepspeed. The exit status is
+1 if a test fails that the list does not name.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def reason_of(test: str, rows: dict[str, str]) -> str | None:
     return None
 
 
-def run_all(checkout: Path, arguments: argparse.Namespace, folder: Path, listed: dict[str, Any]) -> list[dict[str, Any]]:
+def run_all(
+    checkout: Path, arguments: argparse.Namespace, folder: Path, listed: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Runs pytest until each chosen case has a result: a test that ends the process is a failure, not the end."""
     results, begun = folder / "results.jsonl", folder / "begun"
     plan = folder / "plan.json"
@@ -57,6 +60,7 @@ def run_all(checkout: Path, arguments: argparse.Namespace, folder: Path, listed:
         plan.write_text(json.dumps({
             "done": sorted(known), "cases": arguments.cases, "limit": arguments.limit, "ranks": arguments.ranks,
             "results": str(results), "begun": str(begun), "theirs": arguments.theirs, "internal": listed["internal"],
+            "fp32": listed["fp32"],
         }))  # fmt: skip
         begun.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-p", "deepspeed_plugin", "-q", "--no-header", "--tb=short"]
@@ -107,11 +111,12 @@ def report(found: list[dict[str, Any]], listed: dict[str, Any], verbose: bool) -
                 lines += [f"    {row['case']}", *("    " + line for line in row["text"].splitlines()[-30:])]
     total: collections.Counter[str] = collections.Counter()
     width = max(map(len, by_file), default=4)
-    print(f"{'file':{width}}  passed  failed  skipped  not the interface")
+    columns = ("passed", "failed", "skipped", "elsewhere")
+    print(f"{'file':{width}}" + "".join(f"{column:>11}" for column in columns))
     for file, counts in sorted(by_file.items()):
         total.update(counts)
-        print(f"{file:{width}}  {counts['passed']:6}  {counts['failed']:6}  {counts['skipped']:7}  {counts['elsewhere']:17}")
-    print(f"{'all':{width}}  {total['passed']:6}  {total['failed']:6}  {total['skipped']:7}  {total['elsewhere']:17}\n")
+        print(f"{file:{width}}" + "".join(f"{counts[column]:11}" for column in columns))
+    print(f"{'all':{width}}" + "".join(f"{total[column]:11}" for column in columns) + "\n")
     print("\n".join(lines))
     cases = collections.Counter(row["outcome"] for row in found)
     applicable = total["passed"] + total["failed"] + total["skipped"]

@@ -182,7 +182,7 @@ class Losses(ranks.PackageTest):
 class Steps(ranks.PackageTest):
     def test_overflow_skips_and_halves(self):
         engine, optimizer, _, scheduler = start(
-            fp16={"enabled": True}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}}
+            fp16={"enabled": True, "hysteresis": 1}, scheduler={"type": "WarmupLR", "params": {"warmup_type": "linear"}}
         )
         rate = engine.get_lr()
         weight = deepspeed.utils.safe_get_full_fp32_param(engine.module[0].weight)
@@ -198,6 +198,26 @@ class Steps(ranks.PackageTest):
         self.assertTrue(engine.was_step_applied())
         self.assertEqual(engine.core.report().loss_scale, 2.0**15)
         engine.destroy()
+
+    def test_loss_scale_follows_the_keys(self):
+        for keys, expected in (
+            (
+                {"initial_scale_power": 8, "loss_scale_window": 2, "min_loss_scale": 64, "hysteresis": 1},
+                [256, 256, 512, 256, 128, 64, 64],
+            ),
+            ({"initial_scale_power": 8, "loss_scale_window": 2}, [256, 256, 512, 512, 256, 128, 64]),
+            ({"loss_scale": 32}, [32] * 7),
+        ):
+            engine, optimizer, *_ = start(fp16={"enabled": True, **keys})
+            found = [optimizer.cur_scale]
+            for step in range(6):
+                scale = 1e6 if step > 1 and "loss_scale" not in keys else 1.0
+                engine.backward((engine(torch.ones(3, 8, dtype=torch.float16)).float() * scale).sum())
+                engine.step()
+                found.append(optimizer.cur_scale)
+            self.assertEqual(found, expected)
+            self.assertEqual(optimizer.dynamic_loss_scale, "loss_scale" not in keys)
+            engine.destroy()
 
     def test_unscaled_loss_is_refused(self):
         engine, *_ = start(fp16={"enabled": True})
@@ -476,7 +496,10 @@ class Init(ranks.PackageTest):
         self.assertFalse(torch.equal(found[0], found[2]))
 
     def test_attach_inside_deferred_is_refused(self):
-        with zerocpp.deferred(), self.assertRaisesRegex(zerocpp.ConfigError, r"attach = Linear: called inside deferred"):
+        with (
+            zerocpp.deferred(),
+            self.assertRaisesRegex(zerocpp.ConfigError, r"attach = Linear: called inside deferred"),
+        ):
             zerocpp.attach(torch.nn.Linear(2, 2))
 
 
@@ -502,6 +525,9 @@ class Keys(ranks.PackageTest):
             ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled = true: bf16.enabled is true"),
             ({"amp": {"enabled": True}}, "amp = .*not supported"),
             ({"gradient_clipping": "1"}, 'gradient_clipping = "1": not a number'),
+            ({"fp16": {"enabled": True, "hysteresis": 0}}, "fp16.hysteresis = 0: not a whole number of 1 or more"),
+            ({"fp16": {"enabled": True, "min_loss_scale": 1e9}}, "fp16.min_loss_scale = 1000000000.0: not above 0 and"),
+            ({"fp16": {"enabled": True, "initial_scale_power": 200}}, "initial_scale_power = 200: not from 0 to 126"),
             ({"gradient_allreduce_op": "max"}, 'gradient_allreduce_op = "max": no such sum'),
             ({"data_types": {"buffer_dtype": "int8"}}, 'data_types.buffer_dtype = "int8": no such type'),
             ({"data_types": {"param_dtype": "bf16"}}, 'data_types.param_dtype = "bf16": the model has type fp32'),
@@ -509,6 +535,22 @@ class Keys(ranks.PackageTest):
         ):
             with self.subTest(keys), self.assertRaisesRegex(zerocpp.ConfigError, pattern):
                 Reader(config(**keys), 2).read()
+
+    def test_muon_has_two_rates(self):
+        for params, expected in (
+            ({}, (0.02, 3e-4)),
+            ({"lr": 0.01}, (0.01, 0.01)),
+            ({"lr": 0.01, "adam_lr": 1e-3}, (0.01, 1e-3)),
+            ({"muon_lr": 0.03}, (0.03, 3e-4)),
+        ):
+            section = {"type": "Muon", "params": params}
+            _, values = Reader(config(optimizer=section), 1).read().optimizer
+            self.assertEqual((values["lr"], values["adamw_lr"], values["weight_decay"]), (*expected, 0.0))
+        engine, *_ = start(optimizer={"type": "Muon", "params": {"lr": 0.01}})
+        engine.backward(engine(torch.ones(3, 8)).mean())
+        engine.step()
+        self.assertIn("momentum_buffer", engine.core.state_names("0.weight"))
+        engine.destroy()
 
     def test_batch_sizes_follow_each_other(self):
         for keys, expected in (

@@ -130,8 +130,8 @@ def _optimizer(config: Config, model: nn.Module, given: Any, parameters: Any) ->
             f"{name} has one group: all trained parameters",
             "leave model_parameters out, or use Adam, AdamW or SGD",
         )
-    if name == "lion":
-        return zerocpp.Lion(**values)
+    if name in ("lion", "muon"):
+        return (zerocpp.Lion if name == "lion" else zerocpp.Muon)(**values)
     ratio = (values.pop("min_coeff"), values.pop("max_coeff"))
     return zerocpp.LAMB(trust_ratio=ratio, **values)
 

@@ -59,7 +59,9 @@ def read_weights(folder: Path, trained_only: bool = False) -> dict[str, torch.Te
     for file in manifest["files"]:
         path = folder / file["name"]
         if path.stat().st_size != file["bytes"]:
-            raise _C.IoError(f"{path}: {path.stat().st_size} bytes instead of {file['bytes']}\n  load another checkpoint")
+            raise _C.IoError(
+                f"{path}: {path.stat().st_size} bytes instead of {file['bytes']}\n  load another checkpoint"
+            )
         with path.open("rb") as data:
             for number, state, begin, numel, offset in file["slices"]:
                 if state != 0:

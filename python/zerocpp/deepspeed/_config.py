@@ -244,7 +244,7 @@ class Reader:
             config.dtype = "fp16"
             config.auto_cast = self._flag(fp16, "fp16.", "auto_cast", False)
             scale = self._number(fp16, "fp16.", "loss_scale", 0)
-            config.options["loss_scale"] = float(scale) if scale > 0 else "dynamic"
+            config.options["loss_scale"] = float(scale) if scale > 0 else self._dynamic_scale(fp16)
         if config.dtype is not None:
             config.options["dtype"] = config.dtype
         self._read_autocast()
@@ -281,6 +281,24 @@ class Reader:
         elif name != (config.dtype or "fp32"):
             config.ignored.append(("data_types.grad_accum_dtype", "a sum has the gradients' type, or is fp32"))
 
+    def _dynamic_scale(self, fp16: dict[str, Any]) -> dict[str, float | bool]:
+        power = self._number(fp16, "fp16.", "initial_scale_power", 16)
+        if not 0 <= power <= 126:
+            raise refuse("fp16.initial_scale_power", power, "not from 0 to 126", "use for example 16: 65536")
+        least = self._number(fp16, "fp16.", "min_loss_scale", 1)
+        if not 0 < least <= 2.0**power:
+            raise refuse(
+                "fp16.min_loss_scale", least, f"not above 0 and at most {2.0**power:g}, the first scale", "use 1"
+            )
+        interval = self._whole(fp16, "fp16.", "loss_scale_window", 1000)
+        return {
+            "first": 2.0**power,
+            "interval": interval,
+            "least": float(least),
+            "hysteresis": self._whole(fp16, "fp16.", "hysteresis", 2),
+            "restored_by_update": self._flag(fp16, "fp16.", "consecutive_hysteresis", False),
+        }
+
     def _read_autocast(self) -> None:
         section, config = self._given.get("torch_autocast") or {}, self.config
         if not self._flag(section, "torch_autocast.", "enabled", False):
@@ -304,7 +322,7 @@ class Reader:
                 "optimizer.type",
                 given,
                 f"none of {known}",
-                "use one of these, or give initialize() an optimizer, such as zero.Muon()",
+                "use one of these, or give initialize() an optimizer, such as zero.Adafactor()",
             )
         params = dict(self._section(section, "optimizer.", "params") or {})
         prefix = "optimizer.params."
@@ -351,6 +369,10 @@ class Reader:
                 values[key] = self._flag(params, prefix, key, False)
             else:
                 values[key] = float(self._number(params, prefix, key, values[key]))
+        if name == "muon":
+            both, matrices, others = (values.pop(key) for key in ("lr", "muon_lr", "adam_lr"))
+            values["lr"] = next(rate for rate in (matrices, both, 0.02) if rate is not None)
+            values["adamw_lr"] = next(rate for rate in (others, both, 3e-4) if rate is not None)
         self.config.optimizer = (name, values)
 
     def _read_scheduler(self) -> None:

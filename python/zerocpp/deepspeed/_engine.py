@@ -103,9 +103,7 @@ class DeepSpeedEngine(nn.Module):
         )
         self.optimizer: DeepSpeedOptimizer | None = None
         if self._has_optimizer:
-            self.optimizer = DeepSpeedOptimizer(
-                self.core, self.core.optimizer._read, config.options.get("loss_scale")
-            )
+            self.optimizer = DeepSpeedOptimizer(self.core, self.core.optimizer._read, config.options.get("loss_scale"))
             self.core.optimizer = self.optimizer
 
     def __getattr__(self, name: str) -> Any:

@@ -28,7 +28,16 @@ READ: dict[str, tuple[str, ...]] = {
     "optimizer": ("type", "params"),
     "scheduler": ("type", "params"),
     "bf16": ("enabled",),
-    "fp16": ("enabled", "auto_cast", "loss_scale"),
+    "fp16": (
+        "enabled",
+        "auto_cast",
+        "loss_scale",
+        "initial_scale_power",
+        "loss_scale_window",
+        "hysteresis",
+        "consecutive_hysteresis",
+        "min_loss_scale",
+    ),
     "data_types": ("grad_accum_dtype", "param_dtype", "buffer_dtype"),
     "torch_autocast": ("enabled", "dtype"),
     "zero_optimization": (
@@ -87,11 +96,6 @@ IGNORED: dict[str, str] = {
     "bf16.bf16_optimizer_states": _MASTERS,
     "torch_autocast.lower_precision_safe_modules": "gradients are sent in the type of the parameters",
     "fp16.fp16_master_weights_and_grads": _MASTERS,
-    "fp16.initial_scale_power": "a dynamic loss scale begins at 2^16",
-    "fp16.loss_scale_window": "a dynamic loss scale is doubled after 2,000 updates",
-    "fp16.hysteresis": "each overflow halves the loss scale, also the first",
-    "fp16.consecutive_hysteresis": "each overflow halves the loss scale",
-    "fp16.min_loss_scale": "a dynamic loss scale is 1 or more",
     "zero_optimization.overlap_comm": "gathers and reductions always overlap with computation",
     "zero_optimization.contiguous_gradients": _ALWAYS,
     "zero_optimization.reduce_scatter": _ALWAYS,
@@ -169,6 +173,16 @@ OPTIMIZERS: dict[str, dict[str, object]] = {
     "sgd": {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False},
     "lamb": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "min_coeff": 0.01, "max_coeff": 10.0},
     "lion": {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0},
+    # The rates of matrices and of other parameters are lr if they are absent; without lr 0.02 and 3e-4.
+    "muon": {
+        "lr": None,
+        "muon_lr": None,
+        "adam_lr": None,
+        "momentum": 0.95,
+        "weight_decay": 0.0,
+        "betas": (0.9, 0.95),
+        "eps": 1e-10,
+    },
 }
 
 # Parameters of optimizers that choose an implementation, or hold always. With the value on the right they are ignored.
@@ -183,6 +197,8 @@ IGNORED_PARAMETERS: dict[str, object] = {
     "fp32_optimizer_states": True,
     "maximize": False,
     "dampening": 0.0,
+    "ns_method": None,
+    "per_head_muon": False,
 }
 
 SCHEDULERS: dict[str, tuple[str, ...]] = {

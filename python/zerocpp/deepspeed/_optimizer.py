@@ -21,9 +21,9 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
 
     overflow = False  # whether the last update was skipped
 
-    def __init__(self, engine: Engine, read: _optimizer.ReadOptimizer, scale: float | str | None) -> None:
+    def __init__(self, engine: Engine, read: _optimizer.ReadOptimizer, scale: object) -> None:
         super().__init__(engine, read)
-        self._scale = scale  # of the loss: a number, "dynamic", or None
+        self._scale = scale  # attach()'s option loss_scale
 
     @property
     def optimizer(self) -> DeepSpeedOptimizer:
@@ -44,7 +44,7 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
     @property
     def dynamic_loss_scale(self) -> bool:
         """Whether the loss scale changes."""
-        return self._scale == "dynamic"
+        return self._scale is not None and not isinstance(self._scale, float)
 
 
 def freeze_others(model: nn.Module, groups: Iterable[dict[str, object]]) -> None:

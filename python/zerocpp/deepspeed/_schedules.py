@@ -61,7 +61,10 @@ class WarmupLR:
 
     def _set(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates):
-            group["lr"] = rate
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         self._last_lr = rates
 
     def _warmup(self) -> float | None:
@@ -142,9 +145,9 @@ class WarmupCosineLR(WarmupLR):
         self._begin(warmup_num_steps, warmup_type, last_batch_iteration)
 
     def get_lr(self) -> list[float]:
-        return [rate * self._ratio() for rate in self.org_lrs]
+        return [rate * self.get_lr_ratio() for rate in self.org_lrs]
 
-    def _ratio(self) -> float:
+    def get_lr_ratio(self) -> float:
         if self.last_batch_iteration < 0:
             return 0.0
         done = self._warmup()

@@ -205,7 +205,7 @@ def _type_of(config: dict[str, Any]) -> torch.dtype | None:
 
 
 def _common_seed() -> int:
-    """Collective. Draws a seed from torch's generator: rank 0's, or 0 if ranks cannot share it (no torch.distributed)."""
+    """Collective. Draws a seed from torch's generator. Rank 0's counts; without torch.distributed several ranks use 0."""
     seed = int(torch.randint(2**62, ()).item())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         seeds = [seed]

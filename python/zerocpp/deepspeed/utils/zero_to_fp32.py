@@ -22,7 +22,9 @@ def get_fp32_state_dict_from_zero_checkpoint(
     folder = checkpoint_folder(checkpoint_dir, tag)
     if folder is None:
         wanted = "a file latest" if tag is None else f"a checkpoint {tag}"
-        raise refuse("checkpoint_dir", str(checkpoint_dir), f"it lacks {wanted}", "name the folder of save_checkpoint()")
+        raise refuse(
+            "checkpoint_dir", str(checkpoint_dir), f"it lacks {wanted}", "name the folder of save_checkpoint()"
+        )
     found = read_weights(folder, trained_only=exclude_frozen_parameters)
     once = {id(value): value.float() if value.is_floating_point() else value for value in found.values()}
     return {name: once[id(value)] for name, value in found.items()}  # tied weights stay one tensor
