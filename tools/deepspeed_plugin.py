@@ -21,7 +21,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import deepspeed
-import deepspeed.comm
 import pytest
 import torch
 from deepspeed.accelerator import get_accelerator

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 import zerocpp
 from zerocpp import _engine
@@ -205,7 +205,7 @@ def _type_of(config: dict[str, Any]) -> torch.dtype | None:
 
 
 def _common_seed() -> int:
-    """Collective. Draws a seed from torch's generator. Rank 0's counts; without torch.distributed several ranks use 0."""
+    """Collective. Draws a seed from torch's generator. Rank 0's counts. Ranks without torch.distributed use 0."""
     seed = int(torch.randint(2**62, ()).item())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         seeds = [seed]
