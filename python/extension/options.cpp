@@ -129,9 +129,22 @@ void set_offload(AttachOptions& options, const Given& given) {
   });
 }
 
+// "dynamic", a number, or the dynamic scale's numbers: {"first": 256, "interval": 1000}.
 LossScaleOptions loss_scale_from(const Given& given) {
+  if (py::isinstance<py::dict>(given.value)) {
+    LossScaleOptions options;
+    each_entry(given, {"first", "interval", "least", "hysteresis", "restored_by_update"},
+               [&](const std::string& key, const Given& entry) {
+                 if (key == "first") options.value = entry.number();
+                 if (key == "interval") options.growth_interval = entry.integer();
+                 if (key == "least") options.least = entry.number();
+                 if (key == "hysteresis") options.hysteresis = entry.integer();
+                 if (key == "restored_by_update") options.restored_by_update = entry.boolean();
+               });
+    return options;
+  }
   if (py::isinstance<py::str>(given.value)) {
-    if (given.text() != "dynamic") given.refuse("\"dynamic\", a number, or None");
+    if (given.text() != "dynamic") given.refuse("\"dynamic\", a number, a dict, or None");
     return {};
   }
   return LossScaleOptions::fixed(given.number());

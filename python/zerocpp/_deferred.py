@@ -11,6 +11,14 @@ import torch
 from zerocpp import _C
 
 
+_open = 0  # scopes that are open in this process
+
+
+def in_deferred() -> bool:
+    """Local. Returns whether a scope of deferred() is open."""
+    return _open > 0
+
+
 @contextmanager
 def deferred(seed: int = 0) -> Iterator[None]:
     """Local. Modules that are constructed inside have shapes, and no memory; attach() builds them, unit by unit.
@@ -22,8 +30,13 @@ def deferred(seed: int = 0) -> Iterator[None]:
     The values depend on `seed` and on the parameters' names, neither on the number of ranks nor on the stage. A
     construction that reads values of a tensor raises ConfigError with the operator's name.
     """
+    global _open
     with _initialised_on_meta(), _C.Deferred(seed):
-        yield
+        _open += 1
+        try:
+            yield
+        finally:
+            _open -= 1
 
 
 def is_deferred(tensor: torch.Tensor) -> bool:

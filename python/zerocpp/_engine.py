@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from zerocpp import _C, _compile, _model, _optimizer, _world, _wrappers, _zero_grad
+from zerocpp import _C, _compile, _deferred, _model, _optimizer, _world, _wrappers, _zero_grad
 from zerocpp._errors import refuse
 
 _log = logging.getLogger("zerocpp")
@@ -46,8 +46,17 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
 
     Raises ConfigError, before anything is allocated, for an impossible option.
     """
+    return attach_with(model, optimizer, world, options)
+
+
+def attach_with(
+    model: nn.Module, optimizer: Any, world: _C.World | None, options: dict[str, Any], keep_buffers: bool = False
+) -> Engine:
+    """Collective. attach(); with keep_buffers, fp32 buffers stay fp32 whatever the option dtype says."""
     if not isinstance(model, nn.Module):
         raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
+    if _deferred.in_deferred():
+        raise refuse("attach", type(model).__name__, "called inside deferred()", "call it after that scope")
     _wrappers.refuse_wrapped(model)
     _refuse_unknown(options)
     tensors = _model.tensors_of(model)
@@ -66,6 +75,8 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
                 "this parameter has no values: its engine was abandoned, or ended by an error",
                 "construct the model again, or attach it with awaits_load=True and load a checkpoint",
             )
+    if keep_buffers:
+        tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
     names = tensors.names()
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()

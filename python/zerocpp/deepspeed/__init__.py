@@ -15,6 +15,7 @@ It follows DeepSpeed 0.19.8, is imported by this name only, and never registers 
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any
@@ -25,14 +26,14 @@ from torch.utils.data import DataLoader, Dataset
 
 import zerocpp
 from zerocpp.deepspeed import comm, ops, utils, zero
-from zerocpp.deepspeed._config import refuse
-from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json
+from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
-from zerocpp.deepspeed._schedules import SCHEDULES, WarmupCosineLR, WarmupDecayLR, WarmupLR
+from zerocpp.deepspeed._schedules import SCHEDULES, LRRangeTest, WarmupCosineLR, WarmupDecayLR, WarmupLR
 from zerocpp.deepspeed.comm import init_distributed
 
 __all__ = [
     "DeepSpeedEngine",
+    "LRRangeTest",
     "WarmupCosineLR",
     "WarmupDecayLR",
     "WarmupLR",
@@ -71,11 +72,14 @@ def initialize(
 
     Raises ConfigError, before anything is allocated, for a misspelt or unsupported key or argument.
     """
-    if not isinstance(model, nn.Module):
+    if isinstance(model, nn.Module):
+        _end_engine_of(model)
+    else:
         raise refuse("model", type(model).__name__, "not a torch.nn.Module", "give initialize() the model")
     for key, value in (("mpu", mpu), ("mesh_param", mesh_param)):
         if value is not None:
             raise refuse(key, str(value), "all ranks are data-parallel", "leave it out")
+    zero.end_init()
     found = _read_config(args, config if config is not None else config_params)
     init_distributed(distributed_port=distributed_port, dist_init_required=dist_init_required)
     world = zerocpp.world()
@@ -88,8 +92,17 @@ def initialize(
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
+def _end_engine_of(model: nn.Module) -> None:
+    """Collective if `model` has an engine. Ends it: a script may initialize() the same model again."""
+    for parameter in model.parameters():
+        engine = zero.engine_of_parameter(parameter)
+        if engine is not None:
+            logging.getLogger("zerocpp").warning("initialize(): the earlier engine of this model ends")
+            engine.close()
+
+
 def _read_config(args: Any, given: Any) -> Config:
-    by_args = getattr(args, "deepspeed_config", None)
+    by_args = getattr(args, "deepspeed_config", None) or getattr(args, "deepscale_config", None)
     if by_args is not None and given is not None:
         raise refuse("config", "given", "args.deepspeed_config is given, too", "give only one of the two")
     source = by_args if given is None else given
@@ -117,8 +130,8 @@ def _optimizer(config: Config, model: nn.Module, given: Any, parameters: Any) ->
             f"{name} has one group: all trained parameters",
             "leave model_parameters out, or use Adam, AdamW or SGD",
         )
-    if name == "lion":
-        return zerocpp.Lion(**values)
+    if name in ("lion", "muon"):
+        return (zerocpp.Lion if name == "lion" else zerocpp.Muon)(**values)
     ratio = (values.pop("min_coeff"), values.pop("max_coeff"))
     return zerocpp.LAMB(trust_ratio=ratio, **values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import logging
 from dataclasses import dataclass, field
@@ -20,6 +21,14 @@ def refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
     return _errors.refuse(key, json.dumps(value, default=str), reason, remedy)
 
 
+def _parser() -> Any:
+    """Returns hjson, as DeepSpeed does, if it is installed: it allows comments. Else the module json."""
+    try:
+        return importlib.import_module("hjson")
+    except ImportError:
+        return json
+
+
 def read_json(source: str | PathLike[str] | dict[str, Any]) -> dict[str, Any]:
     """Returns the configuration: a dict, or the path of a JSON file."""
     if isinstance(source, dict):
@@ -35,7 +44,7 @@ def read_json(source: str | PathLike[str] | dict[str, Any]) -> dict[str, Any]:
 
     try:
         with open(fspath(source), encoding="utf-8") as file:
-            found = json.load(file, object_pairs_hook=without_duplicates)
+            found = _parser().load(file, object_pairs_hook=without_duplicates)
     except OSError as error:
         raise refuse(
             "config", str(source), f"cannot be read: {error.strerror}", "give a dict, or the path of a JSON file"
@@ -58,6 +67,10 @@ class Config:
     drop_last: bool = False
     dtype: str | None = None
     auto_cast: bool = False
+    sums_ranks: bool = False  # gradients are summed over ranks, not averaged
+    managed: bool = True  # the engine counts micro-batches; else each step() updates
+    autocast: str | None = None  # type of the section torch_autocast
+    buffer_dtype: str | None = None  # None: buffers keep their type
     optimizer: tuple[str, dict[str, Any]] | None = None
     scheduler: tuple[str, dict[str, Any]] | None = None
     options: dict[str, Any] = field(default_factory=dict)  # of zero.attach()
@@ -92,19 +105,17 @@ class Reader:
         every = self._whole(given, "", "steps_per_print", None, least=0)
         config.print_every = every or None
         config.drop_last = self._flag(given, "", "dataloader_drop_last", False)
-        if not self._flag(given, "", "managed_gradient_accumulation", True) and config.accumulate > 1:
-            raise refuse(
-                "managed_gradient_accumulation",
-                False,
-                "it needs gradient_accumulation_steps = 1",
-                "set gradient_accumulation_steps to 1 and divide each loss, or leave the key out",
-            )
+        total = self._text(given, "", "gradient_allreduce_op", "mean")
+        if total not in ("mean", "sum"):
+            raise refuse("gradient_allreduce_op", total, "no such sum", 'use "mean" or "sum"')
+        config.sums_ranks = total == "sum"
+        config.managed = self._flag(given, "", "managed_gradient_accumulation", True)
         self._read_types()
         self._read_optimizer()
         self._read_scheduler()
         self._read_states()
         config.options["clip"] = config.clip
-        if config.accumulate > 1:
+        if config.managed and config.accumulate > 1:
             config.options.update(accumulate=config.accumulate, average_micro_batches=True)
         return config
 
@@ -233,9 +244,10 @@ class Reader:
             config.dtype = "fp16"
             config.auto_cast = self._flag(fp16, "fp16.", "auto_cast", False)
             scale = self._number(fp16, "fp16.", "loss_scale", 0)
-            config.options["loss_scale"] = float(scale) if scale > 0 else "dynamic"
+            config.options["loss_scale"] = float(scale) if scale > 0 else self._dynamic_scale(fp16)
         if config.dtype is not None:
             config.options["dtype"] = config.dtype
+        self._read_autocast()
         types = given.get("data_types") or {}
         names = {
             "fp32": "fp32",
@@ -247,16 +259,56 @@ class Reader:
             "float16": "fp16",
             "half": "fp16",
         }
-        total = types.get("grad_accum_dtype")
-        if total is None:
+        found: dict[str, str | None] = {}
+        for key in ("grad_accum_dtype", "param_dtype", "buffer_dtype"):
+            value = types.get(key)
+            found[key] = None if value is None else names.get(str(value).removeprefix("torch."))
+            if value is not None and found[key] is None:
+                raise refuse(f"data_types.{key}", value, "no such type", 'use "fp32", "bf16" or "fp16"')
+        config.buffer_dtype = found["buffer_dtype"]
+        if found["param_dtype"] not in (None, config.dtype or "fp32"):
+            raise refuse(
+                "data_types.param_dtype",
+                types["param_dtype"],
+                f"the model has type {config.dtype or 'fp32'} by fp16.enabled and bf16.enabled",
+                "leave it out",
+            )
+        name = found["grad_accum_dtype"]
+        if config.dtype is not None and name in (None, "fp32"):
+            config.options["reduce_dtype"] = "fp32"  # so a step may have any number of backward passes
+        elif name is None:
             return
-        name = names.get(str(total).removeprefix("torch."))
-        if name is None:
-            raise refuse("data_types.grad_accum_dtype", total, "no such type", 'use "fp32", "bf16" or "fp16"')
-        if name == "fp32" and config.dtype is not None:
-            config.options["reduce_dtype"] = "fp32"
         elif name != (config.dtype or "fp32"):
             config.ignored.append(("data_types.grad_accum_dtype", "a sum has the gradients' type, or is fp32"))
+
+    def _dynamic_scale(self, fp16: dict[str, Any]) -> dict[str, float | bool]:
+        power = self._number(fp16, "fp16.", "initial_scale_power", 16)
+        if not 0 <= power <= 126:
+            raise refuse("fp16.initial_scale_power", power, "not from 0 to 126", "use for example 16: 65536")
+        least = self._number(fp16, "fp16.", "min_loss_scale", 1)
+        if not 0 < least <= 2.0**power:
+            raise refuse(
+                "fp16.min_loss_scale", least, f"not above 0 and at most {2.0**power:g}, the first scale", "use 1"
+            )
+        interval = self._whole(fp16, "fp16.", "loss_scale_window", 1000)
+        return {
+            "first": 2.0**power,
+            "interval": interval,
+            "least": float(least),
+            "hysteresis": self._whole(fp16, "fp16.", "hysteresis", 2),
+            "restored_by_update": self._flag(fp16, "fp16.", "consecutive_hysteresis", False),
+        }
+
+    def _read_autocast(self) -> None:
+        section, config = self._given.get("torch_autocast") or {}, self.config
+        if not self._flag(section, "torch_autocast.", "enabled", False):
+            return
+        given = self._text(section, "torch_autocast.", "dtype", "bfloat16").removeprefix("torch.")
+        if given not in ("bfloat16", "float16"):
+            raise refuse("torch_autocast.dtype", given, "no such type", 'use "bfloat16" or "float16"')
+        config.autocast = "bf16" if given == "bfloat16" else "fp16"
+        if config.autocast == "fp16":
+            config.options.setdefault("loss_scale", "dynamic")
 
     def _read_optimizer(self) -> None:
         section = self._given.get("optimizer")
@@ -270,7 +322,7 @@ class Reader:
                 "optimizer.type",
                 given,
                 f"none of {known}",
-                "use one of these, or give initialize() an optimizer, such as zero.Muon()",
+                "use one of these, or give initialize() an optimizer, such as zero.Adafactor()",
             )
         params = dict(self._section(section, "optimizer.", "params") or {})
         prefix = "optimizer.params."
@@ -317,6 +369,10 @@ class Reader:
                 values[key] = self._flag(params, prefix, key, False)
             else:
                 values[key] = float(self._number(params, prefix, key, values[key]))
+        if name == "muon":
+            both, matrices, others = (values.pop(key) for key in ("lr", "muon_lr", "adam_lr"))
+            values["lr"] = next(rate for rate in (matrices, both, 0.02) if rate is not None)
+            values["adamw_lr"] = next(rate for rate in (others, both, 3e-4) if rate is not None)
         self.config.optimizer = (name, values)
 
     def _read_scheduler(self) -> None:

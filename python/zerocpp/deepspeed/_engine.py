@@ -17,12 +17,14 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
-from zerocpp import _C
-from zerocpp.deepspeed._config import refuse
-from zerocpp.deepspeed._config import Config
+from zerocpp import _C, _engine
+from zerocpp.deepspeed import zero
+from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
+from zerocpp.deepspeed._config import Config, refuse
+from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer, freeze_others
 
 _log = logging.getLogger("zerocpp")
-_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def pack_state(state: Any) -> Any:
@@ -60,6 +62,19 @@ def _casted(value: Any, dtype: torch.dtype) -> Any:
     return {k: _casted(v, dtype) for k, v in value.items()} if isinstance(value, dict) else value
 
 
+def _convert(model: nn.Module, config: Config) -> None:
+    """Converts parameters to the type of the configuration. Buffers keep theirs, unless buffer_dtype is set."""
+    if config.dtype is not None:
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and not zerocpp.is_deferred(parameter):
+                parameter.data = parameter.data.to(_TYPES[config.dtype])
+    if config.buffer_dtype is not None:
+        for module in model.modules():
+            for key, buffer in module._buffers.items():
+                if buffer is not None and buffer.is_floating_point():
+                    module._buffers[key] = buffer.to(_TYPES[config.buffer_dtype])
+
+
 class DeepSpeedEngine(nn.Module):
     """The engine of one model. `core` is the zerocpp.Engine. Made by initialize()."""
 
@@ -75,16 +90,21 @@ class DeepSpeedEngine(nn.Module):
         self._boundary: bool | None = None
         self._grad_norm: float | None = None
         self._scaled = self._in_backward = self._in_no_sync = False
-        if config.dtype is not None:
-            model.to(_TYPES[config.dtype])
+        self._backwards = 0  # since the last step(), if the script manages accumulation
+        _convert(model, config)
+        if config.stage == 3:
+            zero.mark(model.parameters())
         self._has_optimizer = optimizer is not None
         self._given_optimizer = optimizer
-        self.core = zerocpp.attach(
-            model, zerocpp.SGD() if optimizer is None else optimizer, world=world, **config.options
+        if isinstance(optimizer, torch.optim.Optimizer):
+            freeze_others(model, optimizer.param_groups)
+        self.core = _engine.attach_with(
+            model, zerocpp.SGD() if optimizer is None else optimizer, world, config.options, keep_buffers=True
         )
-        self.optimizer = self.core.optimizer if self._has_optimizer else None
-        if self.optimizer is not None:
-            self.optimizer.overflow = False  # type: ignore[attr-defined]
+        self.optimizer: DeepSpeedOptimizer | None = None
+        if self._has_optimizer:
+            self.optimizer = DeepSpeedOptimizer(self.core, self.core.optimizer._read, config.options.get("loss_scale"))
+            self.core.optimizer = self.optimizer
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -104,13 +124,23 @@ class DeepSpeedEngine(nn.Module):
             self._number_micro_batch()
         if self.config.auto_cast:
             inputs, named = _casted(inputs, torch.float16), _casted(named, torch.float16)
-        found = self.module(*inputs, **named)
-        if trains and self.config.dtype == "fp16":
+        with self._autocast():
+            found = self.module(*inputs, **named)
+        if trains and (self.config.options.get("loss_scale") or self._factor(True) != 1):
             self._require_scale(found)
         return found
 
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The section torch_autocast. Without it, an autocast of the script has no effect inside the model."""
+        kind, dtype = self.device.type, self.config.autocast
+        if dtype is not None:
+            return torch.autocast(kind, dtype=_TYPES[dtype])
+        if torch.is_autocast_enabled(kind):
+            return torch.autocast(kind, enabled=False)
+        return contextlib.nullcontext()
+
     def _number_micro_batch(self) -> None:
-        if self.config.accumulate > 1 and self.core.model is self.module:
+        if self.config.managed and self.config.accumulate > 1:
             since = self.micro_steps % self.config.accumulate if self._boundary is None else self._since
             self.core.micro_batch(min(since, self.config.accumulate - 1))
 
@@ -118,8 +148,10 @@ class DeepSpeedEngine(nn.Module):
         def check(grad: torch.Tensor) -> None:
             if not self._in_backward and not self._scaled:
                 raise RuntimeError(
-                    "Loss scaling is required for this configuration, but backward() was called directly "
-                    "without scaling the loss. Use engine.backward(loss), or engine.scale(loss).backward()."
+                    "Loss scaling is required for this configuration (fp16, gradient_allreduce_op = sum, or "
+                    "managed_gradient_accumulation = false with gradient_accumulation_steps), but backward() was "
+                    "called directly without scaling the loss. Use engine.backward(loss), or "
+                    "engine.scale(loss).backward()."
                 )
 
         values = (
@@ -156,11 +188,11 @@ class DeepSpeedEngine(nn.Module):
         self._require_optimizer("backward()")
         self._require_scalar(loss, "backward()")
         accumulate = self.config.accumulate
+        factor = self._factor(scale_wrt_gas)
+        self._backwards += 1
         self._in_backward = True
         try:
-            self.core.backward(
-                loss if scale_wrt_gas or accumulate == 1 else loss * accumulate, retain_graph=retain_graph
-            )
+            self.core.backward(loss if factor == 1 else loss * factor, retain_graph=retain_graph)
         finally:
             self._in_backward = False
         return loss / accumulate if scale_wrt_gas else loss
@@ -170,23 +202,36 @@ class DeepSpeedEngine(nn.Module):
         self._require_optimizer("scale()")
         self._require_scalar(loss, "scale()")
         self._scaled = True
-        return self.core.scaled(loss)
+        factor = self._factor(True)
+        return self.core.scaled(loss if factor == 1 else loss * factor)
+
+    def _factor(self, averages: bool) -> float:
+        """The factor of a loss: the engine averages over ranks and over the micro-batches that it counts."""
+        own = 1.0 if averages else float(self.config.accumulate)
+        if not self.config.managed:
+            own /= self.config.accumulate
+        return own * self.world.size if self.config.sums_ranks else own
 
     def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
         """Collective. Counts a micro-batch. At the boundary of accumulation it updates the weights and the rate."""
         self._require_optimizer("step()")
         if self._in_no_sync:
-            raise AssertionError("step() is not allowed inside no_sync()")
+            raise AssertionError("It is illegal to call Engine.step() inside no_sync context manager")
         self._step_applied = False
-        if self.is_gradient_accumulation_boundary():
-            self._update(lr_kwargs or {})
-            self._since = 0
-        else:
-            self._since += 1
+        self._in_step = True
+        try:
+            if self.is_gradient_accumulation_boundary():
+                self._update(lr_kwargs or {})
+                self._since = 0
+            else:
+                self._since += 1
+        finally:
+            self._in_step = False
         self.micro_steps += 1
         self._scaled = False
 
     _since = 0  # micro-batches since the last update
+    _in_step = False
 
     def _update(self, lr_kwargs: Mapping[str, Any]) -> None:
         given = self._given_optimizer
@@ -201,7 +246,9 @@ class DeepSpeedEngine(nn.Module):
         elif self.lr_scheduler is not None:
             self.lr_scheduler.step(**lr_kwargs)
         self.global_steps += 1
-        self.global_samples += self.train_batch_size()
+        samples = self.config.micro_batch * self.world.size
+        self.global_samples += samples * (self.config.accumulate if self.config.managed else self._backwards)
+        self._backwards = 0
         every = self.config.print_every
         if every and self.global_steps % every == 0 and self.world.rank == 0:
             _log.info("step=%d, skipped=%d, lr=%s", self.global_steps, self.skipped_steps, self.get_lr())
@@ -209,11 +256,40 @@ class DeepSpeedEngine(nn.Module):
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.module.zero_grad(set_to_none)
 
+    def allreduce_gradients(self, bucket_size: int = 0) -> None:
+        """Local. No-op: gradients are reduced during backward."""
+
+    def empty_partition_cache(self) -> None:
+        """Local. No-op: parameters that no operator uses are released by the engine's budget."""
+
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Local. Within it step() is refused, and passes belong to one micro-batch. All stages allow it."""
+        """Local. Within it step() is refused, and passes belong to one micro-batch. Stages 0 and 1 only."""
+        if self.config.stage > 1:
+            raise AssertionError(
+                "no_sync context manager is incompatible with gradient partitioning logic of "
+                f"ZeRO stage {self.config.stage}"
+            )
+        with self._without_steps("no_sync context manager reentry is unsupported"):
+            yield
+
+    @contextlib.contextmanager
+    def coalesce_grad_reduction(self) -> Iterator[None]:
+        """Local. Backward passes within it belong to one step(), which is refused inside. Stages 1 to 3."""
+        if not self.config.managed:
+            raise AssertionError(
+                "coalesce_grad_reduction is not supported with managed_gradient_accumulation=False; "
+                "the caller already owns the accumulation boundary via step()"
+            )
+        if self.config.stage == 0:
+            raise NotImplementedError("coalesce_grad_reduction requires ZeRO stage 1/2/3, got stage 0")
+        with self._without_steps("coalesce_grad_reduction cannot be nested inside another no_sync context"):
+            yield
+
+    @contextlib.contextmanager
+    def _without_steps(self, nested: str) -> Iterator[None]:
         if self._in_no_sync:
-            raise AssertionError("no_sync() inside no_sync()")
+            raise AssertionError(nested)
         self._in_no_sync = True
         try:
             yield
@@ -224,11 +300,22 @@ class DeepSpeedEngine(nn.Module):
         """Local. Returns whether the next step() updates the weights."""
         if self._boundary is not None:
             return self._boundary
+        if not self.config.managed:
+            return self._in_step
         return (self.micro_steps + 1) % self.config.accumulate == 0
 
     def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
         """Local, and the same on every rank. From now on this value decides whether step() updates the weights."""
+        if not self.config.managed:
+            raise AssertionError(
+                "set_gradient_accumulation_boundary() is not supported with managed_gradient_accumulation=False; "
+                "the caller owns the boundary by calling step()"
+            )
         self._boundary = bool(is_boundary)
+
+    def managed_gradient_accumulation(self) -> bool:
+        """Local. Returns whether the engine counts micro-batches; else each step() updates the weights."""
+        return self.config.managed
 
     # ---- values
 
@@ -346,6 +433,7 @@ class DeepSpeedEngine(nn.Module):
             with open(temporary, "w", encoding="utf-8") as file:
                 file.write(name)
             os.replace(temporary, os.path.join(save_dir, "latest"))
+        self.world.barrier()  # a rank may read the file `latest` at once
         return True
 
     def load_checkpoint(
@@ -360,37 +448,33 @@ class DeepSpeedEngine(nn.Module):
     ) -> tuple[str | None, dict[str, Any] | None]:
         """Collective; between steps. Loads what save_checkpoint() wrote, in a world of any size and at any stage.
 
+        load_module_only: loads weights and buffers only. load_optimizer_states: False keeps moments and groups.
+        load_module_strict: False allows missing and unknown names; moments are not loaded then.
+        custom_load_fn: called as custom_load_fn(src=weights, dst=module), with whole parameters.
+
         Returns the path and client_state; (None, None) if there is neither a tag nor the file `latest`.
         """
-        for key, value, wanted in (
-            ("load_optimizer_states", load_optimizer_states, True),
-            ("load_module_only", load_module_only, False),
-            ("load_module_strict", load_module_strict, True),
-            ("custom_load_fn", custom_load_fn, None),
-        ):
-            if value is not wanted:
-                raise refuse(
-                    key, str(value), "a checkpoint is loaded whole", "load weights with load_module_state_dict()"
-                )
-        if tag is None:
-            latest = os.path.join(load_dir, "latest")
-            if not os.path.isfile(latest):
-                _log.warning("%s: no such file, so nothing is loaded", latest)
-                return None, None
-            with open(latest, encoding="utf-8") as file:
-                tag = file.read().strip()
-        path = os.path.join(load_dir, str(tag))
-        if not os.path.isdir(path):
-            _log.warning("%s: no such checkpoint, so nothing is loaded", path)
+        path = checkpoint_folder(load_dir, tag)
+        if path is None:
+            _log.warning("%s: no checkpoint %s, so nothing is loaded", load_dir, tag or "in a file latest")
             return None, None
-        notes = self.core.load(path).notes
+        if load_module_only or not load_optimizer_states or not load_module_strict or custom_load_fn is not None:
+            self.load_module_state_dict(read_weights(path), load_module_strict, custom_load_fn)
+            notes = read_notes(path)
+        else:
+            notes = self.core.load(path).notes
+        if not load_module_only:
+            self._restore(notes, load_optimizer_states, load_lr_scheduler_states)
+        return str(path), unpack_state(notes["client_state"]) if "client_state" in notes else {}
+
+    def _restore(self, notes: Mapping[str, Any], groups: bool, scheduler: bool) -> None:
+        """Local. Takes counters, and the numbers of groups and scheduler, from the notes of a checkpoint."""
         for key, value in notes.get("deepspeed", {}).items():
             setattr(self, key, value)
-        if self.optimizer is not None and "groups" in notes:
+        if groups and self.optimizer is not None and "groups" in notes:
             self.optimizer.load_state_dict(unpack_state(notes["groups"]))
-        if load_lr_scheduler_states and self.lr_scheduler is not None and "lr_scheduler" in notes:
+        if scheduler and self.lr_scheduler is not None and "lr_scheduler" in notes:
             self.lr_scheduler.load_state_dict(unpack_state(notes["lr_scheduler"]))
-        return path, unpack_state(notes["client_state"]) if "client_state" in notes else {}
 
     def save_16bit_model(
         self,
@@ -403,6 +487,7 @@ class DeepSpeedEngine(nn.Module):
         if self.world.rank == 0:
             os.makedirs(save_dir, exist_ok=True)
             torch.save(values, os.path.join(save_dir, save_filename))
+        self.world.barrier()
         return True
 
     save_fp16_model = save_16bit_model
@@ -422,10 +507,12 @@ class DeepSpeedEngine(nn.Module):
         strict: bool = True,
         custom_load_fn: Callable[..., Any] | None = None,
     ) -> None:
-        """Collective. Copies values into the weights and buffers."""
-        if custom_load_fn is not None:
-            raise refuse("custom_load_fn", str(custom_load_fn), "it is not supported", "give the values themselves")
-        self.core.load_state_dict(state_dict, strict=strict)
+        """Collective. Copies values into the weights and buffers, or lets custom_load_fn(src=, dst=module) do it."""
+        if custom_load_fn is None:
+            self.core.load_state_dict(state_dict, strict=strict)
+            return
+        with self.core.gathered(), torch.no_grad():
+            custom_load_fn(src=state_dict, dst=self.module)
 
     # ---- the engine itself
 

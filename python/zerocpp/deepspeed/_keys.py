@@ -14,6 +14,7 @@ READ: dict[str, tuple[str, ...]] = {
         "gradient_clipping",
         "steps_per_print",
         "dataloader_drop_last",
+        "gradient_allreduce_op",
         "managed_gradient_accumulation",
         "optimizer",
         "scheduler",
@@ -21,13 +22,24 @@ READ: dict[str, tuple[str, ...]] = {
         "bfloat16",
         "fp16",
         "data_types",
+        "torch_autocast",
         "zero_optimization",
     ),
     "optimizer": ("type", "params"),
     "scheduler": ("type", "params"),
     "bf16": ("enabled",),
-    "fp16": ("enabled", "auto_cast", "loss_scale"),
-    "data_types": ("grad_accum_dtype",),
+    "fp16": (
+        "enabled",
+        "auto_cast",
+        "loss_scale",
+        "initial_scale_power",
+        "loss_scale_window",
+        "hysteresis",
+        "consecutive_hysteresis",
+        "min_loss_scale",
+    ),
+    "data_types": ("grad_accum_dtype", "param_dtype", "buffer_dtype"),
+    "torch_autocast": ("enabled", "dtype"),
     "zero_optimization": (
         "stage",
         "offload_optimizer",
@@ -82,12 +94,8 @@ IGNORED: dict[str, str] = {
     "bf16.check_grad_overflow": "a step is skipped if its gradient is not finite",
     "bf16.bf16_master_weights_and_grads": _MASTERS,
     "bf16.bf16_optimizer_states": _MASTERS,
+    "torch_autocast.lower_precision_safe_modules": "gradients are sent in the type of the parameters",
     "fp16.fp16_master_weights_and_grads": _MASTERS,
-    "fp16.initial_scale_power": "a dynamic loss scale begins at 2^16",
-    "fp16.loss_scale_window": "a dynamic loss scale is doubled after 2,000 updates",
-    "fp16.hysteresis": "each overflow halves the loss scale, also the first",
-    "fp16.consecutive_hysteresis": "each overflow halves the loss scale",
-    "fp16.min_loss_scale": "a dynamic loss scale is 1 or more",
     "zero_optimization.overlap_comm": "gathers and reductions always overlap with computation",
     "zero_optimization.contiguous_gradients": _ALWAYS,
     "zero_optimization.reduce_scatter": _ALWAYS,
@@ -127,21 +135,22 @@ IGNORED: dict[str, str] = {
     "zero_optimization.log_trace_cache_warnings": "no trace is needed",
     "zero_optimization.enable_sanity_checks": _ALWAYS,
     "zero_optimization.legacy_stage1": _ALWAYS,
+    "zero_optimization.leaf_module": "units need no leaf modules",
+    "zero_optimization.pipeline_loading_checkpoint": "a checkpoint is loaded unit by unit",
     "zero_optimization.offload_optimizer": _BUFFERS,
     "zero_optimization.offload_param": _BUFFERS,
     "optimizer.legacy_fusion": "the rules are zero.cpp's own",
+    "optimizer.torch_adam": "DeepSpeed reads optimizer.params.torch_adam",
 }
 
 # Keys that would change the weights or the meaning of a script, and the remedy. They are refused unless switched off.
 REFUSED: dict[str, str] = {
     "amp": "use bf16 or fp16",
-    "torch_autocast": "use torch.autocast in the script, or bf16",
     "tensor_parallel": "zero.cpp partitions states and samples, not operators",
     "expert_parallel": "zero.cpp partitions states and samples, not operators",
     "pipeline": "zero.cpp partitions states and samples, not operators",
     "sequence_parallel_size": "zero.cpp partitions states and samples, not sequences",
     "data_parallel_size": "all ranks are data-parallel",
-    "gradient_allreduce_op": "gradients are averaged over ranks",
     "elasticity": "any number of ranks can load a checkpoint: load it in a new run",
     "sparse_attention": "use an attention module of PyTorch",
     "data_efficiency": "prepare the data in the script",
@@ -155,7 +164,6 @@ REFUSED: dict[str, str] = {
     "zero_optimization.zeropp_loco_param": "use zero_quantized_gradients only",
     "zero_optimization.super_offload": "leave it out",
     "zero_optimization.offload_optimizer.super_offload": "leave it out",
-    "zero_optimization.leaf_module": "units need no leaf modules: leave it out",
 }
 
 # Parameters of the optimizers, with DeepSpeed's defaults.
@@ -165,6 +173,16 @@ OPTIMIZERS: dict[str, dict[str, object]] = {
     "sgd": {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False},
     "lamb": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "min_coeff": 0.01, "max_coeff": 10.0},
     "lion": {"lr": 1e-3, "betas": (0.9, 0.999), "weight_decay": 0.0},
+    # The rates of matrices and of other parameters are lr if they are absent; without lr 0.02 and 3e-4.
+    "muon": {
+        "lr": None,
+        "muon_lr": None,
+        "adam_lr": None,
+        "momentum": 0.95,
+        "weight_decay": 0.0,
+        "betas": (0.9, 0.95),
+        "eps": 1e-10,
+    },
 }
 
 # Parameters of optimizers that choose an implementation, or hold always. With the value on the right they are ignored.
@@ -179,9 +197,18 @@ IGNORED_PARAMETERS: dict[str, object] = {
     "fp32_optimizer_states": True,
     "maximize": False,
     "dampening": 0.0,
+    "ns_method": None,
+    "per_head_muon": False,
 }
 
 SCHEDULERS: dict[str, tuple[str, ...]] = {
+    "LRRangeTest": (
+        "lr_range_test_min_lr",
+        "lr_range_test_step_size",
+        "lr_range_test_step_rate",
+        "lr_range_test_staircase",
+        "last_batch_iteration",
+    ),
     "WarmupLR": ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type", "last_batch_iteration"),
     "WarmupDecayLR": (
         "total_num_steps",

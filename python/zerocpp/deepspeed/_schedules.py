@@ -61,7 +61,10 @@ class WarmupLR:
 
     def _set(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates):
-            group["lr"] = rate
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         self._last_lr = rates
 
     def _warmup(self) -> float | None:
@@ -142,9 +145,9 @@ class WarmupCosineLR(WarmupLR):
         self._begin(warmup_num_steps, warmup_type, last_batch_iteration)
 
     def get_lr(self) -> list[float]:
-        return [rate * self._ratio() for rate in self.org_lrs]
+        return [rate * self.get_lr_ratio() for rate in self.org_lrs]
 
-    def _ratio(self) -> float:
+    def get_lr_ratio(self) -> float:
         if self.last_batch_iteration < 0:
             return 0.0
         done = self._warmup()
@@ -155,4 +158,39 @@ class WarmupCosineLR(WarmupLR):
         return max(0.0, self.cos_min_ratio + (1 - self.cos_min_ratio) * (1 + math.cos(math.pi * progress)) / 2)
 
 
-SCHEDULES = {"WarmupLR": WarmupLR, "WarmupDecayLR": WarmupDecayLR, "WarmupCosineLR": WarmupCosineLR}
+class LRRangeTest(WarmupLR):
+    """Raises the rate without end, by min_lr * step_rate every step_size steps; with staircase at once."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        lr_range_test_min_lr: Any = 1e-3,
+        lr_range_test_step_size: int = 2000,
+        lr_range_test_step_rate: float = 1.0,
+        lr_range_test_staircase: bool = False,
+        last_batch_iteration: int = -1,
+    ) -> None:
+        self.optimizer = optimizer
+        self.min_lrs = _per_group(optimizer, lr_range_test_min_lr, "lr_range_test_min_lr")
+        if not isinstance(lr_range_test_step_size, int) or lr_range_test_step_size <= 0:
+            raise refuse(
+                "scheduler.params.lr_range_test_step_size",
+                lr_range_test_step_size,
+                "not a positive whole number",
+                "write the number of steps",
+            )
+        self.step_size, self.step_rate = lr_range_test_step_size, float(lr_range_test_step_rate)
+        self.staircase = lr_range_test_staircase
+        self.last_batch_iteration = last_batch_iteration
+        if last_batch_iteration == -1:
+            self._set(self.min_lrs)
+
+    def get_lr(self) -> list[float]:
+        passed = (self.last_batch_iteration + 1) / self.step_size
+        raised = 1 + self.step_rate * (math.floor(passed) if self.staircase else passed)
+        return [rate * raised for rate in self.min_lrs]
+
+
+SCHEDULES: dict[str, type[WarmupLR]] = {
+    kind.__name__: kind for kind in (WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest)
+}

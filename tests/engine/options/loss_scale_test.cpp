@@ -42,6 +42,34 @@ TEST(LossScale, HalvesOnOverflowDoublesOnSuccess) {
   EXPECT_EQ(scale.value(), 32768);
 }
 
+TEST(LossScale, HysteresisSparesFirstOverflows) {
+  LossScale scale{LossScaleOptions{.value = 64, .growth_interval = 2, .hysteresis = 2}};
+  scale.overflowed();
+  EXPECT_EQ(scale.value(), 64);
+  scale.overflowed();
+  EXPECT_EQ(scale.value(), 32);
+  scale.updated();
+  scale.overflowed();  // an update alone does not restore it
+  EXPECT_EQ(scale.value(), 16);
+  scale.updated();
+  scale.updated();
+  EXPECT_EQ(scale.value(), 32);
+  scale.overflowed();  // the doubled scale did
+  EXPECT_EQ(scale.value(), 32);
+}
+
+TEST(LossScale, UpdateCanRestoreHysteresis) {
+  LossScale scale{LossScaleOptions{.value = 64, .hysteresis = 2, .restored_by_update = true}};
+  for (int step = 0; step < 3; ++step) {
+    scale.overflowed();
+    scale.updated();
+  }
+  EXPECT_EQ(scale.value(), 64);
+  scale.overflowed();
+  scale.overflowed();
+  EXPECT_EQ(scale.value(), 32);
+}
+
 TEST(LossScale, DoublesAfter2000StepsByDefault) {
   LossScale scale{LossScaleOptions{}};
   for (int step = 0; step < 1999; ++step) scale.updated();
@@ -92,6 +120,7 @@ TEST(LossScale, WhatCannotBeOneIsRefused) {
                                           LossScaleOptions::fixed(kInfinity),
                                           LossScaleOptions::fixed(std::nan("")),
                                           {.growth_interval = 0},
+                                          {.hysteresis = 0},
                                           {.value = 1, .least = 2}};
   for (const LossScaleOptions& options : bad)
     EXPECT_NE(message_of<ConfigError>([&] { LossScale{options}; }).find("train.loss_scale"), std::string::npos);

@@ -63,6 +63,9 @@ TEST(SameOptions, EveryNumberOfARuleCounts) {
   EngineOptions scaled{.loss_scale = LossScaleOptions{}}, slow = scaled;
   slow.loss_scale->growth_interval = 7;
   EXPECT_CONTAINS(ends(scaled, slow)[0], "loss_scale.growth = every 7 updates, 1 at least, not every 2000 updates");
+  EngineOptions patient = scaled;
+  patient.loss_scale->hysteresis = 2;
+  EXPECT_CONTAINS(ends(scaled, patient)[0], "loss_scale.hysteresis = 2 overflows, since it grew, not 1 overflows");
 }
 
 // Both decide which parameters share a unit, and so the bytes that cross.

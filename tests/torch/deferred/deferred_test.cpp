@@ -143,6 +143,18 @@ TEST(DeferredConstants, NumbersBesideTensorsStayNumbers) {
   expect_same_buffer([] { return 1.0 / torch::pow(10000, torch::arange(0, 8, 2) / 8.0); });
 }
 
+// torch::zeros({3}) has the type that is the default when it is called, not when it is built.
+TEST(Deferred, ReplayUsesTheRecordedDefaultType) {
+  const c10::ScalarType usual = c10::typeMetaToScalarType(c10::get_default_dtype());
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(torch::kBFloat16));
+  const torch::Tensor ones = deferred([] { return torch::ones({3}); });
+  const torch::Tensor parts = deferred([] { return torch::arange(3, torch::kLong) / 2; });
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(usual));
+  EXPECT_TRUE(torch::equal(build_deferred(ones, "ones"), torch::ones({3}, torch::kBFloat16)));
+  EXPECT_TRUE(torch::equal(build_deferred(parts, "parts"), torch::tensor({0.0, 0.5, 1.0}, torch::kBFloat16)));
+  EXPECT_EQ(c10::typeMetaToScalarType(c10::get_default_dtype()), usual);
+}
+
 TEST(DeferredConstants, TheirValuesMayBeRead) {
   const torch::Tensor seven = torch::tensor(7);
   expect_same_buffer([&] { return torch::full({2}, seven.item<int>()); });

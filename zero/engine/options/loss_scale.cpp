@@ -22,12 +22,16 @@ void require(double value) {
 
 }  // namespace
 
-LossScale::LossScale(const LossScaleOptions& options) : options_(options), state_{.value = options.value} {
+LossScale::LossScale(const LossScaleOptions& options)
+    : options_(options), state_{.value = options.value}, overflows_left_(options.hysteresis) {
   require(options.value);
   require(options.least);
   if (options.growth_interval < 1)
     throw ConfigError(kKey, fmt::format("{}", options.growth_interval), "a growth interval is 1 step or more",
                       "use for example 2000");
+  if (options.hysteresis < 1)
+    throw ConfigError(kKey, fmt::format("{}", options.hysteresis), "a hysteresis is 1 overflow or more",
+                      "use 1: each overflow halves the scale");
   if (options.dynamic && options.value < options.least)
     throw ConfigError(kKey, fmt::format("{}", options.value),
                       fmt::format("a dynamic scale begins below its least value, {}", options.least),
@@ -35,18 +39,28 @@ LossScale::LossScale(const LossScaleOptions& options) : options_(options), state
 }
 
 void LossScale::updated() {
-  if (!options_.dynamic || ++state_.good_steps < options_.growth_interval) return;
+  if (!options_.dynamic) return;
+  const bool grows = ++state_.good_steps >= options_.growth_interval;
+  if (grows || options_.restored_by_update) overflows_left_ = options_.hysteresis;
+  if (!grows) return;
   state_ = {.value = std::min(2 * state_.value, kHighest)};
 }
 
 void LossScale::overflowed() {
-  if (options_.dynamic) state_ = {.value = std::max(state_.value / 2, options_.least)};
+  if (!options_.dynamic) return;
+  state_.good_steps = 0;
+  if (overflows_left_ > 1) {
+    --overflows_left_;
+  } else {
+    state_.value = std::max(state_.value / 2, options_.least);
+  }
 }
 
 void LossScale::restore(const State& state) {
   if (!options_.dynamic) return;
   const bool usable = state.value >= 1 / kHighest && state.value <= kHighest && state.good_steps >= 0;
   state_ = usable ? state : State{.value = options_.value};
+  overflows_left_ = options_.hysteresis;
   state_.value = std::max(state_.value, options_.least);
 }
 

@@ -5,8 +5,9 @@
 //   scale.updated();                         // one good step more: 2,000 in a row double it
 //
 // The update divides gradients by the scale. A dynamic scale works as torch.amp.GradScaler: it begins high, is halved
-// when a gradient overflows, and doubled after growth_interval updates in a row. A fixed scale stays. All ranks make
-// the same calls, so all have the same scale. A value; Local.
+// when a gradient overflows, and doubled after growth_interval updates in a row. With `hysteresis` = 2 the first
+// overflow leaves the scale, and the next ones halve it, until it has been doubled. A fixed scale stays. All ranks
+// make the same calls, so all have the same scale. A value; Local.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,16 @@ struct LossScaleOptions {
   double value = 65536;                 // first value; the only value of a fixed scale
   std::int64_t growth_interval = 2000;  // updates in a row before a dynamic scale is doubled
   double least = 1;                     // least value of a dynamic scale
+  std::int64_t hysteresis = 1;          // number of the overflow that first halves the scale
+  bool restored_by_update = false;      // an update, not only a doubled scale, begins to count overflows again
 
   static constexpr LossScaleOptions fixed(double value) { return {.dynamic = false, .value = value}; }
 };
 
 class LossScale {
  public:
-  // Throws ConfigError under "train.loss_scale" unless the value is a positive fp32 number and the interval is 1 or
-  // more.
+  // Throws ConfigError under "train.loss_scale" unless the value is a positive fp32 number, and the interval and the
+  // hysteresis are 1 or more.
   explicit LossScale(const LossScaleOptions& options);
 
   double value() const { return state_.value; }
@@ -49,6 +52,7 @@ class LossScale {
  private:
   LossScaleOptions options_;
   State state_;
+  std::int64_t overflows_left_;  // overflows until one halves the scale, that one included
 };
 
 }  // namespace zero

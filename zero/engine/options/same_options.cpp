@@ -163,6 +163,9 @@ std::string text_of_options(const EngineOptions& options, const std::vector<Para
                                 : std::string("none given"));
   if (scale && scale->dynamic)
     lines.add("loss_scale.growth", fmt::format("every {} updates, {} at least", scale->growth_interval, scale->least));
+  if (scale && scale->dynamic)
+    lines.add("loss_scale.hysteresis", fmt::format("{} overflows, {}", scale->hysteresis,
+                                                   scale->restored_by_update ? "since an update" : "since it grew"));
   lines.add("units", fmt::format("[{}]", fmt::join(options.units, ", ")));
   lines.add("max_skipped_steps", options.max_skipped_steps);
   add_parameters(lines, options, specs);

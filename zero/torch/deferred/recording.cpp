@@ -6,6 +6,7 @@
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -157,7 +158,7 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   if (reads_constants(op, stack)) return op.callBoxed(&stack);
   const auto& arguments = op.schema().arguments();
   const std::size_t base = stack.size() - arguments.size();
-  RecordedStep step{.op = op};
+  RecordedStep step{.op = op, .default_dtype = c10::get_default_dtype()};
   if (op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema()) && !with_generator(op)) {
     throw ConfigError("deferred", op.schema().name(),
                       "this operator draws from the global generator and has no other form",
@@ -211,6 +212,21 @@ bool accesses(const std::vector<int>& storages, const std::vector<bool>& wanted)
                      [&](int storage) { return wanted[static_cast<std::size_t>(storage)]; });
 }
 
+// Sets torch's default type, and restores it. zeros(), arange() / 8 and others have that type if none is given.
+class DefaultType {
+ public:
+  explicit DefaultType(caffe2::TypeMeta type) : usual_(c10::get_default_dtype()) { set(type); }
+  ~DefaultType() { set(usual_); }
+  DefaultType(const DefaultType&) = delete;
+  DefaultType& operator=(const DefaultType&) = delete;
+
+ private:
+  static void set(caffe2::TypeMeta type) {
+    if (c10::get_default_dtype() != type) c10::set_default_dtype(type);
+  }
+  caffe2::TypeMeta usual_;
+};
+
 class Replay {
  public:
   Replay(const Tape& tape, std::uint64_t seed)
@@ -218,6 +234,7 @@ class Replay {
         generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
   void run(const RecordedStep& step) {
+    const DefaultType recorded_type(step.default_dtype);
     torch::jit::Stack stack;
     const auto& recorded = step.op.schema().arguments();
     const std::optional<c10::OperatorHandle> seeded = with_generator(step.op);

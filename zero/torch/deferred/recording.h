@@ -39,6 +39,7 @@ struct RecordedStep {
     std::vector<TensorRef> tensors;  // one tensor, or a list of tensors
   };
   c10::OperatorHandle op;
+  caffe2::TypeMeta default_dtype{};  // torch's default type when the step was recorded
   std::vector<Argument> arguments;
   std::vector<TensorRef> results;
   std::vector<int> reads;  // storages that the step reads

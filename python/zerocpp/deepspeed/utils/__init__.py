@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -78,6 +78,50 @@ def safe_get_local_fp32_param(param: torch.Tensor) -> torch.Tensor:
 def safe_get_local_optimizer_state(param: torch.Tensor, optim_state_key: str) -> torch.Tensor:
     """Collective; between steps. Returns this rank's elements of a moment."""
     return _attached(param).state_shard(param, optim_state_key)[1]
+
+
+def safe_get_local_grad(param: torch.Tensor) -> torch.Tensor:
+    """Collective; between the last backward pass and step(). Returns this rank's elements of the gradient, fp32."""
+    engine = _attached(param)
+    begin, own = engine.state_shard(param)
+    return engine.gradient(param).flatten()[begin : begin + own.numel()].clone()
+
+
+def _refuse_write(name: str, param: torch.Tensor, what: str, remedy: str) -> Exception:
+    return refuse(name, f"a tensor of shape {tuple(param.shape)}", f"{what} cannot be written", remedy)
+
+
+def safe_set_local_fp32_param(param: torch.Tensor, value: torch.Tensor) -> None:
+    raise _refuse_write("safe_set_local_fp32_param", param, "a shard", "use safe_set_full_fp32_param()")
+
+
+def safe_set_local_grad(param: torch.Tensor, value: torch.Tensor) -> None:
+    raise _refuse_write("safe_set_local_grad", param, "a reduced gradient", "use a hook: param.register_hook()")
+
+
+def safe_set_local_optimizer_state(param: torch.Tensor, value: torch.Tensor, optim_state_key: str) -> None:
+    raise _refuse_write("safe_set_local_optimizer_state", param, "a moment", "use engine.load_checkpoint()")
+
+
+def safe_update_full_grad_vectorized(params: list[torch.Tensor], update_func: Any) -> None:
+    raise _refuse_write(
+        "safe_update_full_grad_vectorized", params[0], "a reduced gradient", "use a hook: param.register_hook()"
+    )
+
+
+def set_z3_leaf_modules(model: torch.nn.Module, leaf_module_classes: Iterable[Any]) -> list[torch.nn.Module]:
+    """Local. Returns the modules of these classes, or class names. It has no effect: units need no leaf modules."""
+    wanted = tuple(leaf_module_classes)
+    return [m for m in model.modules() if any(type(m).__name__ == w or _is_of(m, w) for w in wanted)]
+
+
+unset_z3_leaf_modules = set_z3_leaf_modules
+
+
+def _is_of(module: torch.nn.Module, wanted: Any) -> bool:
+    if isinstance(wanted, type):
+        return isinstance(module, wanted)
+    return f"{type(module).__module__}.{type(module).__qualname__}" == wanted
 
 
 class RepeatingLoader:

@@ -1,0 +1,58 @@
+"""The optimizer that initialize() returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from zerocpp import _optimizer
+
+if TYPE_CHECKING:
+    from zerocpp._engine import Engine
+
+_log = logging.getLogger("zerocpp")
+
+
+class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
+    """The engine's optimizer, with DeepSpeed's names. It shares param_groups with the optimizer that was given."""
+
+    overflow = False  # whether the last update was skipped
+
+    def __init__(self, engine: Engine, read: _optimizer.ReadOptimizer, scale: object) -> None:
+        super().__init__(engine, read)
+        self._scale = scale  # attach()'s option loss_scale
+
+    @property
+    def optimizer(self) -> DeepSpeedOptimizer:
+        """Local. Returns itself: no other optimizer is inside."""
+        return self
+
+    def needs_scaler(self) -> bool:
+        """Local. Returns whether a loss must be scaled before its backward pass."""
+        return self._scale is not None
+
+    @property
+    def loss_scale(self) -> float:
+        """The loss scale of the next step; 1 without one."""
+        return float(self._engine.report().loss_scale or 1.0)
+
+    cur_scale = loss_scale
+
+    @property
+    def dynamic_loss_scale(self) -> bool:
+        """Whether the loss scale changes."""
+        return self._scale is not None and not isinstance(self._scale, float)
+
+
+def freeze_others(model: nn.Module, groups: Iterable[dict[str, object]]) -> None:
+    """Local. Freezes trained parameters that are in no group: DeepSpeed does not update them either."""
+    listed = {id(parameter) for group in groups for parameter in group["params"]}  # type: ignore[attr-defined]
+    others = [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in listed]
+    for name, parameter in model.named_parameters():
+        if name in others:
+            parameter.requires_grad_(False)
+    if others:
+        _log.warning("frozen, because no group of the optimizer has them: %s", ", ".join(others))
