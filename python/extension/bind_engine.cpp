@@ -242,11 +242,6 @@ void bind_engine(py::module_& module) {
   module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
     for (const torch::Tensor& parameter : parameters) mark_zeroed(parameter);
   });
-  // True for a parameter that an engine left without values.
-  module.def("is_empty", [](const torch::Tensor& tensor) {
-    if (tensor.is_meta() || !tensor.has_storage() || tensor.numel() == 0) return false;
-    return tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get() == nullptr;
-  });
   module.def("is_attached", [](const torch::Tensor& tensor) { return ParameterStorage::of(tensor) != nullptr; });
 }
 

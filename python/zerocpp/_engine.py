@@ -68,12 +68,12 @@ def attach_with(
                 "this parameter is attached already",
                 "close the other engine first: zero.engine_of(model).close()",
             )
-        if _C.is_empty(tensor) and not options.get("awaits_load"):
+        if _model.was_left_empty(tensor):
             raise refuse(
                 "attach",
                 name,
                 "this parameter has no values: its engine was abandoned, or ended by an error",
-                "construct the model again, or attach it with awaits_load=True and load a checkpoint",
+                "construct the model again; engine.load() then reads a checkpoint",
             )
     if keep_buffers:
         tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}

@@ -56,3 +56,12 @@ def tensors_of(model: nn.Module) -> ModelTensors:
             if key in ("running_mean", "running_var"):
                 found.fp32.add(name)
     return found
+
+
+def was_left_empty(tensor: torch.Tensor) -> bool:
+    """Returns whether an engine left this parameter without values: reading its memory then says so."""
+    try:
+        tensor.data_ptr()
+    except RuntimeError as error:
+        return "this parameter has no values" in str(error)
+    return False

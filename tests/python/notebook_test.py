@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import types
 import unittest
 from typing import Any
@@ -40,10 +39,6 @@ def cells() -> dict[str, Any]:
         run(FAIL)
     except KeyboardInterrupt:
         found["interrupted"] = refusal(lambda: run(ATTACH))
-    with tempfile.TemporaryDirectory() as folder:
-        names["path"] = folder + "/checkpoint"
-        run("engine = zero.attach(mlp()); engine.save(path); engine.close()")
-        run("engine = zero.attach(model, awaits_load=True); engine.load(path)", TRAIN, "engine.close()")
     run(MODEL, ATTACH, TRAIN)
     run("del model, engine", MODEL, ATTACH, TRAIN)
     return found
