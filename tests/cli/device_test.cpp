@@ -59,7 +59,7 @@ TEST_F(DeviceOfARun, UnsupportedOptionsAreRefusedBeforeLibtorch) {
   const Ran ran = zero("train c.toml --run.device cuda --zero.link_bandwidth 1GiB");
   EXPECT_EQ(ran.status, 2);
   EXPECT_CONTAINS(ran.errors, "zero.link_bandwidth = ");
-  EXPECT_CONTAINS(ran.errors, "a link that stands for PCIe does not work on a GPU yet");
+  EXPECT_CONTAINS(ran.errors, "a simulated link does not work on a GPU");
   EXPECT_TRUE(left_nothing());
 }
 
@@ -69,7 +69,7 @@ TEST_F(DeviceOfARun, UnknownDeviceListsTheKnown) {
   EXPECT_CONTAINS(ran.errors, "use auto, cpu, cuda or cuda:1");
   const Ran matmul = zero("train c.toml --train.matmul tf32");
   EXPECT_EQ(matmul.status, 2);
-  EXPECT_CONTAINS(matmul.errors, "a CPU multiplies with all bits");
+  EXPECT_CONTAINS(matmul.errors, "a CPU always multiplies with all bits");
 }
 
 // On a machine without a GPU, which the run does not mention.

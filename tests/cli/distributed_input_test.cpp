@@ -50,11 +50,11 @@ TEST_F(DistributedInput, RefusesGroupThatLeavesARemainder) {
 
 TEST_F(DistributedInput, RefusesSharesThatMissMicroBatch) {
   expect_refused("-n 2 --train.share=[4,5]", "train.share = [4, 5]: they sum to 9",
-                 "use \"auto\", or shares as [4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)");
+                 "use " auto ", or shares such as [4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)");
 }
 
 TEST_F(DistributedInput, RefusesTooManyServersOrQuorum) {
-  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker",
+  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: no rank is left for a worker: the run has 2 ranks",
                  "use at most 1, or more ranks (-n)");
   expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers",
                  "use 1 to 2, or 0 for all");

@@ -345,7 +345,7 @@ TEST_F(PlanSlow, RefusesUnsupportedOffload) {
        {"zero.host_memory = 1.00 KiB", "too small by", "a rank needs"}},
       {"--zero.optimizer '{disk = 1}' --zero.disk disk --zero.disk_memory 1KiB",
        {"zero.disk_memory = 1.00 KiB", "too small by", "a rank places"}},
-      {"--zero.optimizer '{disk = 1}'", {"zero.disk = []", "no folder is named", "name a folder on each disk"}},
+      {"--zero.optimizer '{disk = 1}'", {"zero.disk = []", "no folder is set", "with a folder on each disk"}},
       // The programme leaves the host no room for states, and the engine none for the tiles of what is on disk.
       {"--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory 1KiB", {"zero.host_memory", "a rank needs"}}};
   for (const Refused& row : refused) {

@@ -223,8 +223,8 @@ TEST_F(ServedSlow, RefusesImpossibleOnesBeforeStarting) {
     EXPECT_CONTAINS(ran.errors, reason);
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
   };
-  refused("--sync.mode async", "sync.servers = 1: of 1 rank no rank is left for a worker");
-  refused("-n 2 --sync.servers 2", "sync.servers = 2: of 2 ranks no rank is left for a worker");
+  refused("--sync.mode async", "sync.servers = 1: no rank is left for a worker: the run has 1 rank");
+  refused("-n 2 --sync.servers 2", "sync.servers = 2: no rank is left for a worker: the run has 2 ranks");
   refused("-n 2 --sync.mode stale --sync.servers 0", "sync.servers = 0");
   refused("-n 2 --sync.staleness 1", "sync.staleness = 1: with sync.mode sync no gradient is stale");
   refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers");

@@ -313,7 +313,8 @@ TEST(LocalSteps, RefuseConflictsByName) {
   EXPECT_TRUE(says(end(2, {.local = LocalSteps{.steps = 0}}), "sync.local_steps"));
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {});
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().states().merge(); }), "give attach() .local"));
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { model.engine().states().merge(); }), "give attach() outer steps: .local"));
   });
 }
 

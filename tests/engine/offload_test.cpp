@@ -342,8 +342,7 @@ TEST_F(OffloadSlow, RefusesBudgetsBeyondFreeMemory) {
     const MemoryBudget large{MemoryBudget::Kind::kBytes, std::int64_t{1} << 45};
     for (const MemoryBudget memory : {large, MemoryBudget{MemoryBudget::Kind::kMin}}) {
       const std::string text = message_of<ConfigError>([&] { placed(memory, kCrowd); });
-      for (const char* words :
-           {"zero.device_memory", "a rank would hold", "are free for it", "name a disk (zero.disk)"})
+      for (const char* words : {"zero.device_memory", "a rank would hold", "are free for a rank", "set zero.disk"})
         EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
       EXPECT_NO_THROW(placed(memory, 1)) << "more than is wanted is not too much, where what is wanted fits";
     }

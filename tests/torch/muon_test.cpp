@@ -255,7 +255,7 @@ TEST(Muon, RefusesDelayedUpdates) {
     const std::string message =
         message_of<ConfigError>([&] { attach(net, ranks, {.stage = 2, .optimizer = kMuon, .delayed_update = true}); });
     EXPECT_TRUE(says(message, "zero.delayed_update")) << message;
-    EXPECT_TRUE(says(message, "muon needs the directions of whole matrices")) << message;
+    EXPECT_TRUE(says(message, "muon needs the direction of a whole matrix")) << message;
   });
 }
 

@@ -113,7 +113,7 @@ std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& da
                       data_remedy(kind, data));
   if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",
-                      fmt::format("model.name = {} has no blocks to compute again", model.name),
+                      fmt::format("model.name = {} has no blocks to recompute", model.name),
                       "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   if (model.label_smoothing > 0 && data.classes == 0)
     throw ConfigError("train.label_smoothing", fmt::format("{}", model.label_smoothing),

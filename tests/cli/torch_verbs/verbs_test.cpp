@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadInput{"c.toml --zero.stage 4",
                              "command line: zero.stage = 4: out of range\n  allowed: 0, 1, 2, 3"},
                     BadInput{"c.toml -n 0", "-n = 0"}, BadInput{"c.toml -n two", "-n"},
-                    BadInput{"c.toml --model.heads 5", "does not divide model.width = 128"},
+                    BadInput{"c.toml --model.heads 5", "must divide model.width = 128"},
                     BadInput{"c.toml --data.path none.txt", "no such file"},
                     BadInput{"c.toml --data.path empty.txt", "an empty file"},
                     BadInput{"c.toml --optimizer.lr nan", "not a finite number"},
