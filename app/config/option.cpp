@@ -75,7 +75,7 @@ class Assignment {
     std::string text = word();
     if (!option_.choices.empty() &&
         std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
-      refuse("not one of these", did_you_mean(text, option_.choices));
+      refuse("not an allowed value", did_you_mean(text, option_.choices));
     }
     member = std::move(text);
   }

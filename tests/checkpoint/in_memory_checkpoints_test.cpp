@@ -224,7 +224,7 @@ TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
     InMemoryCheckpoints kept(without_launcher(), "run");
     (void)kept.save(model.engine(), 1, {});
   });
-  for (const std::string& end : ends) EXPECT_NE(end.find("the launcher is gone"), std::string::npos) << end;
+  for (const std::string& end : ends) EXPECT_NE(end.find("the launcher has ended"), std::string::npos) << end;
 }
 
 // Three names are the old one's: of the new one, the file of a rank is refused, or the manifest.

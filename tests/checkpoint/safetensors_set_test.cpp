@@ -93,7 +93,7 @@ TEST_F(SafetensorsSetTest, NamesStayInTheFolder) {
     EXPECT_TRUE(says(message, "\"" + name + "\" is no name of a file in its own folder"));
   }
   fs::create_symlink(folder_ / "inner/2.safetensors", folder_ / "2.safetensors");
-  EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is no regular file"));
+  EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is not a regular file"));
 }
 
 TEST_F(SafetensorsSetTest, MissingFileIsNamed) {
@@ -120,7 +120,7 @@ TEST_F(SafetensorsSetTest, TensorInTwoFilesIsNamed) {
 
 TEST_F(SafetensorsSetTest, BadIndexIsRefusedByKey) {
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is no text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is not a text)"));
   EXPECT_TRUE(says(refusal(std::string((64 << 20) + 1, ' ')), "at most 67108864 are allowed"));
 }
 

@@ -511,7 +511,7 @@ Mistakes of_files() {
       in_file("AFolderOfADiskThatIsMissing", {"zero.disk = \"none\"", "zero.optimizer = {disk = 1.0}"},
               {"zero.disk = none", "no such folder"}),
       in_file("AFileInPlaceOfAFolderOfADisk", {"zero.disk = \"input.txt\"", "zero.optimizer = {disk = 1.0}"},
-              {"zero.disk = input.txt", "is no folder"}),
+              {"zero.disk = input.txt", "is not a folder"}),
       in_file("AnOperatorWithoutFp16", {"train.dtype = \"fp16\""},
               {"train.dtype = fp16", "libtorch has no such operator", "Gelu", "use bf16 or fp32"}, "",
               "LD_PRELOAD=" +

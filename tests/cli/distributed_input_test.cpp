@@ -27,7 +27,7 @@ class DistributedInput : public TrainingTest {
 // The group does not divide the ranks, or is of no use.
 
 TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
-  const char* const divides = "sizes that do: 2; or leave it out";
+  const char* const divides = "use 2; or leave it out";
   expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once",

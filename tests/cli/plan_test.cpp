@@ -74,7 +74,8 @@ TEST_F(PlanSlow, DryRunDescribesTheRunsFolder) {
   EXPECT_EQ(beyond.status, folder_.zero(train + "--train.steps 2").status) << beyond.errors;
   const Ran states = dry_run("--optimizer.name sgd");
   EXPECT_EQ(states.status, 2);
-  EXPECT_NE(states.errors.find("its optimizer keeps [parameter, exp_avg, exp_avg_sq], this one ["), std::string::npos)
+  EXPECT_NE(states.errors.find("its optimizer keeps [parameter, exp_avg, exp_avg_sq], and this optimizer keeps ["),
+            std::string::npos)
       << states.errors;
   EXPECT_EQ(states.errors, folder_.zero(train + "--optimizer.name sgd").errors);
   const Ran replayed = dry_run("--replay there");
@@ -364,7 +365,7 @@ TEST_F(PlanSlow, RefusesAMissingFolder) {
   for (const std::string flags : {"--zero.disk /not/here", "--zero.disk c.toml", "--profile /not/here"}) {
     const Ran ran = folder_.zero("plan c.toml -n 2 " + flags);
     EXPECT_EQ(ran.status, 2) << flags << ran.output;
-    const char* const said = flags.ends_with("c.toml") ? "is no folder" : "no such folder";
+    const char* const said = flags.ends_with("c.toml") ? "is not a folder" : "no such folder";
     EXPECT_NE(ran.errors.find(said), std::string::npos) << ran.errors;
     EXPECT_EQ(ran.output, "");
   }

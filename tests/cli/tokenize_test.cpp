@@ -111,7 +111,7 @@ TEST(Tokenize, BadInputWritesNothing) {
   refused("a.txt --learn tok --size 3", "--size");
   refused("a.txt --learn tok -o a.bin --document-end '<|end|>'",
           "a tokenizer that is learned has no token of this name");
-  refused("a.txt --learn tok -o a.txt", "-o = a.txt: is there already, and is not a file of tokens");
+  refused("a.txt --learn tok -o a.txt", "-o = a.txt: exists already, and is not a file of tokens");
   EXPECT_EQ(folder.read("a.txt"), "abc");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "tok"));
   ASSERT_EQ(folder.zero("tokenize a.txt --learn tok --size 256").status, 0);

@@ -240,7 +240,7 @@ TEST(Rules, OnlyMuonHasGroupRules) {
   };
   EXPECT_TRUE(rules_hold(with_rule("muon")));
   const std::string message = rule_broken(with_rule("lion"));
-  EXPECT_NE(message.find("rule = " adamw " of head.* needs optimizer muon"), std::string::npos) << message;
+  EXPECT_NE(message.find("rule = \"adamw\" of head.* needs optimizer muon"), std::string::npos) << message;
 }
 
 TEST(Rules, ThreadRanksRefuseDropout) {

@@ -327,7 +327,7 @@ TEST_F(OffloadSlow, RefusalNamesBudgetMachineAndDisk) {
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
     });
-    for (const char* words : {"zero.device_memory", "and the host for", "name a disk"})
+    for (const char* words : {"zero.device_memory", "and the host for", "set a disk"})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
   });
 }

@@ -58,7 +58,7 @@ TEST_F(WorkerFaults, TimeoutRemovesAStoppedRank) {
     EXPECT_TRUE(command.gone_before(stopped + milliseconds(3000) + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 3);
     EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
-    EXPECT_SAYS(command, "it is not there after 3 s");
+    EXPECT_SAYS(command, "it is absent after 3 s");
     EXPECT_SAYS(command, "is stopped (SIGSTOP)");
   }
 }

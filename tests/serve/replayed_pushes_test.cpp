@@ -74,7 +74,7 @@ TEST(ReplayedPushes, OfAnotherRunAreRefused) {
 TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {
   const ReplayedPushes replayed({}, 2);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { replayed.require_clock({.worker = 1, .clock = 4}, 5); }),
-                   "--replay = worker 1, clock 4: this run has come to another event"));
+                   "--replay = worker 1, clock 4: this run has reached a different event"));
 }
 
 // With the clock that the run has reached.
@@ -85,7 +85,7 @@ TEST(ReplayedPushes, MissingEventIsRefusedByClock) {
   order.pushed(0, 0);
   answer_all(order);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { ReplayedPushes({}, 1).next(order); }),
-                   "--replay = clock 1: all events of the log have come, and the run is not over"));
+                   "--replay = clock 1: the log has no more events, and the run has not ended"));
 }
 
 }  // namespace

@@ -245,7 +245,7 @@ TEST(Muon, RefusesCheckpointOfOtherMatrices) {
         attach(net, ranks,
                {.stage = 3, .optimizer = kMuon, .groups = {{.matches = is_down, .muon = false}, {.matches = is_any}}});
     const std::string message = message_of<ConfigError>([&] { other.load(path); });
-    EXPECT_TRUE(says(message, "is updated by another rule there than here")) << message;
+    EXPECT_TRUE(says(message, "has another update rule in the checkpoint")) << message;
   });
 }
 

@@ -145,7 +145,7 @@ TEST(SavedModule, BrokenLoadNeedsWholeOne) {
     engine.save(damaged);
     change_last_byte(damaged / "rank-00000.safetensors");
     const std::vector<float> expected{trained(), trained()};
-    EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(damaged); }), "differ from the saved ones"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(damaged); }), "differ from the saved bytes"));
     const auto refused = [](auto body) {
       EXPECT_TRUE(says(message_of<ConfigError>(body), "engine has no complete values"));
     };

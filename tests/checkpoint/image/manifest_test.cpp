@@ -105,7 +105,7 @@ TEST(Manifest, RefusesInconsistencies) {
   refused([](auto& m) { m["files"] = nlohmann::json::array(); }, "names no files");
   refused([](auto& m) { m["files"][1]["name"] = "rank-00000.safetensors"; }, "occurs twice");
   refused([](auto& m) { m["files"][0]["xxh3"].erase(0); }, "1 sums");
-  refused([](auto& m) { m["files"][0]["xxh3"][0] = "12"; }, "is no sum");
+  refused([](auto& m) { m["files"][0]["xxh3"][0] = "12"; }, "is not a checksum");
   refused([](auto& m) { m["files"][0]["slices"][0][4] = kSumBlockBytes; }, "beyond its end");
   refused([](auto& m) { m["files"][0]["slices"][0][0] = 2; }, "no tensor");
   refused([](auto& m) { m["files"][0]["slices"][0][1] = 2; }, "no tensor");

@@ -67,14 +67,14 @@ TEST(WeightIndex, MayNameMoreTensorsThanFiles) {
 TEST(WeightIndex, OneThatIsNoneIsRefused) {
   EXPECT_TRUE(says(refusal(""), "is not JSON"));
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
-  EXPECT_TRUE(says(refusal("[]"), "something else where an object belongs"));
+  EXPECT_TRUE(says(refusal("[]"), "another value in place of an object"));
   EXPECT_TRUE(says(refusal(R"({"metadata": {}})"), "has no \"weight_map\""));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {}})"), "is no object of tensors"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": ["a"]})"), "is no object of tensors"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is no text)"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a\u0000b": 1}})"), R"(the file of "a\u0000b" is no text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is not a text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a\u0000b": 1}})"), R"(the file of "a\u0000b" is not a text)"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "more": 1})"), "has an unknown \"more\""));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "metadata": 12})"), "its metadata is no object"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "metadata": 12})"), "its metadata is not an object"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1", "a": "2"}})"), "\"a\" occurs twice"));
 }
 

@@ -142,7 +142,7 @@ TEST(DoctorFlight, AFolderWithoutRecordsIsRefused) {
   folder.write("damaged/rank-00000.json", "[1, 2]");
   for (const auto& [name, reason] : {std::pair{"empty", "no rank-NNNNN.json is there"},
                                      {"nowhere", "No such file"},
-                                     {"damaged", "something else where an object belongs"}}) {
+                                     {"damaged", "another value in place of an object"}}) {
     const Ran ran = folder.zero(std::string("doctor --flight ") + name);
     EXPECT_EQ(ran.status, 2) << name;
     EXPECT_NE(ran.errors.find(reason), std::string::npos) << ran.errors;

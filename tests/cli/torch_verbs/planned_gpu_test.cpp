@@ -182,7 +182,7 @@ TEST_F(PlannedGpu, EarlierRunsActivationsSetPlacement) {
 }
 
 TEST_F(PlannedGpu, UnusableOneEndsWithARemedy) {
-  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no driver of NVIDIA");
+  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no NVIDIA driver");
   expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
   expect_refused("--run.device auto", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=0", "there is no GPU");

@@ -146,9 +146,9 @@ TEST_F(Command, GenerateWantsARun) {
   folder_.write("run/config.toml", "");
   folder_.write("exported/model.safetensors", "");
   for (const auto& [run, reason] :
-       {std::pair{"none", "no such folder"}, std::pair{".", "a folder of runs, and no run itself"},
-        std::pair{"run/config.toml", "a file, and the folder of a run is wanted"},
-        std::pair{"exported", "weights alone, as `zero export` writes them"}, std::pair{"run", "holds no weights"}}) {
+       {std::pair{"none", "no such folder"}, std::pair{".", "a folder of runs, not a run"},
+        std::pair{"run/config.toml", "it is a file; the folder of a run is needed"},
+        std::pair{"exported", "only weights, as `zero export` writes them"}, std::pair{"run", "holds no weights"}}) {
     const Ran ran = folder_.zero(std::string("generate ") + run + " --prompt x");
     EXPECT_EQ(ran.status, 2);
     EXPECT_TRUE(ran.errors.starts_with(std::string("zero generate: RUN = ") + run + ": " + reason)) << ran.errors;

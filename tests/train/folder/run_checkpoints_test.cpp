@@ -240,7 +240,7 @@ TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   const auto resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 2);
-  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+  EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
   EXPECT_TRUE(says(errors_, files_.path_of(3).string()));
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
 }
@@ -278,7 +278,7 @@ TEST_F(RunCheckpointsTest, DamagedMemoryCopyUsesDisks) {
   const auto resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 2);
-  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+  EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
 }
 
 // Two ranks, as on two machines, train on after steps 2 (on the disk) and 3 (in memory); then the launcher of rank 1 is another.

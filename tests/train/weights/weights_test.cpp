@@ -309,7 +309,7 @@ TEST_F(Weights, ShrinkingFileEndsAttachEverywhere) {
     if (world.rank() == 0) std::filesystem::resize_file(file_, size - 100);
     const auto message = message_of<IoError>([&] { attach(*model, world, {.weights = weights.source()}); });
     EXPECT_TRUE(says(message, file_.string() + ": read of "));
-    EXPECT_TRUE(says(message, "the file has become shorter: it ended after "));
+    EXPECT_TRUE(says(message, "the file became shorter: it ended after "));
     expect_equal(tensors_of(*model), before);
   });
 }
@@ -386,12 +386,12 @@ TEST_F(Weights, ATensorTooMuchIsNamed) {
 
 TEST_F(Weights, RefusesHeadOfOtherShape) {
   tensors_["lm_head.weight"] = torch::zeros({12, 8});
-  EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], the model wants [11, 8]"));
+  EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], and the model has [11, 8]"));
 }
 
 TEST_F(Weights, AnotherShapeIsRefusedWithBoth) {
   tensors_["transformer.wpe.weight"] = torch::zeros({5, 8});
-  EXPECT_TRUE(says(refusal(tensors_), "transformer.wpe.weight has shape [5, 8], the model wants [4, 8]"));
+  EXPECT_TRUE(says(refusal(tensors_), "transformer.wpe.weight has shape [5, 8], and the model has [4, 8]"));
 }
 
 TEST_F(Weights, AnotherTypeIsRefused) {
