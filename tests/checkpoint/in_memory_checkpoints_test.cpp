@@ -232,7 +232,7 @@ TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
   for (const std::size_t most_names : {4, 5}) {
     Launcher launcher(most_names);
     expect_told_and_intact(
-        launcher, 1, "no more are allowed",
+        launcher, 1, "this is the limit",
         [&](Communicator&, Engine& engine, InMemoryCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
   }
 }

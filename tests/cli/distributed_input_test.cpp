@@ -82,7 +82,7 @@ TEST_F(DistributedInput, RefusesClusterWithoutALink) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   EXPECT_EQ(ran.status, 2) << ran.output;
-  EXPECT_CONTAINS(ran.errors, "cluster.toml = no cluster.network: 2 machines exchange over a link");
+  EXPECT_CONTAINS(ran.errors, "cluster.toml = no cluster.network: 2 machines need a link between them");
   EXPECT_CONTAINS(ran.errors, "network = \"1.25GB\"");
 }
 

@@ -437,7 +437,8 @@ TEST_F(PlanSlow, CountsEachCoreOnce) {
 }
 
 TEST_F(PlanSlow, SaysThatCommunicationIsLeftOut) {
-  EXPECT_NE(one_line(folder_.zero("plan c.toml -n 2").output).find("communication is left out: what it takes to send "),
+  EXPECT_NE(one_line(folder_.zero("plan c.toml -n 2").output)
+                .find("communication is left out: add the time in which a rank sends "),
             std::string::npos);
   EXPECT_EQ(plan("")["predicted"]["counts_communication"], false);
   EXPECT_EQ(folder_.zero("plan c.toml -n 1").output.find("communication"), std::string::npos);

@@ -176,8 +176,8 @@ TEST(Rules, DecayRemedyIsPossible) {
     });
   };
   EXPECT_EQ(of(38, 38, 1),
-            "schedule.decay = 1: the warm-up takes all 38 steps, and leaves no step to fall in\n"
-            "  use schedule.warmup 37 or less");
+            "schedule.decay = 1: the warm-up takes all 38 steps, and leaves no step for the decay\n  use "
+            "schedule.warmup 37 or less");
   EXPECT_CONTAINS(of(38, 38, 40), "use a schedule.decay below train.steps = 38");
   EXPECT_CONTAINS(of(38, 30, 9), "use 8 or less, 0 for a fifth of them, or schedule.warmup 29 or less");
   EXPECT_TRUE(rules_hold([](Config& config) {

@@ -228,8 +228,7 @@ std::string copies_rows(const TrainingPlan& plan) {
   }
   return named_row(
       "copies",
-      fmt::format("{}; of what a rank sends {} (formula {}) are gradients in {} that cross between copies, "
-                  "in the mean over the copies",
+      fmt::format("{}; a rank sends {} (formula {}) of gradients in {} to other copies, in the mean over the copies",
                   copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula),
                   plan.options.wire.outer == WireCodec::kNone ? "fp32" : name_of(plan.options.wire.outer)));
 }
@@ -293,7 +292,7 @@ std::string matrices_row(const TrainingPlan& plan) {
 std::string passes_row(const TrainingPlan& plan) {
   const auto passes = update_passes(plan);
   if (!passes) return "";
-  std::string text = fmt::format("{} makes {} passes over what it updates: its sums over whole parameters come first",
+  std::string text = fmt::format("{} makes {} passes over its parameters: sums over whole parameters come first",
                                  name_of(plan.options.optimizer), passes->num_passes);
   if (passes->factors_first) text += ", and before these it reads gradients of matrices for their rows and columns";
   for (const auto& [tier, bytes] :
@@ -343,9 +342,8 @@ std::string predicted_rows(const TrainingPlan& plan) {
   if (!plan.without_disk.empty()) text += "; without the disk, " + plan.without_disk;
   std::string rows = named_row("predicted", text) + named_row("", computation_text(plan.computation, plan.world));
   if (plan.world > 1)
-    rows +=
-        named_row("", fmt::format("communication is left out: what it takes to send {} a rank and step comes on top",
-                                  format_bytes(cost_of(plan, plan.options.stage).sent)));
+    rows += named_row("", fmt::format("communication is left out: add the time in which a rank sends {} a step",
+                                      format_bytes(cost_of(plan, plan.options.stage).sent)));
   return rows;
 }
 

@@ -62,7 +62,7 @@ std::vector<ComputingPlace> require_recorded(const TrainJob& job) {
     const std::string other = why_other_bits(places[rank], job.places[rank]);
     if (!other.empty())
       throw ConfigError("--replay", job.replay.string(),
-                        fmt::format("other bits would come of it: rank {} computed with {}", rank, other),
+                        fmt::format("the bits would differ: rank {} computed with {}", rank, other),
                         "replay with the same versions and settings, on a processor with the same instructions");
   }
   return places;

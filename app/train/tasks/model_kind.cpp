@@ -109,7 +109,7 @@ const ModelKind& model_kind(std::string_view name) {
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   const ModelKind& kind = model_kind(model.name);
   if (!kind.reads(data))
-    throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", kind.reads_what),
+    throw ConfigError("model.name", model.name, fmt::format("it cannot read this data: {}", kind.reads_what),
                       data_remedy(kind, data));
   if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",

@@ -52,13 +52,13 @@ std::string describe(const HealthEvent& event) {
   std::string text = fmt::format("step {}: {}", event.step, cause(event));
   if (event.action == HealthAction::kSkip) return text + ": skipped";
   if (event.action == HealthAction::kStop) return text + ": stopped";
-  return text + fmt::format(": going on after step {} with sample {}", event.back_to, event.samples);
+  return text + fmt::format(": continuing after step {} with sample {}", event.back_to, event.samples);
 }
 
 std::string last_words(const HealthEvent& event, std::string_view why, std::int64_t saved) {
   const std::string place =
       saved < 0 ? "Nothing is saved."
-                : fmt::format("The last checkpoint is of step {}: the same command goes on from there.", saved);
+                : fmt::format("The last checkpoint is of step {}: the same command continues from there.", saved);
   const std::string_view remedy =
       event.action == HealthAction::kRewind
           ? "Look at the data behind that step (health.rewind_batches leaves out more), or at the machine."

@@ -66,7 +66,7 @@ void refuse_any(const std::vector<Difference>& found, const fs::path& file) {
   throw ConfigError(
       first.key, text_of(first.ours),
       fmt::format("the weights of model.init are of a model with {} ({}: {}){}{}", text_of(first.theirs), file.string(),
-                  first.at, others.empty() ? "" : "; other keys differ, too: ", fmt::join(others, ", ")),
+                  first.at, others.empty() ? "" : "; other keys also differ: ", fmt::join(others, ", ")),
       fmt::format("set {}", fmt::join(remedies, ", ")));
 }
 

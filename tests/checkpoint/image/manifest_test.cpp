@@ -87,8 +87,8 @@ TEST(Manifest, RefusesInconsistencies) {
   refused([](auto& m) { m["version"] = 1; }, "version 2");
   refused([](auto& m) { m.erase("steps"); }, "has no \"steps\"");
   refused([](auto& m) { m["more"] = 1; }, "unknown \"more\"");
-  refused([](auto& m) { m["steps"] = -1; }, "no whole number");
-  refused([](auto& m) { m["steps"] = 1.5; }, "no whole number");
+  refused([](auto& m) { m["steps"] = -1; }, "not a whole number");
+  refused([](auto& m) { m["steps"] = 1.5; }, "not a whole number");
   refused([](auto& m) { m["block_bytes"] = 1024; }, "another size");
   refused([](auto& m) { m["run"]["step"] = 8; }, "no text");
   refused([](auto& m) { m["config"] = "[model]\nname = \"mlp\"\n"; }, "not that of its configuration");
@@ -99,7 +99,7 @@ TEST(Manifest, RefusesInconsistencies) {
   refused([](auto& m) { m["loss_scale"] = 8; }, "");
   refused([](auto& m) { m["loss_scale"] = {{"value", 8}}; }, "has no \"good_steps\"");
   refused([](auto& m) { m["loss_scale"] = {{"value", 0}, {"good_steps", 1}}; }, "above 0");
-  refused([](auto& m) { m["loss_scale"] = {{"value", 8}, {"good_steps", -1}}; }, "no whole number");
+  refused([](auto& m) { m["loss_scale"] = {{"value", 8}, {"good_steps", -1}}; }, "not a whole number");
   refused([](auto& m) { m["tensors"][0]["shape"] = {1ull << 40, 1ull << 40}; }, "too large");
   refused([](auto& m) { m["tensors"][0]["shape"] = {4, 4}; }, "not covered once");
   refused([](auto& m) { m["files"] = nlohmann::json::array(); }, "names no files");

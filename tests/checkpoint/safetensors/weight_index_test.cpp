@@ -69,8 +69,8 @@ TEST(WeightIndex, OneThatIsNoneIsRefused) {
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
   EXPECT_TRUE(says(refusal("[]"), "another value in place of an object"));
   EXPECT_TRUE(says(refusal(R"({"metadata": {}})"), "has no \"weight_map\""));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {}})"), "is no object of tensors"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": ["a"]})"), "is no object of tensors"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {}})"), "is not an object of tensors"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": ["a"]})"), "is not an object of tensors"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is not a text)"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a\u0000b": 1}})"), R"(the file of "a\u0000b" is not a text)"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "more": 1})"), "has an unknown \"more\""));

@@ -136,7 +136,7 @@ TEST_F(Inspect, JsonLinesAreNoText) {
   folder_.write("cut.jsonl", "{\"text\": \"to be\"}\n{\"text\": \"or");
   const Ran ran = folder_.zero("inspect cut.jsonl");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_NE(ran.errors.find("cut.jsonl:2: is no line of JSON"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("cut.jsonl:2: is not a line of JSON"), std::string::npos) << ran.errors;
 }
 
 TEST_F(Inspect, TablesOfTextsSayTheirKeys) {

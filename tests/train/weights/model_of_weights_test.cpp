@@ -159,7 +159,7 @@ TEST_F(ModelOfWeights, NamesAllDifferingKeys) {
   same.config["num_attention_heads"] = 8;
   const std::string message = said(same);
   EXPECT_TRUE(says(message, "model.heads = 4: the weights of model.init are of a model with 8 (" + file() +
-                                ": num_attention_heads); other keys differ, too: model.rope_theta = 10000, not 500000 "
+                                ": num_attention_heads); other keys also differ: model.rope_theta = 10000, not 500000 "
                                 "(rope_theta), model.norm_eps = 1e-05, not 1e-06 (rms_norm_eps), model.tie_embeddings "
                                 "= false, not true (tie_word_embeddings)"))
       << message;
