@@ -86,8 +86,7 @@ void check_labels(const LoadedConfig& loaded) {
   const DataConfig& data = loaded.config.data;
   const std::vector<std::string>& labels = data.labels.names;
   if (labels.size() == 1)
-    refuse(loaded, "data.labels", "one class leaves nothing to choose from",
-           "name two or more, or leave it out");
+    refuse(loaded, "data.labels", "one class leaves nothing to choose from", "name two or more, or leave it out");
   if (data.classes > 0 && !labels.empty() && data.classes != std::ssize(labels))
     refuse(loaded, "data.classes", fmt::format("data.labels names {} classes", labels.size()),
            "leave data.classes out");
@@ -410,7 +409,7 @@ void check_health(const LoadedConfig& loaded) {
   const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
   if (checkpoint.every != Interval{}) return;
   const auto refuse_rewind = [&](std::string_view name) {
-    refuse(loaded, name, "there are no checkpoints to go back to: checkpoint.every = 0",
+    refuse(loaded, name, "there are no checkpoints to return to: checkpoint.every = 0",
            "set checkpoint.every, or use skip or stop");
   };
   if (health.non_finite == "rewind") refuse_rewind("health.non_finite");

@@ -90,7 +90,7 @@ TEST_F(SafetensorsSetTest, NamesStayInTheFolder) {
   fs::rename(folder_ / "2.safetensors", folder_ / "inner/2.safetensors");
   for (const std::string name : {"../1.safetensors", "inner/2.safetensors", "/etc/passwd", "..", ".", ""}) {
     const auto message = refusal(R"({"weight_map": {"c": ")" + name + "\"}}");
-    EXPECT_TRUE(says(message, "\"" + name + "\" is no name of a file in its own folder"));
+    EXPECT_TRUE(says(message, "\"" + name + "\" is not the name of a file in its own folder"));
   }
   fs::create_symlink(folder_ / "inner/2.safetensors", folder_ / "2.safetensors");
   EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is not a regular file"));

@@ -414,7 +414,7 @@ Mistakes of_files() {
       in_file("DataThatIsTooShort", {"data.path = \"short.txt\""},
               {"data.path = short.txt", "too short: 8 of its 9 tokens are in this split", "at least 18"}),
       in_file("AnAccuracyOfALanguageModel", {"checkpoint.keep_best = \"accuracy\""},
-              {"checkpoint.keep_best = accuracy", "a gpt2 on these data has no classes", "use loss"}),
+              {"checkpoint.keep_best = accuracy", "a gpt2 has no classes on this data", "use loss"}),
       in_file("AValidationSplitThatIsTooShort", {"data.validation = \"short.txt\""},
               {"data.validation = short.txt", "too short: 9 tokens"}),
       in_file("ATokenFileThatIsCutOff", {"data.path = \"cut.bin\"", tokens}, {"cut.bin", "announces 4000 tokens"}),

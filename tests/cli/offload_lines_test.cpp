@@ -68,7 +68,7 @@ using OffloadLinesSlow = OffloadLines;
 TEST_F(OffloadLinesSlow, MomentsOnDiskNameTheBottleneck) {
   const std::string output = train("--zero.optimizer '{disk = 1}'");
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
-  EXPECT_EQ(in_line(output, "  they stay there whatever memory is left: ", "left: "),
+  EXPECT_EQ(in_line(output, "  they stay there, however much memory is free: ", "left: "),
             "fractions say where (zero.parameter, gradient, optimizer)")
       << output;
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "step 3: ", " a step are expected, bound by "))) << output;

@@ -143,7 +143,7 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   folder_.write("recorded/pushes.log", log);
   const Ran changed = folder_.zero("train c.toml --run.dir changed --replay recorded " + async);
   EXPECT_EQ(changed.status, 2) << changed.output;
-  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 6: it is not as it was written");
+  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 6: it was changed after it was written");
   EXPECT_CONTAINS(changed.errors, "give the folder of a run as `zero train` left it");
   for (const char* refused : {"other", "changed"})
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
@@ -176,7 +176,7 @@ TEST_F(ServedSlow, ReplayWithOtherInstructionsIsRefused) {
   }
   const Ran more = folder_.zero("train c.toml --run.dir other --replay recorded -n 3 --sync.mode async");
   EXPECT_EQ(more.status, 2);
-  EXPECT_CONTAINS(more.errors, "it is a run of another configuration: train.global_batch = 2 -> 4");
+  EXPECT_CONTAINS(more.errors, "that run has another configuration: train.global_batch = 2 -> 4");
 }
 
 TEST_F(ServedSlow, TruncatedLogIsNotReplayed) {

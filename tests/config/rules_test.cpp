@@ -549,7 +549,7 @@ TEST(Rules, ARewindNeedsCheckpoints) {
       without(config);
       change(config.health);
     });
-    EXPECT_TRUE(message.starts_with(key + " = \"rewind\": there are no checkpoints to go back to")) << message;
+    EXPECT_TRUE(message.starts_with(key + " = \"rewind\": there are no checkpoints to return to")) << message;
     EXPECT_TRUE(rules_hold([&](Config& config) { change(config.health); })) << "with checkpoints";
   }
 }

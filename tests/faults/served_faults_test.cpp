@@ -84,7 +84,7 @@ TEST_F(ServedFaults, StoppedRunIsNotReplayed) {
   expect_no_replay("the run was stopped early, or lines are missing");
   WatchedCommand continued(words("run"));
   EXPECT_EQ(continued.finish(), 0) << continued.text();
-  expect_no_replay("the run was resumed, and its events before are not all in it");
+  expect_no_replay("the run was resumed, and the log lacks some earlier events");
 }
 
 TEST_F(ServedFaults, StaleRunNamesTheKilledWorker) {

@@ -43,7 +43,8 @@ TEST_F(Replacement, RestartsFailedRankOnly) {
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"replacement 0 of 2", "[rank 1] replacement 0 of 2",
                                                                "[rank 2] last words", "[rank 2] replacement 1 of 2"}));
-  EXPECT_CONTAINS(outcome.errors, "rank 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(outcome.errors,
+                  "rank 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
   EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
 }
 

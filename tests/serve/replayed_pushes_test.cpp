@@ -59,7 +59,7 @@ TEST(ReplayedPushes, KnowFutureReturns) {
 
 TEST(ReplayedPushes, OfAnotherRunAreRefused) {
   PushOrder order(kPlan, 2);
-  EXPECT_TRUE(says(refusal(order, {.worker = 0, .clock = 0}), "--replay = worker 0, clock 0: this run has come to"))
+  EXPECT_TRUE(says(refusal(order, {.worker = 0, .clock = 0}), "--replay = worker 0, clock 0: this run has reached"))
       << "not answered";
   answer_all(order);
   for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "another event"));

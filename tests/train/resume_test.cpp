@@ -290,13 +290,13 @@ TEST_F(ResumeTestSlow, ReportsChangedData) {
   forget_after(2);
   run(unchanged, 1);
   EXPECT_CONTAINS(out_,
-                  "  from the configuration: everything else, as it was then\n"
-                  "  the samples are others: as much as then, 5,400 tokens, 600 held out, with other contents\n");
+                  "  from the configuration: everything else, as it was then\n  the samples are different: as much as "
+                  "then, 5,400 tokens, 600 held out, with other contents\n");
   folder_.write("text.txt", text + text);
   forget_after(2);
   run(unchanged, 1);
   EXPECT_CONTAINS(out_,
-                  "  the samples are others: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
+                  "  the samples are different: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
 }
 
 TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
@@ -369,7 +369,7 @@ TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
   run(job(4, 2), 1);
   forget_after(4);
   const std::string text = message_of<ConfigError>([&] { run(job(2, 2), 1); });
-  EXPECT_NE(text.find("train.steps = 2: this run has come to step 4 already"), std::string::npos) << text;
+  EXPECT_NE(text.find("train.steps = 2: this run has reached step 4 already"), std::string::npos) << text;
 }
 
 // It is not overwritten.

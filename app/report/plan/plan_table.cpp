@@ -135,7 +135,7 @@ std::string in_one_line(std::string text) {
 
 // If the GPU is not here, neither is its host.
 std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
-  if (!fit.is_known || machine.is_described) return "; what that has free is not known here";
+  if (!fit.is_known || machine.is_described) return "; its free memory is not known here";
   return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
                      fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
 }
@@ -239,11 +239,10 @@ std::string secondary_row(const TrainingPlan& plan) {
   if (!cost) return "";
   return named_row(
       "secondary",
-      fmt::format(
-          "each {} neighbours keep gathered weights together, {} a rank, unless device_memory has room for all of "
-          "them: of what a rank sends {} (formula {}) stay among these, and {} leave them",
-          plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
-          bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
+      fmt::format("groups of {} neighbours keep gathered weights together, {} a rank, unless device_memory has room "
+                  "for all weights: a rank sends {} (formula {}) within its group, and {} to other groups",
+                  plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
+                  bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
 }
 
 // The exchanges that a codec shortens.
@@ -285,7 +284,7 @@ std::string matrices_row(const TrainingPlan& plan) {
   const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan), *rule->matrices());
   if (flops == 0) return "";
   return named_row("matrices",
-                   fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with most",
+                   fmt::format("{} completes matrices of which a rank updates a part: {} a step on the rank with most",
                                name_of(plan.options.optimizer), flop_text(flops)));
 }
 
@@ -309,7 +308,7 @@ std::string computation_text(const Computation& computation, int world) {
       break;
     case ComputationFrom::kRun:
       return fmt::format(
-          "computation{} as the run of --profile had it{}{}", computation.on_gpu ? " and rates of the GPU" : "",
+          "computation{} measured by the run of --profile{}{}", computation.on_gpu ? " and rates of the GPU" : "",
           computation.world == world || computation.world == 0 ? "" : " on " + format_count(computation.world, "rank"),
           std::abs(computation.scale - 1) < 1e-3
               ? ""

@@ -61,12 +61,11 @@ std::string last_words(const HealthEvent& event, std::string_view why, std::int6
                 : fmt::format("The last checkpoint is of step {}: the same command continues from there.", saved);
   const std::string_view remedy =
       event.action == HealthAction::kRewind
-          ? "Look at the data behind that step (health.rewind_batches leaves out more), or at the machine."
-      : event.reason == kReplicasDiffer
-          ? "Memory or a wire changed a bit: look at the machine of that rank. With health.on_corruption = \"rewind\" "
-            "the run goes on by itself."
-          : "Look at the data of this step, or lower the learning rate. With health.spike or health.non_finite = "
-            "\"rewind\" the run goes on with other data.";
+          ? "Check the data after that step (health.rewind_batches leaves out more), or the machine."
+      : event.reason == kReplicasDiffer ? "Memory or a wire changed a bit: check the machine of that rank. With "
+                                          "health.on_corruption = \"rewind\" the run continues by itself."
+                                        : "Check the data of this step, or lower the learning rate. With health.spike "
+                                          "or health.non_finite = \"rewind\" the run continues with other data.";
   return fmt::format("step {}: {}{}\n  {}\n  {}", event.step, cause(event), why, place, remedy);
 }
 

@@ -43,14 +43,14 @@ TEST(WeightIndex, MapsTensorsToFiles) {
 
 TEST(WeightIndex, NamesNoFileOutsideItsFolder) {
   for (const std::string name : {"../1", "inner/1", "/etc/passwd", "..", ".", "", "1/"})
-    EXPECT_TRUE(says(refusal_of_name(name), "\"" + name + "\" is no name of a file in its own folder"));
-  EXPECT_TRUE(says(refusal_of_name(R"(\u002e\u002e)"), R"(".." is no name)"));
+    EXPECT_TRUE(says(refusal_of_name(name), "\"" + name + "\" is not the name of a file in its own folder"));
+  EXPECT_TRUE(says(refusal_of_name(R"(\u002e\u002e)"), R"(".." is not the name)"));
 }
 
 TEST(WeightIndex, RefusesFileNamesWithZeroBytes) {
   EXPECT_TRUE(says(refusal_of_name(R"(1.safetensors\u0000.txt)"),
-                   R"("1.safetensors\u0000.txt" is no name of a file in its own folder)"));
-  EXPECT_TRUE(says(refusal_of_name(R"(\u0000)"), R"("\u0000" is no name of a file in its own folder)"));
+                   R"("1.safetensors\u0000.txt" is not the name of a file in its own folder)"));
+  EXPECT_TRUE(says(refusal_of_name(R"(\u0000)"), R"("\u0000" is not the name of a file in its own folder)"));
 }
 
 TEST(WeightIndex, NamesNoMoreFilesThanAllowed) {

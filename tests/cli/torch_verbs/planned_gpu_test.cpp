@@ -130,7 +130,7 @@ TEST_F(PlannedGpu, RanksWithoutTheirOwnShareIt) {
 
 TEST_F(PlannedGpu, AbsentOneIsNotJudged) {
   EXPECT_EQ(memory(64 * kMiB, "--run.device cuda:2")["fits"], nullptr);
-  EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "there is no cuda:2 here");
+  EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "no driver on this machine lists cuda:2");
 }
 
 // States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.

@@ -166,10 +166,10 @@ TEST_F(Command, GenerateWritesNoTextWithoutEnd) {
 }
 
 TEST_F(Command, ExportProtectsTheRunsFiles) {
-  EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is named");
+  EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is given");
   folder_.write("run/config.toml", "");
   folder_.write("run/model.safetensors", "");
-  EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors is a run's own");
+  EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors belongs to a run");
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

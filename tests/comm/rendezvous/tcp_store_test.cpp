@@ -90,7 +90,8 @@ TEST(TcpStore, AbsentServerErrorHasAddress) {
 
 TEST(TcpStore, HangingUpIsAnError) {
   OneAnswer server("", true);
-  EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }), "closed the connection");
+  EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }),
+                  "closed the connection");
 }
 
 // In a value's length, in the middle of the value.
@@ -99,7 +100,8 @@ TEST(TcpStore, HalfAnAnswerIsAnError) {
   const std::string length(reinterpret_cast<const char*>(&four), sizeof four);
   for (const std::string& answer : {std::string(1, '\0'), '\0' + length.substr(0, 5), '\0' + length + "abc"}) {
     OneAnswer server(answer, true);
-    EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }), "closed the connection");
+    EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }),
+                    "closed the connection");
     OneAnswer silent(answer, false);
     EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", silent.port(), milliseconds(50)).get("k"); }),
                     "no answer to get of 'k' within 50 ms");

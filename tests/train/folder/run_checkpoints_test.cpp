@@ -407,7 +407,8 @@ TEST_F(RunCheckpointsTest, StuckEndNamesTrainedWeights) {
   EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "the last save failed"));
   EXPECT_TRUE(says(where_training_is(folder, run, false, false, 3), "checkpoint.every = 0"));
   save(run, 3);
-  EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "step-00000003: the same command ends the run"));
+  EXPECT_TRUE(
+      says(where_training_is(folder, run, true, false, 3), "step-00000003: free space and run the same command"));
   EXPECT_TRUE(says(where_training_is(folder, run, true, true, 3), "its weights are in "));
 }
 

@@ -227,10 +227,11 @@ TEST_F(Weights, ModelRowDecidesOptionalTensors) {
   EXPECT_EQ(matched[0].entry->name, "tokens.weight");
   EXPECT_EQ(matched[1].entry->name, "gain");
   EXPECT_EQ(matched[2].entry, nullptr) << "to be drawn";
-  EXPECT_EQ(notes, (std::vector<std::string>{
-                       "note: file has no judge, which begins with random values",
-                       "note: words.weight of file is passed over: the head of this model is trunk.tokens.weight",
-                       "note: passed over in file, as no weights of this model: layers.0.mask, other_task.bias"}));
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{
+                "note: file has no judge, which begins with random values",
+                "note: words.weight of file is skipped: the head of this model is trunk.tokens.weight",
+                "note: skipped in file, because this model has no such weights: layers.0.mask, other_task.bias"}));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { match_weights(set, made_up_model(11), "file"); }),
                    "has no trunk.tokens.weight"))
       << "kModelTable has no such row";

@@ -201,8 +201,9 @@ class Comparison {
                           ranks.size() == 1 ? "does" : "do", what);
     }
     std::ranges::sort(culprits);
-    const std::string who = majority ? fmt::format("; only {} {} at fault", format_rank_list(culprits), is_or_are(culprits))
-                                     : "; the records do not say which rank is wrong";
+    const std::string who = majority
+                                ? fmt::format("; only {} {} at fault", format_rank_list(culprits), is_or_are(culprits))
+                                : "; the records do not say which rank is wrong";
     return settle(FlightTrouble::kDisagreement, culprits, number,
                   fmt::format("ranks disagree at collective #{}{}: {}{}", number, of_group(group), text, who));
   }
