@@ -330,7 +330,7 @@ Mistakes of_configuration() {
        {"data.path = prose.txt", "begins with text", "data.kind = \"text\""}},
       {"AMatrixRuleOfVectors",
        "c.toml --optimizer.name muon --optimizer.group '[{parameters = \"*.bias\", rule = \"muon\"}]'",
-       {"optimizer.group = *.bias", "is of matrices", "leave the rule out"}},
+       {"optimizer.group = *.bias", "needs matrices", "leave the rule out"}},
       {"MoreRanksThanARunHas",
        "c.toml -n 2 --run.max_restarts 1 --run.min_ranks 3",
        {"run.min_ranks = 3", "more than the 2 ranks"}},

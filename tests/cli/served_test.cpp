@@ -132,7 +132,7 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   EXPECT_EQ(folder_.read("replayed/pushes.log"), folder_.read("recorded/pushes.log"));
   const Ran other = folder_.zero("train c.toml --run.dir other --train.seed 1 --replay recorded " + async);
   EXPECT_EQ(other.status, 2);
-  EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
+  EXPECT_CONTAINS(other.errors, "that run has another configuration");
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
   EXPECT_EQ(other.errors.find("run.dir"), std::string::npos) << other.errors;
   EXPECT_CONTAINS(other.errors, "use its own config.toml");

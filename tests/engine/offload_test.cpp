@@ -368,7 +368,7 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
     };
     const std::string text = refusal();
     for (const std::string& words : {folder_.path().string() + ": a rank may take 1887435 B there (1.80 MiB;",
-                                     std::string("B more"), std::string("or name another folder (zero.disk)")})
+                                     std::string("B more"), std::string("or set another folder (zero.disk)")})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
     EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget lacks: " << text;
     offload.disk_memory = 1 << 20;

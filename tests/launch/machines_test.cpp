@@ -175,7 +175,7 @@ TEST_F(Machines, RestartsOfAllMachinesCountTogether) {
 TEST_F(Machines, OthersFinishWithoutRestarts) {
   Launched first(machine(0, 0, await("left") + "echo done"));
   Launched second(machine(1, 0, "kill -9 $$"));
-  EXPECT_TRUE(second.wait_for_error("no rank is left on this machine: it waits for the end of the others"));
+  EXPECT_TRUE(second.wait_for_error("no rank is left on this machine: it waits for the end of the other machines"));
   make("left");
   const Outcome worker = second.finish(), server = first.finish();
   EXPECT_EQ(server.status, 0) << server.errors;

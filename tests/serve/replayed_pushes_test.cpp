@@ -62,13 +62,13 @@ TEST(ReplayedPushes, OfAnotherRunAreRefused) {
   EXPECT_TRUE(says(refusal(order, {.worker = 0, .clock = 0}), "--replay = worker 0, clock 0: this run has reached"))
       << "not answered";
   answer_all(order);
-  for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "another event"));
+  for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "a different event"));
   EXPECT_TRUE(
       says(refusal(order, {.worker = 1, .clock = 3, .returns = true}), "--replay = worker 1 returns to clock 3: "))
       << "it is there";
   order.left(1);
-  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "another event")) << "it has left";
-  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "another event")) << "it has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "a different event")) << "it has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "a different event")) << "it has left";
 }
 
 TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {

@@ -284,7 +284,7 @@ TEST_F(ResumeTestSlow, ReportsChangedData) {
   run(unchanged, 1);
   forget_after(2);
   run(unchanged, 2);
-  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("the samples are different"), std::string::npos) << out_;
   const std::string text = read_file(folder_ / "text.txt");
   folder_.write("text.txt", "#" + text.substr(1));
   forget_after(2);
@@ -305,7 +305,7 @@ TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
   edit_manifest(2, [](Manifest& manifest) { EXPECT_EQ(manifest.run.erase("data"), 1U); });
   run(job(4, 2), 1);
   EXPECT_CONTAINS(out_, "continuing after step 2 of 4");
-  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("the samples are different"), std::string::npos) << out_;
 }
 
 // Without more steps it is done.

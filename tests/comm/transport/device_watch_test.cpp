@@ -228,7 +228,7 @@ TEST_F(DeviceWatch, RefusesTwoRanksOnOneGpu) {
   for (const std::string& end : ends)
     expect_says(end, {"config: comm.transport = nccl: ranks 1 and 2 are both on the GPU 0000:02:00.0, and NCCL refuses "
                       "two ranks on one GPU",
-                      "start one rank for each GPU", "leave out comm.transport"});
+                      "start one rank for each GPU", "leave comm.transport out"});
   EXPECT_EQ(nccl_->num_aborted, 0);
 }
 
@@ -236,7 +236,7 @@ TEST_F(DeviceWatch, LibraryRefusesUnidentifiedDuplicateGpu) {
   nccl_->duplicate_gpu = true;
   for (const std::string& end : refusals({"", ""}, std::chrono::seconds(60)))
     expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL: invalid usage", "Duplicate GPU detected",
-                      "leave out comm.transport"});
+                      "leave comm.transport out"});
 }
 
 // Both versions.

@@ -33,7 +33,7 @@ TEST(Plugin, UnknownTransportErrorListsNames) {
 
 TEST(Plugin, NcclIsNoHostTransport) {
   const std::string refusal = message_of<ConfigError>([] { open_transport("nccl", {}, seconds(1)); });
-  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs alone"));
+  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes only between GPUs"));
   EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
 }
 

@@ -221,7 +221,7 @@ TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   const TierBudgets budgets{all / 4, all / 4, all / 4};
   const std::string message = refusal(model, budgets);
   const std::int64_t lacking = all - 3 * (all / 4);
-  EXPECT_NE(message.find("hold " + std::to_string(lacking) + " B less"), std::string::npos) << message;
+  EXPECT_NE(message.find("have " + std::to_string(lacking) + " B too little room"), std::string::npos) << message;
   const std::vector<Growth> ways = growths(message);
   ASSERT_EQ(ways.size(), 3u) << message;
   EXPECT_EQ(ways[0].option, "zero.disk_memory");

@@ -270,7 +270,7 @@ TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
 TEST_F(ModelOfWeights, SkipsForeignFilesRefusesUnreadable) {
   EXPECT_EQ(said(llama(), "{\"port\": 80}"), "");
   EXPECT_EQ(said(llama(), "[1, 2]"), "");
-  EXPECT_TRUE(says(said(llama(), "{\"model_type\": \"lla"), file() + " is no JSON"));
+  EXPECT_TRUE(says(said(llama(), "{\"model_type\": \"lla"), file() + " is not JSON"));
   const std::vector<Json> strange{"x", -1, 9e300, {{"a", 1}}, Json::array({1, 2}), true};
   for (const char* const key : {"n_embd", "hidden_size", "num_attention_heads", "rope_theta", "rope_scaling", "n_inner",
                                 "head_dim", "model_type"})
