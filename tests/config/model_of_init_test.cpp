@@ -81,8 +81,8 @@ TEST_F(ModelOfInit, WrongValuesNameTheFile) {
                    "config.json: model.layers = \"two\": a string does not fit"));
   EXPECT_TRUE(says(refusal(R"({"model_type": "gpt2", "n_layer": 0})"), "config.json: model.layers = 0: out of range"));
   EXPECT_TRUE(says(refusal(R"({"model_type": "gpt2", "n_embd": 10, "n_head": 4})"),
-                   "config.json: model.heads = 4: does not divide"));
-  EXPECT_TRUE(says(refusal("{"), "config.json is no JSON"));
+                   "config.json: model.heads = 4: must divide"));
+  EXPECT_TRUE(says(refusal("{"), "config.json is not JSON"));
 }
 
 TEST_F(ModelOfInit, NamedClassesAreTheLabels) {

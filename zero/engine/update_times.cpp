@@ -25,13 +25,13 @@ void UpdateTimes::before_use(int unit, bool untraced) const {
   if (!has_updated_some()) return;
   if (untraced) {
     throw ConfigError("zero.delayed_update", "true",
-                      "parameters are used between a backward pass and step(), when some are updated and some are not",
-                      "use them before the forward pass or after step(), or turn zero.delayed_update off");
+                      "parameters are used between a backward pass and step(), when only some of them are updated",
+                      "use parameters before the forward pass or after step(), or set zero.delayed_update = false");
   }
   if (updated_[static_cast<std::size_t>(unit)]) {
     throw Error(
-        fmt::format("{} is used again after its delayed update began: this step differs from the recorded one\n"
-                    "  Turn zero.delayed_update off for models whose steps differ.",
+        fmt::format("{} is used again after its delayed update began: this step differs from the recorded step\n"
+                    "  Set zero.delayed_update = false for models whose steps differ.",
                     parts_.state.unit(unit).name));
   }
 }
@@ -64,7 +64,7 @@ void UpdateTimes::apply(StepGradients gradients, bool late) {
   const Schedule& schedule = parts_.executor.schedule();
   ZERO_CHECK(!late || schedule.updates.delayed, "no update of this schedule is delayed");
   if (late) {
-    ZERO_CHECK(!waiting_, "a gradient that waits to be applied would be lost");
+    ZERO_CHECK(!waiting_, "a waiting gradient would be lost");
     waiting_ = std::move(gradients);
     return;
   }
@@ -89,8 +89,8 @@ void UpdateTimes::finish(bool ends) {
 void UpdateTimes::before_drop() {
   if (is_late() && parts_.passes.in_forward())
     throw ConfigError("zero.delayed_update", "true",
-                      "gradients are dropped between a forward pass and its backward pass, when an update waits",
-                      "call zero_grad() before the forward pass, or turn zero.delayed_update off");
+                      "gradients are dropped between a forward pass and its backward pass, while an update waits",
+                      "call zero_grad() before the forward pass, or set zero.delayed_update = false");
   finish(/*ends=*/true);
   parts_.state.streams().finish_offloads();
 }
@@ -108,9 +108,8 @@ void UpdateTimes::apply_waiting(bool ends) {
   if (!is_late()) return;
   const int passes = parts_.executor.finished_backwards();
   if (!ends && (parts_.passes.in_forward() || (passes > 0 && passes < parts_.options.accumulate))) {
-    throw ConfigError("zero.delayed_update", "true",
-                      "parameters are read in the middle of a step that computes with them",
-                      "read them between steps, where a gradient that waits is applied first");
+    throw ConfigError("zero.delayed_update", "true", "parameters are read during a step that computes with them",
+                      "read them between steps: a waiting gradient is then applied first");
   }
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",
