@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the prose plain: comments, pages, help texts and names of tests.
+"""Keeps the prose plain: comments, messages, pages, help texts and names of tests.
 
     tools/check_words.py [ROOT]             the words of each room and of the pages, and what breaks a rule
     tools/check_words.py --list FILE...     the tics of some files, with their places
@@ -8,7 +8,7 @@ A tic is a turn of phrase that costs the reader a second reading: a clause for a
 "alone" for only, ", too" for also, bytes that lie or stand, "so that", a sentence that begins with "Of" or "One that". CONTRIBUTING.md
 says what to write instead. Rules, each printed with the place that breaks it:
 
-  tics    at most 1.0 in 1,000 words, in the pages and in each room's comments
+  tics    at most 1.0 in 1,000 words, in the pages, in each room's comments, and in the messages of all rooms
   width   no source line and no line of prose has more than 120 columns
   test    a test's name has at most six words
   help    the help text of a key has at most 120 characters
@@ -42,6 +42,9 @@ WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
+# A string that is one piece of text may be several literals in a row. Characters and comments are matched to be skipped.
+STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
+LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 NAME_WORD = re.compile(r"[A-Z][a-z0-9]*|[0-9]+|[A-Z]+(?![a-z])")
 
 
@@ -58,12 +61,36 @@ def prose_of(file):
             yield number, match[1]
 
 
+def messages_of(file):
+    """(number, text) of the strings of a source that hold words with spaces between: what a user may read. No raw strings."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    for match in STRING.finditer(text):
+        if not match[2] or text[text.rfind("\n", 0, match.start()) + 1:match.start()].lstrip().startswith("#include"):
+            continue
+        message = "".join(LITERAL.findall(match[2])).replace("\\n", "\n").replace('\\"', '"')
+        if " " in message.strip():
+            yield text.count("\n", 0, match.start()) + 1, message
+
+
+def tics_in(texts):
+    return [(number, match[0], text) for number, text in texts for tic in TICS for match in tic.finditer(text)]
+
+
 def tics_of(file):
-    return [(number, match[0], text) for number, text in prose_of(file) for tic in TICS for match in tic.finditer(text)]
+    return tics_in(prose_of(file)) + (tics_in(messages_of(file)) if file.suffix in SOURCES else [])
 
 
-def words_of(file):
-    return sum(len(WORD.findall(text)) for _, text in prose_of(file))
+def words_in(texts):
+    return sum(len(WORD.findall(text)) for _, text in texts)
+
+
+def rate_of(name, files, read, faults, figures):
+    """Adds the figure of some files, and a fault if they have too many tics."""
+    words = sum(words_in(read(file)) for file in files)
+    rate = 1000 * sum(len(tics_in(read(file))) for file in files) / max(words, 1)
+    figures.append(f"{name}: {rate:.1f} tics in 1,000 words ({words:,} words)")
+    if rate > MOST:
+        faults.append(f"{name}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE...")
 
 
 def files_of(root):
@@ -102,19 +129,17 @@ def long_helps(root):
 def check(root):
     """(faults, figures), both as lines to print."""
     root = Path(root).resolve()
-    faults, figures = [], []
+    faults, figures, sources = [], [], []
     for room, files in sorted(files_of(root).items()):
         if room == "tests":
             faults += [f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words" for file in files
                        for suite, name in TEST.findall(file.read_text(encoding="utf-8")) if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS]
             continue
-        words = sum(words_of(file) for file in files)
-        tics = sum(len(tics_of(file)) for file in files)
-        rate = 1000 * tics / max(words, 1)
-        figures.append(f"{room}: {rate:.1f} tics in 1,000 words ({words:,} words)")
-        if rate > MOST:
-            faults.append(f"{room}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE...")
+        rate_of(room, files, prose_of, faults, figures)
+        if room.split("/")[0] in TREES:
+            sources += files
         faults += [fault for file in files for fault in too_wide(file, root)]
+    rate_of("messages", sources, messages_of, faults, figures)
     return faults + long_helps(root), figures
 
 

@@ -33,7 +33,7 @@ int run_convert(Arguments arguments) {
   }
   std::error_code ignored;
   if (std::filesystem::exists(output, ignored))
-    throw ConfigError("-o", output, "is there already", "name another file, or remove this one");
+    throw ConfigError("-o", output, "exists already", "name another file, or remove this file");
   write_file(output, text);
   fmt::print("{}: {} keys; fill in [model] and [data]\n", output, converted.kept.size());
   for (const KeptKey& kept : converted.kept)

@@ -37,18 +37,19 @@ void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
   std::error_code ignored;
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (file.filename() == kWeightsName && fs::exists(file, ignored) && fs::exists(folder / "config.toml", ignored))
-    throw ConfigError("-o", output, fmt::format("{} is a run's own, and would be replaced", file.string()),
+    throw ConfigError("-o", output, fmt::format("{} belongs to a run, and would be replaced", file.string()),
                       "name another folder, or another file");
 }
 
 // Returns the file that `output` names: for a folder, model.safetensors in it.
 fs::path file_of(const std::string& output) {
-  if (output.empty()) throw ConfigError("-o", "\"\"", "no file is named", "give NAME.safetensors, or a folder for it");
+  if (output.empty()) throw ConfigError("-o", "\"\"", "no file is given", "give NAME.safetensors, or a folder for it");
   const fs::path path = output;
   std::error_code ignored;
   if (!path.has_extension() || !path.has_filename() || fs::is_directory(path, ignored)) return path / kWeightsName;
   if (path.extension() != ".safetensors")
-    throw ConfigError("-o", output, "is no name of a safetensors file", "end it with .safetensors, or name a folder");
+    throw ConfigError("-o", output, "is not the name of a safetensors file",
+                      "end it with .safetensors, or name a folder");
   return path;
 }
 
@@ -132,7 +133,8 @@ std::string add_config(std::optional<PublishedModel> published, const fs::path& 
   std::string base = transformers_config_in(published->run);
   if (base.empty() && !published->init.empty()) base = transformers_config_in(published->init);
   if (!write_transformers_config(folder, published->model, dtype, base))
-    return fmt::format("no config.json: {} is there already, and is no model's", (folder / "config.json").string());
+    return fmt::format("no config.json: {} exists already, and does not describe a model",
+                       (folder / "config.json").string());
   exported.files.push_back(file.parent_path() / "config.json");
   add_companions(*published, folder, exported);
   return "";

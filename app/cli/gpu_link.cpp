@@ -12,7 +12,7 @@ namespace zero::cli {
 
 void require_gpu_link(const Config& config, const GpusHere& here, std::optional<int> ranks,
                       const DeviceLinkHere& link) {
-  constexpr std::string_view kOtherwise = "leave out comm.transport: bytes go through the host then";
+  constexpr std::string_view kOtherwise = "leave comm.transport out: bytes then pass through the host";
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };
@@ -24,12 +24,12 @@ void require_gpu_link(const Config& config, const GpusHere& here, std::optional<
   if (!link.available) refuse(link.why, link.remedy);
   if (!ranks || *ranks == 1) return;
   if (device_name(config.run.device)->gpu)
-    refuse(fmt::format("{} ranks would share {}, and NCCL refuses two on one GPU", *ranks, config.run.device),
+    refuse(fmt::format("{} ranks would share {}, and NCCL refuses two ranks on one GPU", *ranks, config.run.device),
            fmt::format("use run.device cuda, or {}", kOtherwise));
   if (*ranks > gpus)
-    refuse(fmt::format("{} ranks would share {}, and NCCL refuses two on one GPU", *ranks,
+    refuse(fmt::format("{} ranks would share {}, and NCCL refuses two ranks on one GPU", *ranks,
                        gpus == 1 ? "one GPU" : fmt::format("{} GPUs", gpus)),
-           fmt::format("start one rank a GPU (-n {}), or {}", gpus, kOtherwise));
+           fmt::format("start one rank for each GPU (-n {}), or {}", gpus, kOtherwise));
 }
 
 }  // namespace zero::cli

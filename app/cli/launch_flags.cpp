@@ -173,9 +173,9 @@ void check_spared_from(const Flags& flags, const LaunchOptions& options) {
     throw ConfigError("--spared-from", text, reason, remedy);
   };
   const int world = options.nodes * options.ranks;
-  if (world == 1) refuse("there is one rank alone", "leave it out");
+  if (world == 1) refuse("there is only one rank", "leave it out");
   if (flags.min_ranks > 0)
-    refuse("--min-ranks leaves a rank out, and this starts it again alone", "give one of the two");
+    refuse("--min-ranks leaves a failed rank out, and --spared-from restarts only that rank", "give one of the two");
   to_int("--spared-from", text, 1, world - 1);
 }
 

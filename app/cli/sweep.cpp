@@ -77,7 +77,7 @@ void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
   } catch (const ConfigError& error) {
     if (is_refused_alike(error, config, run.folder, ranks)) throw;
     throw ConfigError("--over", run.point.text, error.what(),
-                      "no run is started, as each combination must be possible: leave this value out");
+                      "no run is started, because each combination must be possible: leave this value out");
   }
   if (!is_done(run)) return;
   const std::string differs = changed_keys(read_file(run.folder / "config.toml"), wanted);
@@ -120,7 +120,7 @@ int train_all(const std::vector<SweepRun>& runs) {
     const fs::path log = run.folder.string() + ".log";
     const ChildEnd end = run_child(run.words, log);
     if (end.signal != 0) {
-      fmt::print("stopped; the same command goes on from here\n");
+      fmt::print("stopped; the same command continues from here\n");
       return 128 + end.signal;
     }
     const auto done = end.status == 0 ? finished_run(run) : std::nullopt;

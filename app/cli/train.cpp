@@ -62,7 +62,7 @@ void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
   if (config.run.max_restarts > 0) keys.emplace_back("run.max_restarts");
   if (config.checkpoint.memory_every > 0) keys.emplace_back("checkpoint.memory_every");
   if (!keys.empty())
-    ZERO_LOG(warn, "{}: counts for nothing, as no launcher is here to start ranks again; -n 1 has one",
+    ZERO_LOG(warn, "{}: has no effect, because no launcher can start ranks again; -n 1 uses a launcher",
              fmt::join(keys, ", "));
 }
 
@@ -164,7 +164,7 @@ int run_train(Arguments arguments) {
   }
 
   if (num_ranks && (ranks.rank || ranks.world)) {
-    throw ConfigError("-n", std::to_string(*num_ranks), "starts ranks, and --rank says that this process is one",
+    throw ConfigError("-n", std::to_string(*num_ranks), "it starts ranks, but --rank makes this process a rank",
                       "give only one of the two");
   }
 

@@ -99,12 +99,12 @@ void check(const Cluster& cluster, std::string_view file) {
     throw ConfigError(place, fmt::format("{} machines of {} ranks", cluster.hosts, cluster.ranks),
                       "more than can be planned", fmt::format("use {} ranks in all at most", kMostRanks));
   if (cluster.hosts > 1 && cluster.network == 0)
-    throw ConfigError(place, "no cluster.network", fmt::format("{} machines exchange over a link", cluster.hosts),
-                      "write its bytes a second, such as network = \"1.25GB\" for 10 Gbit/s");
+    throw ConfigError(place, "no cluster.network", fmt::format("{} machines need a link between them", cluster.hosts),
+                      "set its bytes a second, such as network = \"1.25GB\" for 10 Gbit/s");
   if (!cluster.speeds.empty() && std::ssize(cluster.speeds) != cluster.ranks)
     throw ConfigError(place, fmt::format("cluster.speeds of {}", format_count(std::ssize(cluster.speeds), "rank")),
                       fmt::format("a machine has {}", format_count(cluster.ranks, "rank")),
-                      "give one speed a rank, or none");
+                      "give one speed for each rank, or leave them out");
 }
 
 Cluster cluster_of(const std::vector<Setting>& settings, std::string_view file) {

@@ -23,7 +23,7 @@ namespace {
 void refuse_on_gpu(const LoadedConfig& loaded, std::string_view name, bool given, std::string_view what,
                    std::string_view remedy) {
   if (given)
-    refuse(loaded, name, fmt::format("{} not work on a GPU yet (run.device = \"{}\")", what, loaded.config.run.device),
+    refuse(loaded, name, fmt::format("{} not work on a GPU (run.device = \"{}\")", what, loaded.config.run.device),
            fmt::format("{}, or use run.device cpu", remedy));
 }
 
@@ -33,20 +33,22 @@ void check_device(const LoadedConfig& loaded) {
   const std::optional<DeviceName> device = device_name(loaded.config.run.device);
   if (!device) refuse(loaded, "run.device", "there is no such device", "use auto, cpu, cuda or cuda:1");
   if (loaded.config.train.matmul != "ieee" && device->kind == DeviceName::Kind::kCpu)
-    refuse(loaded, "train.matmul", "a CPU multiplies with all bits (run.device = \"cpu\")",
+    refuse(loaded, "train.matmul", "a CPU always multiplies with all bits (run.device = \"cpu\")",
            "leave it out, or use run.device cuda");
   if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
            "use run.device cuda, or another transport");
   const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
   if (zero.reduce == "nccl" && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
-    refuse(loaded, "zero.reduce",
-           fmt::format("NCCL sums units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
-                       loaded.config.run.device, comm.transport),
-           "use run.device cuda with comm.transport nccl, or leave it out");
+    refuse(
+        loaded, "zero.reduce",
+        fmt::format("NCCL can sum only units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
+                    loaded.config.run.device, comm.transport),
+        "use run.device cuda with comm.transport nccl, or leave it out");
   if (zero.reduce == "nccl" && zero.shards != "range")
-    refuse(loaded, "zero.shards", "NCCL sums equal blocks (zero.reduce = \"nccl\"), and these are not",
-           "use range, or leave out zero.reduce");
+    refuse(loaded, "zero.shards",
+           "NCCL sums only equal blocks (zero.reduce = \"nccl\"), and these shards are not equal",
+           "use range, or leave zero.reduce out");
   if (device->is_gpu()) require_works_on_gpu(loaded);
 }
 
@@ -56,20 +58,20 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
   if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.group",
-           "copies of the model add up their gradients on the host, and comm.transport nccl does not come by it",
+           "the host adds up the gradients of copies of the model, and comm.transport nccl bypasses the host",
            "leave it 0, or use comm.transport auto");
   if (zero.secondary_group > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.secondary_group",
-           "secondary parts of weights cross the host, and comm.transport nccl does not come by it",
+           "secondary parts of weights pass through the host, and comm.transport nccl bypasses the host",
            "leave it 0, or use comm.transport auto");
   const CommConfig& comm = loaded.config.comm;
   for (const auto& [name, codec] :
        {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})
     if (comm.transport == "nccl" && codec != "none")
-      refuse(loaded, name, "codes are made on the host, and comm.transport nccl does not come by it",
+      refuse(loaded, name, "the host encodes units for codecs, and comm.transport nccl bypasses the host",
              "leave it out, or use comm.transport auto");
   refuse_on_gpu(loaded, "zero.link_bandwidth", zero.link_bandwidth.kind == MemoryBudget::Kind::kBytes,
-                "a link that stands for PCIe does", "leave it out: a GPU has one");
+                "a simulated link does", "leave it out: a GPU has a real link");
 }
 
 }  // namespace zero

@@ -22,10 +22,11 @@ namespace {
 void require_evaluations(const LoadedConfig& loaded, std::string_view name, std::string_view off) {
   const auto& [train, data] = std::tie(loaded.config.train, loaded.config.data);
   if (train.eval_every == 0)
-    refuse_comparing(loaded, name, "it compares evaluations, and train.eval_every = 0 has none before the end",
+    refuse_comparing(loaded, name,
+                     "it compares evaluations, and with train.eval_every = 0 there is no evaluation before the end",
                      fmt::format("set train.eval_every, or {} {}", name, off));
   if (data.validation.path.empty() && data.validation.fraction == 0)
-    refuse_comparing(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for them",
+    refuse_comparing(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for evaluations",
                      fmt::format("set data.validation, or {} {}", name, off));
 }
 

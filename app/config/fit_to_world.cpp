@@ -45,9 +45,10 @@ void check_shares(const LoadedConfig& loaded, std::int64_t world) {
   const auto& shares = train.share.samples;
   const std::vector<std::int64_t> even(static_cast<std::size_t>(world), train.batch);
   const auto refuse = [&](const std::string& reason) {
-    throw ConfigError(where(loaded, "train.share"), fmt::format("[{}]", fmt::join(shares, ", ")), reason,
-                      fmt::format("use \"auto\", or shares as [{}]: they sum to {} = {} (train.batch) x {} (ranks)",
-                                  fmt::join(even, ", "), train.batch * world, train.batch, world));
+    throw ConfigError(
+        where(loaded, "train.share"), fmt::format("[{}]", fmt::join(shares, ", ")), reason,
+        fmt::format("use \"auto\", or shares such as [{}]: they must sum to {} = {} (train.batch) x {} (ranks)",
+                    fmt::join(even, ", "), train.batch * world, train.batch, world));
   };
   if (shares.empty()) return;
   if (shares.size() != even.size()) refuse(fmt::format("{} shares for {}", shares.size(), format_count(world, "rank")));
@@ -60,7 +61,7 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
   if (train.share_most == 0 || train.share_most >= train.batch) return;
   throw ConfigError(
       where(loaded, "train.share_most"), std::to_string(train.share_most),
-      fmt::format("{} ranks take {} samples together, {} each in the mean", world, train.batch * world, train.batch),
+      fmt::format("{} ranks together take {} samples, a mean of {} a rank", world, train.batch * world, train.batch),
       fmt::format("use {} or more, or 0 for any number", train.batch));
 }
 
@@ -88,10 +89,11 @@ void fit_batch(LoadedConfig& loaded, std::int64_t world) {
   } else if (!given("train.accumulate")) {
     train.accumulate = derive(loaded, "train.batch", train.batch, world);
   } else if (train.batch * train.accumulate * world != train.global_batch) {
-    throw ConfigError(where(loaded, "train.global_batch"), std::to_string(train.global_batch),
-                      fmt::format("but train.batch {} x train.accumulate {} x world {} = {}", train.batch,
-                                  train.accumulate, world, train.batch * train.accumulate * world),
-                      "leave out one of train.batch, train.accumulate and train.global_batch: it is derived");
+    throw ConfigError(
+        where(loaded, "train.global_batch"), std::to_string(train.global_batch),
+        fmt::format("but train.batch {} x train.accumulate {} x world {} = {}", train.batch, train.accumulate, world,
+                    train.batch * train.accumulate * world),
+        "leave out one of train.batch, train.accumulate and train.global_batch: it follows from the other two");
   }
 }
 
@@ -107,7 +109,7 @@ std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
   if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
   throw ConfigError("train.global_batch", std::to_string(train.global_batch),
                     fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
-                    "a smaller train.batch divides in more worlds");
+                    "a smaller train.batch fits more numbers of ranks");
 }
 
 void require_whole_groups(std::int64_t world, const Config& config, std::string_view key) {
@@ -130,12 +132,12 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   const std::int64_t servers = loaded.config.sync.servers;
   if (servers >= world)
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
-                      fmt::format("of {} no rank is left for a worker", format_count(world, "rank")),
+                      fmt::format("no rank is left for a worker: the run has {}", format_count(world, "rank")),
                       world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
                                 : std::string("start more ranks (-n), or use sync.mode sync without servers"));
   if (servers > 0 && world > kMaxBoardRanks)
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
-                      fmt::format("servers and workers are {}, more than can be", format_count(world, "rank")),
+                      fmt::format("servers and workers make {}, more than a run can have", format_count(world, "rank")),
                       fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
   world -= servers;  // the ranks that compute
   const bool waits_for_some = loaded.config.sync.mode == "sync" && servers > 0;
@@ -153,7 +155,7 @@ void settle_epochs(LoadedConfig& loaded, std::int64_t samples) {
   const std::int64_t global = train.global_batch, epochs = train.epochs;
   if (samples < 1 || epochs > kMostSteps * global / samples)
     throw ConfigError(where(loaded, "train.epochs"), std::to_string(epochs),
-                      fmt::format("make no number of steps from 1 to {}: a pass has {} samples", kMostSteps, samples),
+                      fmt::format("give no number of steps from 1 to {}: an epoch has {} samples", kMostSteps, samples),
                       "use fewer epochs, or train.steps");
   train.steps = (epochs * samples + global - 1) / global;
   train.epochs = 0;

@@ -75,7 +75,7 @@ class Assignment {
     std::string text = word();
     if (!option_.choices.empty() &&
         std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
-      refuse("not one of these", did_you_mean(text, option_.choices));
+      refuse("not an allowed value", did_you_mean(text, option_.choices));
     }
     member = std::move(text);
   }
@@ -84,13 +84,13 @@ class Assignment {
     std::vector<std::int64_t> numbers;
     for (const auto& item : array()) numbers.push_back(integer(item));
     if (numbers.size() < 2)
-      refuse(fmt::format("{}, where two or more are wanted", format_count(std::ssize(numbers), "number")));
+      refuse(fmt::format("{} instead of two or more", format_count(std::ssize(numbers), "number")));
     member = std::move(numbers);
   }
 
   void operator()(std::array<double, 2>& member) const {
     const auto& items = array();
-    if (items.size() != 2) refuse(fmt::format("{}, where two are wanted", format_count(std::ssize(items), "number")));
+    if (items.size() != 2) refuse(fmt::format("{} instead of two", format_count(std::ssize(items), "number")));
     member = {number(items[0]), number(items[1])};
   }
 
@@ -112,7 +112,7 @@ class Assignment {
       return;
     }
     const auto& items = array();
-    if (items.size() != 2) refuse(fmt::format("{}, where two are wanted", format_count(std::ssize(items), "number")));
+    if (items.size() != 2) refuse(fmt::format("{} instead of two", format_count(std::ssize(items), "number")));
     const ImageSize size{.height = integer(items[0]), .width = integer(items[1])};
     if ((size.height == 0) != (size.width == 0)) refuse("only one side is given");
     member = size;
@@ -187,7 +187,7 @@ class Assignment {
     for (auto name = names.names.begin(); name != names.names.end(); ++name) {
       if (name->empty()) refuse("an empty name");
       if (std::find(name + 1, names.names.end(), *name) != names.names.end())
-        refuse(fmt::format("{} is there twice", shown(*name)));
+        refuse(fmt::format("{} is given twice", shown(*name)));
     }
     member = std::move(names);
   }
@@ -204,7 +204,7 @@ class Assignment {
                                         : nullptr;
       if (part == nullptr) {
         constexpr std::array kTiers{std::string_view("device"), std::string_view("host"), std::string_view("disk")};
-        refuse(fmt::format("{} is no tier", shown(tier)), did_you_mean(tier, kTiers));
+        refuse(fmt::format("{} is not a tier", shown(tier)), did_you_mean(tier, kTiers));
       }
       *part = number(fraction);
     }
@@ -312,11 +312,11 @@ class Assignment {
       if (rule == nullptr) refuse_kind(value);
       const std::vector<std::string_view> rules = rules_of_groups();
       if (std::ranges::find(rules, *rule) == rules.end())
-        refuse(fmt::format("{} is no rule of a group: use {}", shown(*rule), fmt::join(rules, " or ")),
+        refuse(fmt::format("{} is not a rule for a group: use {}", shown(*rule), fmt::join(rules, " or ")),
                did_you_mean(*rule, rules));
       group.rule = *rule;
     } else {
-      refuse(fmt::format("{} is no key of a group", shown(key)), did_you_mean(key, kKeys));
+      refuse(fmt::format("{} is not a key of a group", shown(key)), did_you_mean(key, kKeys));
     }
   }
 
@@ -337,7 +337,7 @@ class Assignment {
     if (!std::isfinite(*real)) refuse("not a finite number");
     if (!in_range(option_.range, *real)) refuse("out of range");
     if (*real != std::floor(*real)) refuse("not a whole number");
-    refuse("a float, where an integer is wanted", fmt::format("write {:.0f}; ", *real));
+    refuse("a float instead of an integer", fmt::format("write {:.0f}; ", *real));
   }
 
   double number(const Value& value) const {
@@ -363,7 +363,7 @@ class Assignment {
 
   const Value::Array& array() const {
     const auto* items = std::get_if<Value::Array>(&setting_.value.data);
-    if (items == nullptr) refuse(fmt::format("{}, where a list is wanted", kind_of(setting_.value)));
+    if (items == nullptr) refuse(fmt::format("{} instead of a list", kind_of(setting_.value)));
     return *items;
   }
 
@@ -522,7 +522,7 @@ struct Describe {
   }
   std::string operator()(OptionAccess<Names>) const { return "names, such as [\"negative\", \"positive\"]"; }
   std::string operator()(OptionAccess<TierFractions>) const {
-    return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest lies on the device";
+    return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest is on the device";
   }
   std::string operator()(OptionAccess<std::vector<GroupConfig>>) const {
     return "tables such as {parameters = \"*.bias\", lr_scale = 2.0, weight_decay = 0.0}";

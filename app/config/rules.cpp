@@ -46,18 +46,18 @@ std::string divisors_of(std::int64_t number) {
   for (std::int64_t divisor = 1; divisor <= number && divisors.size() < 12; ++divisor) {
     if (number % divisor == 0) divisors.push_back(divisor);
   }
-  return fmt::format("{}", fmt::join(divisors, " "));
+  return fmt::format("{}", fmt::join(divisors, ", "));
 }
 
 void check_heads(const LoadedConfig& loaded) {
   const auto& model = loaded.config.model;
   const ModelRow& row = model_row(model.name);
   if (row.takes("model.heads") && model.width % model.heads != 0)
-    refuse(loaded, "model.heads", fmt::format("does not divide model.width = {}", model.width),
-           "heads that do: " + divisors_of(model.width));
+    refuse(loaded, "model.heads", fmt::format("must divide model.width = {}", model.width),
+           "use " + divisors_of(model.width));
   if (row.takes("model.kv_heads") && model.kv_heads > 0 && model.heads % model.kv_heads != 0)
-    refuse(loaded, "model.kv_heads", fmt::format("does not divide model.heads = {}", model.heads),
-           fmt::format("numbers that do: {}; 0 is as many as heads", divisors_of(model.heads)));
+    refuse(loaded, "model.kv_heads", fmt::format("must divide model.heads = {}", model.heads),
+           fmt::format("use {}, or 0 (same as model.heads)", divisors_of(model.heads)));
 }
 
 void check_model_fits_data(const LoadedConfig& loaded) {
@@ -111,7 +111,7 @@ void check_groups(const LoadedConfig& loaded) {
     if (group.rule.empty() || (!row.others.empty() && (group.rule == row.name || group.rule == row.others))) continue;
     const std::string matrices = rule_names(RuleNeeds::kMatrices);
     refuse(loaded, "optimizer.group",
-           fmt::format("rule = \"{}\" of {} is {}'s alone", group.rule, group.parameters, matrices),
+           fmt::format("rule = \"{}\" of {} needs optimizer {}", group.rule, group.parameters, matrices),
            fmt::format("leave it out, or use optimizer.name {}", matrices));
   }
 }
@@ -128,13 +128,14 @@ void check_disks(const LoadedConfig& loaded) {
 
 void check_dropout(const LoadedConfig& loaded) {
   if (loaded.config.model.dropout > 0 && loaded.config.comm.transport == "in_process") {
-    refuse(loaded, "model.dropout", "in_process ranks are threads that share one random generator",
+    refuse(loaded, "model.dropout", "in_process ranks are threads, and all threads share one random generator",
            "use comm.transport shared_memory, or dropout 0");
   }
 }
 
 void check_channels(const LoadedConfig& loaded) {
-  if (loaded.config.data.channels == 2) refuse(loaded, "data.channels", "pictures have no two channels", "use 1 or 3");
+  if (loaded.config.data.channels == 2)
+    refuse(loaded, "data.channels", "a picture cannot have two channels", "use 1 or 3");
 }
 
 // mnist has one channel, and does not read data.channels.
@@ -155,16 +156,18 @@ void check_classes(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
   if (data.classes == 0) return;
   if (data.classes == 1)
-    refuse(loaded, "data.classes", "nothing to choose from", "use 2 or more, or 0: as many as the data has");
+    refuse(loaded, "data.classes", "one class leaves nothing to choose from",
+           "use 2 or more, or 0: as many as the data has");
   if (model_row(model.name).takes("model.sizes") && !model.sizes.empty() && model.sizes.back() != data.classes)
-    refuse(loaded, "model.sizes", fmt::format("the last size is not data.classes = {}", data.classes),
+    refuse(loaded, "model.sizes", fmt::format("the last size must be data.classes = {}", data.classes),
            fmt::format("end it with {}, or leave data.classes out", data.classes));
 }
 
 // "auto" is allowed without a vocabulary, because a run's file contains it.
 void check_lower_case(const LoadedConfig& loaded) {
   if (loaded.config.data.lower_case && loaded.config.data.vocab.empty())
-    refuse(loaded, "data.lower_case", "without data.vocab words are learned, whose ASCII letters are always small",
+    refuse(loaded, "data.lower_case",
+           "without data.vocab words are learned, and learned words have only lower-case ASCII letters",
            "give data.vocab, or leave it out");
 }
 
@@ -172,18 +175,18 @@ void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
   if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
-           fmt::format("model.name = \"{}\" has no blocks to compute again", config.model.name),
+           fmt::format("model.name = \"{}\" has no blocks to recompute", config.model.name),
            "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   }
   if (config.train.offload_activations == "none") return;
   if (!config.train.checkpoint_activations) {
     refuse(loaded, "train.offload_activations",
-           "only the inputs of activation checkpoints are offloaded, and there are none",
+           "only inputs of activation checkpoints can be offloaded, and train.checkpoint_activations is false",
            "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
   }
   if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
-    refuse(loaded, "train.offload_activations", "no folder on a disk is named",
-           "give [zero] disk = [\"/path\"], a folder on each disk, or use host");
+    refuse(loaded, "train.offload_activations", "no folder for the disk tier is set",
+           "set zero.disk = [\"/path\"], with a folder on each disk, or use host");
   }
 }
 
@@ -192,11 +195,12 @@ void check_share(const LoadedConfig& loaded) {
   if (train.share_most > 0 && !train.share.measured)
     refuse(loaded, "train.share_most", "only measured shares grow", "leave it out, or set train.share = \"auto\"");
   if (!train.share.samples.empty() && run.min_ranks > 0)
-    refuse(loaded, "train.share", "run.min_ranks goes on with fewer ranks, which these shares are not for",
+    refuse(loaded, "train.share", "run.min_ranks continues with fewer ranks, and these shares do not fit fewer ranks",
            "use \"auto\", or leave out run.min_ranks");
   if (train.share.measured && train.share_most == 0 && train.offload_activations != "none")
-    refuse(loaded, "train.share", "offloaded activations need a bound: room for them is kept before any speed is known",
-           "set train.share_most, or name the shares");
+    refuse(loaded, "train.share",
+           "offloaded activations need a bound, because their memory is reserved before speeds are measured",
+           "set train.share_most, or set the shares");
 }
 
 // Keys of the outer step have no effect without an outer step.
@@ -214,31 +218,29 @@ void check_sync(const LoadedConfig& loaded) {
     return;
   }
   if (sync.overlap == 0 && sync.mix != SyncConfig{}.mix)
-    refuse(loaded, "sync.mix", "without sync.overlap copies go on with the merged weights",
+    refuse(loaded, "sync.mix", "without sync.overlap copies continue with the merged weights",
            "set sync.overlap, or leave it out");
   const auto not_with_local = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };
-  not_with_local("train.ema", train.ema > 0,
-                 "copies that train apart (sync.mode local) are averaged by their outer step",
-                 "leave it out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+  not_with_local("train.ema", train.ema > 0, "the outer step averages copies that train apart (sync.mode local)",
+                 "leave it out: evaluations and saved weights use the merged weights; or use sync.mode sync");
   not_with_local("optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kRowsAndColumns,
-                 "copies that train apart (sync.mode local) would each have other states of rows and columns",
-                 "use for example adamw, or sync.mode sync");
+                 "with sync.mode local each copy would have its own states of rows and columns",
+                 "use an optimizer without such states, for example adamw; or use sync.mode sync");
   not_with_local("zero.delayed_update", zero.delayed_update,
                  "an outer step (sync.mode local) would come between a gradient and its update",
                  "leave it out, or use sync.mode sync");
-  not_with_local(
-      "train.share", train.share != ShareChoice{},
-      "copies that train apart (sync.mode local) each take the mean over their own samples, and all count alike",
-      "use equal, or sync.mode sync");
+  not_with_local("train.share", train.share != ShareChoice{},
+                 "with sync.mode local each copy takes the mean over its own samples, and all copies count equally",
+                 "use equal, or sync.mode sync");
 }
 
 void check_average(const LoadedConfig& loaded) {
   const auto& [train, zero] = std::tie(loaded.config.train, loaded.config.zero);
   if (zero.delayed_update && train.ema > 0)
     refuse(loaded, "zero.delayed_update",
-           fmt::format("an average of weights (train.ema = {}) would be a step late, too", train.ema),
+           fmt::format("the average of the weights (train.ema = {}) would also be a step late", train.ema),
            "use either zero.delayed_update or train.ema");
 }
 
@@ -255,15 +257,16 @@ void check_weighted_shards(const LoadedConfig& loaded) {
   for (const auto& [name, fractions] : states) {
     some_leave = some_leave || !fractions.on_device();
     if (!fractions.on_device() && fractions.host != 1 && fractions.disk != 1)
-      refuse(loaded, name, "with zero.shards weighted a state lies on one tier, as every rank has other shards",
+      refuse(loaded, name,
+             "with zero.shards weighted each rank has different shards, so each state must be on one tier",
              "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");
   }
   const bool lower = !zero.disk.empty() || zero.host_memory.kind == MemoryBudget::Kind::kBytes;
   if (lower && !some_leave && zero.placement == "auto")
     refuse(loaded, "zero.shards",
-           "states are placed on the host or a disk by one rank for all, whose shards must be equal",
-           "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
-           "nothing does; or use range");
+           "one rank decides for all ranks which states leave the device, so shards must be equal",
+           "set what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device to keep "
+           "all there; or use range");
 }
 
 void check_shards(const LoadedConfig& loaded) {
@@ -273,19 +276,19 @@ void check_shards(const LoadedConfig& loaded) {
     refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
            "leave it out, or set zero.shards weighted");
   if (!zero.shard_weights.named.empty() && loaded.config.run.min_ranks > 0)
-    refuse(loaded, "zero.shard_weights", "run.min_ranks goes on with fewer ranks, which these weights are not for",
+    refuse(loaded, "zero.shard_weights",
+           "run.min_ranks continues with fewer ranks, and these weights do not fit fewer ranks",
            "use \"auto\", or leave out run.min_ranks");
   if (zero.shards == "range") return;
   if (zero.shards == "weighted") check_weighted_shards(loaded);
   if (zero.shards != "hash") return;
   if (zero.stage < 3)
-    refuse(
-        loaded, "zero.shards",
-        fmt::format("parameters are put together from their parts after a gather, which stage {} has not", zero.stage),
-        "use zero.stage 3; or range or whole, which every stage has");
+    refuse(loaded, "zero.shards",
+           fmt::format("scattered parameters need a gather, and stage {} does not gather parameters", zero.stage),
+           "use zero.stage 3; or use range or whole, which every stage supports");
   if (const RuleRow& rule = rule_row(loaded.config.optimizer.name); rule.needs == RuleNeeds::kMatrices)
-    refuse(loaded, "zero.shards", fmt::format("{} updates whole matrices, which it would cut", rule.name),
-           "use whole, which gives each matrix to one rank, or range");
+    refuse(loaded, "zero.shards", fmt::format("{} updates whole matrices, and this would cut them", rule.name),
+           "use range, or use whole, which gives each matrix to one rank");
 }
 
 // Keys of servers have no effect without servers, and some other keys do not work with servers.
@@ -304,37 +307,39 @@ void check_servers(const LoadedConfig& loaded) {
   of_mode("sync.staleness", sync.staleness > 0 && !stale && !async,
           fmt::format("with sync.mode {} no gradient is stale", sync.mode),
           "leave it out, or use sync.mode stale or async");
-  of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async, "only sync.mode async looks at an age",
-          "leave it out, or use sync.mode async");
+  of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async,
+          "only sync.mode async uses the age of a gradient", "leave it out, or use sync.mode async");
   of_mode("sync.compensation", sync.compensation > 0 && !async,
           "only sync.mode async applies the gradients of single workers", "leave it out, or use sync.mode async");
   of_mode("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
-          "only servers with sync.mode sync go on without some gradients",
+          "only servers with sync.mode sync continue without some gradients",
           "leave it out, or use sync.mode sync with sync.servers");
   not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", sync.mode),
            "use 1 or more, or leave it out");
   if (sync.servers == 0) return;
-  not_with("zero.stage", zero.stage != 3, "servers split parameters, too, and workers hold no states",
+  not_with("zero.stage", zero.stage != 3, "servers also split parameters, and workers hold no states",
            "use 3, or leave out sync.servers");
-  not_with("zero.group", zero.group.ranks != 0, "with servers the model is held once, by the servers",
+  not_with("zero.group", zero.group.ranks != 0, "with servers only the servers hold the model, in one copy",
            "leave it out, or leave out sync.servers");
   not_with("zero.delayed_update", zero.delayed_update, "servers update each step before the next",
-           "leave it out; sync.mode stale lets workers go on meanwhile");
-  not_with("train.dtype", train.dtype == "fp16", "workers would need one loss scale, and servers have none for them",
+           "leave it out; with sync.mode stale workers continue during an update");
+  not_with("train.dtype", train.dtype == "fp16", "all workers would need one loss scale, and servers do not keep one",
            "use bf16 or fp32, or leave out sync.servers");
   not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
            "use equal, or leave out sync.servers");
   not_with("train.gradient_noise", train.gradient_noise > 0,
-           "one rank adds it for all, and workers may do without one of them",
+           "one rank adds it for all ranks, and workers may continue without that rank",
            "leave it out, or leave out sync.servers");
-  not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "fewer ranks would have other servers and workers",
+  not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "with fewer ranks the servers and workers would change",
            "leave it out, or leave out sync.servers");
-  not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline is of ranks that step together",
+  not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline needs ranks that step together",
            "leave it out, or leave out sync.servers");
   const HealthConfig& health = loaded.config.health;
-  not_with("health.non_finite", health.non_finite == "rewind", "workers are ahead of a checkpoint to go back to",
+  not_with("health.non_finite", health.non_finite == "rewind",
+           "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use skip or stop, or leave out sync.servers");
-  not_with("health.spike", health.spike == "rewind", "workers are ahead of a checkpoint to go back to",
+  not_with("health.spike", health.spike == "rewind",
+           "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use ignore, skip or stop, or leave out sync.servers");
 }
 
@@ -345,15 +350,16 @@ void check_secondary(const LoadedConfig& loaded) {
   const auto not_with = [&](bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, "zero.secondary_group", reason, remedy);
   };
-  not_with(zero.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", zero.stage),
+  not_with(zero.stage != 3, fmt::format("at stage {} every rank holds whole weights already", zero.stage),
            "use zero.stage 3, which gathers them; or leave it out");
-  not_with(zero.secondary_group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+  not_with(zero.secondary_group == 1,
+           "each rank would keep whole weights, and stage 2 does that without a second gather",
            "use zero.stage 2, or 2 or more ranks");
-  not_with(sync.servers > 0, "workers read weights from servers, and gather none",
+  not_with(sync.servers > 0, "workers read weights from servers and do not gather",
            "leave it out, or use no servers (sync.servers)");
-  not_with(sync.mode == "local", "copies that train apart (sync.mode local) keep no second parts of their weights",
+  not_with(sync.mode == "local", "copies that train apart (sync.mode local) keep no secondary parts of their weights",
            "leave it out, or use sync.mode sync");
-  not_with(zero.shards == "weighted", "parts are shards that lie side by side, of one size",
+  not_with(zero.shards == "weighted", "secondary parts need contiguous shards of one size",
            "leave it out, or use zero.shards range");
 }
 
@@ -368,24 +374,25 @@ void check_wire(const LoadedConfig& loaded) {
     not_with("comm.gather_wire", comm.gather_wire, given, reason, remedy);
     not_with("comm.reduce_wire", comm.reduce_wire, given, reason, remedy);
   };
-  not_within(sync.servers > 0, "servers and workers exchange gradients and weights as they are",
+  not_within(sync.servers > 0, "servers and workers exchange gradients and weights without a codec",
              "leave it out, or use no servers (sync.servers)");
   not_with("comm.gather_wire", comm.gather_wire, zero.stage != 3,
-           fmt::format("at stage {} the gathered parameters are those that are kept", zero.stage),
-           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+           fmt::format("at stage {} a codec would round the parameters that a rank keeps", zero.stage),
+           "use zero.stage 3, which keeps each rank's shard exact; or leave it out");
   not_within(zero.group.ranks == 1 || (sync.mode == "local" && zero.group.ranks == 0),
-             "each rank holds a whole copy of the model, and within a copy nothing crosses",
+             "each rank holds a whole copy of the model, so ranks gather nothing within a copy",
              "leave it out, or set zero.group to 2 or more");
   not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group.ranks == 0,
-           "the model is held once, and nothing crosses between copies of it",
+           "the ranks hold one copy of the model, so no copies exchange gradients",
            "leave it out, or set zero.group, or use sync.mode local");
   if (comm.outer_wire == "topk" && sync.mode != "local")
-    refuse(loaded, "comm.outer_wire", "only an outer step sends a share, and only sync.mode local has one",
+    refuse(loaded, "comm.outer_wire",
+           "only an outer step sends a share of the elements, and only sync.mode local has outer steps",
            "use int8 or int4, or sync.mode local");
   if (comm.outer_wire != "topk" && comm.outer_topk != CommConfig().outer_topk &&
       rank_of(loaded, "comm.outer_topk") >= rank_of(loaded, "comm.outer_wire"))
     refuse(loaded, "comm.outer_topk",
-           fmt::format("comm.outer_wire = \"{}\" sends all elements, and only topk a share", comm.outer_wire),
+           fmt::format("comm.outer_wire = \"{}\" sends all elements; only topk sends a share", comm.outer_wire),
            "leave it out, or set comm.outer_wire = \"topk\"");
 }
 
@@ -402,7 +409,7 @@ void check_health(const LoadedConfig& loaded) {
   const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
   if (checkpoint.every != Interval{}) return;
   const auto refuse_rewind = [&](std::string_view name) {
-    refuse(loaded, name, "there are no checkpoints to go back to: checkpoint.every = 0",
+    refuse(loaded, name, "there are no checkpoints to return to: checkpoint.every = 0",
            "set checkpoint.every, or use skip or stop");
   };
   if (health.non_finite == "rewind") refuse_rewind("health.non_finite");
@@ -418,15 +425,16 @@ void check_timeline(const LoadedConfig& loaded) {
   if (path.filename() != path || path.extension() != ".json") {
     refuse(loaded, "run.timeline", "not the name of a .json file", "use timeline.json: it is written into run.dir");
   }
-  if (name == "report.json") refuse(loaded, "run.timeline", "the report's name", "use timeline.json");
+  if (name == "report.json")
+    refuse(loaded, "run.timeline", "report.json is the name of the report", "use timeline.json");
 }
 
 void check_given(const LoadedConfig& loaded) {
   if (loaded.config.data.path.empty()) {
-    refuse(loaded, "data.path", "no data is named", "give [data] path = \"FILE\" or --data.path FILE");
+    refuse(loaded, "data.path", "no data is set", "set [data] path = \"FILE\", or give --data.path FILE");
   }
   if (loaded.config.run.dir.empty()) {
-    refuse(loaded, "run.dir", "no folder is named", "give [run] dir = \"runs/NAME\" or --run.dir runs/NAME");
+    refuse(loaded, "run.dir", "no folder is set", "set [run] dir = \"runs/NAME\", or give --run.dir runs/NAME");
   }
 }
 
@@ -449,7 +457,7 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
     refuse_file(loaded, name, text,
                 is_open_pattern(text) ? fmt::format("no file matches this pattern{}", folder)
                                       : fmt::format("no such {}{}", wanted, folder),
-                "name what exists; paths are relative to the current folder");
+                "check the spelling; paths are relative to the current folder");
   }
   if (access(path.c_str(), R_OK) != 0)
     refuse_file(loaded, name, text, std::strerror(errno), fmt::format("make it readable: chmod u+r {}", text));
@@ -460,8 +468,9 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
 void check_data(const LoadedConfig& loaded, std::string_view name, const DataFiles& files) {
   const std::string& kind = loaded.config.data.kind;
   if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
-    refuse(loaded, name, fmt::format("{} files, and data.kind = \"{}\" reads one", files.paths.size(), kind),
-           "name one; text and tokens may lie in several files");
+    refuse(loaded, name,
+           fmt::format("{} files are given, and data.kind = \"{}\" reads only one file", files.paths.size(), kind),
+           "name one file; only text and tokens can have several files");
   const std::string_view wanted = kind == "images" ? "folder" : kind == "mnist" ? "file or folder" : "file";
   for (const std::string& file : files.paths) check_readable(loaded, name, file, wanted);
 }

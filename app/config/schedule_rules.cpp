@@ -29,7 +29,7 @@ void shorten(LoadedConfig& loaded, std::string_view name, std::int64_t& value, s
   if (value <= most || (rank >= 0 && rank >= rank_of(loaded, "train.steps"))) return;
   const std::int64_t was = value;
   value = std::max<std::int64_t>(0, most);
-  const std::string note = fmt::format("{} is {} instead of {} ({}), as the run has {}", name, value, was,
+  const std::string note = fmt::format("{} is {} instead of {} ({}), because the run has {}", name, value, was,
                                        rank < 0 ? "its default" : loaded.origins.find(name)->second,
                                        format_count(loaded.config.train.steps, "step"));
   if (std::ranges::find(loaded.notes, note) == loaded.notes.end()) loaded.notes.push_back(note);
@@ -61,8 +61,8 @@ void settle_schedule(LoadedConfig& loaded) {
 
 void check_length(const LoadedConfig& loaded) {
   if (loaded.config.train.epochs > 0 && loaded.origins.contains("train.steps"))
-    refuse_length(loaded, "train.epochs", fmt::format("train.steps = {} is given, too", loaded.config.train.steps),
-                  "leave one of them out: steps follow from epochs");
+    refuse_length(loaded, "train.epochs", fmt::format("train.steps = {} is also given", loaded.config.train.steps),
+                  "set only one of the two: steps follow from epochs");
 }
 
 void check_schedule(const LoadedConfig& loaded) {
@@ -83,7 +83,7 @@ void check_schedule(const LoadedConfig& loaded) {
     if (after == 0)
       refuse_length(
           loaded, "schedule.decay",
-          fmt::format("the warm-up takes all {}, and leaves no step to fall in", format_count(train.steps, "step")),
+          fmt::format("the warm-up takes all {}, and leaves no step for the decay", format_count(train.steps, "step")),
           fmt::format("use {}", shorter));
     refuse_length(loaded, "schedule.decay",
                   fmt::format("more than the {} after the warm-up", format_count(after, "step")),
@@ -91,8 +91,9 @@ void check_schedule(const LoadedConfig& loaded) {
   }
   if (schedule.name != "constant" && schedule.min_lr > optimizer.lr)
     refuse_length(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
-                  optimizer.lr > 0 ? fmt::format("use {} or less: the schedule goes down", optimizer.lr)
-                                   : std::string("set an optimizer.lr above it: the schedule goes down from there"));
+                  optimizer.lr > 0
+                      ? fmt::format("use {} or less: the schedule lowers the learning rate", optimizer.lr)
+                      : std::string("set an optimizer.lr above it: the schedule lowers the learning rate from there"));
 }
 
 }  // namespace zero

@@ -27,7 +27,7 @@ void require_threads(const LoadedConfig& loaded, std::int64_t cores) {
   if (threads <= most) return;
   const auto origin = loaded.origins.find(kKey);
   throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, kKey), fmt::format("{}", threads),
-                    fmt::format("this machine has {}, and threads of a rank wait for one another",
+                    fmt::format("this machine has {}, and the threads of a rank wait for each other",
                                 format_count(std::max<std::int64_t>(cores, 1), "core")),
                     fmt::format("use {} or less, or 0: the cores of this machine / its ranks", most));
 }

@@ -143,7 +143,7 @@ std::vector<Setting> parse_toml(std::string_view text, std::string_view file) {
 std::vector<Setting> read_toml(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    throw ConfigError(path.string(), "", "a folder, where a configuration file is expected",
+    throw ConfigError(path.string(), "", "a folder instead of a configuration file",
                       fmt::format("name a file, for example {}", (path / "config.toml").string()));
   }
   std::ifstream file(path, std::ios::binary);

@@ -60,7 +60,7 @@ void throw_unknown(std::string_view origin, std::string_view name, std::string_v
     hint = did_you_mean(name, names);
   }
   if (const bool is_section = name == section && !keys_of(section).empty(); is_section)
-    throw ConfigError(located(origin, shown(name)), shown(value), "a section, and no key",
+    throw ConfigError(located(origin, shown(name)), shown(value), "a section, not a key",
                       fmt::format("write [{}], and its keys below: {}", section, keys_of(section)));
   // If the section is misspelt and its key exists, the loop above has found the key. Else a similar section is
   // suggested.

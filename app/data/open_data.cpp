@@ -43,8 +43,8 @@ std::optional<FileId> id_of(const std::string& path) {
 
 [[noreturn]] void refuse_trained(std::string_view held) {
   throw ConfigError(kValidation, held,
-                    "data.path reads it, too, and a model is judged by samples that it has not learned",
-                    "name other data, or a fraction such as 0.1, which is held out from the end of data.path");
+                    "data.path also reads it, and validation needs samples that the model has not learned",
+                    "set other data, or a fraction such as 0.1 to hold out the end of data.path");
 }
 
 // A folder with both sets of MNIST may be named twice: open_images() looks at the files in it.
@@ -122,7 +122,7 @@ template <typename Load>
 auto one_file(Load load) {
   return [load](const DataFiles& files, std::string_view key) {
     if (files.paths.size() > 1)
-      throw ConfigError(key, files.text(), "only text and tokens may lie in several files", "name one file or folder");
+      throw ConfigError(key, files.text(), "only text and tokens can have several files", "name one file or folder");
     return load(std::filesystem::path(files.empty() ? "" : files.paths.front()), key);
   };
 }
@@ -139,7 +139,7 @@ Corpus open_tokens(const DataOptions& options, TokenKind kind) {
   return split(
       options,
       [&](const DataFiles& files, std::string_view key) {
-        if (files.empty()) throw ConfigError(key, "", "no data is named", "name a file");
+        if (files.empty()) throw ConfigError(key, "", "no data is set", "name a file");
         return Source{files, TokenShards(files, kind, key).size()};
       },
       [](const Source& source) { return source.size; },
@@ -276,7 +276,7 @@ Corpus open_table(const DataOptions& options) {
         if (key == kPath) are_classes = !table.classes.labels.empty();
         if (are_classes != !table.classes.labels.empty())
           throw ConfigError(key, fmt::format("{}:{}", path.native(), table.lines.front()),
-                            "the target is a word, and in data.path it is a number",
+                            "the target is a word, but in data.path it is a number",
                             "give both files the same columns");
         if (are_classes) labels.take(table.classes, path.native(), key);
         return Source{path, std::move(table)};
@@ -379,7 +379,7 @@ void require_tokenizer(const DataOptions& options, Corpus& corpus) {
   if (corpus.shape().classes > known)
     throw ConfigError("data.tokenizer", options.tokenizer.native(),
                       fmt::format("it has {} tokens, and {}", known, corpus.largest_token()),
-                      "name the tokenizer that made the data");
+                      "set data.tokenizer to the tokenizer that made the data");
   corpus.vocab = known;
 }
 

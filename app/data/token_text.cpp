@@ -20,7 +20,7 @@ std::vector<std::int64_t> read_numbers(std::string_view text) {
     std::int64_t number = 0;
     const auto [next, error] = std::from_chars(at, end, number);
     if (error != std::errc() || (next != end && *next != ' '))
-      throw ConfigError("--prompt", text, "the tokens of this run are numbers, and this is none",
+      throw ConfigError("--prompt", text, "the tokens of this run are numbers, and this is not a number",
                         "write numbers, or train with data.tokenizer");
     numbers.push_back(number);
     at = next;

@@ -147,7 +147,7 @@ void Attempt::hear_leader() {
     if (said.kind == Says::kAgain && takes_back()) replace(asked->first, asked->second.how, said);
     asked_.erase(asked);
     if (said.kind == Says::kNoMore && num_running_ == 0 && asked_.empty() && replacement_due_.empty())
-      output_.say("zero launch: no rank is left on this machine: it waits for the end of the others\n");
+      output_.say("zero launch: no rank is left on this machine: it waits for the end of the other machines\n");
   }
   const bool late =
       std::ranges::any_of(asked_, [now = Clock::now()](const auto& each) { return now >= each.second.until; });

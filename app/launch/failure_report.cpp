@@ -26,8 +26,8 @@ std::string_view advice(const ProcessEnd& end) {
     case SIGABRT:
     case SIGILL:
     case SIGFPE:
-      return "It crashed: run it alone under a debugger, for example `zero launch --nproc-per-node 1 -- gdb -batch -ex "
-             "run -ex bt --args PROGRAM ...`.";
+      return "It crashed: run only this rank under a debugger, for example `zero launch --nproc-per-node 1 -- gdb "
+             "-batch -ex run -ex bt --args PROGRAM ...`.";
     default:
       break;
   }

@@ -148,10 +148,11 @@ std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const 
       break;
     case NextAttempt::Kind::kFewer:
       if (const auto program = find_smaller(options, next.most_ranks, asked, said)) {
-        said += fmt::format("zero launch: going on with {} of {} ranks {}: {}{}{}\n", options.ranks, asked.ranks, count,
-                            next.reason, program->change.empty() ? "" : "; ", program->change);
+        said += fmt::format("zero launch: continuing with {} of {} ranks {}: {}{}{}\n", options.ranks, asked.ranks,
+                            count, next.reason, program->change.empty() ? "" : "; ", program->change);
       } else {
-        said += fmt::format("zero launch: {}, and no smaller world holds this run: not started again\n", next.reason);
+        said += fmt::format("zero launch: {}, and this run cannot continue with fewer ranks: not started again\n",
+                            next.reason);
         status = failure.status;
       }
       break;
@@ -166,7 +167,7 @@ std::optional<int> end_or_next(Attempt& attempt, const MemoryFiles& kept, const 
 MachineMessage outcome_of(const std::optional<int>& status, const Attempt& attempt, const LaunchOptions& options,
                           const RestartPolicy& policy) {
   std::string text = status == 0 ? "" : report_of(attempt, options);
-  if (attempt.stop_signal() != 0) text = "zero launch: the launcher of machine 0 was told to stop\n";
+  if (attempt.stop_signal() != 0) text = "zero launch: the launcher of machine 0 received a signal to stop\n";
   return {.kind = MachineMessage::Kind::kOver,
           .used = policy.restarts(),
           .left = policy.left(),
@@ -179,7 +180,7 @@ MachineMessage end_of(const Attempt& attempt, int machine) {
   const bool stopped = attempt.stop_signal() != 0;
   return {.kind = MachineMessage::Kind::kEnded,
           .status = attempt.all_ended_well() ? 0 : kRankFailedStatus,
-          .text = stopped ? fmt::format("machine {}: its launcher was told to stop\n", machine) : ""};
+          .text = stopped ? fmt::format("machine {}: its launcher received a signal to stop\n", machine) : ""};
 }
 
 // Like end_or_next(), if machine 0's launcher is lost.

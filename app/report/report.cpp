@@ -377,8 +377,9 @@ std::string results_text(const RunReport& r) {
     add(fmt::format("  ended after {} of {} steps: {}", format_count(r.steps), format_count(r.steps_asked),
                     describe(*r.best)));
   const double percent = utilization(r) * 100;
-  add(fmt::format("  utilization {}%: what the model's arithmetic alone takes at the speed of a matrix product here",
-                  percent < 10 ? fmt::format("{:.2g}", percent) : fmt::format("{:.0f}", percent)));
+  add(fmt::format(
+      "  utilization {}%: the model's arithmetic at the speed of a matrix product here, as a share of the step",
+      percent < 10 ? fmt::format("{:.2g}", percent) : fmt::format("{:.0f}", percent)));
   return text;
 }
 
@@ -424,16 +425,15 @@ std::string copies_text(const RunReport& r) {
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.outer_sent_between_copies; }),
                     format_bytes(std::llround(r.engine.outer.formula_bytes))));
   } else if (r.engine.copies.number > 1) {
-    add(fmt::format("{}; of what a rank sends {} cross between them", copies(),
+    add(fmt::format("{}; a rank sends {} between them", copies(),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_copies_per_step; })));
   }
   if (r.engine.secondary.group > 0)
-    add(
-        fmt::format("  secondary groups of {} ranks: of what a rank sends {} stay in its group, in gathers of parts, "
-                    "and {} leave it",
-                    r.engine.secondary.group,
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
+    add(fmt::format(
+        "  secondary groups of {} ranks: a rank sends {} within its group, in gathers of parts, and {} to other groups",
+        r.engine.secondary.group,
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_within_secondary_per_step; }),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_between_groups_per_step; })));
   return add.text;
 }
 

@@ -30,12 +30,12 @@ bool SlowSteps::count(double seconds) {
 std::string SlowSteps::note(std::int64_t step, const MachineLoad& load, int threads) const {
   const bool busy = load.running > load.cores + 0.5;
   const std::string why =
-      busy
-          ? fmt::format(
-                "{:.1f} processes want to run on {} cores: threads wait for each other where others have their cores{}",
-                load.running, load.cores, threads > 1 ? "; --run.threads 1 waits for none" : "")
-          : "the machine has become slower, or waits for a disk or another rank; --run.timeline shows for what";
-  return fmt::format("note: the {} steps up to step {} took {} each, where {} were predicted: {}", in_a_row_, step,
+      busy ? fmt::format(
+                 "{:.1f} processes want to run on {} cores: threads wait for each other while other processes use "
+                 "their cores{}",
+                 load.running, load.cores, threads > 1 ? "; --run.threads 1 waits for none" : "")
+           : "the machine has become slower, or waits for a disk or another rank; --run.timeline shows the reason";
+  return fmt::format("note: the {} steps up to step {} took {} each instead of the predicted {}: {}", in_a_row_, step,
                      format_seconds(sum_ / in_a_row_), format_seconds(expected_), why);
 }
 

@@ -81,7 +81,7 @@ bool StepTimeline::end_step(std::int64_t step) {
       ZERO_LOG(warn, "{} spans were too many for the timeline: take fewer steps", timeline_->num_lost());
     if (world_.rank() == 0) write(trace);
   } else {
-    ZERO_LOG(info, "a step has too many spans for a timeline that nobody asked for; run.timeline keeps them");
+    ZERO_LOG(info, "a step has too many spans for a timeline; set run.timeline to keep them");
   }
   *timeline_ = Timeline();  // ends recording, and frees its memory
   return keeps;

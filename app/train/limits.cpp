@@ -40,12 +40,11 @@ std::string learned_limits(const EngineReport& report, std::int64_t step) {
 
 std::string why_states_stay(const EngineReport& report, const OffloadOptions& offload) {
   if (report.movable || !offload.monitor.on) return "";
-  return fmt::format(
-      "  they stay there whatever memory is left: {}",
-      !offload.fractions.on_device() ? "fractions say where (zero.parameter, gradient, optimizer)"
-      : offload.disk.empty()
-          ? "no disk is named (zero.disk)"
-          : "zero.disk_memory has no room for all that may leave the device, or zero.host_memory none for tiles of it");
+  return fmt::format("  they stay there, however much memory is free: {}",
+                     !offload.fractions.on_device() ? "fractions say where (zero.parameter, gradient, optimizer)"
+                     : offload.disk.empty()         ? "no disk is set (zero.disk)"
+                                            : "zero.disk_memory has no room for all states that may leave the device, "
+                                              "or zero.host_memory has no room for their tiles");
 }
 
 }  // namespace zero

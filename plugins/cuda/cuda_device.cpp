@@ -143,7 +143,7 @@ Allocation CudaDevice::allocate(std::size_t bytes) {
     check(cudaMemGetInfo(&available, &total), "read the amount of free memory");
     request_.short_of_memory(
         bytes, fmt::format("{} has {} of its {} free", name_, mebibytes(available), mebibytes(total)).c_str(),
-        "end what else uses it (nvidia-smi shows that), or use more ranks, a higher stage, a smaller "
+        "end other programs that use it (nvidia-smi shows them), or use more ranks, a higher stage, a smaller "
         "zero.device_memory or a smaller model");
   }
   Allocation memory(static_cast<std::byte*>(data), bytes, [index = request_.index](std::byte* at, std::size_t) {
@@ -162,7 +162,7 @@ Allocation CudaDevice::allocate_pinned(std::size_t bytes) {
   const cudaError_t error = cudaHostAlloc(&base, bytes + kPage, cudaHostAllocPortable);
   if (error == cudaErrorMemoryAllocation) {
     forget_error();
-    request_.short_of_host_memory(bytes, "the system does not pin that much memory of the host",
+    request_.short_of_host_memory(bytes, "the system cannot pin that much memory of the host",
                                   "free memory of the host, or use a smaller zero.host_memory");
   }
   check(error, "pin memory");

@@ -26,14 +26,13 @@ bool has_driver(DeviceFailure& failure) {
   using Kind = DeviceFailure::Kind;
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    tell(failure, Kind::kNoDriver, "there is no driver of NVIDIA",
-         "install one for CUDA 13 (580 or later), or use cpu");
+    tell(failure, Kind::kNoDriver, "there is no NVIDIA driver", "install one for CUDA 13 (580 or later), or use cpu");
     return false;
   }
   // A driver supports all minor versions of its major version.
   if (driver / 1000 >= CUDART_VERSION / 1000) return true;
   tell(failure, Kind::kOther,
-       fmt::format("the driver is too old: it is one for CUDA {}, and zero.cpp is built with {}", version_of(driver),
+       fmt::format("the driver is too old: it supports CUDA {}, and zero.cpp is built with {}", version_of(driver),
                    version_of(CUDART_VERSION)),
        "install driver 580 or later, or use cpu");
   return false;
@@ -47,8 +46,8 @@ int count_gpus(DeviceFailure& failure) {
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
     tell(failure, Kind::kNoDevice, "there is no GPU", "CUDA_VISIBLE_DEVICES may hide it; or use cpu");
   } else if (error != cudaSuccess) {
-    tell(failure, Kind::kOther, fmt::format("the driver does not tell of GPUs: {}", cudaGetErrorString(error)),
-         "nvidia-smi may say more; or use cpu");
+    tell(failure, Kind::kOther, fmt::format("the driver does not list GPUs: {}", cudaGetErrorString(error)),
+         "run nvidia-smi to learn more; or use cpu");
   }
   static_cast<void>(cudaGetLastError());
   return error == cudaSuccess ? count : 0;
@@ -89,8 +88,8 @@ void look_at(int index, bool looks_at_memory, GpuFacts& facts) {
 
 bool is_of_this_version(int version, DeviceFailure& failure) {
   if (version == kDeviceVersion) return true;
-  tell(failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so is of another version of zero.cpp",
-       "install zero.cpp anew, or use cpu");
+  tell(failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so belongs to another version of zero.cpp",
+       "install zero.cpp again, or use cpu");
   return false;
 }
 
@@ -101,7 +100,7 @@ void tell_of_context(cudaError_t error, int index, DeviceFailure& failure) {
           ? fmt::format("cuda:{} is in use by another program, and set to one at a time", index)
           : fmt::format("cuda:{} cannot be used: {} ({})", index, cudaGetErrorString(error), cudaGetErrorName(error));
   tell(failure, DeviceFailure::Kind::kOther, reason,
-       "nvidia-smi shows who uses it; end that, or use another GPU, or cpu");
+       "end the program that uses it (nvidia-smi shows it), or use another GPU, or cpu");
 }
 
 }  // namespace

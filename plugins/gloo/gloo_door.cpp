@@ -88,7 +88,7 @@ bool GlooDoor::meet(int rank) {
     close_way_to(rank);
     RendezvousStore store(kept_.request, std::min(milliseconds(kept_.request.timeout_ms), kMostOfAMeeting));
     const std::optional<Replacement> replacement = Replacement::parse(text_of(store.get(key_of_newest(rank))));
-    if (!replacement) throw StoreError("rank 0 names no new process of it", 0);
+    if (!replacement) throw StoreError("rank 0 has no new process for it", 0);
     ways_[rank] = {connect(store, *replacement, kept_.request.rank), 1};
     return true;
   } catch (const std::exception& error) {
@@ -112,7 +112,7 @@ std::shared_ptr<gloo::Context> GlooDoor::connect(RendezvousStore& store, const R
   const EndWatch watch(
       store, [&] { return store.await_end(replacement); }, *pair);
   pair->connect(1, theirs);
-  if (watch.gone()) throw StoreError("its new process ended while it was met");
+  if (watch.gone()) throw StoreError("its new process ended during the rendezvous");
   return pair;
 }
 

@@ -157,11 +157,11 @@ std::shared_ptr<gloo::transport::Device> make_device(const LinkRequest& request,
   if (!where.iface.empty()) return create_device(where);
   where.hostname = store.local_address();
   if (!request.one_host && (where.hostname.starts_with("127.") || where.hostname == "::1")) {
-    throw zero_gloo::StoreError("rank " + std::to_string(request.rank) + " reaches rank 0 from " + where.hostname +
-                                    ", where other machines cannot reach it\n  set ZERO_COMM_INTERFACE to the network "
-                                    "interface that leads to the other machines, or MASTER_ADDR to an address of rank "
-                                    "0's machine on their network",
-                                request.rank, true);
+    throw zero_gloo::StoreError(
+        "rank " + std::to_string(request.rank) + " reaches rank 0 from " + where.hostname +
+            ", and other machines cannot reach that address\n  set ZERO_COMM_INTERFACE to the network interface that "
+            "leads to the other machines, or MASTER_ADDR to an address of rank 0's machine on their network",
+        request.rank, true);
   }
   return create_device(where);
 }

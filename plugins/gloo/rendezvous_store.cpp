@@ -67,9 +67,10 @@ std::string reason_of(const Greeting& greeting, const Place& place) {
       return "rank 0 at " + place.text() +
              " and this rank do not have the same token\n  set the same ZERO_TOKEN on every machine";
     case Greeting::End::kGone:
-      return "what listens at " + place.text() + " hangs up: it is not rank 0 of this run" + kOtherPort;
+      return "the program that listens at " + place.text() + " closes the connection: it is not rank 0 of this run" +
+             kOtherPort;
     default:
-      return "what answers at " + place.text() + " is not rank 0 of this run" + kOtherPort;
+      return "the program that answers at " + place.text() + " is not rank 0 of this run" + kOtherPort;
   }
 }
 
@@ -175,7 +176,7 @@ std::vector<char> RendezvousStore::get(const std::string& key, const std::string
   if (!write_message(socket_, question)) throw StoreError(kLeft, 0);
   switch (read_message(socket_, answer, limit)) {
     case Read::kDone:
-      if (answer.operation == Operation::kRefusal) throw StoreError("its new process ended while it was met");
+      if (answer.operation == Operation::kRefusal) throw StoreError("its new process ended during the rendezvous");
       if (answer.operation == Operation::kLost)
         throw StoreError({answer.value.begin(), answer.value.end()}, rank_of_key(answer.key).value_or(-1));
       return answer.value;

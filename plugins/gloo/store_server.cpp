@@ -219,7 +219,7 @@ bool StoreServer::answer(Client& client, Message message) {
     case Operation::kCome:
       client.replacement = options_.stays_open ? Replacement::parse(message.key) : std::nullopt;
       if (client.replacement && num_finished_ < options_.num_clients)
-        end_meeting(client.replacement->rank, "its process ended while the ranks met, and a new one has come");
+        end_meeting(client.replacement->rank, "its process ended while the ranks met, and a new process has arrived");
       return client.replacement.has_value();
     default:
       return false;
@@ -235,7 +235,7 @@ bool StoreServer::greet(Client& client, const Message& message) {
 
 void StoreServer::warn(const std::string& line) {
   if (!options_.warn || num_warnings_ > kMostWarnings) return;
-  options_.warn(++num_warnings_ > kMostWarnings ? "more connections are refused; they are not told one by one" : line);
+  options_.warn(++num_warnings_ > kMostWarnings ? "more connections are refused; they are not printed" : line);
 }
 
 bool StoreServer::send_unsent(Client& client) {

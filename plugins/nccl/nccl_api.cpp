@@ -8,9 +8,8 @@ namespace zero_nccl {
 namespace {
 
 constexpr const char* kRemedy =
-    "install the wheel nvidia-nccl-cu13, which torch's CUDA wheel brings, or put libnccl.so.2 where the loader finds "
-    "it; or leave out "
-    "comm.transport, and bytes go through the host";
+    "install the wheel nvidia-nccl-cu13, which torch's CUDA wheel includes, or put libnccl.so.2 into a folder of the "
+    "loader; or leave comm.transport out: bytes then pass through the host";
 
 template <typename Function>
 bool find(void* library, const char* name, Function& function, std::string& missing) {
@@ -45,7 +44,7 @@ bool is_new_enough(const NcclApi& nccl, std::string& reason) {
   const Result result = nccl.get_version(&version);
   if (result == kSuccess && version >= kLeastVersion) return true;
   reason = result != kSuccess
-               ? std::string("NCCL does not tell its version: ") + nccl.error_string(result)
+               ? std::string("NCCL does not give its version: ") + nccl.error_string(result)
                : "NCCL " + version_of(version) + " is too old: zero.cpp needs " + version_of(kLeastVersion);
   return false;
 }

@@ -120,7 +120,7 @@ class NcclLink final : public DeviceLink {
 
 const NcclApi* open_library(int version, DeviceLinkFailure& failure) {
   if (version != zero::kDeviceLinkVersion) {
-    tell(failure, true, "libzero_transport_nccl.so is of another version of zero.cpp", "install zero.cpp anew");
+    tell(failure, true, "libzero_transport_nccl.so belongs to another version of zero.cpp", "install zero.cpp again");
     return nullptr;
   }
   NcclApi::WhyNot why_not;

@@ -224,7 +224,7 @@ TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
     InMemoryCheckpoints kept(without_launcher(), "run");
     (void)kept.save(model.engine(), 1, {});
   });
-  for (const std::string& end : ends) EXPECT_NE(end.find("the launcher is gone"), std::string::npos) << end;
+  for (const std::string& end : ends) EXPECT_NE(end.find("the launcher has ended"), std::string::npos) << end;
 }
 
 // Three names are the old one's: of the new one, the file of a rank is refused, or the manifest.
@@ -232,7 +232,7 @@ TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
   for (const std::size_t most_names : {4, 5}) {
     Launcher launcher(most_names);
     expect_told_and_intact(
-        launcher, 1, "no more are allowed",
+        launcher, 1, "this is the limit",
         [&](Communicator&, Engine& engine, InMemoryCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
   }
 }

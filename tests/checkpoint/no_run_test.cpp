@@ -36,18 +36,18 @@ TEST(NoRun, NamesAUsablePath) {
   folder.write("one/model.safetensors", "");
   folder.write("several/model.safetensors.index.json", "");
   said("none", "no such folder", "name the [run] dir of a `zero train`");
-  said("file", "a file, and the folder of a run is wanted", "name the [run] dir of a `zero train`");
-  said("runs/b/checkpoints/", "a folder of checkpoints, and no run itself",
-       "the run's folder, which is " + (folder / "runs/b").string() + ", or one");
+  said("file", "it is a file; the folder of a run is needed", "name the [run] dir of a `zero train`");
+  said("runs/b/checkpoints/", "a folder of checkpoints, not a run",
+       "the run's folder, " + (folder / "runs/b").string() + ", or one");
   folder.write("runs/b/metrics.jsonl", "");
-  said("runs/b/metrics.jsonl", "a file, and the folder of a run is wanted",
+  said("runs/b/metrics.jsonl", "it is a file; the folder of a run is needed",
        "name its folder, " + (folder / "runs/b").string());
   said("empty", "a folder without config.toml: not a run", "name the [run] dir of a `zero train`");
-  said("runs", "a folder of runs, and no run itself", "such as " + (folder / "runs/b").string());
-  said("runs/b/checkpoints", "a folder of checkpoints, and no run itself",
+  said("runs", "a folder of runs, not a run", "such as " + (folder / "runs/b").string());
+  said("runs/b/checkpoints", "a folder of checkpoints, not a run",
        "such as " + (folder / "runs/b/checkpoints/step-00000010").string());
   for (const char* exported : {"one", "several"})
-    said(exported, "weights alone, as `zero export` writes them: not a run",
+    said(exported, "only weights, as `zero export` writes them: not a run",
          "--model.init " + (folder / exported).string());
 }
 

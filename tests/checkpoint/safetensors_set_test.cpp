@@ -90,10 +90,10 @@ TEST_F(SafetensorsSetTest, NamesStayInTheFolder) {
   fs::rename(folder_ / "2.safetensors", folder_ / "inner/2.safetensors");
   for (const std::string name : {"../1.safetensors", "inner/2.safetensors", "/etc/passwd", "..", ".", ""}) {
     const auto message = refusal(R"({"weight_map": {"c": ")" + name + "\"}}");
-    EXPECT_TRUE(says(message, "\"" + name + "\" is no name of a file in its own folder"));
+    EXPECT_TRUE(says(message, "\"" + name + "\" is not the name of a file in its own folder"));
   }
   fs::create_symlink(folder_ / "inner/2.safetensors", folder_ / "2.safetensors");
-  EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is no regular file"));
+  EXPECT_TRUE(says(refusal(kBothShards), "2.safetensors: open: is not a regular file"));
 }
 
 TEST_F(SafetensorsSetTest, MissingFileIsNamed) {
@@ -120,7 +120,7 @@ TEST_F(SafetensorsSetTest, TensorInTwoFilesIsNamed) {
 
 TEST_F(SafetensorsSetTest, BadIndexIsRefusedByKey) {
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is no text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is not a text)"));
   EXPECT_TRUE(says(refusal(std::string((64 << 20) + 1, ' ')), "at most 67108864 are allowed"));
 }
 

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongKey{"SizeOfThree",
                  "images",
                  "size = [1, 2, 3]",
-                 {"data.size = [1, 2, 3]", "3 numbers, where two are wanted", "allowed: an integer"}},
+                 {"data.size = [1, 2, 3]", "3 numbers instead of two", "allowed: an integer"}},
         WrongKey{"SizeBeyondPictures", "images", "size = 20000", {"data.size = 20000", "from 0 to 16384"}},
         WrongKey{"MeanOfTwo",
                  "images",

@@ -49,7 +49,7 @@ TEST_F(Convert, ReplacesNoFile) {
   folder_.write("zero.toml", "mine");
   const Ran ran = folder_.zero("convert ds_config.json -o zero.toml");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_CONTAINS(ran.errors, "is there already");
+  EXPECT_CONTAINS(ran.errors, "exists already");
   EXPECT_EQ(folder_.read("zero.toml"), "mine");
 }
 

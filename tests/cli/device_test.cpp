@@ -59,7 +59,7 @@ TEST_F(DeviceOfARun, UnsupportedOptionsAreRefusedBeforeLibtorch) {
   const Ran ran = zero("train c.toml --run.device cuda --zero.link_bandwidth 1GiB");
   EXPECT_EQ(ran.status, 2);
   EXPECT_CONTAINS(ran.errors, "zero.link_bandwidth = ");
-  EXPECT_CONTAINS(ran.errors, "a link that stands for PCIe does not work on a GPU yet");
+  EXPECT_CONTAINS(ran.errors, "a simulated link does not work on a GPU");
   EXPECT_TRUE(left_nothing());
 }
 
@@ -69,7 +69,7 @@ TEST_F(DeviceOfARun, UnknownDeviceListsTheKnown) {
   EXPECT_CONTAINS(ran.errors, "use auto, cpu, cuda or cuda:1");
   const Ran matmul = zero("train c.toml --train.matmul tf32");
   EXPECT_EQ(matmul.status, 2);
-  EXPECT_CONTAINS(matmul.errors, "a CPU multiplies with all bits");
+  EXPECT_CONTAINS(matmul.errors, "a CPU always multiplies with all bits");
 }
 
 // On a machine without a GPU, which the run does not mention.
@@ -104,8 +104,8 @@ TEST_F(DeviceOfARun, GpuPlanExplainsMissingTimes) {
   const Ran plan = zero("plan c.toml --run.device cuda");
   EXPECT_EQ(plan.status, 0) << plan.errors;
   EXPECT_CONTAINS(one_line(plan.output),
-                  "time not known: what a GPU manages a second is not probed here. --profile RUN has it from a run on "
-                  "such a GPU. A file with flops");
+                  "time not known: the speed of a GPU is not probed here. --profile RUN has it from a run on such a "
+                  "GPU. A file with flops");
   folder().write("one.toml", "[cluster]\nhosts = 1\nranks = 1\nflops = 4e14\n");
   const auto json =
       nlohmann::json::parse(zero("plan c.toml --run.device cuda --json --cluster one.toml").output, nullptr, false);
@@ -131,7 +131,7 @@ TEST_F(DeviceOfARun, RemoteGpuPlanIgnoresThisHost) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).gpus.empty()) GTEST_SKIP() << "a GPU is there";
   const std::string flags = "plan c.toml --run.device cuda --zero.optimizer '{host = 1}' ";
-  EXPECT_CONTAINS(one_line(zero(flags).output), "of its main memory for states; what that has free is not known here");
+  EXPECT_CONTAINS(one_line(zero(flags).output), "of its main memory for states; its free memory is not known here");
   const auto host = nlohmann::json::parse(zero(flags + "--json").output, nullptr, false)["memory"]["host"];
   EXPECT_GT(host["needed_bytes"].get<std::int64_t>(), 0);
   EXPECT_TRUE(host["free_bytes"].is_null()) << host.dump();
@@ -154,7 +154,7 @@ TEST_F(DeviceOfARun, GpuPlanUsesGpuRunsRates) {
   EXPECT_GT(on_host["update"]["busy"]["link up"].get<double>(), 0) << "by the run's link";
   EXPECT_GT(on_host["update"]["busy"]["update"].get<double>(), 0) << "by the host of the run";
   EXPECT_CONTAINS(one_line(zero("plan c.toml --run.device cuda --profile gpu").output),
-                  "computation and rates of the GPU as the run of --profile had it");
+                  "computation and rates of the GPU measured by the run of --profile");
   folder().write("no_flops.toml", "[cluster]\nhosts = 1\nranks = 1\n");
   EXPECT_EQ(zero("plan c.toml --run.device cuda --profile gpu --cluster no_flops.toml").status, 0)
       << "the run says what the GPU computes";

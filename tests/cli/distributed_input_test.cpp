@@ -27,7 +27,7 @@ class DistributedInput : public TrainingTest {
 // The group does not divide the ranks, or is of no use.
 
 TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
-  const char* const divides = "sizes that do: 2; or leave it out";
+  const char* const divides = "use 2; or leave it out";
   expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
   expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once",
@@ -50,11 +50,11 @@ TEST_F(DistributedInput, RefusesGroupThatLeavesARemainder) {
 
 TEST_F(DistributedInput, RefusesSharesThatMissMicroBatch) {
   expect_refused("-n 2 --train.share=[4,5]", "train.share = [4, 5]: they sum to 9",
-                 "use \"auto\", or shares as [4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)");
+                 "use " auto ", or shares such as [4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)");
 }
 
 TEST_F(DistributedInput, RefusesTooManyServersOrQuorum) {
-  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: of 2 ranks no rank is left for a worker",
+  expect_refused("-n 2 --sync.servers 3", "sync.servers = 3: no rank is left for a worker: the run has 2 ranks",
                  "use at most 1, or more ranks (-n)");
   expect_refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers",
                  "use 1 to 2, or 0 for all");
@@ -82,7 +82,7 @@ TEST_F(DistributedInput, RefusesClusterWithoutALink) {
   folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 4\nflops = 1e12\n");
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   EXPECT_EQ(ran.status, 2) << ran.output;
-  EXPECT_CONTAINS(ran.errors, "cluster.toml = no cluster.network: 2 machines exchange over a link");
+  EXPECT_CONTAINS(ran.errors, "cluster.toml = no cluster.network: 2 machines need a link between them");
   EXPECT_CONTAINS(ran.errors, "network = \"1.25GB\"");
 }
 

@@ -64,7 +64,7 @@ TEST_F(ExportSlow, DamagedCheckpointFallsBackToEarlier) {
   EXPECT_EQ(verified["checkpoints"][1]["whole"], true);
   const Ran exported = folder_.zero("export run -o w.safetensors", "ZERO_LOG_LEVEL=warn");
   EXPECT_EQ(exported.status, 0);
-  EXPECT_NE(exported.errors.find("passed over"), std::string::npos) << exported.errors;
+  EXPECT_NE(exported.errors.find("is skipped"), std::string::npos) << exported.errors;
   EXPECT_NE(exported.output.find("step-00000004"), std::string::npos) << exported.output;
 }
 
@@ -134,7 +134,7 @@ TEST_F(ExportSlow, WritesTransformersConfigAndKeepsFiles) {
   folder_.write("mine/config.json", "{\"port\": 80}");
   const Ran kept = folder_.zero("export run -o mine/model.safetensors");
   EXPECT_EQ(kept.status, 0) << kept.errors;
-  EXPECT_NE(kept.output.find("no config.json: mine/config.json is there already"), std::string::npos) << kept.output;
+  EXPECT_NE(kept.output.find("no config.json: mine/config.json exists already"), std::string::npos) << kept.output;
   EXPECT_EQ(folder_.read("mine/config.json"), "{\"port\": 80}");
   const Ran named = folder_.zero("export run -o mine/weights.safetensors");
   EXPECT_NE(named.output.find("name the file so"), std::string::npos) << named.output;

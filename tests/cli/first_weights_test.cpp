@@ -36,7 +36,8 @@ TEST_F(FirstWeights, DryRunAndRunRefuseMismatches) {
         std::string("train c.toml --model.heads 2 --model.rope_theta 10000 --model.norm_eps 1e-5 ") + flags);
     EXPECT_EQ(ran.status, 2) << flags;
     for (const char* const told :
-         {"model.heads = 2: the weights of model.init are of a model with 4 (llama/config.json: num_attention_heads)",
+         {"model.heads = 2: the weights of model.init belong to a model with 4 (llama/config.json: "
+          "num_attention_heads)",
           "model.rope_theta = 10000, not 500 (rope_parameters.rope_theta)", "model.norm_eps = 1e-05, not 1e-06",
           "set model.heads to 4, model.rope_theta to 500, model.norm_eps to 1e-06"})
       EXPECT_NE(ran.errors.find(told), std::string::npos) << flags << ": " << told << "\n" << ran.errors;
@@ -52,7 +53,7 @@ TEST_F(FirstWeights, TakenWithValuesFromTheRefusal) {
   const Ran next =
       folder_.zero("train c.toml --dry-run --run.dir next --model.init run" + keys + " --model.rope_theta 600");
   EXPECT_EQ(next.status, 2);
-  EXPECT_NE(next.errors.find("of a model with 500 (run/config.toml: model.rope_theta)"), std::string::npos)
+  EXPECT_NE(next.errors.find("to a model with 500 (run/config.toml: model.rope_theta)"), std::string::npos)
       << next.errors;
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir next --model.init run" + keys).status, 0);
 }
@@ -62,7 +63,7 @@ TEST_F(FirstWeights, TakenWithValuesFromTheRefusal) {
 TEST_F(FirstWeights, SkippedHeadIsReported) {
   fs::remove(folder_.path() / "llama/config.json");
   const std::string note =
-      "note: lm_head.weight of llama is passed over: the head of this model is model.embed_tokens.weight";
+      "note: lm_head.weight of llama is skipped: the head of this model is model.embed_tokens.weight";
   for (const char* const flags : {"--dry-run", "-n 2"}) {
     const Ran ran = folder_.zero(std::string("train c.toml --model.heads 4 --model.tie_embeddings true ") + flags);
     EXPECT_EQ(ran.status, 0) << ran.errors;

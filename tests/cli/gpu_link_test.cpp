@@ -18,7 +18,7 @@ const DeviceLinkHere kLink{.available = true, .why = "libzero_transport_nccl.so"
 GpusHere gpus_here(std::size_t number) {
   GpusHere here;
   here.gpus.resize(number);
-  here.reason = "there is no driver of NVIDIA";
+  here.reason = "there is no NVIDIA driver";
   return here;
 }
 
@@ -39,14 +39,14 @@ TEST(GpuLink, NeedsOneGpuPerRank) {
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda"), gpus_here(1), std::nullopt, kLink))
       << "the launcher shares GPUs out";
   expect_says(refusal("cuda", 2, 3),
-              {"comm.transport = nccl: 3 ranks would share 2 GPUs, and NCCL refuses two on one GPU",
-               "start one rank a GPU (-n 2), or leave out comm.transport"});
+              {"comm.transport = nccl: 3 ranks would share 2 GPUs, and NCCL refuses two ranks on one GPU",
+               "start one rank for each GPU (-n 2), or leave out comm.transport"});
   expect_says(refusal("auto", 1, 2), {"2 ranks would share one GPU"});
   expect_says(refusal("cuda:1", 2, 2), {"2 ranks would share cuda:1", "use run.device cuda"});
 }
 
 TEST(GpuLink, RefusedOnCpuOrWithoutLibrary) {
-  expect_says(refusal("auto", 0, 1), {"run.device auto is the CPU here: there is no driver of NVIDIA"});
+  expect_says(refusal("auto", 0, 1), {"run.device auto is the CPU here: there is no NVIDIA driver"});
   const DeviceLinkHere old{.available = false, .why = "NCCL 2.17.3 is too old", .remedy = "install another"};
   expect_says(refusal("cuda", 2, 2, old), {"comm.transport = nccl: NCCL 2.17.3 is too old", "install another"});
 }

@@ -88,7 +88,7 @@ TEST_F(LaunchCommand, ContinuesWithoutAFailingRank) {
       "[ $WORLD_SIZE = 2 ] || sleep 100; echo $RANK of $WORLD_SIZE'");
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("[rank 1] 1 of 2\n"), std::string::npos) << ran.output;
-  EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks (2 of 2): rank 2 failed twice in a row\n"), std::string::npos)
+  EXPECT_NE(ran.errors.find("continuing with 2 of 3 ranks (2 of 2): rank 2 failed twice in a row\n"), std::string::npos)
       << ran.errors;
 }
 
@@ -104,7 +104,7 @@ TEST_F(LaunchedTraining, KeepsGlobalBatchWithoutARank) {
       folder_.zero(std::string("launch -n 3 --max-restarts 2 --min-ranks 1 -- sh -c '[ $RANK != 2 ] || exit 1; exec ") +
                    built::kCommand + " train c.toml --run.dir run'");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_NE(ran.errors.find("going on with 2 of 3 ranks"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("continuing with 2 of 3 ranks"), std::string::npos) << ran.errors;
   const std::string config = folder_.read("run/config.toml");
   EXPECT_NE(config.find("accumulate = 3"), std::string::npos) << config;
   EXPECT_NE(config.find("global_batch = 6"), std::string::npos) << config;
@@ -151,12 +151,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "several machines does not change its size"},
         BadLaunch{"--spared-from 0 -n 2 echo", "allowed: 1 to 1"},
         BadLaunch{"--spared-from -1 -n 2 echo", "allowed: 1 to 1"},
-        BadLaunch{"--spared-from 1 echo", "there is one rank alone"},
-        BadLaunch{"--spared-from 1 --max-restarts 1 --min-ranks 1 -n 2 echo", "--min-ranks leaves a rank out"},
+        BadLaunch{"--spared-from 1 echo", "there is only one rank"},
+        BadLaunch{"--spared-from 1 --max-restarts 1 --min-ranks 1 -n 2 echo", "--min-ranks leaves a failed rank out"},
         BadLaunch{"--spared-from 4 -n 2 --nnodes 2 --node-rank 0 --master-addr h echo", "allowed: 1 to 3"},
         BadLaunch{"--spared-from 1 -n 1 --nnodes 2 --node-rank 0 --master-addr h echo", "ZERO_TOKEN: is not set"},
         BadLaunch{"--spared-from 1 -n 1 --nnodes 2 --node-rank 1 --master-addr h --master-port 65535 echo",
-                  "meet at the port behind it, and there is none"},
+                  "meet at the next port, and there is no next port"},
         BadLaunch{"--local-ranks-filter 1 echo", "allowed: 0 to 0"}, BadLaunch{"/no/such/program", "No such file"}));
 
 }  // namespace

@@ -116,15 +116,16 @@ TEST_F(TrainedApartSlow, RefusesImpossibleOnesBeforeStarting) {
     EXPECT_CONTAINS(ran.errors, reason);
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
   };
-  refused("-n 2 --zero.group 2 --sync.mode local", "sync.mode = local: there is one copy of the model, on 2 ranks");
-  refused("--sync.mode local", "there is one copy of the model, on 1 rank");
+  refused("-n 2 --zero.group 2 --sync.mode local",
+          "sync.mode = local: there is only one copy of the model, on 2 ranks");
+  refused("--sync.mode local", "there is only one copy of the model, on 1 rank");
   refused("-n 2 --sync.mode local --sync.local_steps 0", "sync.local_steps = 0");
   refused("-n 2 --sync.mode local --sync.outer_lr 0", "sync.outer_lr = 0");
   refused("-n 2 --sync.mode local --sync.outer_momentum 1", "sync.outer_momentum = 1");
   refused("-n 2 --sync.mode local --train.ema 0.9", "train.ema = 0.9");
   refused("-n 2 --sync.mode local --zero.delayed_update true", "zero.delayed_update = true");
   refused("-n 2 --sync.mode local --train.share auto", "train.share");
-  refused("-n 2 --sync.mode local --sync.overlap 51", "sync.overlap = 51: one fragment is on its way at a time");
+  refused("-n 2 --sync.mode local --sync.overlap 51", "sync.overlap = 51: fragments are sent one at a time");
   refused("-n 2 --sync.mode local --sync.fragments 40", "sync.fragments = 40: the model has");
   refused("-n 2 --sync.mode local --sync.mix 0.3", "sync.mix = 0.3: without sync.overlap");
   refused("-n 2 --sync.overlap 2", "sync.overlap = 2: only sync.mode local has an outer step");

@@ -68,7 +68,7 @@ using OffloadLinesSlow = OffloadLines;
 TEST_F(OffloadLinesSlow, MomentsOnDiskNameTheBottleneck) {
   const std::string output = train("--zero.optimizer '{disk = 1}'");
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "states of a rank: ", " a step, bound by "))) << output;
-  EXPECT_EQ(in_line(output, "  they stay there whatever memory is left: ", "left: "),
+  EXPECT_EQ(in_line(output, "  they stay there, however much memory is free: ", "free: "),
             "fractions say where (zero.parameter, gradient, optimizer)")
       << output;
   EXPECT_TRUE(begins_with_a_resource(in_line(output, "step 3: ", " a step are expected, bound by "))) << output;
@@ -106,7 +106,7 @@ TEST_F(OffloadLinesSlow, ShortRunPredictsNothing) {
 
 TEST_F(OffloadLinesSlow, ResidentRunMentionsNoTiers) {
   const std::string output = train("");
-  for (const char* words : {"states of a rank", "bound by", "predicted", "whatever memory"})
+  for (const char* words : {"states of a rank", "bound by", "predicted", "however much memory"})
     EXPECT_EQ(output.find(words), std::string::npos) << output;
   for (const auto& line : metrics()) EXPECT_FALSE(line.contains("transfers")) << line;
   EXPECT_FALSE(report().contains("transfers"));

@@ -13,7 +13,7 @@ class Resume : public TrainingTest {
     EXPECT_EQ(ran.status, 0) << ran.errors;
     return ran.output;
   }
-  static constexpr const char* kOthers = "its last bits may be those of no undisturbed run: it computed with ";
+  static constexpr const char* kOthers = "its last bits may differ from an undisturbed run: it computed with ";
 };
 
 TEST_F(Resume, OtherThreadsAreSaid) {

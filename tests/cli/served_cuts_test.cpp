@@ -79,7 +79,7 @@ TEST_F(ServedCutRuns, RefusesImpossibleOnesBeforeStarting) {
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
   };
   refused("--zero.shards weighted --zero.shard_weights [1,2,1]", "3 weights for 2 servers");
-  refused("--zero.shards hash --optimizer.name muon", "use whole, which gives each matrix to one rank, or range");
+  refused("--zero.shards hash --optimizer.name muon", "use range, or use whole, which gives each matrix to one rank");
   refused("--zero.shards weighted --zero.optimizer {host=0.5}", "use {host = 1} or {disk = 1}");
 }
 

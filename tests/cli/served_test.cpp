@@ -132,7 +132,7 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   EXPECT_EQ(folder_.read("replayed/pushes.log"), folder_.read("recorded/pushes.log"));
   const Ran other = folder_.zero("train c.toml --run.dir other --train.seed 1 --replay recorded " + async);
   EXPECT_EQ(other.status, 2);
-  EXPECT_CONTAINS(other.errors, "it is a run of another configuration");
+  EXPECT_CONTAINS(other.errors, "that run has another configuration");
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
   EXPECT_EQ(other.errors.find("run.dir"), std::string::npos) << other.errors;
   EXPECT_CONTAINS(other.errors, "use its own config.toml");
@@ -143,7 +143,7 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   folder_.write("recorded/pushes.log", log);
   const Ran changed = folder_.zero("train c.toml --run.dir changed --replay recorded " + async);
   EXPECT_EQ(changed.status, 2) << changed.output;
-  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 6: it is not as it was written");
+  EXPECT_CONTAINS(changed.errors, "recorded/pushes.log: line 6: it was changed after it was written");
   EXPECT_CONTAINS(changed.errors, "give the folder of a run as `zero train` left it");
   for (const char* refused : {"other", "changed"})
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
@@ -169,14 +169,14 @@ TEST_F(ServedSlow, ReplayWithOtherInstructionsIsRefused) {
   for (const char* variable : {"ATEN_CPU_CAPABILITY=default", "ONEDNN_MAX_CPU_ISA=SSE41"}) {
     const Ran ran = folder_.zero("train c.toml --run.dir other --replay recorded " + async, variable);
     EXPECT_EQ(ran.status, 2) << variable;
-    EXPECT_CONTAINS(ran.errors, "--replay = recorded: other bits would come of it: rank 0 computed with ");
+    EXPECT_CONTAINS(ran.errors, "--replay = recorded: the bits would differ: rank 0 computed with ");
     EXPECT_CONTAINS(ran.errors,
                     "replay with the same versions and settings, on a processor with the same instructions");
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "other"));
   }
   const Ran more = folder_.zero("train c.toml --run.dir other --replay recorded -n 3 --sync.mode async");
   EXPECT_EQ(more.status, 2);
-  EXPECT_CONTAINS(more.errors, "it is a run of another configuration: train.global_batch = 2 -> 4");
+  EXPECT_CONTAINS(more.errors, "that run has another configuration: train.global_batch = 2 -> 4");
 }
 
 TEST_F(ServedSlow, TruncatedLogIsNotReplayed) {
@@ -223,8 +223,8 @@ TEST_F(ServedSlow, RefusesImpossibleOnesBeforeStarting) {
     EXPECT_CONTAINS(ran.errors, reason);
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run")) << flags;
   };
-  refused("--sync.mode async", "sync.servers = 1: of 1 rank no rank is left for a worker");
-  refused("-n 2 --sync.servers 2", "sync.servers = 2: of 2 ranks no rank is left for a worker");
+  refused("--sync.mode async", "sync.servers = 1: no rank is left for a worker: the run has 1 rank");
+  refused("-n 2 --sync.servers 2", "sync.servers = 2: no rank is left for a worker: the run has 2 ranks");
   refused("-n 2 --sync.mode stale --sync.servers 0", "sync.servers = 0");
   refused("-n 2 --sync.staleness 1", "sync.staleness = 1: with sync.mode sync no gradient is stale");
   refused("-n 3 --sync.servers 1 --sync.quorum 3", "sync.quorum = 3: there are 2 workers");

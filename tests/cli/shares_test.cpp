@@ -38,7 +38,7 @@ TEST_F(SharesSlow, RefusesAnotherNumberOfRanks) {
   const Ran ran = folder_.zero("train c.toml -n 2 --run.dir run --train.share=[3,3,2]");
   EXPECT_EQ(ran.status, 2);
   EXPECT_CONTAINS(ran.errors, "train.share = [3, 3, 2]: 3 shares for 2 ranks");
-  EXPECT_CONTAINS(ran.errors, "[4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)");
+  EXPECT_CONTAINS(ran.errors, "[4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)");
 }
 
 }  // namespace

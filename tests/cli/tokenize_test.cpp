@@ -111,7 +111,7 @@ TEST(Tokenize, BadInputWritesNothing) {
   refused("a.txt --learn tok --size 3", "--size");
   refused("a.txt --learn tok -o a.bin --document-end '<|end|>'",
           "a tokenizer that is learned has no token of this name");
-  refused("a.txt --learn tok -o a.txt", "-o = a.txt: is there already, and is not a file of tokens");
+  refused("a.txt --learn tok -o a.txt", "-o = a.txt: exists already, and is not a file of tokens");
   EXPECT_EQ(folder.read("a.txt"), "abc");
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "tok"));
   ASSERT_EQ(folder.zero("tokenize a.txt --learn tok --size 256").status, 0);
@@ -120,7 +120,7 @@ TEST(Tokenize, BadInputWritesNothing) {
   std::filesystem::remove(folder.path() / "a.bin");
   folder.write("b.txt", "abababab");
   const std::string merges = folder.read("tok/merges.txt");
-  refused("b.txt --learn tok --size 300", "--learn = tok: another tokenizer is there: its vocab.json differs");
+  refused("b.txt --learn tok --size 300", "--learn = tok: the folder has another tokenizer: its vocab.json differs");
   EXPECT_EQ(folder.read("tok/merges.txt"), merges);
   folder.write("tok/merges.txt", "#version: 0.2\na b\n");
   refused("a.txt --tokenizer tok -o a.bin", "--tokenizer = tok/merges.txt: line 2 names the unknown token \"ab\"");

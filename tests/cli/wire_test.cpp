@@ -136,8 +136,8 @@ TEST_F(TrainedOverAWireSlow, RefusesImpossibleOnesBeforeStarting) {
   refused("-n 2 --comm.reduce_wire int2", "int8");
   refused("-n 2 --zero.stage 2 --comm.gather_wire int8", "comm.gather_wire = \"int8\": at stage 2");
   refused("-n 2 --comm.outer_wire int8",
-          "comm.outer_wire = \"int8\": the model is held once, and nothing crosses between copies of it");
-  refused("-n 2 --comm.outer_wire topk", "comm.outer_wire = \"topk\": the model is held once");
+          "comm.outer_wire = \"int8\": the ranks hold one copy of the model, so no copies exchange gradients");
+  refused("-n 2 --comm.outer_wire topk", "comm.outer_wire = \"topk\": the ranks hold one copy of the model");
   refused("-n 2 --zero.group 1 --comm.outer_wire topk", "comm.outer_wire = \"topk\": only an outer step sends a share");
   refused("-n 2 --comm.gather_wire topk", "comm.gather_wire = topk");
   refused("-n 2 --comm.reduce_wire topk", "none, int8, int4");

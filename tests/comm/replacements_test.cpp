@@ -295,7 +295,8 @@ TEST(MessageReplacements, TakePartInNoCollective) {
   returned.follow = returned.lead;
   const auto ends = return_over(network, returned);
   for (const int rank : {0, 1})
-    EXPECT_TRUE(says(ends[static_cast<std::size_t>(rank)], "with rank 2, which came back and takes part in none"));
+    EXPECT_TRUE(
+        says(ends[static_cast<std::size_t>(rank)], "with rank 2, which restarted and takes part in no collective"));
 }
 
 }  // namespace

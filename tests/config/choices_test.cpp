@@ -18,7 +18,7 @@ TEST(Choices, AWordHasItsValue) {
 
 TEST(Choices, RefusesOtherWordsWithTheList) {
   EXPECT_EQ(message_of<ConfigError>([] { value_of(kDTypes, "train.dtype", "fp8"); }),
-            "train.dtype = fp8: not one of these\n  use one of: fp32, bf16, fp16");
+            "train.dtype = fp8: not an allowed value\n  use one of: fp32, bf16, fp16");
 }
 
 template <typename Table>

@@ -33,7 +33,7 @@ TEST(ClusterFile, OneHostNeedsNoLink) {
 }
 
 TEST(ClusterFile, SeveralHostsNeedOne) {
-  EXPECT_TRUE(says(refusal("[cluster]\nhosts = 2\n"), "write its bytes a second"));
+  EXPECT_TRUE(says(refusal("[cluster]\nhosts = 2\n"), "set its bytes a second"));
 }
 
 TEST(ClusterFile, MisspeltKeyGetsLineAndSuggestion) {

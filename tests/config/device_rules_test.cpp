@@ -60,7 +60,7 @@ TEST(DeviceRules, NcclNeedsGpusWithoutCodecs) {
       (gathers ? config.comm.gather_wire : config.comm.reduce_wire) = "int8";
     };
     expect_says(refusal_on("cuda", coded), {gathers ? "comm.gather_wire = \"int8\"" : "comm.reduce_wire = \"int8\"",
-                                            "codes are made on the host"});
+                                            "the host encodes units for codecs"});
   }
 }
 
@@ -79,7 +79,7 @@ TEST(DeviceRules, NcclSumsEqualBlocksOverNccl) {
     expect_says(refusal_on(device, summed("auto", "range")),
                 {"zero.reduce = \"nccl\"", "it moves between GPUs", "use run.device cuda with comm.transport nccl"});
     for (const char* shards : {"hash", "whole", "weighted"})
-      expect_says(refusal_on(device, summed("nccl", shards)), {"zero.shards", "NCCL sums equal blocks"});
+      expect_says(refusal_on(device, summed("nccl", shards)), {"zero.shards", "NCCL sums only equal blocks"});
   }
   expect_says(refusal_on("cpu", summed("gloo", "range")), {"zero.reduce = \"nccl\"", "run.device = \"cpu\""});
 }
@@ -118,7 +118,7 @@ TEST(DeviceRules, RefusesUnsupportedGpuOptionsByName) {
       {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
   };
   for (const NotOnGpu& what : all) {
-    expect_says(refusal_on("cuda:1", what.change), {what.key, "not work on a GPU yet (run.device = \"cuda:1\")"});
+    expect_says(refusal_on("cuda:1", what.change), {what.key, "not work on a GPU (run.device = \"cuda:1\")"});
     EXPECT_TRUE(works_on("cpu", what.change)) << what.key;
     EXPECT_TRUE(works_on("auto", what.change)) << what.key << ": it is not known yet whether that is a GPU";
   }

@@ -72,7 +72,7 @@ TEST_F(Files, NamesTheBadOneOfSeveral) {
   EXPECT_TRUE(says(problem(), "no file matches this pattern")) << problem();
   loaded_.config.data.kind = "csv";
   loaded_.config.data.path = DataFiles({good, good});
-  EXPECT_TRUE(says(problem(), "2 files, and data.kind = \"csv\" reads one")) << problem();
+  EXPECT_TRUE(says(problem(), "2 files are given, and data.kind = \"csv\" reads only one file")) << problem();
 }
 
 TEST_F(Files, EmptyDataIsRefused) {

@@ -121,7 +121,7 @@ TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   EXPECT_TRUE(refusal.starts_with("c.toml:4: train.share = [6, 2]: 2 shares for 3 ranks\n")) << refusal;
   const std::string message = message_of<ConfigError>([&] { fitted({6, 3}, 2); });
   EXPECT_NE(message.find("they sum to 9\n"), std::string::npos) << message;
-  EXPECT_NE(message.find("[4, 4]: they sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
+  EXPECT_NE(message.find("[4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
 }
 
 // For all samples.
@@ -200,7 +200,8 @@ TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   loaded.config.sync.servers = 8;
   EXPECT_NO_THROW(fit_to_world(loaded, 64));
   const std::string refusal = message_of<ConfigError>([&] { fit_to_world(loaded, 65); });
-  EXPECT_TRUE(says(refusal, "sync.servers = 8: servers and workers are 65 ranks, more than can be")) << refusal;
+  EXPECT_TRUE(says(refusal, "sync.servers = 8: servers and workers make 65 ranks, more than a run can have"))
+      << refusal;
   EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
 }
 

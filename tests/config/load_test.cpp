@@ -95,12 +95,12 @@ TEST(Load, FewerStepsShortenTheWarmup) {
   const auto usual = load_text("", {"--train.steps", "5"});
   EXPECT_EQ(usual.config.schedule.warmup, 5);
   EXPECT_EQ(usual.notes,
-            std::vector<std::string>{"schedule.warmup is 5 instead of 100 (its default), as the run has 5 steps"});
+            std::vector<std::string>{"schedule.warmup is 5 instead of 100 (its default), because the run has 5 steps"});
   const auto of_file = load_text("[train]\nsteps = 50\n[schedule]\nwarmup = 5\n", {"--train.steps", "2"});
   EXPECT_EQ(of_file.config.schedule.warmup, 2);
   ASSERT_EQ(of_file.notes.size(), 1U);
   EXPECT_CONTAINS(of_file.notes[0], "schedule.warmup is 2 instead of 5 (");
-  EXPECT_CONTAINS(of_file.notes[0], ":4), as the run has 2 steps");
+  EXPECT_CONTAINS(of_file.notes[0], ":4), because the run has 2 steps");
   const auto falls =
       load_text("[train]\nsteps = 50\n[schedule]\nname = \"wsd\"\nwarmup = 5\ndecay = 30\n", {"--train.steps", "20"});
   EXPECT_EQ(falls.config.schedule.warmup, 5);
@@ -176,7 +176,7 @@ TEST(Load, StrongerSourceSetsTheLength) {
   EXPECT_EQ(load_text(epochs, {"--train.steps", "9"}).config.train.steps, 9);
   EXPECT_EQ(load_text(epochs, {}, {"ZERO_TRAIN_STEPS=9"}).config.train.epochs, 0);
   const std::string both = message_of<ConfigError>([&] { load_text("[train]\nsteps = 5\nepochs = 7\n"); });
-  EXPECT_NE(both.find("config.toml:3: train.epochs = 7: train.steps = 5 is given, too"), std::string::npos) << both;
+  EXPECT_NE(both.find("config.toml:3: train.epochs = 7: train.steps = 5 is also given"), std::string::npos) << both;
 }
 
 }  // namespace

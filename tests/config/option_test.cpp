@@ -159,19 +159,18 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"train.steps", "true", "true or false does not fit"}, Bad{"train.steps", "[5]", "an array does not fit"},
         Bad{"train.steps", "9223372036854775807", "out of range"},
         Bad{"train.steps", "1e30", "out of range\n  allowed: an integer from 1 to 2147483647"},
-        Bad{"train.steps", "1e3", "a float, where an integer is wanted\n  write 1000; allowed: an integer"},
+        Bad{"train.steps", "1e3", "a float instead of an integer\n  write 1000; allowed: an integer"},
         Bad{"train.steps", "2.5", "not a whole number\n  allowed: an integer"},
         Bad{"train.steps", "inf", "not a finite number"}, Bad{"model.layers", "10001", "an integer from 1 to 10000"},
         Bad{"checkpoint.every", "0.5", "not a whole number\n  allowed: a number of steps, 0 for never, or a duration"},
         Bad{"train.clip", "nan", "not a finite number"}, Bad{"train.clip", "-0.1", "a number, 0 or more"},
         Bad{"optimizer.lr", "inf", "not a finite number"}, Bad{"optimizer.lr", "-inf", "not a finite number"},
-        Bad{"optimizer.eps", "0.0", "a number, above 0"},
-        Bad{"optimizer.betas", "[0.9]", "1 number, where two are wanted"},
+        Bad{"optimizer.eps", "0.0", "a number, above 0"}, Bad{"optimizer.betas", "[0.9]", "1 number instead of two"},
         Bad{"optimizer.betas", "[0.9, 1.0]", "from 0 to 1 (exclusive)"},
         Bad{"optimizer.betas", "[0.9, \"x\"]", "a string does not fit"}, Bad{"optimizer.betas", "0.9", "two numbers"},
         Bad{"model.dropout", "1", "from 0 to 1 (exclusive)"},
-        Bad{"model.sizes", "[784]", "1 number, where two or more are wanted"},
-        Bad{"model.sizes", "784", "an integer, where a list is wanted\n  allowed: two or more integers, such as [784,"},
+        Bad{"model.sizes", "[784]", "1 number instead of two or more"},
+        Bad{"model.sizes", "784", "an integer instead of a list\n  allowed: two or more integers, such as [784,"},
         Bad{"model.sizes", "[784, 0]", "out of range"}, Bad{"train.dtype", "\"fp8\"", "allowed: fp32, bf16, fp16"},
         Bad{"train.dtype", "\"bf61\"", "did you mean 'bf16'?"}, Bad{"train.dtype", "16", "an integer does not fit"},
         Bad{"train.loss_scale", "\"dynmaic\"", "\"dynamic\", or a number above 0"},
@@ -280,7 +279,7 @@ TEST(Unknown, SuggestsTheNearKey) {
 TEST(Unknown, DistantNamesListAllChoices) {
   const std::string section = message_of<ConfigError>([] { throw_unknown("c.toml:1", "train", "5"); });
   EXPECT_TRUE(
-      section.starts_with("c.toml:1: train = 5: a section, and no key\n  write [train], and its keys below: steps"))
+      section.starts_with("c.toml:1: train = 5: a section, not a key\n  write [train], and its keys below: steps"))
       << section;
   const std::string message = message_of<ConfigError>([] { throw_unknown("", "zero.qqqqqqqq", ""); });
   EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
@@ -322,7 +321,7 @@ TEST(Option, FoldersMayBeOneOrSeveral) {
   EXPECT_EQ(with("data.columns", "[\"width\", 3]").data.columns.names, (std::vector<std::string>{"width", "3"}));
   EXPECT_EQ(with("data.columns", "width").data.columns.names, (std::vector<std::string>{"width"}));
   EXPECT_TRUE(says(refusal("data.columns", "[1.5]"), "a float does not fit here"));
-  EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"a\"]"), "a is there twice"));
+  EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"a\"]"), "a is given twice"));
   EXPECT_TRUE(says(refusal("data.labels", "[\"\"]"), "an empty name"));
   EXPECT_TRUE(says(refusal("zero.disk", "[\"\"]"), "an empty path"));
 }

@@ -38,8 +38,8 @@ TEST(Rules, TheDefaultsBreakNone) {
 
 TEST(Rules, HeadsDivideWidth) {
   const std::string message = rule_broken([](Config& config) { config.model.heads = 5; });
-  EXPECT_TRUE(message.starts_with("model.heads = 5: does not divide model.width = 128")) << message;
-  EXPECT_NE(message.find("heads that do: 1 2 4 8"), std::string::npos);
+  EXPECT_TRUE(message.starts_with("model.heads = 5: must divide model.width = 128")) << message;
+  EXPECT_NE(message.find("use 1, 2, 4, 8"), std::string::npos);
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.model.name = "mlp";
     config.data.kind = "mnist";
@@ -94,7 +94,7 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
     };
   };
   EXPECT_TRUE(rules_hold(pictures(1)));
-  EXPECT_TRUE(says(rule_broken(pictures(2)), "data.channels = 2: pictures have no two channels"));
+  EXPECT_TRUE(says(rule_broken(pictures(2)), "data.channels = 2: a picture cannot have two channels"));
   EXPECT_TRUE(rules_hold(pictures(3)));
 }
 
@@ -129,11 +129,11 @@ TEST(Rules, MlpHasOneOutputPerClass) {
   EXPECT_TRUE(rules_hold(digits("mlp", 10)));
   for (const std::int64_t classes : {9, 62}) {
     const std::string message = rule_broken(digits("mlp", classes));
-    EXPECT_TRUE(says(message, "model.sizes = [784, 256, 10]: the last size is not data.classes = ")) << classes;
+    EXPECT_TRUE(says(message, "model.sizes = [784, 256, 10]: the last size must be data.classes = ")) << classes;
     EXPECT_TRUE(says(message, "end it with ")) << classes;
   }
   EXPECT_TRUE(rules_hold(digits("cnn", 62))) << "the data sizes its classifier";
-  EXPECT_TRUE(says(rule_broken(digits("cnn", 1)), "data.classes = 1: nothing to choose from"));
+  EXPECT_TRUE(says(rule_broken(digits("cnn", 1)), "data.classes = 1: one class leaves nothing to choose from"));
 }
 
 TEST(Rules, VocabularyDecidesOnLowerCase) {
@@ -155,7 +155,7 @@ TEST(Rules, KeyHeadsDivideHeads) {
     config.model.name = "llama";
     config.model.kv_heads = 3;
   };
-  EXPECT_TRUE(says(rule_broken(llama), "model.kv_heads = 3: does not divide model.heads = 4"));
+  EXPECT_TRUE(says(rule_broken(llama), "model.kv_heads = 3: must divide model.heads = 4"));
 }
 
 TEST(Rules, DataContextFitsIntoTheModels) {
@@ -176,8 +176,8 @@ TEST(Rules, DecayRemedyIsPossible) {
     });
   };
   EXPECT_EQ(of(38, 38, 1),
-            "schedule.decay = 1: the warm-up takes all 38 steps, and leaves no step to fall in\n"
-            "  use schedule.warmup 37 or less");
+            "schedule.decay = 1: the warm-up takes all 38 steps, and leaves no step for the decay\n  use "
+            "schedule.warmup 37 or less");
   EXPECT_CONTAINS(of(38, 38, 40), "use a schedule.decay below train.steps = 38");
   EXPECT_CONTAINS(of(38, 30, 9), "use 8 or less, 0 for a fifth of them, or schedule.warmup 29 or less");
   EXPECT_TRUE(rules_hold([](Config& config) {
@@ -199,8 +199,8 @@ TEST(Rules, ComparedEvaluationsMustBeThere) {
   };
   EXPECT_TRUE(rules_hold([](Config& config) { config.checkpoint.keep_best = "loss"; }));
   EXPECT_CONTAINS(best([](Config& config) { config.train.eval_every = 0; }),
-                  "checkpoint.keep_best = \"loss\": it compares evaluations, and train.eval_every = 0 has none before "
-                  "the end\n  set train.eval_every, or checkpoint.keep_best none");
+                  "checkpoint.keep_best = \"loss\": it compares evaluations, and with train.eval_every = 0 there is no "
+                  "evaluation before the end\n  set train.eval_every, or checkpoint.keep_best none");
   EXPECT_CONTAINS(best([](Config& config) { config.data.validation.fraction = 0; }), "set data.validation");
   EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every = {}; }), "set checkpoint.every");
   const auto patient = [](const std::function<void(Config&)>& more) {
@@ -240,7 +240,7 @@ TEST(Rules, OnlyMuonHasGroupRules) {
   };
   EXPECT_TRUE(rules_hold(with_rule("muon")));
   const std::string message = rule_broken(with_rule("lion"));
-  EXPECT_NE(message.find("rule = \"adamw\" of head.* is muon's alone"), std::string::npos) << message;
+  EXPECT_NE(message.find("rule = \"adamw\" of head.* needs optimizer muon"), std::string::npos) << message;
 }
 
 TEST(Rules, ThreadRanksRefuseDropout) {
@@ -271,7 +271,9 @@ TEST(Rules, TimelineIsJsonInRunFolder) {
     EXPECT_NE(message.find("run.timeline"), std::string::npos) << name;
     EXPECT_NE(message.find("use timeline.json"), std::string::npos) << name;
   }
-  EXPECT_NE(rule_broken([](Config& config) { config.run.timeline = "report.json"; }).find("the report's name"),
+  EXPECT_NE(rule_broken([](Config& config) {
+              config.run.timeline = "report.json";
+            }).find("report.json is the name of the report"),
             std::string::npos);
 }
 
@@ -296,7 +298,7 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
     config.train.checkpoint_activations = true;
     config.train.offload_activations = "disk";
   });
-  EXPECT_NE(message.find("train.offload_activations = \"disk\": no folder on a disk is named"), std::string::npos)
+  EXPECT_NE(message.find("train.offload_activations = \"disk\": no folder for the disk tier is set"), std::string::npos)
       << message;
 }
 
@@ -349,7 +351,7 @@ TEST(Rules, CodecNeedsTrafficAndExactShards) {
   EXPECT_TRUE(
       with(gathers, [](Config& config) {
         config.zero.stage = 1;
-      }).starts_with("comm.gather_wire = \"int8\": at stage 1 the gathered parameters are those that are kept"));
+      }).starts_with("comm.gather_wire = \"int8\": at stage 1 a codec would round the parameters that a rank keeps"));
   EXPECT_TRUE(rules_hold([&](Config& config) {
     reduces(config);
     config.zero.stage = 1;
@@ -364,8 +366,8 @@ TEST(Rules, CodecNeedsTrafficAndExactShards) {
                 config.sync.servers = 1;
               }).starts_with("comm.gather_wire = \"int8\": servers and workers exchange"));
   const auto outer = [](Config& config) { config.comm.outer_wire = "int8"; };
-  EXPECT_TRUE(
-      rule_broken(outer).starts_with("comm.outer_wire = \"int8\": the model is held once, and nothing crosses"));
+  EXPECT_TRUE(rule_broken(outer).starts_with(
+      "comm.outer_wire = \"int8\": the ranks hold one copy of the model, so no copies exchange gradients"));
   EXPECT_TRUE(rules_hold([&](Config& config) {
     outer(config);
     config.sync.mode = "local";
@@ -383,8 +385,9 @@ TEST(Rules, ShareOfElementsNeedsTopK) {
   loaded.config.comm.outer_wire = "topk";
   EXPECT_NO_THROW(check_rules(loaded));
   loaded.config.sync.mode = "sync";
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
-                   "comm.outer_wire = \"topk\": the model is held once, and nothing crosses"));
+  EXPECT_TRUE(
+      says(message_of<ConfigError>([&] { check_rules(loaded); }),
+           "comm.outer_wire = \"topk\": the ranks hold one copy of the model, so no copies exchange gradients"));
 }
 
 TEST(Rules, RefusesKeysThatExcludeLocalSteps) {
@@ -410,7 +413,7 @@ TEST(Rules, AverageExcludesDelayedUpdate) {
     config.train.ema = 0.9;
     config.zero.delayed_update = true;
   });
-  EXPECT_TRUE(broken.starts_with("zero.delayed_update = true: an average of weights (train.ema = 0.9)")) << broken;
+  EXPECT_TRUE(broken.starts_with("zero.delayed_update = true: the average of the weights (train.ema = 0.9)")) << broken;
 }
 
 TEST(Rules, OuterKeysNeedLocalSteps) {
@@ -546,7 +549,7 @@ TEST(Rules, ARewindNeedsCheckpoints) {
       without(config);
       change(config.health);
     });
-    EXPECT_TRUE(message.starts_with(key + " = \"rewind\": there are no checkpoints to go back to")) << message;
+    EXPECT_TRUE(message.starts_with(key + " = \"rewind\": there are no checkpoints to return to")) << message;
     EXPECT_TRUE(rules_hold([&](Config& config) { change(config.health); })) << "with checkpoints";
   }
 }

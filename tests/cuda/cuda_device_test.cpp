@@ -74,7 +74,7 @@ TEST_F(CudaDevice, BlocksSignalsDuringDriverCalls) {
 
 TEST_F(CudaDevice, MissingDriverFallsBackToHost) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
-  expect_says(refusal("cuda"), {"run.device = cuda: there is no driver of NVIDIA", "580"});
+  expect_says(refusal("cuda"), {"run.device = cuda: there is no NVIDIA driver", "580"});
   EXPECT_EQ(open_device("auto")->name(), "host");
 }
 
@@ -88,7 +88,7 @@ TEST_F(CudaDevice, MissingGpuFallsBackToHost) {
 
 TEST_F(CudaDevice, RefusesAnOldDriverEvenAutomatically) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "12080");
-  expect_says(refusal("cuda"), {"the driver is too old: it is one for CUDA 12.8", "built with 13.", "580 or later"});
+  expect_says(refusal("cuda"), {"the driver is too old: it supports CUDA 12.8", "built with 13.", "580 or later"});
   expect_says(refusal("auto"), {"the driver is too old"});
 }
 
@@ -121,7 +121,7 @@ TEST_F(CudaDevice, NeedsARecentDriver) {
     const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
     const GpusHere here = find_gpus(/*memory=*/true);
     EXPECT_TRUE(here.gpus.empty() && here.none_here && here.driver.empty());
-    EXPECT_EQ(here.reason, "there is no driver of NVIDIA");
+    EXPECT_EQ(here.reason, "there is no NVIDIA driver");
   }
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "12080");
   const GpusHere here = find_gpus(/*memory=*/true);
@@ -178,7 +178,7 @@ TEST_F(CudaDevice, FullOneNamesRequestAndFree) {
   const std::string message = message_of<ConfigError>([&] { static_cast<void>(device->allocate(3 << 20)); });
   expect_says(message, {"memory = 3.00 MiB: cuda:1 has 5 MiB of its 81920 MiB free", "nvidia-smi"});
   const std::string pinned = message_of<ConfigError>([&] { static_cast<void>(device->allocate_pinned(3 << 20)); });
-  expect_says(pinned, {"zero.host_memory = 3.00 MiB: the system does not pin that much"});
+  expect_says(pinned, {"zero.host_memory = 3.00 MiB: the system cannot pin that much"});
 }
 
 TEST_F(CudaDevice, FullOneRetriesOnceAfterRelease) {

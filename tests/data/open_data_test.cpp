@@ -98,7 +98,7 @@ TEST(OpenData, OnlyTextAndTokensSpanFiles) {
   const TemporaryFolder folder;
   const DataFiles files{{folder.write("a", "1,2\n").string(), folder.write("b", "3,4\n").string()}};
   EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = files}),
-                   "a and 1 more: only text and tokens may lie in several files"));
+                   "a and 1 more: only text and tokens can have several files"));
 }
 
 TEST(OpenData, ChecksVocabularyInBothSplits) {
@@ -188,7 +188,7 @@ TEST(OpenData, CsvHasNumbersClassesOrTexts) {
   EXPECT_EQ(open_data(options).shape().classes, 0);
   const auto words = folder.write("w.csv", "w,kind\n1,a\n2,b\n3,c\n4,a\n");
   options.validation = words;
-  EXPECT_TRUE(says(refusal(options), "w.csv:2: the target is a word, and in data.path it is a number"));
+  EXPECT_TRUE(says(refusal(options), "w.csv:2: the target is a word, but in data.path it is a number"));
   options.path = words;
   options.validation = 0.5;
   EXPECT_EQ(open_data(options).shape().classes, 3);
@@ -274,7 +274,7 @@ TEST(OpenData, RefusesTrainingDataAsValidation) {
   const TemporaryFolder folder;
   const auto text = folder.write("a.txt", std::string(100, 'a')), other = folder.write("b.txt", std::string(100, 'b'));
   std::filesystem::create_symlink(text, folder / "link.txt");
-  const std::string reason = "data.path reads it, too, and a model is judged by samples that it has not learned";
+  const std::string reason = "data.path also reads it, and validation needs samples that the model has not learned";
   EXPECT_TRUE(says(refusal({.path = text, .validation = text, .context = 4}),
                    "data.validation = " + text.native() + ": " + reason));
   EXPECT_TRUE(says(refusal({.path = text, .validation = folder / "link.txt", .context = 4}), reason));

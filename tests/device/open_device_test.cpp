@@ -19,7 +19,7 @@ TEST(OpenDevice, AutoIsMainMemoryWithoutPlugin) {
 
 TEST(OpenDevice, MissingGpuPluginExplainsBuilding) {
   const std::string message = message_of<ConfigError>([] { open_device("cuda:1", ""); });
-  expect_says(message, {"run.device = cuda:1", "libzero_device_cuda.so is not there", "-DZERO_CUDA=ON"});
+  expect_says(message, {"run.device = cuda:1", "libzero_device_cuda.so is not installed", "-DZERO_CUDA=ON"});
 }
 
 TEST(OpenDevice, UnknownNameListsTheKnown) {
@@ -33,7 +33,7 @@ TEST(OpenDevice, RefusesFilesThatAreNoPlugin) {
   const std::string absent = message_of<ConfigError>([] { open_device("cuda", "/nowhere/libzero_device_cuda.so"); });
   expect_says(absent, {"/nowhere/libzero_device_cuda.so", "libcudart"});
   const std::string other = message_of<ConfigError>([] { open_device("auto", "libc.so.6"); });
-  expect_says(other, {"libc.so.6 is no plug-in of zero.cpp"});
+  expect_says(other, {"libc.so.6 is not a plug-in of zero.cpp"});
 }
 
 // Unless one is named.
@@ -57,7 +57,7 @@ TEST(DeviceOfRank, AutoWithoutGpusIsTheCpu) {
   EXPECT_TRUE(none.none_here);
   EXPECT_EQ(device_of_rank("auto", 0, none), "cpu");
   expect_says(message_of<ConfigError>([&] { device_of_rank("cuda", 0, none); }),
-              {"run.device = cuda", "libzero_device_cuda.so is not there"});
+              {"run.device = cuda", "libzero_device_cuda.so is not installed"});
   const GpusHere broken{.reason = "the driver is too old", .remedy = "install another"};
   expect_says(message_of<ConfigError>([&] { device_of_rank("auto", 0, broken); }), {"the driver is too old"});
 }

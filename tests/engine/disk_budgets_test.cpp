@@ -144,7 +144,7 @@ TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
   const ScriptedRun expected = run();
   options.local_world = 2;
   calls.on_unnamed = -EIO;
-  EXPECT_TRUE(says(message_of<Error>(run), "2.00 MiB of files of 2 ranks are to lie there"));
+  EXPECT_TRUE(says(message_of<Error>(run), "2.00 MiB are needed for files of 2 ranks"));
   calls.on_unnamed = 0;
   calls.free_bytes = 2 * kMiB;
   EXPECT_EQ(run(), expected);

@@ -125,16 +125,16 @@ TEST(LinkedDevices, RefusesMainMemoryAndCodedUnits) {
     return std::string("nothing");
   };
   EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), {.stage = 3}, steps); }),
-                  "comm.transport = nccl: it moves bytes between GPUs, and here units lie in main memory");
+                  "comm.transport = nccl: it moves bytes between GPUs, and units here are in main memory");
   EngineOptions coded{.stage = 3};
   coded.wire.gather = WireCodec::kInt8;
   EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), coded); }), "comm.gather_wire");
   const EngineOptions summed{.stage = 3, .sums = RankSums::kLinked};
   EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), summed, {}); }),
-                  "zero.reduce = nccl: NCCL sums units that it moves between GPUs");
+                  "zero.reduce = nccl: NCCL can sum only units that it moves between GPUs");
   EngineOptions hashed = summed;
   hashed.shards = Cut::kHash;
-  EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), hashed); }), "NCCL sums equal blocks");
+  EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), hashed); }), "NCCL sums only equal blocks");
   const EngineOptions parts{.stage = 3, .secondary_group = 2};
   EXPECT_CONTAINS(refused([&] { run_linked(4, small_specs(), parts); }), "zero.secondary_group");
 }

@@ -305,7 +305,8 @@ TEST(LocalSteps, RefuseConflictsByName) {
   const auto end = [](int world, const EngineOptions& options) {
     return ends_of_ranks(world, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[0];
   };
-  EXPECT_TRUE(says(end(2, {.group = 2, .local = LocalSteps{}}), "sync.mode = local: there is one copy of the model"));
+  EXPECT_TRUE(
+      says(end(2, {.group = 2, .local = LocalSteps{}}), "sync.mode = local: there is only one copy of the model"));
   EXPECT_TRUE(says(end(1, {.local = LocalSteps{}}), "use more ranks"));
   EXPECT_TRUE(says(end(2, {.local = LocalSteps{}, .ema = 0.9}), "train.ema = 0.9"));
   EXPECT_TRUE(says(end(2, {.stage = 2, .local = LocalSteps{}, .delayed_update = true}), "zero.delayed_update"));
@@ -313,7 +314,8 @@ TEST(LocalSteps, RefuseConflictsByName) {
   EXPECT_TRUE(says(end(2, {.local = LocalSteps{.steps = 0}}), "sync.local_steps"));
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {});
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().states().merge(); }), "give attach() .local"));
+    EXPECT_TRUE(
+        says(message_of<ConfigError>([&] { model.engine().states().merge(); }), "give attach() outer steps: .local"));
   });
 }
 

@@ -327,7 +327,7 @@ TEST_F(OffloadSlow, RefusalNamesBudgetMachineAndDisk) {
     const std::string text = message_of<ConfigError>([&] {
       ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
     });
-    for (const char* words : {"zero.device_memory", "and the host for", "name a disk"})
+    for (const char* words : {"zero.device_memory", "and the host for", "set a disk"})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
   });
 }
@@ -342,8 +342,7 @@ TEST_F(OffloadSlow, RefusesBudgetsBeyondFreeMemory) {
     const MemoryBudget large{MemoryBudget::Kind::kBytes, std::int64_t{1} << 45};
     for (const MemoryBudget memory : {large, MemoryBudget{MemoryBudget::Kind::kMin}}) {
       const std::string text = message_of<ConfigError>([&] { placed(memory, kCrowd); });
-      for (const char* words :
-           {"zero.device_memory", "a rank would hold", "are free for it", "name a disk (zero.disk)"})
+      for (const char* words : {"zero.device_memory", "a rank would hold", "are free for a rank", "set zero.disk"})
         EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
       EXPECT_NO_THROW(placed(memory, 1)) << "more than is wanted is not too much, where what is wanted fits";
     }
@@ -369,7 +368,7 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
     };
     const std::string text = refusal();
     for (const std::string& words : {folder_.path().string() + ": a rank may take 1887435 B there (1.80 MiB;",
-                                     std::string("B more"), std::string("or name another folder (zero.disk)")})
+                                     std::string("B more"), std::string("or set another folder (zero.disk)")})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
     EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget lacks: " << text;
     offload.disk_memory = 1 << 20;

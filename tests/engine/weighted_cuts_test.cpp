@@ -195,7 +195,7 @@ TEST(WeightedCuts, AllRefuseOneRanksBadBudget) {
     EXPECT_TRUE(says(refusals[0], "too small by"));
     for (const std::size_t rank : {1, 2}) {
       EXPECT_TRUE(says(refusals[rank], key));
-      EXPECT_TRUE(says(refusals[rank], "rank 0 refuses it"));
+      EXPECT_TRUE(says(refusals[rank], "rank 0 rejects it"));
     }
   };
   expect_refused(options, "zero.device_memory");

@@ -37,7 +37,7 @@ TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   // Both before there is another checkpoint.
   const auto strikes = [](WatchedCommand& started) {
     const std::string again = "starting all ranks again (1 of 9)";
-    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "going on with ") &&
+    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
            started.text().find("checkpoint: step 14,") == std::string::npos;
   };
   const auto struck_run = struck("run", four_ranks("run"), strikes);
@@ -45,7 +45,7 @@ TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "not with 3 ranks: train.global_batch = 8: no multiple of 6");
   EXPECT_SAYS(command,
-              "going on with 2 of 4 ranks (2 of 9): rank 3 failed twice after step 7; accumulate 1 -> 2 keeps the "
+              "continuing with 2 of 4 ranks (2 of 9): rank 3 failed twice after step 7; accumulate 1 -> 2 keeps the "
               "global batch of 8");
   EXPECT_SAYS(command, "continuing after step 7");
   EXPECT_SAYS(command, "ranks: 2 ");

@@ -50,7 +50,8 @@ class FirstRankPlaces : public FaultTest {};
 TEST_F(FirstRankPlaces, GivesUpRankThatLeavesTwice) {
   WatchedCommand command({built::kCommand, "launch", "--nproc-per-node", "3", "--max-restarts", "3", "--min-ranks", "2",
                           "--", built::kFaultLeaver, "shared_memory", "throw"});
-  EXPECT_TRUE(command.wait_for("going on with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row")) << command.text();
+  EXPECT_TRUE(command.wait_for("continuing with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row"))
+      << command.text();
   command.send(SIGKILL);
 }
 

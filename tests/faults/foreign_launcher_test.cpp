@@ -82,7 +82,7 @@ TEST_P(ForeignFaults, TimeoutNamesAStoppedRank) {
   strike(stopped, SIGSTOP);
   EXPECT_TRUE(command.wait_for("is stopped (SIGSTOP)")) << command.text();
   EXPECT_SAYS(command, "rank 1: ");
-  EXPECT_SAYS(command, "it is not there after 3 s");
+  EXPECT_SAYS(command, "it is absent after 3 s");
   kill(stopped, SIGCONT);  // mpirun has removed it by then; torchrun gives it half a minute
   EXPECT_GT(command.finish(), 0);
   EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "the launcher left a process";

@@ -62,7 +62,7 @@ class MachinesFaults : public HostsFaultTest {
   int servers_ = 1;
 };
 
-constexpr const char* kStartsAlone = "starting it again alone";
+constexpr const char* kStartsAlone = "restarting only this rank";
 constexpr const char* kStartsAll = "starting all ranks again";
 
 // A worker of the second machine; the others continue meanwhile.
@@ -81,8 +81,8 @@ TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
   for (const pid_t other : others) strike(other, SIGCONT);
   EXPECT_EQ(first.finish(), 0) << first.text();
   EXPECT_EQ(second.finish(), 0) << second.text();
-  EXPECT_SAYS(second, "rank 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 9, 8 left)");
-  EXPECT_SAYS(first, "rank 2 on machine 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 9, 8 left)");
+  EXPECT_SAYS(second, "rank 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 9, 8 left)");
+  EXPECT_SAYS(first, "rank 2 on machine 1 failed with signal 9 (SIGKILL): restarting only this rank (1 of 9, 8 left)");
   EXPECT_EQ(occurrences(kStartsAll, first.text() + second.text()), 0);
   for (WatchedCommand* const command : {&first, &second}) expect_nothing_left(*command);
 
@@ -178,9 +178,9 @@ TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   strike(other, SIGCONT);
   WatchedCommand* const commands[] = {&first, &second, &third};
   for (WatchedCommand* const command : commands) EXPECT_EQ(command->finish(), 0) << command->text();
-  EXPECT_SAYS(second, "rank 3 failed with signal 9 (SIGKILL): starting it again alone");
-  EXPECT_SAYS(third, "rank 5 failed with signal 9 (SIGKILL): starting it again alone");
-  EXPECT_SAYS(first, "rank 5 on machine 2 failed with signal 9 (SIGKILL): starting it again alone");
+  EXPECT_SAYS(second, "rank 3 failed with signal 9 (SIGKILL): restarting only this rank");
+  EXPECT_SAYS(third, "rank 5 failed with signal 9 (SIGKILL): restarting only this rank");
+  EXPECT_SAYS(first, "rank 5 on machine 2 failed with signal 9 (SIGKILL): restarting only this rank");
   for (WatchedCommand* const command : commands) {
     EXPECT_EQ(occurrences(kStartsAll, command->text()), 0) << command->text();
     expect_nothing_left(*command);

@@ -13,7 +13,7 @@ namespace zero {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr const char* kAlone = "starting it again alone";
+constexpr const char* kAlone = "restarting only this rank";
 constexpr const char* kTrains = "step 10/";
 
 // The parameter is the transport. Over gloo a process takes longer to come back: the full tier has all of it.
@@ -75,7 +75,7 @@ TEST_P(ReplacementFaults, KilledWorkerReturnsWithSameBits) {
   WatchedCommand& command = *killed;
   ASSERT_TRUE(wait_for_times(command, "rank 1 (worker 0) is back in a new process", 1)) << command.text();
   EXPECT_EQ(command.finish(), 0) << command.text();
-  EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 3, 2 left)");
+  EXPECT_SAYS(command, "rank 1 failed with signal 9 (SIGKILL): restarting only this rank (1 of 3, 2 left)");
   expect_same_bits("run", whole);
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
@@ -99,7 +99,7 @@ TEST_P(ReplacementFaults, LaunchFlagNamesTheWorkers) {
   launch.insert(launch.end(), program.begin(), program.end());
   const auto command = struck("run", launch, kill_alone(1));
   EXPECT_EQ(command->finish(), 0) << command->text();
-  EXPECT_SAYS(*command, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 1, 0 left)");
+  EXPECT_SAYS(*command, "rank 1 failed with signal 9 (SIGKILL): restarting only this rank (1 of 1, 0 left)");
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 

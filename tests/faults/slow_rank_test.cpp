@@ -25,7 +25,7 @@ TEST_F(SlowRank, GetsFewerSamplesWithANote) {
   // Of 16 samples a rank that computes a quarter of the time takes 3 or 4: one more or less where a busy machine interferes.
   const auto gets_few = [&] {
     for (const char* const shares : {"11 + 5", "12 + 4", "13 + 3", "14 + 2", "15 + 1"})
-      if (command.text().find(fmt::format("from here on the ranks take {} samples", shares), from) != std::string::npos)
+      if (command.text().find(fmt::format("from now on the ranks take {} samples", shares), from) != std::string::npos)
         return true;
     return false;
   };

@@ -58,7 +58,7 @@ TEST_F(WorkerFaults, TimeoutRemovesAStoppedRank) {
     EXPECT_TRUE(command.gone_before(stopped + milliseconds(3000) + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 3);
     EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
-    EXPECT_SAYS(command, "it is not there after 3 s");
+    EXPECT_SAYS(command, "it is absent after 3 s");
     EXPECT_SAYS(command, "is stopped (SIGSTOP)");
   }
 }
@@ -98,7 +98,8 @@ TEST_F(WorkerFaults, RepeatedlyHangingRankIsGivenUp) {
   strike(command.wait_for_rank(1), SIGSTOP);
   ASSERT_TRUE(command.wait_for("starting all ranks again (1 of 3)")) << command.text();
   strike(command.wait_for_rank(1), SIGSTOP);
-  ASSERT_TRUE(command.wait_for("going on with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row")) << command.text();
+  ASSERT_TRUE(command.wait_for("continuing with 2 of 3 ranks (2 of 3): rank 1 failed twice in a row"))
+      << command.text();
   command.wait_for_rank(1);
   command.send(SIGTERM);
   EXPECT_EQ(command.finish(), 128 + SIGTERM) << command.text();

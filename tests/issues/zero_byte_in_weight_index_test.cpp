@@ -23,7 +23,7 @@ TEST(ZeroByteInWeightIndex, EndsNoName) {
   writer.commit();
   const auto index = folder.write("m.index.json", R"({"weight_map": {"a": "1.safetensors\u0000.txt"}})");
   EXPECT_TRUE(says(message_of<ConfigError>([&] { SafetensorsSet::open(index, "model.init"); }),
-                   R"("1.safetensors\u0000.txt" is no name of a file in its own folder)"));
+                   R"("1.safetensors\u0000.txt" is not the name of a file in its own folder)"));
 }
 
 }  // namespace

@@ -355,7 +355,7 @@ TEST(Launch, GivesUpAFailingRank) {
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"0/3 0/3", "[rank 1] 1/3 1/3", "[rank 2] 2/3 2/3"}));
   EXPECT_NE(outcome.errors.find("zero launch: starting all ranks again (1 of 3)\n"), std::string::npos);
   EXPECT_NE(
-      outcome.errors.find("zero launch: going on with 3 of 4 ranks (2 of 3): rank 2 failed twice after step 40\n"),
+      outcome.errors.find("zero launch: continuing with 3 of 4 ranks (2 of 3): rank 2 failed twice after step 40\n"),
       std::string::npos)
       << outcome.errors;
 }
@@ -381,7 +381,7 @@ TEST(Launch, SkipsASmallerWorldThatFails) {
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"other of 2 2", "[rank 1] other of 2 2"}));
   EXPECT_NE(outcome.errors.find("not with 3 ranks: batch = 8: no multiple of 3"), std::string::npos) << outcome.errors;
-  EXPECT_NE(outcome.errors.find("going on with 2 of 4 ranks (2 of 3): rank 2 failed twice in a row; batch 2 -> 4\n"),
+  EXPECT_NE(outcome.errors.find("continuing with 2 of 4 ranks (2 of 3): rank 2 failed twice in a row; batch 2 -> 4\n"),
             std::string::npos)
       << outcome.errors;
 }
@@ -391,8 +391,9 @@ TEST(Launch, NoSmallerWorldEndsWithReasons) {
   options.program_for = [](int world) -> WorldProgram { throw ConfigError("world", std::to_string(world), "no", ""); };
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 3);
-  for (const char* part : {"not with 3 ranks: world = 3: no", "not with 2 ranks: world = 2: no",
-                           "rank 2 failed twice in a row, and no smaller world holds this run: not started again\n"}) {
+  for (const char* part :
+       {"not with 3 ranks: world = 3: no", "not with 2 ranks: world = 2: no",
+        "rank 2 failed twice in a row, and this run cannot continue with fewer ranks: not started again\n"}) {
     EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
   }
 }
@@ -412,7 +413,8 @@ TEST(Launch, ContinuesIfProcessesRunOut) {
   options.program_for = [&](int) -> WorldProgram { return {.words = {"/bin/sh", "-c", "echo $RANK/$WORLD_SIZE"}}; };
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  const std::regex line("zero launch: going on with ([2-7]) of 8 ranks \\(2 of 3\\): rank \\1 could not be started\n");
+  const std::regex line(
+      "zero launch: continuing with ([2-7]) of 8 ranks \\(2 of 3\\): rank \\1 could not be started\n");
   std::smatch ranks;
   ASSERT_TRUE(std::regex_search(outcome.errors, ranks, line)) << outcome.errors;
   EXPECT_EQ(std::to_string(lines(outcome.output).size()), ranks[1]) << outcome.output;

@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kAgainAlone = "starting it again alone";
+constexpr const char* kAgainAlone = "restarting only this rank";
 constexpr const char* kAgainAll = "starting all ranks again";
 
 bool is_free(int port) {
@@ -95,8 +95,9 @@ TEST_F(Machines, RestartsSecondMachinesWorkerOnly) {
   EXPECT_EQ(server.status, 0) << server.errors;
   EXPECT_EQ(worker.status, 0) << worker.errors;
   EXPECT_EQ(lines(worker.output), (std::multiset<std::string>{"last words", "replacement 1 of 2"}));
-  EXPECT_CONTAINS(worker.errors, "rank 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
-  EXPECT_CONTAINS(server.errors, "rank 1 on machine 1 failed with signal 9 (SIGKILL): starting it again alone (1 of 2");
+  EXPECT_CONTAINS(worker.errors, "rank 1 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(server.errors,
+                  "rank 1 on machine 1 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2");
   EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
 }
 
@@ -165,7 +166,7 @@ TEST_F(Machines, RestartsOfAllMachinesCountTogether) {
   const Outcome worker = second.finish(), server = first.finish();
   EXPECT_EQ(server.status, 0) << server.errors;
   EXPECT_EQ(worker.status, 0) << worker.errors;
-  EXPECT_CONTAINS(worker.errors, "rank 1 failed with exit status 7: starting it again alone (1 of 2, 1 left)");
+  EXPECT_CONTAINS(worker.errors, "rank 1 failed with exit status 7: restarting only this rank (1 of 2, 1 left)");
   EXPECT_CONTAINS(worker.errors, "starting all ranks again (2 of 2)");
   EXPECT_EQ(server.output, "none left\n");
   EXPECT_EQ(worker.output, "none left\n");
@@ -174,7 +175,7 @@ TEST_F(Machines, RestartsOfAllMachinesCountTogether) {
 TEST_F(Machines, OthersFinishWithoutRestarts) {
   Launched first(machine(0, 0, await("left") + "echo done"));
   Launched second(machine(1, 0, "kill -9 $$"));
-  EXPECT_TRUE(second.wait_for_error("no rank is left on this machine: it waits for the end of the others"));
+  EXPECT_TRUE(second.wait_for_error("no rank is left on this machine: it waits for the end of the other machines"));
   make("left");
   const Outcome worker = second.finish(), server = first.finish();
   EXPECT_EQ(server.status, 0) << server.errors;
@@ -230,7 +231,7 @@ TEST_F(Machines, ReturnedLauncherJoinsNextAttempt) {
   second.send(SIGKILL);
   EXPECT_TRUE(first.wait_for_error("is gone"));
   Launched anew(machine(1, 2, worker));
-  EXPECT_TRUE(anew.wait_for_error("the others are in an attempt that began without this launcher"));
+  EXPECT_TRUE(anew.wait_for_error("the other launchers are in an attempt that began without this launcher"));
   make("seen");
   EXPECT_EQ(anew.finish().output, "again\n");
   EXPECT_EQ(first.finish().output, "again\n");
@@ -274,8 +275,9 @@ TEST_F(Machines, RestartsThirdMachinesWorkerOnly) {
   const Outcome worker = third.finish(), other = second.finish(), leader = first.finish();
   for (const Outcome& outcome : {worker, other, leader}) EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(worker.output, "replacement 1\n");
-  EXPECT_CONTAINS(worker.errors, "rank 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
-  EXPECT_CONTAINS(leader.errors, "rank 2 on machine 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2");
+  EXPECT_CONTAINS(worker.errors, "rank 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(leader.errors,
+                  "rank 2 on machine 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2");
   EXPECT_EQ(occurrences(kAgainAll, leader.errors + other.errors + worker.errors), 0);
 }
 
@@ -291,7 +293,7 @@ TEST_F(Machines, RestartsWorkerBesideSecondMachinesServer) {
   const Outcome worker = second.finish(), server = first.finish();
   EXPECT_EQ(server.status, 0) << server.errors;
   EXPECT_EQ(worker.status, 0) << worker.errors;
-  EXPECT_CONTAINS(worker.errors, "rank 3 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(worker.errors, "rank 3 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
   EXPECT_EQ(occurrences(kAgainAll, server.errors + worker.errors), 0);
 }
 
@@ -421,7 +423,7 @@ TEST_F(Machines, RefusesTakenPortAfterMasters) {
   ASSERT_TRUE(first.wait_for("here"));
   const Outcome outcome = run_launch(machine(0, 0, "echo here"));
   EXPECT_EQ(outcome.output, "");
-  EXPECT_CONTAINS(outcome.errors, "with --spared-from the launchers meet at the port behind it");
+  EXPECT_CONTAINS(outcome.errors, "with --spared-from the launchers meet at the next port");
   make("seen");
   EXPECT_EQ(first.finish().status, 0);
 }

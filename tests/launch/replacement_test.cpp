@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-constexpr const char* kAlone = "starting it again alone";
+constexpr const char* kAlone = "restarting only this rank";
 
 // Ranks from 1 on may fail. Scripts run in a folder of theirs: `: > back` there, and `until [ -e back ]` elsewhere.
 class Replacement : public ::testing::Test {
@@ -43,7 +43,8 @@ TEST_F(Replacement, RestartsFailedRankOnly) {
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"replacement 0 of 2", "[rank 1] replacement 0 of 2",
                                                                "[rank 2] last words", "[rank 2] replacement 1 of 2"}));
-  EXPECT_CONTAINS(outcome.errors, "rank 2 failed with signal 9 (SIGKILL): starting it again alone (1 of 2, 1 left)\n");
+  EXPECT_CONTAINS(outcome.errors,
+                  "rank 2 failed with signal 9 (SIGKILL): restarting only this rank (1 of 2, 1 left)\n");
   EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
 }
 
@@ -55,7 +56,7 @@ TEST_F(Replacement, CountsAsOneOfTheRestarts) {
                          "if [ $RANK = 1 ]; then : > back; sleep 100; fi; " +
                              await("back") + "exit 5"));
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  EXPECT_CONTAINS(outcome.errors, "rank 1 failed with exit status 7: starting it again alone (1 of 2, 1 left)");
+  EXPECT_CONTAINS(outcome.errors, "rank 1 failed with exit status 7: restarting only this rank (1 of 2, 1 left)");
   EXPECT_CONTAINS(outcome.errors, "starting all ranks again (2 of 2)");
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"none left", "[rank 1] none left"}));
 }
@@ -67,8 +68,8 @@ TEST_F(Replacement, RepeatedFailureRestartsAfterPause) {
                              "exit; fi; "
                              "if [ \"$ZERO_REPLACEMENT\" = 2 ]; then : > back; exit; fi; kill -9 $$"));
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
-  EXPECT_CONTAINS(outcome.errors, "starting it again alone (1 of 2, 1 left)");
-  EXPECT_CONTAINS(outcome.errors, "starting it again alone in 1 s (2 of 2, 0 left)");
+  EXPECT_CONTAINS(outcome.errors, "restarting only this rank (1 of 2, 1 left)");
+  EXPECT_CONTAINS(outcome.errors, "restarting only this rank in 1 s (2 of 2, 0 left)");
 }
 
 // The peers that would have met the replacement again.

@@ -425,8 +425,8 @@ TEST(ActivationOffloadFails, DamagedBytesAreFoundWithChecksums) {
   for (std::uint64_t i = 0; i < 6; ++i) handle.push_back(activation_offload.offload(contents(i)));
   disk.files[0][100] ^= std::byte{1};
   std::vector<std::byte> into(kBytes);
-  EXPECT_TRUE(
-      says(message_of<IoError>([&] { activation_offload.bring(handle[0], into); }), "is not what was written there"));
+  EXPECT_TRUE(says(message_of<IoError>([&] { activation_offload.bring(handle[0], into); }),
+                   "differs from the page written there"));
 }
 
 TEST(ActivationOffloadFails, ReportsFullDiskBeforeWriting) {

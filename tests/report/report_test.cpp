@@ -307,7 +307,7 @@ TEST(Report, WithoutValidationTheLossIsNull) {
 TEST(Report, SummaryIsShort) {
   auto report = some_report();
   const auto text = one_line(summary(report));
-  EXPECT_NE(text.find("loss 3.5000 val_loss 3.2500 300 ms a step 2,000 tokens/s utilization 50%: what the model's"),
+  EXPECT_NE(text.find("loss 3.5000 val_loss 3.2500 300 ms a step 2,000 tokens/s utilization 50%: the model's"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("sends 5.86 KiB a step (formula 5.86 KiB)"), std::string::npos) << text;

@@ -17,7 +17,7 @@ TEST(SlowSteps, WarnOnceIfRepeated) {
   for (int step = 1; step < SlowSteps::kInARow; ++step) EXPECT_FALSE(slow.count(0.5));
   EXPECT_TRUE(slow.count(0.5));
   EXPECT_TRUE(says(slow.note(70, {.running = 5.2, .cores = 2}, 2),
-                   "the 8 steps up to step 70 took 500 ms each, where 40 ms were predicted: 5.2 processes want to "
+                   "the 8 steps up to step 70 took 500 ms each instead of the predicted 40 ms: 5.2 processes want to "
                    "run on 2 cores"));
   EXPECT_TRUE(says(slow.note(70, {.running = 5.2, .cores = 2}, 2), "--run.threads 1"));
   EXPECT_FALSE(says(slow.note(70, {.running = 5.2, .cores = 2}, 1), "--run.threads 1"));

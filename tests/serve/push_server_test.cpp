@@ -334,7 +334,7 @@ TEST(PushServer, RefusesLogOfAnotherRun) {
   TrainedBits bits;
   const TrainedClocks run{.clocks = 2, .replayed = {{.worker = 0, .clock = 1}}};
   const std::vector<std::string> ends = ends_of_run(options, 1, run, bits);
-  EXPECT_TRUE(says(ends[0], "--replay = worker 0, clock 1: this run has come to another event")) << ends[0];
+  EXPECT_TRUE(says(ends[0], "--replay = worker 0, clock 1: this run has reached a different event")) << ends[0];
 }
 
 TEST(PushServer, RefusesTruncatedLogAtItsEnd) {
@@ -345,7 +345,7 @@ TEST(PushServer, RefusesTruncatedLogAtItsEnd) {
   run.replayed.pop_back();
   TrainedBits bits;
   const std::vector<std::string> ends = ends_of_run(options, 1, run, bits);
-  EXPECT_TRUE(says(ends[0], "--replay = clock 2: all events of the log have come, and the run is not over")) << ends[0];
+  EXPECT_TRUE(says(ends[0], "--replay = clock 2: the log has no more events, and the run has not ended")) << ends[0];
 }
 
 TEST(PushServer, AsynchronousRunSurvivesLeavingWorker) {
@@ -369,7 +369,7 @@ TEST(PushServer, LeavingWorkerEndsStaleRun) {
   TrainedBits bits;
   const std::vector<std::string> ends = ends_of_run(options, 2, run, bits);
   EXPECT_TRUE(says(ends[0], "rank 2")) << ends[0];
-  EXPECT_TRUE(says(ends[0], "no clock is whole without it"));
+  EXPECT_TRUE(says(ends[0], "every clock needs it"));
 }
 
 // Worker 2 is lost in the middle: two of three are a quorum, and go on.

@@ -340,7 +340,7 @@ TEST_P(Replacement, OnlyReplacementRefusesOtherConfiguration) {
   EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
   EXPECT_EQ(told.ends.at(1), std::vector<std::string>{""});
   ASSERT_EQ(told.ends.at(2).size(), 2U);
-  EXPECT_TRUE(says(told.ends.at(2)[1], "configuration = rank 2: it was started again, and its configuration is not"))
+  EXPECT_TRUE(says(told.ends.at(2)[1], "configuration = rank 2: it was restarted with a configuration that differs"))
       << told.ends.at(2)[1];
   EXPECT_EQ(told.bits.losses.size(), 5U);
 }

@@ -59,22 +59,22 @@ TEST(ReplayedPushes, KnowFutureReturns) {
 
 TEST(ReplayedPushes, OfAnotherRunAreRefused) {
   PushOrder order(kPlan, 2);
-  EXPECT_TRUE(says(refusal(order, {.worker = 0, .clock = 0}), "--replay = worker 0, clock 0: this run has come to"))
+  EXPECT_TRUE(says(refusal(order, {.worker = 0, .clock = 0}), "--replay = worker 0, clock 0: this run has reached"))
       << "not answered";
   answer_all(order);
-  for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "another event"));
+  for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "a different event"));
   EXPECT_TRUE(
       says(refusal(order, {.worker = 1, .clock = 3, .returns = true}), "--replay = worker 1 returns to clock 3: "))
       << "it is there";
   order.left(1);
-  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "another event")) << "it has left";
-  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "another event")) << "it has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "a different event")) << "it has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "a different event")) << "it has left";
 }
 
 TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {
   const ReplayedPushes replayed({}, 2);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { replayed.require_clock({.worker = 1, .clock = 4}, 5); }),
-                   "--replay = worker 1, clock 4: this run has come to another event"));
+                   "--replay = worker 1, clock 4: this run has reached a different event"));
 }
 
 // With the clock that the run has reached.
@@ -85,7 +85,7 @@ TEST(ReplayedPushes, MissingEventIsRefusedByClock) {
   order.pushed(0, 0);
   answer_all(order);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { ReplayedPushes({}, 1).next(order); }),
-                   "--replay = clock 1: all events of the log have come, and the run is not over"));
+                   "--replay = clock 1: the log has no more events, and the run has not ended"));
 }
 
 }  // namespace

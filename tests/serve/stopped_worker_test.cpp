@@ -232,10 +232,12 @@ TEST(StoppedWorker, NeededWorkerEndsRunAtTimeout) {
   const EngineOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
   for (const EngineOptions& options : {sync, stale}) {
     const Outcome push = run_without_it(options, Within::kPush);
-    EXPECT_TRUE(says(push.ends[0], "rank 2: push of clock 2: it has begun to send a gradient, and does not go on"))
+    EXPECT_TRUE(says(push.ends[0], "rank 2: push of clock 2: it began to send a gradient, and has not continued"))
         << push.ends[0];
     const Outcome weights = run_without_it(options, Within::kWeights);
-    EXPECT_TRUE(says(weights.ends[0], "rank 2: push of clock 3: it has not read on for 2000 ms")) << weights.ends[0];
+    EXPECT_TRUE(says(weights.ends[0],
+                     "rank 2: push of clock 3: it has not continued to read the weights before it for 2000 ms"))
+        << weights.ends[0];
   }
 }
 
@@ -287,7 +289,7 @@ TEST(StoppedWorker, AllStoppedEndRunAtTimeout) {
       await_event([&] { return five.ended.load(); });
     };
     const Outcome outcome = run(story);
-    EXPECT_TRUE(says(outcome.ends[0], "workers read more older versions of the weights than there is room for"))
+    EXPECT_TRUE(says(outcome.ends[0], "workers read more old versions of the weights than servers have room for"))
         << outcome.ends[0];
     EXPECT_TRUE(says(outcome.ends[0], fmt::format("rank {}: weights", servers))) << outcome.ends[0];
   }

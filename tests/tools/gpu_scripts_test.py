@@ -54,9 +54,9 @@ esac""")
 
     def test_without_a_gpu_it_says_why_writes_that_and_ends_with_2(self):
         for batch in (1, 2, 3):
-            ran, document = self.check(batch, gpu="none: there is no driver of NVIDIA")
-            self.assertEqual((ran.returncode, ran.stdout), (2, "no GPU here: none: there is no driver of NVIDIA\n"))
-            self.assertEqual(document["skipped"], "no GPU here: none: there is no driver of NVIDIA")
+            ran, document = self.check(batch, gpu="none: there is no NVIDIA driver")
+            self.assertEqual((ran.returncode, ran.stdout), (2, "no GPU here: none: there is no NVIDIA driver\n"))
+            self.assertEqual(document["skipped"], "no GPU here: none: there is no NVIDIA driver")
             self.assertEqual((document["batch"], document["gpu"], document["checks"]), (batch, None, []))
 
     def test_a_batch_that_does_not_exist_is_an_error_with_the_help(self):

@@ -24,9 +24,19 @@ class CheckWords(TreeTest):
         (fault,) = self.faults()
         self.assertTrue(fault.startswith("zero/plan: tics: "), fault)
 
-    def test_strings_and_code_in_pages_do_not_count(self):
-        self.write("zero/plan/unit.cpp", 'const char* text = "what is gathered lies alone, too";\n')
+    def test_code_in_pages_does_not_count(self):
         self.write("README.md", "# Units\n\n```\nwhat is gathered lies alone, too\n```\n")
+        self.assertEqual(self.faults(), [])
+
+    def test_messages_with_tics_are_named_though_split_over_lines(self):
+        self.write("zero/plan/unit.cpp", 'throw Error("the unit is "\n            "alone on this rank");\n')
+        (fault,) = self.faults()
+        self.assertTrue(fault.startswith("messages: tics: "), fault)
+
+    def test_other_strings_are_no_messages(self):
+        self.write("zero/plan/unit.cpp", "#include \"so that.h\"\nconst char* name = \"alone\";\nconst char quote = '\"';  // it's\n"
+                                         "const char* code = R\"(where it lies alone, too)\";\n")
+        self.write("tests/plan/unit_test.cpp", 'const char* text = "what is gathered lies alone, too";\n')
         self.assertEqual(self.faults(), [])
 
     def test_a_wide_line_is_named(self):

@@ -52,7 +52,7 @@ TEST(Gathered, TakesTensorsInsteadOfAModule) {
     }
     EXPECT_EQ(engine.full_state("scale").item<float>(), 5);
     EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto none = engine.gathered({torch::ones({2})}); }),
-                     "not the attached one"));
+                     "not the attached module"));
   });
 }
 

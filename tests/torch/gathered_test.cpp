@@ -127,8 +127,8 @@ TEST(Gathered, RefusesForeignModule) {
   const torch::nn::Linear stranger(3, 3);
   tests::on_every_rank(1, [&](World& ranks) {
     Attachment engine = attach(net, ranks);
-    EXPECT_TRUE(
-        says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }), "not the attached one"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }),
+                     "not the attached module"));
   });
 }
 

@@ -108,7 +108,7 @@ TEST(AttachedLocalSteps, MergeNothingWithoutTheOption) {
   tests::on_every_rank(1, [](World& ranks) {
     torch::nn::Linear net(3, 2);
     Attachment engine = attach(*net, ranks, {});
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.merge_copies(); }), "give attach() .local"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.merge_copies(); }), "give attach() outer steps: .local"));
   });
 }
 

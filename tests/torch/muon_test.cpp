@@ -245,7 +245,7 @@ TEST(Muon, RefusesCheckpointOfOtherMatrices) {
         attach(net, ranks,
                {.stage = 3, .optimizer = kMuon, .groups = {{.matches = is_down, .muon = false}, {.matches = is_any}}});
     const std::string message = message_of<ConfigError>([&] { other.load(path); });
-    EXPECT_TRUE(says(message, "is updated by another rule there than here")) << message;
+    EXPECT_TRUE(says(message, "has another update rule in the checkpoint")) << message;
   });
 }
 
@@ -255,7 +255,7 @@ TEST(Muon, RefusesDelayedUpdates) {
     const std::string message =
         message_of<ConfigError>([&] { attach(net, ranks, {.stage = 2, .optimizer = kMuon, .delayed_update = true}); });
     EXPECT_TRUE(says(message, "zero.delayed_update")) << message;
-    EXPECT_TRUE(says(message, "muon needs the directions of whole matrices")) << message;
+    EXPECT_TRUE(says(message, "muon needs the direction of a whole matrix")) << message;
   });
 }
 

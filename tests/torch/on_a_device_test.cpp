@@ -209,7 +209,7 @@ TEST(ModuleOnADevice, DeferredModuleUsesOptionsDevice) {
 TEST(ModuleOnADevice, RefusesModuleElsewhereByName) {
   FarMemory gpu("cuda:0");
   EXPECT_CONTAINS(message_of<ConfigError>([&] { train(1, 1, {}, tied_net, 1e-2, {.device = &gpu}); }),
-                  "it lies on cpu, and is to be trained on cuda:0");
+                  "it is on cpu, and training is on cuda:0");
 }
 
 }  // namespace

@@ -173,8 +173,8 @@ TEST(SaveAll, OtherEnginesAreNotLoaded) {
     save_all(path, two.engines());
     two.step(1);
     const Values before = two.states();
-    EXPECT_TRUE(
-        says(message_of<ConfigError>([&] { load_all(path, {&*two.first}); }), "it has 2 engines, and 1 were given"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { load_all(path, {&*two.first}); }),
+                     "the checkpoint has 2 engines, and 1 were given"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { load_all(path, {&*two.second, &*two.first}); }), "shape"));
     torch::nn::Linear named(9, 7);
     Attachment other = attach(*named, ranks, {.stage = 3});
@@ -216,7 +216,7 @@ TEST(SaveAll, DamagedPartLoadsNoEngine) {
     overwrite_byte(file, static_cast<std::int64_t>(std::filesystem::file_size(file)) / 2);
     EXPECT_THROW(load_all(path, two.engines()), IoError);
     for (Attachment* engine : two.engines())
-      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine->step(); }), "values are not whole"));
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine->step(); }), "engine has no complete values"));
     load_all(folder.path() / "good", two.engines());
     two.step(1);
     overwrite_byte(path / "engines.json", 12);

@@ -112,7 +112,9 @@ TEST(SavedModule, AwaitingEngineRefusesEverythingElse) {
   std::vector<World> worlds = World::in_process(1, {});
   auto net = make_net();
   auto engine = attach(*net, worlds.front(), {.stage = 3, .awaits_load = true});
-  const auto refused = [](auto body) { EXPECT_TRUE(says(message_of<ConfigError>(body), "values are not whole")); };
+  const auto refused = [](auto body) {
+    EXPECT_TRUE(says(message_of<ConfigError>(body), "engine has no complete values"));
+  };
   refused([&] { net->forward(torch::ones({8, 6})); });
   refused([&] { engine.step(); });
   refused([&] { engine.save(folder / "c"); });
@@ -143,8 +145,10 @@ TEST(SavedModule, BrokenLoadNeedsWholeOne) {
     engine.save(damaged);
     change_last_byte(damaged / "rank-00000.safetensors");
     const std::vector<float> expected{trained(), trained()};
-    EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(damaged); }), "differ from the saved ones"));
-    const auto refused = [](auto body) { EXPECT_TRUE(says(message_of<ConfigError>(body), "values are not whole")); };
+    EXPECT_TRUE(says(message_of<IoError>([&] { engine.load(damaged); }), "differ from the saved bytes"));
+    const auto refused = [](auto body) {
+      EXPECT_TRUE(says(message_of<ConfigError>(body), "engine has no complete values"));
+    };
     refused([&] { engine.step(); });
     refused([&] { engine.save(folder / "half"); });
     EXPECT_FALSE(std::filesystem::exists(folder / "half"));

@@ -55,7 +55,7 @@ TEST(AttachedToServers, EachRankHasItsOwnPart) {
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1); }), "called on a server"));
       engine.serve();
     } else {
-      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.serve(); }), "called on a rank that is no server"));
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.serve(); }), "called on a rank that is not a server"));
     }
   });
 }

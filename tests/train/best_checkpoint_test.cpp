@@ -170,10 +170,10 @@ TEST_F(BestCheckpoint, DataAndClassesAreRequired) {
   const auto refusal = [this](const TrainJob& job) { return message_of<ConfigError>([&] { run(job, 1); }); };
   TrainJob accuracy = job(4);
   accuracy.checkpoint.keep_best = BestMeasure::kAccuracy;
-  EXPECT_CONTAINS(refusal(accuracy), "checkpoint.keep_best = accuracy: a gpt2 on these data has no classes");
+  EXPECT_CONTAINS(refusal(accuracy), "checkpoint.keep_best = accuracy: a gpt2 has no classes on this data");
   TrainJob nothing = job(4);
   nothing.data.validation = 0.0;
-  EXPECT_CONTAINS(refusal(nothing), "checkpoint.keep_best = loss: it compares evaluations, and no data are held out");
+  EXPECT_CONTAINS(refusal(nothing), "checkpoint.keep_best = loss: it compares evaluations, and no data is held out");
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 

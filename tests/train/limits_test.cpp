@@ -51,13 +51,14 @@ TEST(Limits, UnmovableStatesHaveReason) {
   const EngineReport report = with_moments_on_disk();
   const auto ends_with = [&](const OffloadOptions& offload, std::string_view reason) {
     const std::string why = why_states_stay(report, offload);
-    return why.starts_with("  they stay there whatever memory is left: ") && why.ends_with(reason);
+    return why.starts_with("  they stay there, however much memory is free: ") && why.ends_with(reason);
   };
   EXPECT_TRUE(ends_with({.fractions = {.optimizer = {.disk = 1}}, .disk = {"/disk"}},
                         "fractions say where (zero.parameter, gradient, optimizer)"));
-  EXPECT_TRUE(ends_with({}, "no disk is named (zero.disk)"));
-  EXPECT_TRUE(ends_with({.disk = {"/disk"}},
-                        "has no room for all that may leave the device, or zero.host_memory none for tiles of it"));
+  EXPECT_TRUE(ends_with({}, "no disk is set (zero.disk)"));
+  EXPECT_TRUE(ends_with(
+      {.disk = {"/disk"}},
+      "has no room for all states that may leave the device, or zero.host_memory has no room for their tiles"));
 }
 
 // Also if the monitor is off.

@@ -284,19 +284,19 @@ TEST_F(ResumeTestSlow, ReportsChangedData) {
   run(unchanged, 1);
   forget_after(2);
   run(unchanged, 2);
-  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("the samples are different"), std::string::npos) << out_;
   const std::string text = read_file(folder_ / "text.txt");
   folder_.write("text.txt", "#" + text.substr(1));
   forget_after(2);
   run(unchanged, 1);
   EXPECT_CONTAINS(out_,
-                  "  from the configuration: everything else, as it was then\n"
-                  "  the samples are others: as much as then, 5,400 tokens, 600 held out, with other contents\n");
+                  "  from the configuration: everything else, as it was then\n  the samples are different: as much as "
+                  "then, 5,400 tokens, 600 held out, with other contents\n");
   folder_.write("text.txt", text + text);
   forget_after(2);
   run(unchanged, 1);
   EXPECT_CONTAINS(out_,
-                  "  the samples are others: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
+                  "  the samples are different: 5,400 tokens, 600 held out then, 10,800 tokens, 1,200 held out now\n");
 }
 
 TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
@@ -305,7 +305,7 @@ TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
   edit_manifest(2, [](Manifest& manifest) { EXPECT_EQ(manifest.run.erase("data"), 1U); });
   run(job(4, 2), 1);
   EXPECT_CONTAINS(out_, "continuing after step 2 of 4");
-  EXPECT_EQ(out_.find("the samples are others"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("the samples are different"), std::string::npos) << out_;
 }
 
 // Without more steps it is done.
@@ -369,7 +369,7 @@ TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
   run(job(4, 2), 1);
   forget_after(4);
   const std::string text = message_of<ConfigError>([&] { run(job(2, 2), 1); });
-  EXPECT_NE(text.find("train.steps = 2: this run has come to step 4 already"), std::string::npos) << text;
+  EXPECT_NE(text.find("train.steps = 2: this run has reached step 4 already"), std::string::npos) << text;
 }
 
 // It is not overwritten.
@@ -377,7 +377,7 @@ TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
 TEST_F(ResumeTestSlow, KeepsRunWithoutCheckpoints) {
   run(job(2, 0), 1);
   const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
-  EXPECT_TRUE(says(refused(), "holds a run already, finished and without a checkpoint to go on from"));
+  EXPECT_TRUE(says(refused(), "holds a finished run already, without a checkpoint to continue from"));
   EXPECT_TRUE(says(refused(), "run/model.safetensors starts from its weights"));
   forget_after(0);  // killed: its metrics are all that there is of it, and nobody asked for checkpoints
   EXPECT_TRUE(says(refused(), "holds a run already"));

@@ -188,7 +188,7 @@ TEST_F(UnhealthyRunSlow, RewoundSpikeSkipsItsSamples) {
   EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "it is not in the history";
   EXPECT_EQ(logged_steps(), all_steps());
   const std::int64_t samples = (51 + 2) * kSamples;
-  EXPECT_TRUE(says(out_, fmt::format(": going on after step 40 with sample {}", samples)));
+  EXPECT_TRUE(says(out_, fmt::format(": continuing after step 40 with sample {}", samples)));
   const auto events = metrics(true);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0]["event"], "rewound");
@@ -230,7 +230,7 @@ TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
   const RunReport rewound = run(job({3}, {.non_finite = HealthAction::kRewind}, kOverflows));
   EXPECT_EQ(rewound.rewinds, 1);
   EXPECT_EQ(rewound.engine.skipped_steps, 0);
-  EXPECT_TRUE(says(out_, "going on after step 0 with sample 24"));
+  EXPECT_TRUE(says(out_, "continuing after step 0 with sample 24"));
   EXPECT_EQ(logged_steps(), all_steps());
   EXPECT_TRUE(says(message_of<Error>([&] { run(job({3}, {.non_finite = HealthAction::kStop}, kOverflows)); }),
                    "step 3: the gradient of linear.weight is not finite"));
@@ -356,13 +356,13 @@ TEST_F(UnhealthyRunSlow, RewindPrefersNewerMemoryCopy) {
   TrainJob on_disk = job({51}, rewinds);
   on_disk.checkpoint = {.every_steps = 7, .keep = 100};
   const RunReport expected = run_alone(on_disk, nobody);
-  EXPECT_TRUE(says(out_, ": going on after step 49 with sample "));
+  EXPECT_TRUE(says(out_, ": continuing after step 49 with sample "));
   TrainJob in_memory = job({51}, rewinds);
   in_memory.checkpoint = {.every_steps = 20, .keep = 100, .memory_every = 7};
   const RunReport report = run_alone(in_memory, launcher);
   EXPECT_EQ(report.rewinds, 1);
   EXPECT_TRUE(says(out_, "in-memory checkpoint: step 7, "));
-  EXPECT_TRUE(says(out_, ": going on after step 49 with sample ")) << "the newest on disk is of step 40";
+  EXPECT_TRUE(says(out_, ": continuing after step 49 with sample ")) << "the newest on disk is of step 40";
   EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(report.losses, expected.losses);
   EXPECT_EQ(logged_steps(), all_steps());

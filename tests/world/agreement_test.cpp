@@ -85,7 +85,7 @@ TEST_P(StepSync, LateRankIsNamed) {
     given_up.note([&] { comm.barrier({.unit = 9}).wait(); });
   });
   for (const std::string& end : ends) {
-    EXPECT_CONTAINS(end, "rank 1: barrier #2 (unit 9): it is not there after 1 s");
+    EXPECT_CONTAINS(end, "rank 1: barrier #2 (unit 9): it is absent after 1 s");
     EXPECT_CONTAINS(end, "it last began barrier #1 (unit 8)");
   }
 }
@@ -97,7 +97,7 @@ TEST_P(StepSync, SeveralLateRanksAreAllNamed) {
     given_up.note([&] { comm.barrier({}).wait(); });
   });
   for (const std::string& end : ends)
-    EXPECT_CONTAINS(end, "ranks 1, 3 are not there after 1 s; rank 1: it last began nothing");
+    EXPECT_CONTAINS(end, "ranks 1, 3 are absent after 1 s; rank 1: it last began nothing");
 }
 
 TEST_P(StepSync, LeavingRankEndsOthersWait) {

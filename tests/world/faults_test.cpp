@@ -78,7 +78,7 @@ TEST(Faults, StoppedRankIsNamedAtTimeout) {
                 });
   EXPECT_EQ(ends[1], "did not end");
   for (const int rank : {0, 2}) {
-    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 5): it is not there after 1 s");
+    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 5): it is absent after 1 s");
     EXPECT_CONTAINS(ends[rank], "it last began barrier #1 (unit 4)");
     EXPECT_CONTAINS(ends[rank], "is stopped (SIGSTOP)");
   }

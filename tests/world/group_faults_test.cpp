@@ -73,7 +73,7 @@ TEST_P(GroupFaults, LateRankIsNamedInGroup) {
     if (world.rank() == 3) given_up.stay_away_until(1);
     if (world.rank() % 2 == 1) given_up.note([&] { group->barrier({.unit = 9}).wait(); });
   });
-  EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is not there after 1");
+  EXPECT_CONTAINS(ends[1], "rank 3: barrier #2 (unit 9) of group odd (ranks 1, 3): it is absent after 1");
   if (by_messages()) return;
   EXPECT_CONTAINS(ends[1], "it last began barrier #1 (unit 8) of group odd (ranks 1, 3)");
 }
@@ -109,7 +109,7 @@ TEST_P(GroupFaults, GroupAgainstWorldCallTimesOut) {
       world.barrier({.unit = 2}).wait();
     }
   });
-  for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is not there after 1 s; it last began barrier #");
+  for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is absent after 1 s; it last began barrier #");
 }
 
 // Of its group and of the world.

@@ -67,8 +67,7 @@ TEST_F(Messages, ALateRankIsNamed) {
     if (comm.rank() == 1) given_up.stay_away_until(2);
     given_up.note([&] { comm.barrier({.unit = 9}).wait(); });
   });
-  for (const int rank : {0, 2})
-    EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is not there after 1000 ms");
+  for (const int rank : {0, 2}) EXPECT_CONTAINS(ends[rank], "rank 1: barrier #2 (unit 9): it is absent after 1000 ms");
   EXPECT_NE(ends[1], "");
 }
 

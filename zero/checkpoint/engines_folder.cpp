@@ -70,7 +70,7 @@ std::vector<std::string> read_engines(const fs::path& path, const FileCalls& cal
   const nlohmann::json json = parse_strictly(folder.read_text(name, kMostEnginesBytes), file);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kEnginesFormat ||
       json.value("version", nlohmann::json()) != kEnginesVersion)
-    refuse_json(file, fmt::format("it is no \"{}\" of version {}", kEnginesFormat, kEnginesVersion));
+    refuse_json(file, fmt::format("it is not a \"{}\" of version {}", kEnginesFormat, kEnginesVersion));
   require_keys(json, {"format", "version", "manifests"}, file);
   std::vector<std::string> sums;
   for (const nlohmann::json& sum : array_of(json["manifests"], "manifests", file))
@@ -82,7 +82,7 @@ void require_saved_with(const std::vector<std::string>& sums, int index, const M
                         const fs::path& path) {
   if (sum_of_manifest(manifest) == sums[static_cast<std::size_t>(index)]) return;
   throw IoError(part_of_engines(path, index).string(), "checkpoint", 0,
-                fmt::format("it is not of the save that {} names", kEnginesName));
+                fmt::format("it does not belong to the save that {} names", kEnginesName));
 }
 
 }  // namespace zero

@@ -112,7 +112,7 @@ std::vector<std::string> left_out_of(CheckpointReader& reader, const std::vector
   std::vector<std::string> others;
   for (const Extra& extra : extras)
     if (!extra.name.starts_with(kBufferPrefix)) others.push_back(extra.name);
-  if (!others.empty()) out.push_back(fmt::format("what training goes on from ({})", fmt::join(others, ", ")));
+  if (!others.empty()) out.push_back(fmt::format("values from which training continues ({})", fmt::join(others, ", ")));
   const bool has_buffers = others.size() < extras.size();
   for (int rank = 1; has_buffers && rank < std::ssize(manifest.files); ++rank) {
     if (same_buffers(extras, reader.read_extras(rank))) continue;

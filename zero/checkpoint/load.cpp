@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void refuse_checkpoint(const std::filesystem::path& folder, const std::string& reason) {
   throw ConfigError("checkpoint", folder.string(), reason,
-                    "`zero inspect` lists its states; `zero export` makes weights of it that [model] init takes");
+                    "run `zero inspect` to list its states, or `zero export` to write weights for [model] init");
 }
 [[noreturn]] void refuse(const CheckpointReader& reader, const std::string& reason) {
   refuse_checkpoint(reader.path(), reason);
@@ -39,11 +39,11 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
     if (tensor < 0) refuse(reader, fmt::format("has no {}", spec.name));
     const SavedTensor& found = saved.tensors[static_cast<std::size_t>(tensor)];
     if (found.shape != spec.shape)
-      refuse(reader, fmt::format("{} has shape [{}], the model wants [{}]", spec.name, fmt::join(found.shape, ", "),
+      refuse(reader, fmt::format("{} has shape [{}], and the model has [{}]", spec.name, fmt::join(found.shape, ", "),
                                  fmt::join(spec.shape, ", ")));
     if (found.trainable != spec.trainable)
-      refuse(reader, fmt::format("{} {} frozen there, and {} here", spec.name, found.trainable ? "is not" : "is",
-                                 spec.trainable ? "is not" : "is"));
+      refuse(reader, fmt::format("{} {} frozen in the checkpoint, and {} in the model", spec.name,
+                                 found.trainable ? "is not" : "is", spec.trainable ? "is not" : "is"));
   }
   for (const SavedTensor& tensor : saved.tensors)
     if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end())
@@ -57,7 +57,7 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
         const std::string& name = engine.specs()[static_cast<std::size_t>(slice.param)].name;
         if (slice.numel == 0 || reader.has(reader.find(name), number) == engine.states().keeps(unit.index, state))
           continue;
-        refuse(reader, fmt::format("{} is updated by another rule there than here: it {} {}", name,
+        refuse(reader, fmt::format("{} has another update rule in the checkpoint: it {} {}", name,
                                    engine.states().keeps(unit.index, state) ? "has no" : "has",
                                    states[static_cast<std::size_t>(state)]));
       }
@@ -107,8 +107,8 @@ void fill_held(CheckpointReader& reader, const std::vector<int>& tensors, const 
 std::vector<int> numbers_of_states(const std::filesystem::path& folder, const std::vector<std::string>& saved,
                                    const std::vector<std::string>& states, const ApartCopies& copies) {
   if (auto numbers = SavedStates::find(saved, states, copies)) return *std::move(numbers);
-  refuse_checkpoint(
-      folder, fmt::format("its optimizer keeps [{}], this one [{}]", fmt::join(saved, ", "), fmt::join(states, ", ")));
+  refuse_checkpoint(folder, fmt::format("its optimizer keeps [{}], and this optimizer keeps [{}]",
+                                        fmt::join(saved, ", "), fmt::join(states, ", ")));
 }
 
 CheckpointLoad::CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,

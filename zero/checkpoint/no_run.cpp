@@ -46,20 +46,20 @@ std::optional<NoRun> why_no_run(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return NoRun{"no such folder", std::string(kName)};
   if (!fs::is_directory(path, ignored))
-    return NoRun{"a file, and the folder of a run is wanted",
+    return NoRun{"it is a file; the folder of a run is needed",
                  is_run(folder_around(path)) ? fmt::format("name its folder, {}", folder_around(path).string())
                                              : std::string(kName)};
   if (is_run(path)) return std::nullopt;
   if (holds_weights_alone(path))
-    return NoRun{"weights alone, as `zero export` writes them: not a run",
-                 fmt::format("{}; `zero inspect {}` says what is in it, and --model.init {} trains from it", kName,
-                             path.string(), path.string())};
+    return NoRun{"only weights, as `zero export` writes them: not a run",
+                 fmt::format("{}; run `zero inspect {}` to list its contents, or train from it with --model.init {}",
+                             kName, path.string(), path.string())};
   if (const auto saved = CheckpointFolder(path).list(); !saved.empty())
-    return NoRun{"a folder of checkpoints, and no run itself",
-                 fmt::format("name the run's folder, which is {}, or one of them, such as {}",
+    return NoRun{"a folder of checkpoints, not a run",
+                 fmt::format("name the run's folder, {}, or one of its checkpoints, such as {}",
                              folder_around(path).string(), saved.front().path.string())};
   if (const auto run = run_within(path))
-    return NoRun{"a folder of runs, and no run itself", fmt::format("name one of them, such as {}", run->string())};
+    return NoRun{"a folder of runs, not a run", fmt::format("name one of these runs, such as {}", run->string())};
   return NoRun{"a folder without config.toml: not a run", std::string(kName)};
 }
 

@@ -47,7 +47,7 @@ void PublishedFolder::make(const std::function<bool(const fs::path&)>& is_part) 
   if (fs::exists(fs::symlink_status(path_, ignored))) {
     const bool is_folder = fs::is_directory(fs::symlink_status(path_, ignored));  // not a link to one
     if (!is_folder || !std::ranges::all_of(paths_in(path_), is_part))
-      throw IoError(path_.string(), "save", EEXIST, "it is no checkpoint");
+      throw IoError(path_.string(), "save", EEXIST, "it is not a checkpoint");
   }
   const fs::path parent = folder_of(path_);
   if (const int result = calls_.make_folder(parent.string()); result == 0) {
@@ -82,7 +82,7 @@ void PublishedFolder::take_the_name() {
     result = calls_.rename(to, old);
     if (result == 0 && (result = calls_.rename(from, to)) < 0) calls_.rename(old, to);
   }
-  if (result < 0) throw IoError(to, replaces ? "replace at one moment" : "rename to this name", -result);
+  if (result < 0) throw IoError(to, replaces ? "replace atomically" : "rename to this name", -result);
   try {
     sync_folder(folder_of(path_), calls_);
   } catch (const IoError&) {
@@ -92,7 +92,7 @@ void PublishedFolder::take_the_name() {
   }
   if (!replaces) return;
   const std::string left = failure_of([&] { remove_checkpoint(exchanged ? from : old, calls_); });
-  if (!left.empty()) ZERO_LOG(warn, "the checkpoint that was replaced is still there: {}", left);
+  if (!left.empty()) ZERO_LOG(warn, "the replaced checkpoint is still in its folder: {}", left);
 }
 
 std::vector<fs::path> paths_in(const fs::path& folder) {

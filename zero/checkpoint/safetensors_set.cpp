@@ -26,9 +26,8 @@ struct Index {
   fs::path path;
 
   [[noreturn]] void refuse(const std::string& reason) const {
-    throw ConfigError(
-        key, path.native(), reason,
-        "An index and its files are written together, into one folder, by `zero export`: copy all of them");
+    throw ConfigError(key, path.native(), reason,
+                      "`zero export` writes an index and its files into one folder: copy all of these files");
   }
   // Runs `body`, and reports a file that cannot be read, or is no JSON, under the key that named the index.
   template <typename Body>
@@ -54,7 +53,7 @@ fs::path file_named_by(const fs::path& path, std::string_view key) {
                     index),
         !has_file && has_checkpoint
             ? fmt::format("`zero export {} -o DIR` writes the weights of its checkpoint: name DIR.", path.native())
-            : "Name the file itself.");
+            : "Name one of its files.");
   }
   return path / (has_file ? name : index);
 }

@@ -42,16 +42,17 @@ struct WhyNot {
 template <typename Function>
 Function find_entry(const std::string& plugin, const char* function, WhyNot& why_not) {
   if (plugin.empty()) {
-    why_not = {true, "libzero_device_cuda.so is not there", "build with -DZERO_CUDA=ON, or use cpu"};
+    why_not = {true, "libzero_device_cuda.so is not installed", "build with -DZERO_CUDA=ON, or use cpu"};
     return nullptr;
   }
   void* const library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
-    why_not = {false, dlerror(), "install CUDA's runtime, libcudart, where the loader finds it, or use cpu"};
+    why_not = {false, dlerror(), "install CUDA's runtime, libcudart, in a folder of the loader, or use cpu"};
     return nullptr;
   }
   const auto entry = reinterpret_cast<Function>(dlsym(library, function));
-  if (entry == nullptr) why_not = {false, plugin + " is no plug-in of zero.cpp", "install zero.cpp anew, or use cpu"};
+  if (entry == nullptr)
+    why_not = {false, plugin + " is not a plug-in of zero.cpp", "install zero.cpp again, or use cpu"};
   return entry;
 }
 

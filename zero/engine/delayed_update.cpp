@@ -7,7 +7,7 @@
 namespace zero {
 
 void DelayedUpdate::keep(Kept kept) {
-  ZERO_CHECK(!kept_, "a gradient that waits to be applied would be lost");
+  ZERO_CHECK(!kept_, "a waiting gradient would be lost");
   kept_ = std::move(kept);
 }
 

@@ -49,7 +49,7 @@ void Engine::begin_micro_batch(int number) {
   const int accumulate = parts_.options.accumulate;
   if (number < 0 || number >= accumulate)
     throw ConfigError("accumulate", fmt::format("{}", accumulate), fmt::format("micro-batch {} begins", number),
-                      "number those of a step from 0, and set accumulate to how many there are");
+                      "number the micro-batches of a step from 0, and set accumulate to their number");
   parts_.executor.begin_micro_batch(number);
 }
 
@@ -74,9 +74,9 @@ void Engine::bring(int unit, Use why) {
 void Engine::mark_written(int unit) {
   if (parts_.coded != nullptr && parts_.coded->gathered_coded(unit)) {
     throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
-                      fmt::format("parameters of {} are written in the middle of a step, whose copy of them is coded",
+                      fmt::format("parameters of {} are written during a step that uses a coded copy of them",
                                   parts_.state.unit(unit).name),
-                      "write them between steps, or leave it out");
+                      "write parameters between steps, or leave this codec out");
   }
   io_.run([&] {
     parts_.updater.finish();  // the update still writes the used parameters

@@ -128,19 +128,19 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };
   if (device.host_readable())
-    refuse("it moves bytes between GPUs, and here units lie in main memory", "train on a GPU, or leave it out");
+    refuse("it moves bytes between GPUs, and units here are in main memory",
+           "train on a GPU, or leave comm.transport out");
   const WireCodecs& wire = placement.wire;
   if (wire.gather != WireCodec::kNone || wire.reduce != WireCodec::kNone)
-    refuse("units that cross in fewer bytes (comm.gather_wire, comm.reduce_wire) are coded on the host",
-           "use one of the two");
+    refuse("the host encodes units for codecs (comm.gather_wire, comm.reduce_wire)", "set only one of the two");
   if (placement.copies > 1)
-    refuse("copies of the model (zero.group) add up their gradients on the host", "use one of the two");
+    refuse("the host adds up the gradients of copies of the model (zero.group)", "set only one of the two");
   if (placement.secondary_group > 0)
-    refuse("secondary parts of weights (zero.secondary_group) cross the host", "use one of the two");
+    refuse("secondary parts of weights (zero.secondary_group) pass through the host", "set only one of the two");
   if (options.sums == RankSums::kLinked && options.shards != Cut::kRange)
     throw ConfigError("zero.shards", std::string(name_of(options.shards)),
-                      "NCCL sums equal blocks (zero.reduce = nccl), and these are not",
-                      "use range, or leave out zero.reduce");
+                      "NCCL sums only equal blocks (zero.reduce = nccl), and these shards are not equal",
+                      "use range, or leave zero.reduce out");
 }
 
 // Returns null if bytes are sent through the host. A single rank needs no link, unless its sums continue on the host.
@@ -156,19 +156,19 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
 Device& require_possible_on(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)
     throw ConfigError("zero.reduce", "nccl",
-                      "NCCL sums units that it moves between GPUs, and here they cross another way",
+                      "NCCL can sum only units that it moves between GPUs, and another transport moves them here",
                       "use comm.transport nccl with run.device cuda, or leave it out");
   if (linked) check_link(device, options, placement);
   if (device.host_readable()) return device;
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
     throw ConfigError(key, value,
-                      fmt::format("{} does not go with a device that the host cannot read ({})", what, device.name()),
+                      fmt::format("{} does not work on a device that the host cannot read ({})", what, device.name()),
                       "leave it out, or train on the CPU");
   };
   if (std::holds_alternative<OwnRuleOptions>(options.optimizer) && rule_of(options)->factors() != nullptr)
-    refuse("optimizer.rule", name_of(options.optimizer), "a rule of one's own with states of rows and columns");
-  if (placement.merged_copies > 1) refuse("sync.mode", "local", "copies that train apart");
-  if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker of servers");
+    refuse("optimizer.rule", name_of(options.optimizer), "your own update rule with states of rows and columns");
+  if (placement.merged_copies > 1) refuse("sync.mode", "local", "training copies apart");
+  if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker with servers");
   return device;
 }
 
@@ -240,8 +240,8 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
   if (host_updates(device, options) && comms.run.rank() == 0)
     ZERO_LOG(
         warn,
-        "{} has no code for {}: the host updates. In each step what a rank holds there, {}, comes to the host, and "
-        "weights and optimizer state go back",
+        "{} has no code for {}: the host updates. In each step a rank copies {} from there to the host, and copies "
+        "weights and optimizer state back",
         rule->name(), device.name(),
         format_bytes(state_bytes(units, comms.mesh.shard, placer.placement(), spec_of(*rule), Tier::kDevice).total()));
   if (options.timeline != nullptr) options.timeline->name_units(names_of(state.units()));
@@ -268,7 +268,7 @@ EngineParts::~EngineParts() {
   try {
     join_all(device);
   } catch (const std::exception& error) {
-    ZERO_LOG(error, "the device failed as an engine ended: {}", error.what());
+    ZERO_LOG(error, "the device failed while an engine ended: {}", error.what());
   }
 }
 

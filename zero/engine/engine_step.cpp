@@ -70,7 +70,8 @@ void EngineStep::drop(const std::vector<bool>& params) {
 
 StepReport EngineStep::take(double lr, const StepLimits& limits) {
   if (parts_.averaged)
-    throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
+    throw ConfigError("step", "", "step() inside averaged(): parameters hold their moving averages",
+                      "end the averaged() scope first");
   require_learning_rate(lr);
   end_passes(limits.fewer_micro_batches);
   const int passes = parts_.executor.finished_backwards();
@@ -114,7 +115,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
 void EngineStep::give_away(const TakeGradient& take, const std::function<void()>& taken) {
   end_passes();
   if (parts_.executor.finished_backwards() == 0)
-    throw ConfigError("step", "", "called without a backward pass", "run one before each step()");
+    throw ConfigError("step", "", "step() without a backward pass", "run a backward pass before each step()");
   statistics_.before_update();
   ++num_taken_;
   ReducedGradients& sums = parts_.reducer.sums();
@@ -142,7 +143,7 @@ void EngineStep::note_step() {
 void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
   const int accumulate = parts_.options.accumulate;
   if (dropped_)
-    throw ConfigError("step", "", "called after its gradients were dropped, and without a backward pass since",
+    throw ConfigError("step", "", "step() after its gradients were dropped, without a backward pass since then",
                       "call zero_grad() before a backward pass, or leave out this step(); outside a backward pass "
                       ".mutable_grad() counts as zero_grad() of its parameter");
   if (accumulate == 1 || passes == accumulate) return;
@@ -150,9 +151,9 @@ void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
   throw ConfigError("accumulate", fmt::format("{}", accumulate),
                     fmt::format("this step had {} backward passes", passes),
                     passes < accumulate && passes > 0
-                        ? "run that many before step(). For a short group: step(lr, {.fewer_micro_batches = true}), or "
-                          "drop it with discard_gradients()"
-                        : "drop them with discard_gradients(), then run that many before each step()");
+                        ? "run accumulate passes before step(). For a short group call step(lr, {.fewer_micro_batches "
+                          "= true}), or drop it with discard_gradients()"
+                        : "drop them with discard_gradients(), then run accumulate passes before each step()");
 }
 
 void EngineStep::end_passes(bool fewer_micro_batches) {
@@ -180,11 +181,10 @@ double EngineStep::scale_loss() {
 void EngineStep::warn_without_gradients(const StepSync& agreed) {
   const bool any = std::ranges::find(agreed.present, true) != agreed.present.end();
   if (any || std::exchange(said_without_gradients_, true) || parts_.comms.run.rank() != 0) return;
-  ZERO_LOG(
-      warn,
-      "step {} updates nothing: no parameter has a gradient on any rank (said once). Call backward() on a loss that "
-      "depends on the attached module, and register all of its parts with register_module()",
-      num_updates_ + 1);
+  ZERO_LOG(warn,
+           "step {} updates nothing: no parameter has a gradient on any rank (printed once). Call backward() on a loss "
+           "that depends on the attached module, and register all of its parts with register_module()",
+           num_updates_ + 1);
 }
 
 // The update would also divide an unscaled gradient by the scale.
@@ -216,20 +216,20 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
   const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
   require_limits(agreed.max_loss, agreed.max_grad_norm);
   if (const auto& other = agreed.other_rate)
-    throw ConfigError("step", fmt::format("rank {}", other->rank),
-                      fmt::format("its learning rate is {}, and rank 0's {}", other->lr, other->first),
-                      "give every rank the same; a schedule that follows a loss takes its mean over ranks");
+    throw ConfigError(
+        "step", fmt::format("rank {}", other->rank),
+        fmt::format("its learning rate is {}, and rank 0's is {}", other->lr, other->first),
+        "give every rank the same learning rate; a schedule that follows a loss must use its mean over ranks");
   if (const auto& other = agreed.other_passes; other && parts_.options.accumulate > 1)
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
-                      fmt::format("rank {} had {} micro-batches in this step, and rank 0 {}", other->rank,
+                      fmt::format("rank {} had {} micro-batches in this step, and rank 0 had {}", other->rank,
                                   other->passes, other->first),
-                      "give every rank as many micro-batches in each step");
+                      "give every rank the same number of micro-batches in each step");
   if (!parts_.writes.same(agreed.write_hashes)) parts_.writes.refuse(parts_.comms.run, parts_.specs);
   if (agreed.mismatched_rank >= 0 && parts_.state.placement().parameter_sharded) {
-    throw CommError(
-        agreed.mismatched_rank, "step",
-        "its model ran other operators in this step than rank 0's\n  With sharded parameters every rank must run the "
-        "same operators in the same order; stages 0 to 2 do not ask for it.");
+    throw CommError(agreed.mismatched_rank, "step",
+                    "in this step its model ran different operators than rank 0's model\n  With sharded parameters "
+                    "every rank must run the same operators in the same order; stages 0 to 2 do not need this.");
   }
   return agreed;
 }
@@ -259,7 +259,7 @@ void EngineStep::apply(const StepSync& agreed, double norm, double divisor, doub
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comms.run.rank() == 0)
-    ZERO_LOG(info, "from here on gradients are applied a step late (zero.delayed_update)");
+    ZERO_LOG(info, "from now on gradients are applied one step late (zero.delayed_update)");
   update_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
   if (parts_.loss_scale) parts_.loss_scale->updated();
   ++num_updates_;
@@ -271,7 +271,7 @@ void EngineStep::skip(const StepReport& report, const StepSync& agreed) {
   if (parts_.loss_scale && agreed.num_non_finite > 0) parts_.loss_scale->overflowed();
   if (report.reason == SkipReason::kOverflow) {
     if (parts_.comms.run.rank() == 0)
-      ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}, which is {} from here on", told(report, agreed),
+      ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}; from now on the scale is {}", told(report, agreed),
                *report.loss_scale, parts_.loss_scale->value());
     return;
   }

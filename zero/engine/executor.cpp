@@ -58,8 +58,8 @@ void Executor::warn_of_mismatch() {
   if (std::exchange(said_mismatched_, true)) return;
   const std::vector<Event>& events = replay_.trace().events;
   ZERO_LOG(warn,
-           "this step differs from the recorded one from event {} on ({}): units are gathered on demand until it ends "
-           "(said once; the report counts such steps)",
+           "this step differs from the recorded step from event {} on ({}): until it ends, units are gathered on "
+           "demand (printed once; the report counts such steps)",
            events.size(), describe(events.back(), state_.units()));
 }
 
@@ -206,7 +206,7 @@ void Executor::issue(const Action& action) {
       return;
     case ActionKind::kOffload:
       // Part of the reduction before it: the reducer offloads the sum when it is complete.
-      ZERO_CHECK(state_.gradient_shard(action.unit) == nullptr, "the gradient of unit {} lies on the device",
+      ZERO_CHECK(state_.gradient_shard(action.unit) == nullptr, "the gradient of unit {} is on the device",
                  action.unit);
       return;
     case ActionKind::kGatherGradient:

@@ -26,9 +26,10 @@ double GradientAccess::finish() {
   io_.run([&] { parts_.executor.end_backward(); });
   const int passes = parts_.executor.finished_backwards();
   if (passes == 0 || passes < parts_.options.accumulate) {
-    throw ConfigError("gradient", "",
-                      fmt::format("read after {} of {} backward passes of a step", passes, parts_.options.accumulate),
-                      "read it between the last backward pass of a step and step()");
+    throw ConfigError(
+        "gradient", "",
+        fmt::format("a gradient is read after {} of {} backward passes of a step", passes, parts_.options.accumulate),
+        "read it between the last backward pass of a step and step()");
   }
   io_.run([&] {
     parts_.gatherer.finish();

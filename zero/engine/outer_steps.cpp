@@ -72,7 +72,7 @@ void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_upd
 }
 
 void OuterSteps::take_off(std::vector<int> units, std::int64_t num_updates) {
-  ZERO_CHECK(!flight_, "a fragment takes off while another is on its way");
+  ZERO_CHECK(!flight_, "a fragment's flight begins during another flight");
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
   flight_.emplace(
       parts_.state, parts_.comms,

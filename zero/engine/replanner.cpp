@@ -72,12 +72,12 @@ void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
   if (parts_.comms.run.rank() == 0) {
     const std::string given_back = format_bytes(change->given_back);
     const std::string why =
-        wanted_bytes > 0 ? fmt::format("memory is short ({} were free, {} should stay); a rank gives back {}",
+        wanted_bytes > 0 ? fmt::format("memory is short ({} were free, {} should stay free); a rank returns {}",
                                        format_bytes(rebalancer_->worst().free_bytes),
                                        format_bytes(rebalancer_->reserve()), given_back)
         : change->given_back > 0
-            ? fmt::format("memory is free again; of what a rank had, all but {} is as at first", given_back)
-            : "memory is free again, and all is as at first";
+            ? fmt::format("memory is free again; a rank has its first placement back, except for {}", given_back)
+            : "memory is free again, and a rank has its first placement back";
     ZERO_LOG(warn, "step {}: {}: {} moved, {}", updates, why, format_bytes(moved), where_states_lie());
   }
   rebalancer_->changed();
@@ -99,7 +99,7 @@ void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
   }
   if (parts_.comms.run.rank() == 0) {
     ZERO_LOG(info,
-             "step {}: the model's computation is measured now, and a step should take {:.0f} ms instead of {:.0f}: {} "
+             "step {}: after measuring the model's computation, a step should take {:.0f} ms instead of {:.0f}: {} "
              "moved, {}",
              updates, 1e3 * placer.predicted(placer.placement(), profile).total(),
              1e3 * placer.predicted(before, profile).total(), format_bytes(moved), where_states_lie());

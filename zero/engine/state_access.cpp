@@ -67,7 +67,7 @@ void StateAccess::load(int unit, const std::byte* whole, DType dtype) {
 void StateAccess::require_between_steps(std::string_view key, std::string_view what) const {
   if (parts_.executor.has_gradients())
     throw ConfigError(key, "", fmt::format("{} between a backward pass and its step()", what),
-                      "do it after step(), or drop these gradients first: zero_grad(), discard_gradients()");
+                      "call it after step(), or drop these gradients first: zero_grad(), discard_gradients()");
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError(key, "", fmt::format("{} while parameters are gathered", what), "end the gathered() scope first");
 }
@@ -76,7 +76,7 @@ void StateAccess::pause(std::string_view key, std::string_view what) {
   io_.rethrow();
   require_between_steps(key, what);
   if (parts_.averaged)
-    throw ConfigError(key, "", fmt::format("{} while parameters are their averages", what),
+    throw ConfigError(key, "", fmt::format("{} inside averaged(): parameters hold their moving averages", what),
                       "end the averaged() scope first");
   io_.run([&] {
     give_up_what_was_begun();
@@ -92,7 +92,8 @@ void StateAccess::give_up_what_was_begun() {
 void StateAccess::exchange_averages(bool ends) {
   io_.rethrow();
   if (parts_.options.ema == 0 && !parts_.options.local)
-    throw ConfigError("train.ema", "0", "no average of the weights is kept", "give attach() .ema, for example 0.999");
+    throw ConfigError("train.ema", "0", "the engine keeps no average of the weights",
+                      "give attach() an average: .ema, for example 0.999");
   if (!ends) require_between_steps("averaged", "asked for");
   io_.run([&] {
     give_up_what_was_begun();
@@ -104,7 +105,8 @@ void StateAccess::exchange_averages(bool ends) {
 
 void StateAccess::merge() {
   if (!parts_.options.local)
-    throw ConfigError("sync.mode", "sync", "no copies of the model train apart", "give attach() .local");
+    throw ConfigError("sync.mode", "sync", "copies of the model do not train apart",
+                      "give attach() outer steps: .local");
   pause("merge_copies", "called");
   io_.run([&] { step_.merge(); });
 }

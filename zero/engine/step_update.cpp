@@ -36,13 +36,13 @@ void StepUpdate::before_use(int unit, bool untraced) const {
   if (!delayed_.started()) return;
   if (untraced) {
     throw ConfigError("zero.delayed_update", "true",
-                      "parameters are used between a backward pass and step(), when some are updated and some are not",
-                      "use them before the forward pass or after step(), or turn zero.delayed_update off");
+                      "parameters are used between a backward pass and step(), when only some of them are updated",
+                      "use parameters before the forward pass or after step(), or set zero.delayed_update = false");
   }
   if (delayed_.is_free(unit)) {
     throw Error(
-        fmt::format("{} is used again after its delayed update began: this step differs from the recorded one\n"
-                    "  Turn zero.delayed_update off for models whose steps differ.",
+        fmt::format("{} is used again after its delayed update began: this step differs from the recorded step\n  Set "
+                    "zero.delayed_update = false for models whose steps differ.",
                     parts_.state.unit(unit).name));
   }
 }
@@ -148,8 +148,8 @@ void StepUpdate::before_drop() {
   const bool waits = delayed_.waits() || delayed_.open();
   if (waits && parts_.executor.in_forward())
     throw ConfigError("zero.delayed_update", "true",
-                      "gradients are dropped between a forward pass and its backward pass, when an update waits",
-                      "call zero_grad() before the forward pass, or turn zero.delayed_update off");
+                      "gradients are dropped between a forward pass and its backward pass, while an update waits",
+                      "call zero_grad() before the forward pass, or set zero.delayed_update = false");
   finish(/*ends=*/true);
   parts_.state.streams().finish_offloads();
 }
@@ -168,9 +168,8 @@ void StepUpdate::apply_waiting(bool ends) {
   const Executor& executor = parts_.executor;
   const int passes = executor.finished_backwards();
   if (!ends && (executor.in_forward() || (passes > 0 && passes < parts_.options.accumulate))) {
-    throw ConfigError("zero.delayed_update", "true",
-                      "parameters are read in the middle of a step that computes with them",
-                      "read them between steps, where a gradient that waits is applied first");
+    throw ConfigError("zero.delayed_update", "true", "parameters are read during a step that computes with them",
+                      "read them between steps: a waiting gradient is then applied first");
   }
   if (!parts_.gatherer.uses().pinned().empty())
     throw ConfigError("zero.delayed_update", "true", "parameters are read while some are gathered",

@@ -29,8 +29,8 @@ std::span<std::byte> span_of(std::byte* data, std::int64_t bytes) {
 std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, Ledger& ledger, DiskSeam seam) {
   if (options.tier != Tier::kDisk) return std::nullopt;
   if (options.disk.empty())
-    throw ConfigError("zero.disk", "[]", "activations are offloaded on disk, and no folder is named",
-                      "name a folder on each disk: zero.disk = [\"/path\"]");
+    throw ConfigError("zero.disk", "[]", "activations are offloaded to disk, and no folder is set",
+                      "set zero.disk = [\"/path\"], with a folder on each disk");
   return std::make_optional<DiskPlaces>(DiskOptions{.paths = options.disk, .checksums = options.checksums}, ledger,
                                         MemoryTag::kActivation, std::move(seam), options.most_bytes);
 }
@@ -75,7 +75,7 @@ ActivationOffload::~ActivationOffload() {
   try {
     for (const Lane lane : {Lane::kCompute, Lane::kUp, Lane::kDown}) device_->join(device_->mark(lane));
   } catch (const std::exception& error) {
-    ZERO_LOG(error, "the device failed while it had offloaded activations: {}", error.what());
+    ZERO_LOG(error, "the device failed while activations were offloaded: {}", error.what());
   }
 }
 
@@ -89,7 +89,7 @@ void ActivationOffload::record(Timeline* timeline) {
 }
 
 void ActivationOffload::come_from(Device& device) {
-  ZERO_CHECK(next_ == 0, "activations of another device are offloaded already");
+  ZERO_CHECK(next_ == 0, "offloaded activations belong to another device");
   if (device.host_readable()) return;
   device_ = &device;
   const auto pool = [&](BlockPool::Allocator allocate, MemoryTag tag, Tier tier) {
@@ -126,9 +126,9 @@ ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> 
 void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
   if (most_bytes_ == 0 || bytes_ + bytes <= most_bytes_) return;
   throw ConfigError("zero.host_memory", format_bytes(most_bytes_),
-                    fmt::format("{} of it hold offloaded activations, and {} B more ({}) are to be offloaded",
+                    fmt::format("offloaded activations take {} of it, and {} B more ({}) are needed",
                                 format_bytes(bytes_), bytes, format_bytes(bytes)),
-                    "allow more; smaller or fewer activations need less");
+                    "allow more, or use smaller or fewer activations");
 }
 
 // The pool keeps at most the peak in use, so memory of sizes that are no longer needed is freed.
@@ -156,7 +156,7 @@ void ActivationOffload::write(Offloaded& offloaded, std::span<const std::byte> f
   const std::int64_t bytes = whole_pages(offloaded.bytes);
   offloaded.block = blocks_.acquire(bytes, 0);
   const auto write = [this, place = offloaded.place, block = span_of(offloaded.block, bytes)] {
-    tell_host_touches(reads(block), "an activation goes to the disk");
+    tell_host_touches(reads(block), "an activation is written to the disk");
     return place.tier->write(place.offset, block);
   };
   if (device_is_apart()) {
@@ -205,7 +205,7 @@ void ActivationOffload::bring(Handle handle, std::span<std::byte> into) {
     ZERO_CHECK(found != offloaded_.end(), "nothing is offloaded as {}", handle);
     Offloaded& offloaded = found->second;
     const auto bytes = static_cast<std::int64_t>(into.size());
-    ZERO_CHECK(bytes == offloaded.bytes, "{} bytes were offloaded, and {} are asked for", offloaded.bytes, bytes);
+    ZERO_CHECK(bytes == offloaded.bytes, "{} bytes were offloaded, and {} are requested", offloaded.bytes, bytes);
     if (!on_disk() && link_ == nullptr) {
       device_->copy(Lane::kCompute, into, span_of(offloaded.home, bytes));
       return;
@@ -276,7 +276,7 @@ void ActivationOffload::fetch(Handle handle, Offloaded& offloaded) {
   offloaded.of_block = {};
   near_.push_back(handle);
   offloaded.arriving = true;
-  if (on_disk()) tell_host_touches(writes(span_of(offloaded.block, bytes)), "an activation comes from the disk");
+  if (on_disk()) tell_host_touches(writes(span_of(offloaded.block, bytes)), "an activation is read from the disk");
   offloaded.moving =
       on_disk() ? offloaded.place.tier->read(offloaded.place.offset, span_of(offloaded.block, bytes))
                 : link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes));
@@ -307,7 +307,7 @@ void ActivationOffload::forget(Handle handle) {
   try {
     io_.failed() ? wait() : io_.run(wait);
   } catch (const Error& error) {  // also a device's error, because destructors call this
-    ZERO_LOG(error, "transfer of an offloaded activation that is needed no more: {}", error.what());
+    ZERO_LOG(error, "transfer of an offloaded activation that is no longer needed: {}", error.what());
   }
   // The disk may still use the block and the place of a request that it never answered (io_queue.h).
   if (io_.failed()) return;

@@ -121,25 +121,25 @@ const Kernel kMix = kernel_of<MixArguments, &mix>("mix");
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual) {
   require_local(local.steps >= 1, "sync.local_steps", fmt::format("{}", local.steps),
-                "an outer step comes after some steps", "use 1 or more, for example 50");
+                "an outer step needs one or more steps before it", "use 1 or more, for example 50");
   require_number("sync.outer_lr", local.outer_lr, kAboveZero,
                  "use for example 0.7, or 1 with sync.outer_momentum 0 for the mean of the copies");
   require_number("sync.outer_momentum", local.outer_momentum, kFractionOfOne, "use for example 0.9");
-  require_number("sync.mix", local.mix, kFractionOfOne, "use for example 0.5, or 0 for the shared weights alone");
+  require_number("sync.mix", local.mix, kFractionOfOne, "use for example 0.5, or 0 for only the shared weights");
   require_local(local.fragments >= 1 && local.fragments <= local.steps, "sync.fragments",
                 fmt::format("{}", local.fragments),
-                fmt::format("each fragment has its own of the {} steps (sync.local_steps)", local.steps),
+                fmt::format("each fragment needs its own step of the {} steps (sync.local_steps)", local.steps),
                 fmt::format("use 1 to {}", local.steps));
   const int apart = local.steps / local.fragments;
   require_local(local.overlap >= 0 && local.overlap <= apart, "sync.overlap", fmt::format("{}", local.overlap),
-                fmt::format("one fragment is on its way at a time, and the next comes after {} steps", apart),
+                fmt::format("fragments are sent one at a time, and the next fragment follows after {} steps", apart),
                 fmt::format("use 0 to {}, or fewer sync.fragments", apart));
   std::vector<StateSpec> outer{{.name = std::string(kOuterMomentumState), .outer = true},
                                {.name = std::string(kAnchorState), .outer = true}};
   if (keeps_residual)
     outer.insert(outer.begin(), {.name = std::string(kOuterResidualState), .outer = true, .of_copy = true});
   require_local(rule->states().size() + outer.size() <= kMostStates, "sync.mode", "local",
-                fmt::format("{} has {} states already, and a rule has {} at most, {} of them the outer step's",
+                fmt::format("{} has {} states already; a rule has at most {} states, {} of them for the outer step",
                             rule->name(), rule->states().size(), kMostStates, outer.size()),
                 "use another optimizer, or sync.mode sync");
   return std::make_unique<LocalRule>(std::move(rule), std::move(outer));

@@ -98,9 +98,8 @@ void PushHead::forget_push(int worker) {
 
 void PushHead::lose(int worker) {
   const int rank = shared_.plan.rank_of_worker(worker);
-  if (!shared_.plan.spares_workers())
-    throw CommError(rank, "push", "it left the run, and no clock is whole without it");
-  ZERO_LOG(warn, "rank {} (worker {}) is lost: the run goes on without it", rank, worker);
+  if (!shared_.plan.spares_workers()) throw CommError(rank, "push", "it left the run, and every clock needs it");
+  ZERO_LOG(warn, "rank {} (worker {}) is lost: the run continues without it", rank, worker);
   leave(worker);
 }
 
@@ -126,7 +125,7 @@ void PushHead::dismiss() {
   for (bool told = false;;) {
     if (!shared_.talk.await(somebody, shared_.run.timeout())) {
       if (!std::exchange(told, true))
-        ZERO_LOG(warn, "the run is over, and rank {} (worker {}) has not come to hear it: servers wait for it",
+        ZERO_LOG(warn, "the run has ended, and rank {} (worker {}) has not received that: servers wait for it",
                  shared_.plan.rank_of_worker(last), last);
       continue;
     }

@@ -50,7 +50,7 @@ void PushHead::take_back(int worker) {
   order_.returned(worker);
   shared_.event({.worker = worker, .clock = order_.clock(worker), .returns = true});
   news_.listen(worker);
-  ZERO_LOG(warn, "rank {} (worker {}) is back in a new process: it goes on with clock {}", rank, worker,
+  ZERO_LOG(warn, "rank {} (worker {}) is back in a new process: it continues with clock {}", rank, worker,
            order_.clock(worker));
 }
 

@@ -22,18 +22,18 @@ void refuse(std::string_view key, std::string_view value, std::string_view reaso
 void require_served(const EngineOptions& options) {
   if (options.local)
     refuse("sync.servers", fmt::format("{}", options.sync.servers), "copies that train apart (local) have no servers",
-           "leave one of the two out");
+           "set only one of the two");
   if (options.group != 0)
-    refuse("zero.group", fmt::format("{}", options.group), "with servers the model is held once, by the servers",
+    refuse("zero.group", fmt::format("{}", options.group), "with servers only the servers hold the model, in one copy",
            "leave it out, or leave out sync.servers");
   if (options.stage != 3)
-    refuse("zero.stage", fmt::format("{}", options.stage), "servers split parameters, too, and workers hold no states",
+    refuse("zero.stage", fmt::format("{}", options.stage), "servers also split parameters, and workers hold no states",
            "use 3, or leave out sync.servers");
   if (options.delayed_update)
     refuse("zero.delayed_update", "true", "servers update each clock before the next",
-           "leave it out; sync.mode stale lets workers go on meanwhile");
+           "leave it out; with sync.mode stale workers continue during an update");
   if (options.dtype == DType::kFloat16 || options.loss_scale)
-    refuse("train.dtype", "fp16", "workers would need one loss scale, and servers have none for them",
+    refuse("train.dtype", "fp16", "all workers would need one loss scale, and servers do not keep one",
            "use bf16 or fp32, or leave out sync.servers");
 }
 
@@ -59,11 +59,12 @@ EngineOptions worker_options(EngineOptions options) {
 
 void require_arrivals(Communicator& run) {
   if (run.arrivals() == nullptr)
-    refuse("comm.transport", run.transport(), "a server cannot wait for whichever worker comes first over it",
+    refuse("comm.transport", run.transport(),
+           "over this transport a server cannot wait for the first of several workers",
            "attach to all ranks of the run, or leave out sync.servers");
   if (run.world() > kMaxBoardRanks)
     refuse("sync.servers", fmt::format("{} ranks", run.world()),
-           "servers and workers are too many for one set of ranks",
+           "there are too many servers and workers for one set of ranks",
            fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
 }
 
@@ -99,8 +100,8 @@ void PushWorker::begin() {
 void PushWorker::require_same_configuration() const {
   if (configuration_ == 0 || answer_.configuration == 0 || configuration_ == answer_.configuration) return;
   throw ConfigError("configuration", fmt::format("rank {}", run_.rank()),
-                    "it was started again, and its configuration is not that of the servers any more",
-                    "do not change a configuration file while its run goes on");
+                    "it was restarted with a configuration that differs from that of the servers",
+                    "do not change a configuration file during its run");
 }
 
 void PushWorker::tell(const PushHeader& header) {

@@ -14,7 +14,7 @@ namespace {
   throw ConfigError("--replay",
                     event.returns ? fmt::format("worker {} returns to clock {}", event.worker, event.clock)
                                   : fmt::format("worker {}, clock {}", event.worker, event.clock),
-                    "this run has come to another event", "replay the log with the run's own configuration");
+                    "this run has reached a different event", "replay the log with the run's own configuration");
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ ReplayedPushes::ReplayedPushes(std::deque<PushEvent> events, int workers)
 PushEvent ReplayedPushes::next(const PushOrder& order) {
   if (events_.empty())
     throw ConfigError("--replay", fmt::format("clock {}", order.num_clocks()),
-                      "all events of the log have come, and the run is not over",
+                      "the log has no more events, and the run has not ended",
                       "replay the whole log, with the run's own configuration");
   const PushEvent event = events_.front();
   events_.pop_front();

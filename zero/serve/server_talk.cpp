@@ -9,7 +9,7 @@ namespace zero {
 namespace {
 
 constexpr const char* kNoRoom =
-    "workers read more older versions of the weights than there is room for, and none of them goes on";
+    "workers read more old versions of the weights than servers have room for, and no worker continues";
 
 template <typename T>
 std::span<std::byte> bytes_of(T& value) {
@@ -161,7 +161,7 @@ void ServerTalk::make_room(const WeightVersions& versions) {
 void ServerTalk::forget_push(int worker) {
   if (is_head()) tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
   if (!await([&] { return transfers_.push(worker) != PushState::kUnderWay; }, run_.timeout()))
-    throw CommError(plan_.rank_of_worker(worker), "push", "it is lost to another server, and to this one it is not");
+    throw CommError(plan_.rank_of_worker(worker), "push", "another server has lost it, and this server has not");
   transfers_.forget(worker);
 }
 

@@ -96,12 +96,12 @@ void WorkerNews::name_late() const {
   if (!state.empty()) state.insert(0, "; ");
   if (is_granted(worker))
     throw CommError(rank, operation,
-                    fmt::format("it has begun to send a gradient, and does not go on for {} ms{}", timeout, state));
+                    fmt::format("it began to send a gradient, and has not continued for {} ms{}", timeout, state));
   if (within != late.end())
     throw CommError(rank, operation,
-                    fmt::format("it has not read on for {} ms in the weights before it{}", timeout, state));
+                    fmt::format("it has not continued to read the weights before it for {} ms{}", timeout, state));
   throw CommError(rank, operation,
-                  fmt::format("it is not there after {} ms, and other workers wait for it{}", timeout, state));
+                  fmt::format("it is absent after {} ms, and other workers wait for it{}", timeout, state));
 }
 
 }  // namespace zero

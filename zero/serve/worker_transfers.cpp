@@ -85,7 +85,7 @@ void WorkerTransfers::advance_push(int worker) {
 void WorkerTransfers::forget(int worker) {
   Transfer& transfer = at(worker);
   ZERO_CHECK(transfer.push == PushState::kWhole || transfer.push == PushState::kBroken,
-             "a push of worker {} is dropped while it may still come", worker);
+             "a push of worker {} is dropped while it may still arrive", worker);
   transfer.part = {};
   transfer.push = PushState::kNone;
   pushed_.drop_newest(worker);

@@ -64,7 +64,7 @@ void AttachedCheckpoints::take_versions(const LoadedCheckpoint& loaded) {
     ++taken;
   }
   if (taken == 0 && loaded.manifest.steps > 0 && engine_.resources().comm.rank() == 0)
-    ZERO_LOG(warn, "this checkpoint has no older weights for these servers: workers go on with the newest");
+    ZERO_LOG(warn, "this checkpoint has no older weights for these servers: workers continue with the newest");
 }
 
 std::unique_ptr<CheckpointSave> AttachedCheckpoints::begin_save(const std::filesystem::path& path,

@@ -46,14 +46,14 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
                                        ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
   if (found.specs.empty())
-    throw ConfigError("attach", "0 parameters", "the module has registered none, so nothing would be trained",
+    throw ConfigError("attach", "0 parameters", "the module has no registered parameter, so nothing would be trained",
                       "register each part in the module's constructor: register_module(\"fc\", fc) for a module, "
                       "register_parameter(\"w\", w) for a tensor");
   for (std::size_t i = 0; i < found.tensors.size(); ++i) {
     const torch::Tensor& tensor = found.tensors[i];
     if (!tensor.is_meta() && tensor.device() != place_of(device))
       throw ConfigError("attach", found.specs[i].name,
-                        fmt::format("it lies on {}, and is to be trained on {}", tensor.device().str(), device.name()),
+                        fmt::format("it is on {}, and training is on {}", tensor.device().str(), device.name()),
                         "move the module there first");
   }
   if (run.rank() == 0) warn_of_other_holders(found, model);
@@ -71,7 +71,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
       exceptions_at_start_(std::uncaught_exceptions()),
       awaits_load_(options.awaits_load) {
   if (options.weights && awaits_load_)
-    throw ConfigError("attach", "awaits_load", "first values come from `weights` already", "give one of the two");
+    throw ConfigError("attach", "awaits_load", "`weights` gives the first values already", "give only one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
   EngineOptions of_role = role_.options();
@@ -207,8 +207,9 @@ void AttachedModule::require_loaded() {
   refuse_in_child();
   if (PushWorker* worker = role_.worker(); worker != nullptr && !worker->has_begun()) worker->begin();
   if (awaits_load_)
-    throw ConfigError("attach", "awaits_load", "this engine's values are not whole: none were loaded, or a load failed",
-                      "load a checkpoint before anything else");
+    throw ConfigError("attach", "awaits_load",
+                      "this engine has no complete values: no checkpoint was loaded, or a load failed",
+                      "load a checkpoint first");
 }
 
 void AttachedModule::discard_gradients() {
@@ -238,7 +239,7 @@ StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   parameters_.refuse_gradients_elsewhere();
   checkpoints_->yield();
   if (role_.server() != nullptr)
-    throw ConfigError("step", "", "called on a server, which computes no gradients", "call serve() there");
+    throw ConfigError("step", "", "called on a server, and a server computes no gradients", "call serve() on servers");
   if (limits.fewer_micro_batches && role_.is_worker())
     throw ConfigError("step", "fewer_micro_batches", "servers divide by the micro-batches of a whole step",
                       "drop the short group with discard_gradients(), or leave out sync.servers");

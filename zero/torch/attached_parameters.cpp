@@ -91,7 +91,7 @@ std::vector<int> AttachedParameters::units_of(std::span<const torch::Tensor> ten
     units.push_back(addresses_[param].unit);
   }
   if (found != wanted.size())
-    throw ConfigError("gathered", of, "this module is not the attached one, nor inside it",
+    throw ConfigError("gathered", of, "this module is not the attached module, and not inside it",
                       "pass a module, or tensors, whose parameters were attached");
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
@@ -209,21 +209,21 @@ void AttachedParameters::refuse_gradients_elsewhere() const {
     return specs_[static_cast<std::size_t>(tensor - tensors_.data())].name;
   };
   if (held != nullptr)
-    throw ConfigError("attach", name(held), "a gradient lies in its .grad(), which step() does not use",
-                      "let loss.backward() make all gradients, and set requires_grad before attach()");
+    throw ConfigError("attach", name(held), "its .grad() holds a gradient, and step() does not use .grad()",
+                      "compute all gradients with loss.backward(), and set requires_grad before attach()");
   if (read != nullptr)
     throw ConfigError(
         "attach", name(read),
-        "its .grad() was read, which never holds anything: gradients go to the engine, so clip_grad_norm_() "
-        "and another optimizer's step() do nothing",
-        "use AttachOptions.clip and AttachOptions.optimizer, and leave those calls out; gradient() reads one");
+        "its .grad() was read, and it is always empty: the engine has the gradients, so clip_grad_norm_() and another "
+        "optimizer's step() do nothing",
+        "use AttachOptions.clip and AttachOptions.optimizer, and remove such calls; gradient() reads a gradient");
 }
 
 void AttachedParameters::warn_of_gradient_reads() const {
   const auto read = std::ranges::find_if(tensors_, take_gradient_reads);
   if (read == tensors_.end()) return;
   ZERO_LOG(warn,
-           "the .grad() of {} was read since the last step(): it never holds anything while the module is attached, so "
+           "the .grad() of {} was read since the last step(): it is always empty while the module is attached, so "
            "clip_grad_norm_() and another optimizer's step() do nothing",
            specs_[static_cast<std::size_t>(read - tensors_.begin())].name);
 }

@@ -53,7 +53,8 @@ void AttachedRole::attach(Engine& engine) {
 
 void AttachedRole::serve(std::int64_t clock) {
   if (!server_)
-    throw ConfigError("serve", "", "called on a rank that is no server", "servers are the first sync.servers ranks");
+    throw ConfigError("serve", "", "called on a rank that is not a server",
+                      "call it only on the first sync.servers ranks");
   server_->begin(clock);
   while (!server_->is_over()) server_->serve(server_->num_clocks() + 1, {});
 }

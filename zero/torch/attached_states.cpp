@@ -91,7 +91,7 @@ StateShard AttachedStates::shard(const std::string& name, const std::string& sta
   const Communicator& copy = engine_.resources().copy;
   const Shard own = shard_of(unit, copy.rank(), copy.world());
   if (unit.scattered)
-    throw ConfigError("state_shard", name, "zero.shards = \"hash\" gives a rank several parts of it",
+    throw ConfigError("state_shard", name, "zero.shards = \"hash\" gives a rank several parts of a state",
                       "call full_state(), or use zero.shards range or whole");
   const SlicePart part = overlap(parameters_.slice(param), own);
   if (part.numel == 0) return {.values = torch::empty({0}, torch::kFloat32)};

@@ -61,11 +61,10 @@ void warn_of_other_holders(const ModuleParameters& found, const ModelTensors& mo
   if (names.empty()) return;
   const std::string others =
       names.size() == 1 ? "" : fmt::format(" (and that of {})", format_count(std::ssize(names) - 1, "other parameter"));
-  ZERO_LOG(
-      warn,
-      "{}: another tensor shares the memory of this parameter{}: a view, a detach(), or the graph of a forward pass "
-      "before attach(). That tensor does not follow training: make it after attach(), in each forward pass",
-      names.front(), others);
+  ZERO_LOG(warn,
+           "{}: another tensor shares the memory of this parameter{}: a view, a detach(), or the graph of a forward "
+           "pass before attach(). Training does not update that tensor: create it after attach(), in each forward pass",
+           names.front(), others);
 }
 
 }  // namespace zero

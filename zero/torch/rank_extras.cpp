@@ -31,21 +31,21 @@ ElementType element_type_of(const std::string& name, const at::Tensor& tensor) {
   const auto found = std::ranges::find(kTypes, tensor.scalar_type(), [](const auto& pair) { return pair.first; });
   if (found == kTypes.end())
     throw ConfigError("checkpoint", name, fmt::format("a buffer of type {}", c10::toString(tensor.scalar_type())),
-                      "keep it in a type that safetensors has");
+                      "keep it in a type that safetensors supports");
   return found->second;
 }
 
 const Extra& find(const std::vector<Extra>& extras, const std::string& name, const std::string& path) {
   const auto found = std::ranges::find(extras, name, &Extra::name);
   if (found == extras.end())
-    throw ConfigError("checkpoint", path, fmt::format("has no {}", name), "it is a checkpoint of another model");
+    throw ConfigError("checkpoint", path, fmt::format("has no {}", name), "load a checkpoint of this model");
   return *found;
 }
 
 void take(const Extra& extra, at::Tensor& tensor, const std::string& path) {
   if (extra.shape != tensor.sizes().vec() || extra.dtype != element_type_of(extra.name, tensor))
     throw ConfigError("checkpoint", path, fmt::format("{} has another shape or type there", extra.name),
-                      "it is a checkpoint of another model");
+                      "load a checkpoint of this model");
   at::Tensor values = at::empty(tensor.sizes(), tensor.scalar_type());
   if (!extra.bytes.empty()) std::memcpy(values.mutable_data_ptr(), extra.bytes.data(), extra.bytes.size());
   tensor.copy_(values);
@@ -93,7 +93,7 @@ void require_buffers(const std::vector<SavedExtra>& saved, const NamedBuffers& b
     if (found == saved.end() || found->shape != tensor.sizes().vec() || found->dtype != element_type_of(full, tensor))
       throw ConfigError("checkpoint", path,
                         fmt::format("{} {}", found == saved.end() ? "has no" : "has another shape or type of", full),
-                        "it is a checkpoint of another model");
+                        "load a checkpoint of this model");
   }
 }
 

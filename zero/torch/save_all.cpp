@@ -25,7 +25,7 @@ class EngineSet {
       if (std::ranges::find(attached_, &attached) != attached_.end())
         refuse(index, "it was given twice", "give each engine once");
       if (&attached.world() != &engines.front()->attached().world())
-        refuse(index, "it was attached in another world than engine 0", "save the engines of each world by themselves");
+        refuse(index, "it was attached in another world than engine 0", "save the engines of each world separately");
       if (attached.role().is_worker() || attached.role().server() != nullptr)
         refuse(index, "its states are on servers", "use save() and load(), or leave out sync.servers");
       attached_.push_back(&attached);
@@ -44,7 +44,8 @@ namespace {
 
 void require_engines(const std::filesystem::path& path, std::size_t saved, int wanted) {
   if (saved == static_cast<std::size_t>(wanted)) return;
-  throw ConfigError("load_all", path.string(), fmt::format("it has {} engines, and {} were given", saved, wanted),
+  throw ConfigError("load_all", path.string(),
+                    fmt::format("the checkpoint has {} engines, and {} were given", saved, wanted),
                     "give the engines that were saved, in the same order");
 }
 

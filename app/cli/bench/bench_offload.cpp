@@ -87,7 +87,8 @@ void print_table(const OffloadBenchOptions& options, const std::string& tier, co
   const auto ratio = [](double best, double median, std::string_view what) {
     fmt::print("  {:<30}{:>10.3f}{:>12.3f}   (1: {})\n", "ratio", best, median, what);
   };
-  ratio(m.step.best() / m.best(), m.step.median() / m.median(), "the longest of reading, writing, updating alone");
+  ratio(m.step.best() / m.best(), m.step.median() / m.median(),
+        "the longest of only reading, only writing and only updating");
   ratio(m.step.best() / m.best_in_turns(), m.step.median() / m.median_in_turns(),
         "the longest of reading and then writing, updating");
   ratio(m.step.best() / m.best_of_both(), m.step.median() / m.median_of_both(),

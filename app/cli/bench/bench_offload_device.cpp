@@ -164,7 +164,7 @@ void print_table(const OffloadBenchOptions& options, const Device& device, const
   row("update, all in main memory", of(m.update));
   const auto step = [&](const std::string& name, const Measurement& seconds, const BestAndMedian& limit) {
     row(name, of(seconds));
-    fmt::print("  {:<30}{:>10.3f}{:>12.3f}   (1: the longest of its parts alone)\n", "  ratio",
+    fmt::print("  {:<30}{:>10.3f}{:>12.3f}   (1: the longest of its separate parts)\n", "  ratio",
                seconds.best() / limit.best, seconds.median() / limit.median);
   };
   step("step, moments on the host", m.host_step, m.host_limit());

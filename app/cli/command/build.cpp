@@ -16,7 +16,7 @@ void require_same_build(std::string_view library, std::string_view built) {
   if (built == build_name()) return;
   throw ConfigError(std::string(library), std::string(built),
                     fmt::format("is of another build than this command ({})", build_name()),
-                    "build both anew (cmake --build --preset release), or install command and libraries together");
+                    "build both again (cmake --build --preset release), or install command and libraries together");
 }
 
 void require_same_core() {

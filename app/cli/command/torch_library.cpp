@@ -42,10 +42,9 @@ const TorchVerbs& open_torch_verbs() {
     const bool other_torch = why.find("undefined symbol") != why.npos;
     throw ConfigError(
         kLibrary, "", why,
-        other_torch
-            ? "the libtorch that the loader finds is not the one that zero.cpp was built for: put that one first "
-              "in LD_LIBRARY_PATH, or build for this one (ZERO_TORCH=.../torch ./quickstart.sh)"
-            : "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
+        other_torch ? "the loader finds another libtorch than the libtorch of the build: put the build's libtorch "
+                      "first in LD_LIBRARY_PATH, or build for this libtorch (ZERO_TORCH=.../torch ./quickstart.sh)"
+                    : "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
   }
   is_open = true;
   auto* entry = reinterpret_cast<decltype(&zero_torch_verbs)>(dlsym(library, "zero_torch_verbs"));
@@ -60,9 +59,10 @@ const TorchVerbs& open_torch_verbs() {
 void require_same_torch(std::string_view built_for, std::string_view loaded) {
   const auto number = [](std::string_view version) { return version.substr(0, version.find('+')); };
   if (loaded.empty() || number(built_for) == number(loaded)) return;
-  throw ConfigError("libtorch", loaded, fmt::format("zero.cpp was built for libtorch {}", built_for),
-                    fmt::format("put that one first in LD_LIBRARY_PATH (pip install torch=={}), or build for this one",
-                                number(built_for)));
+  throw ConfigError(
+      "libtorch", loaded, fmt::format("zero.cpp was built for libtorch {}", built_for),
+      fmt::format("put that libtorch first in LD_LIBRARY_PATH (pip install torch=={}), or build for this libtorch",
+                  number(built_for)));
 }
 
 bool torch_is_open() {

@@ -80,7 +80,7 @@ int report_flight(const std::filesystem::path& folder, bool json) {
   const FlightFolder found = read_folder(folder);
   if (found.records.empty()) {
     throw ConfigError("--flight", shown(folder.native()),
-                      found.damaged.empty() ? "no rank-NNNNN.json is there" : one_line(found.damaged.front()), kRemedy);
+                      found.damaged.empty() ? "there is no rank-NNNNN.json" : one_line(found.damaged.front()), kRemedy);
   }
   const FlightDiagnosis diagnosis = diagnose(found.records);
   json ? print_json(diagnosis, found.damaged) : print_table(diagnosis);

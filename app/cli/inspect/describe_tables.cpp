@@ -84,7 +84,7 @@ class Columns {
       throw ConfigError(
           "FILE", fmt::format("{}:{}", path_.string(), line),
           fmt::format("has {}; the lines before have {}", format_count(std::ssize(fields), "column"), columns_.size()),
-          "put the line right");
+          "correct the line");
     for (std::size_t i = 0; i < columns_.size(); ++i) columns_[i].add(fields[i]);
     ++rows_;
   }
@@ -219,7 +219,8 @@ Description describe_json_lines(const fs::path& path) {
     if (line.empty()) continue;
     Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (row.is_discarded())
-      throw ConfigError("FILE", fmt::format("{}:{}", path.string(), number), "is no line of JSON", "mend the line");
+      throw ConfigError("FILE", fmt::format("{}:{}", path.string(), number), "is not a line of JSON",
+                        "correct the line");
     if (rows++ == 0) first = std::move(row);
   }
   std::vector<std::string> keys;

@@ -67,7 +67,7 @@ std::string time_text(const DryRun& dry_run) {
           ? fmt::format("A micro-batch was tried here: forward {}, backward {} (median of {})",
                         format_seconds(dry_run.passes.forward), format_seconds(dry_run.passes.backward),
                         dry_run.passes.passes)
-          : fmt::format("It is the least time, of matrix products alone. Passes were not tried: {}",
+          : fmt::format("This is the shortest possible time, of matrix products only. Passes were not tried: {}",
                         dry_run.why_not_timed);
   return fmt::format("time: {}\n", run_time_text(dry_run.need)) +
          wrapped(fmt::format("{}. Not counted: start, data, checkpoints{}", passes,

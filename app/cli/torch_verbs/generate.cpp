@@ -84,7 +84,7 @@ void require_tokenizer(const TokenText& text, const Source& source, const std::s
   throw ConfigError("data.tokenizer", BytePairTokenizer::file_of(source.config.data.tokenizer).string(),
                     fmt::format("it has {} tokens, and the weights of {} have {}: they were not made for each other",
                                 known, run, source.vocab),
-                    "put the tokenizer of then back into its folder");
+                    "restore the earlier tokenizer in its folder");
 }
 
 // Returns the prompt; a text without a prompt begins with a new line.

@@ -114,7 +114,8 @@ HostGroup group_of_run(const LoadedConfig& loaded, World& world, int local_rank,
   // A later check reports a rank with another configuration.
   if (all_reduce_min(world.communicator(), is_open(loaded.config, device == "cpu") ? 1 : 0) == 0) return {};
   const int ranks = ranks_of_each_host(world, local_rank);
-  if (ranks == 0) return of_all(world.size(), "the machines have unequal numbers of them, or neighbours lie apart");
+  if (ranks == 0)
+    return of_all(world.size(), "the machines have unequal numbers of ranks, or neighbours are on different machines");
   if (const std::string why = why_all(loaded.config, ranks); !why.empty()) return of_all(world.size(), why);
   const PlanRequest request{.loaded = loaded, .world = world.size(), .machines = world.size() / ranks};
   Room room = room_for(request, ranks);

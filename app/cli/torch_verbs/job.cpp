@@ -384,7 +384,8 @@ SampleShape planned_shape(const Config& config) {
     ModelOptions with_vocab = model;
     with_vocab.vocab = 1;
     const bool takes_vocab = kind.planned_shape(with_vocab, data.kind, data.context).has_value();
-    throw ConfigError("data.path", config.data.path.text(), "the model's size depends on this file, which is not here",
+    throw ConfigError("data.path", config.data.path.text(),
+                      "the model's size depends on this file, and the file does not exist here",
                       takes_vocab ? "set model.vocab, or name the data" : "name the data");
   }
   const DescriptorLimit descriptors;

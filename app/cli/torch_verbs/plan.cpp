@@ -295,7 +295,7 @@ void require_profile_of(bool gpu, const Computation& run, const std::string& pat
   throw ConfigError("--profile", path,
                     run.on_gpu != gpu ? fmt::format("is of a run on a {}, and the plan is for a {}",
                                                     run.on_gpu ? "GPU" : "CPU", gpu ? "GPU" : "CPU")
-                                      : "has no rates of its GPU (an update rule of one's own is the host's)",
+                                      : "has no rates of its GPU (the host runs your own update rule)",
                     gpu ? "name the folder of a run on a GPU of this kind, with an update rule that runs there"
                         : "name the folder of a run with run.device = cpu, or plan with --run.device cuda");
 }
@@ -370,7 +370,7 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
       state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
   if (!uses || rates.disk_read > 0) return "";
-  return "which may hold too little to be probed";
+  return "which may be too small for a probe";
 }
 
 // Places the states. If a run would be refused for this machine's memory, the plan does not fit, as with too little
@@ -421,8 +421,7 @@ double passes_here(const TrainingPlan& plan, const PlanRequest& request, const T
 // machine.
 double computation_on(const Cluster& cluster, const TrainingPlan& plan, const PlanRequest& request, const Task& task) {
   if (cluster.flops == 0 && plan.machine->ranks_on_gpu > 0 && !plan.predicted)
-    throw ConfigError("cluster.flops", "",
-                      "the file does not say it, and what this machine computes a second is its CPU's",
+    throw ConfigError("cluster.flops", "", "the file does not set it, and this machine has only the speed of its CPU",
                       "write the GPU's, in products of matrices of the run's type: for example flops = 4e14");
   if (cluster.flops == 0) return plan.predicted ? plan.predicted->total() : passes_here(plan, request, task);
   const TrainConfig& train = request.loaded.config.train;
@@ -436,9 +435,8 @@ void leave_out_time(TrainingPlan& plan) {
   if (plan.computation.from == ComputationFrom::kRun) return;
   plan.predicted.reset();
   plan.why_not_predicted =
-      "not known: what a GPU manages a second is not probed here. --profile RUN has it from a run on such a GPU. A "
-      "file "
-      "with flops (--cluster; for one GPU with hosts = 1 and ranks = 1) gives the time of its matrix products";
+      "not known: the speed of a GPU is not probed here. --profile RUN has it from a run on such a GPU. A file with "
+      "flops (--cluster; for one GPU with hosts = 1 and ranks = 1) gives the time of its matrix products";
 }
 
 int print_plan(const PlanRequest& request) {

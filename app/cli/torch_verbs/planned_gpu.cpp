@@ -30,7 +30,7 @@ void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machin
   for (int number = first; number <= last; ++number) {
     const Gpu gpu = number < gpus ? here.gpus[static_cast<std::size_t>(number)] : Gpu{};
     if (gpu.free_bytes < 0) {
-      machine.why_free_not_known = fmt::format("there is no cuda:{} here whose driver tells of it", number);
+      machine.why_free_not_known = fmt::format("no driver on this machine lists cuda:{}", number);
       return;
     }
     if (!machine.gpu.empty() && gpu.free_bytes >= machine.free_bytes) continue;

@@ -96,7 +96,7 @@ void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
 void read_precision(DeepSpeedReader& reader) {
   const Json& json = reader.json();
   const bool has_newer = json.contains("bf16") && !json.at("bf16").is_null();
-  if (has_newer && json.contains("bfloat16")) reader.take_and_drop(json, "", "bfloat16", "bf16 is in the file, too");
+  if (has_newer && json.contains("bfloat16")) reader.take_and_drop(json, "", "bfloat16", "bf16 is also in the file");
   std::string enabled_name, automatic;
   for (const std::string_view type : {has_newer ? "bf16" : "bfloat16", "fp16"}) {
     const Json* const section = reader.section(json, type);
@@ -106,7 +106,7 @@ void read_precision(DeepSpeedReader& reader) {
     if (section->contains("enabled") && section->at("enabled") == "auto") automatic = name;
     if (enabled == nullptr || !reader.flag(*enabled, name)) continue;
     if (!enabled_name.empty())
-      reader.refuse(name, *enabled, fmt::format("{} is true, too, and DeepSpeed refuses both", enabled_name),
+      reader.refuse(name, *enabled, fmt::format("{} is also true, and DeepSpeed refuses both", enabled_name),
                     "set one of them to false");
     enabled_name = name;
     reader.keep("train.dtype", Value(std::string(type == "fp16" ? "fp16" : "bf16")), name);
@@ -126,7 +126,7 @@ std::string type_named(DeepSpeedReader& reader, const Json& json, std::string_vi
         std::pair("half", "fp16"), std::pair("bfloat16", "bf16")})
     if (text == theirs) text = ours;
   if (text != "fp32" && text != "fp16" && text != "bf16")
-    reader.refuse(name, json, "is no type of a sum", "use \"fp32\", \"fp16\" or \"bf16\"");
+    reader.refuse(name, json, "is not a type for sums", "use \"fp32\", \"fp16\" or \"bf16\"");
   return text;
 }
 
@@ -151,7 +151,7 @@ void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view ty
   const std::string name = "optimizer.params.betas";
   if (const Json* const betas = reader.take(params, kTheirOptimizer, "betas", "optimizer.betas")) {
     if (!betas->is_array() || betas->size() != 2)
-      reader.refuse(name, *betas, "is no list of two numbers", "write [0.9, 0.999]");
+      reader.refuse(name, *betas, "is not a list of two numbers", "write [0.9, 0.999]");
     return reader.keep(
         "optimizer.betas",
         Value(Value::Array{Value(reader.number((*betas)[0], name)), Value(reader.number((*betas)[1], name))}), name);
@@ -176,7 +176,7 @@ std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::st
   constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
   const Json* const decoupled = reader.take(params, kTheirOptimizer, "adam_w_mode", "optimizer.name");
   if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
-  if (name == "adamw") reader.drop(kMode, "the decay of AdamW is decoupled whatever it says, in DeepSpeed, too");
+  if (name == "adamw") reader.drop(kMode, "AdamW always has decoupled decay, also in DeepSpeed");
   return name;
 }
 
@@ -243,7 +243,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   reader.keep_number(params, kTheirOptimizer, "max_grad_norm", "train.clip");
   if (std::ranges::find(kTheirRules, name) == kTheirRules.end())
     return reader.drop("optimizer.type",
-                       fmt::format("\"{}\" is none of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
+                       fmt::format("\"{}\" is not one of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
   if (name == "adam" || name == "adamw") name = read_adam(reader, params, name);
   reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
   const RuleRow& rule = rule_row(name);
@@ -383,7 +383,7 @@ Offload read_offload(DeepSpeedReader& reader, const Json& zero, std::string_view
       const Value path(reader.text(*folder, prefix + "nvme_path"));
       if (std::ranges::find(disks, path) == disks.end()) disks.push_back(path);
     } else if (name != "none") {
-      reader.refuse(prefix + "device", *device, "is no device", "DeepSpeed has none, cpu and nvme");
+      reader.refuse(prefix + "device", *device, "is not a device", "use none, cpu or nvme");
     }
     if (!offload.tier.empty()) reader.drop_rest(*section, prefix);
   }
@@ -418,7 +418,7 @@ void read_secondary(DeepSpeedReader& reader, const Json& zero, std::int64_t stag
   if (given == nullptr) return;
   const std::string name = fmt::format("{}zero_hpz_partition_size", kZero);
   const std::int64_t ranks = reader.whole(*given, name);
-  if (ranks <= 1) return reader.drop(name, "it is off there, and here");
+  if (ranks <= 1) return reader.drop(name, "it is off in DeepSpeed and in zero.cpp");
   if (stage != 3) return reader.drop(name, "below stage 3 nothing is gathered twice");
   reader.keep("zero.secondary_group", Value(ranks), name);
 }
@@ -455,7 +455,7 @@ void read_states(DeepSpeedReader& reader) {
   if (!optimizer.tier.empty() && stage > 1)
     reader.keep("zero.gradient", fraction("host", optimizer.part), optimizer.from);
   if (!parameter.tier.empty() && stage < 3)
-    reader.drop(parameter.from, "parameters leave the device at stage 3 alone; DeepSpeed says so, too");
+    reader.drop(parameter.from, "parameters leave the device only at stage 3, also in DeepSpeed");
   if (!parameter.tier.empty() && stage == 3) reader.keep("zero.parameter", fraction(parameter.tier, 1), parameter.from);
   if (!disks.empty()) reader.keep("zero.disk", Value(disks), "nvme_path");
   reader.drop_rest(*zero, kZero);
@@ -466,7 +466,7 @@ void read_states(DeepSpeedReader& reader) {
 ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) {
   constexpr std::string_view kRemedy = "name DeepSpeed's JSON file, such as ds_config.json";
   if (json.size() > kMaxConfigBytes)
-    throw ConfigError(path, "", fmt::format("{} bytes are no configuration", json.size()), kRemedy);
+    throw ConfigError(path, "", fmt::format("{} bytes are too many for a configuration", json.size()), kRemedy);
   Json parsed;
   try {
     parsed = parse_strictly(json, path);
@@ -476,7 +476,7 @@ ConvertedConfig convert_deepspeed(std::string_view json, std::string_view path) 
       reason.remove_prefix(head.size());
     throw ConfigError("FILE", path, reason, kRemedy);
   }
-  if (!parsed.is_object()) throw ConfigError("FILE", path, "holds no JSON object", kRemedy);
+  if (!parsed.is_object()) throw ConfigError("FILE", path, "is not a JSON object", kRemedy);
   DeepSpeedReader reader(parsed, path);
   read_batches(reader);
   read_clip(reader);

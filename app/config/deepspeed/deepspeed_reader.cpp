@@ -77,19 +77,19 @@ const Json* DeepSpeedReader::section(const Json& object, std::string_view key, s
   taken_.insert(name);
   const auto found = object.find(std::string(key));
   if (found == object.end() || found->is_null()) return nullptr;
-  if (!found->is_object()) refuse(name, *found, "is no object", "write {\"KEY\": VALUE}");
+  if (!found->is_object()) refuse(name, *found, "is not an object", "write {\"KEY\": VALUE}");
   return &*found;
 }
 
 double DeepSpeedReader::number(const Json& json, std::string_view name) const {
-  if (!json.is_number()) refuse(name, json, "is no number", "write a number, or \"auto\"");
+  if (!json.is_number()) refuse(name, json, "is not a number", "write a number, or \"auto\"");
   return json.get<double>();
 }
 
 std::int64_t DeepSpeedReader::whole(const Json& json, std::string_view name) const {
   const double value = number(json, name);
   if (value != std::floor(value) || std::abs(value) > kLargest)
-    refuse(name, json, "is no whole number", "write a whole number, or \"auto\"");
+    refuse(name, json, "is not a whole number", "write a whole number, or \"auto\"");
   return static_cast<std::int64_t>(value);
 }
 
@@ -99,7 +99,7 @@ bool DeepSpeedReader::flag(const Json& json, std::string_view name) const {
 }
 
 std::string DeepSpeedReader::text(const Json& json, std::string_view name) const {
-  if (!json.is_string()) refuse(name, json, "is no text", "write it in quotes");
+  if (!json.is_string()) refuse(name, json, "is not a text", "write it in quotes");
   return json.get<std::string>();
 }
 

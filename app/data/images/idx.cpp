@@ -51,7 +51,7 @@ IdxArray parse_idx(std::span<const std::byte> file, int num_dimensions, std::str
   if (__builtin_add_overflow(header_bytes, static_cast<std::size_t>(numel), &announced)) refuse("the sizes overflow");
   if (compressed) bytes = contents = gunzip(file, announced + 1, key, path);
   if (bytes.size() != announced)
-    refuse(fmt::format("the header announces {} bytes, but {}{} are there", announced,
+    refuse(fmt::format("the header announces {} bytes, but the file has {}{}", announced,
                        compressed && bytes.size() > announced ? "more than " : "",
                        compressed && bytes.size() > announced ? announced : bytes.size()));
   array.values.resize(static_cast<std::size_t>(numel));

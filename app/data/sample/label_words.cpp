@@ -47,16 +47,16 @@ LabelWords::LabelWords(LabelRule rule) : rule_(std::move(rule)) {
     names_have_numbers_ = names_have_numbers_ || is_number(name);
     if (!words_.emplace(name, std::ssize(words_)).second)
       throw ConfigError("data.labels", fmt::format("[{}]", fmt::join(rule_.names, ", ")),
-                        fmt::format("'{}' is there twice", shown_label(name)), "name each class once");
+                        fmt::format("'{}' is given twice", shown_label(name)), "name each class once");
   }
 }
 
 void LabelWords::require_kind(Kind kind, std::string_view label, std::string_view key, const FieldPlace& place) {
   const auto of_kind = [](Kind which) { return which == Kind::kNumbers ? "a number" : "a word"; };
   if (kind == Kind::kWords && rule_.only_numbers)
-    throw ConfigError(key, place.text(),
-                      fmt::format("the label '{}' is a word, and data.path has numbers", shown_label(label)),
-                      "give both files the same labels; data.labels names the classes in the order of their numbers");
+    throw ConfigError(
+        key, place.text(), fmt::format("the label '{}' is a word, and data.path has numbers", shown_label(label)),
+        "give both files the same labels; or set data.labels to the classes in the order of their numbers");
   if (kind_ == Kind::kUnknown) {
     kind_ = kind;
     first_ = label;
@@ -87,7 +87,7 @@ std::int64_t LabelWords::class_named(std::string_view label, std::string_view ke
 }
 
 void LabelWords::add(std::string_view label, std::string_view key, const FieldPlace& place) {
-  if (label.empty()) throw ConfigError(key, place.text(), "'' is no class", "give each row a label");
+  if (label.empty()) throw ConfigError(key, place.text(), "'' is not a class", "give each row a label");
   const bool is_name = !rule_.names.empty() && words_.contains(label);
   if (is_name || !is_number(label)) {
     require_kind(Kind::kWords, label, key, place);
@@ -96,7 +96,7 @@ void LabelWords::add(std::string_view label, std::string_view key, const FieldPl
   }
   const std::optional<std::int64_t> number = class_number(label);
   if (!number)
-    throw ConfigError(key, place.text(), fmt::format("'{}' is no class", shown_label(label)),
+    throw ConfigError(key, place.text(), fmt::format("'{}' is not a class", shown_label(label)),
                       "a label is a word, or a whole number from 0 to 1,000,000");
   if (!rule_.names.empty() && (!rule_.names_are_given || names_have_numbers_ || *number >= std::ssize(rule_.names)))
     class_named(label, key, place);  // throws

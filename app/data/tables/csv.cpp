@@ -61,7 +61,7 @@ class Parser {
       throw ConfigError(
           key_, fmt::format("{}:{}", path_, fields.front().line),
           fmt::format("has {}; the lines before have {}", format_count(std::ssize(fields), "column"), num_fields_),
-          "put the line right; a field with commas belongs in quotes");
+          "correct the line; put a field with commas in quotes");
     for (const std::size_t column : inputs_) table_.values.push_back(input(fields[column], column));
     take_target(fields[target_]);
   }
@@ -106,7 +106,7 @@ class Parser {
         throw ConfigError(kColumnsKey, name, fmt::format("is the column of the target in {}", path_),
                           "leave it out, or name another data.label_column");
       if (std::ranges::find(inputs_, column) != inputs_.end())
-        throw ConfigError(kColumnsKey, name, "is there twice", "name each column once");
+        throw ConfigError(kColumnsKey, name, "is given twice", "name each column once");
       inputs_.push_back(column);
     }
     if (!inputs_.empty()) return;

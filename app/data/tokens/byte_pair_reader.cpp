@@ -80,7 +80,7 @@ class BytePairTokenizer::Reader {
       if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
       const std::size_t space = line.find(' ');
       const std::string where = fmt::format("line {}", line_number);
-      if (space == line.npos || line.find(' ', space + 1) != line.npos) refuse(where + " is no pair of tokens");
+      if (space == line.npos || line.find(' ', space + 1) != line.npos) refuse(where + " is not a pair of tokens");
       add_merge(line.substr(0, space), line.substr(space + 1), where);
     }
   }
@@ -90,13 +90,14 @@ class BytePairTokenizer::Reader {
     if (!model.is_object() || model.value("type", "") != "BPE") refuse("its model is not BPE");
     if (!model.contains("vocab") || !model.contains("merges")) refuse("its model has no vocab or no merges");
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
-      if (is_given(model, key)) refuse(fmt::format("its model has a {}, which is not known here", key));
+      if (is_given(model, key)) refuse(fmt::format("its model has a {}, and zero.cpp does not support it", key));
     }
     if (model.value("byte_fallback", false)) {
       require_characters(json, model);
       read_characters(model.at("vocab"));
     } else {
-      if (is_given(json, "normalizer")) refuse("it changes the text before it cuts it (normalizer)");
+      if (is_given(json, "normalizer"))
+        refuse("its normalizer changes the text before cutting, and zero.cpp does not support that");
       read_splitter(json.contains("pre_tokenizer") ? json.at("pre_tokenizer") : nlohmann::json());
       read_vocabulary(model.at("vocab"));
     }
@@ -108,10 +109,10 @@ class BytePairTokenizer::Reader {
       } else if (merge.is_string()) {
         const auto text = merge.get<std::string>();
         const std::size_t space = text.find(' ');
-        if (space == std::string::npos) refuse(where + " is no pair of tokens");
+        if (space == std::string::npos) refuse(where + " is not a pair of tokens");
         add_merge(std::string_view(text).substr(0, space), std::string_view(text).substr(space + 1), where);
       } else {
-        refuse(where + " is no pair of tokens");
+        refuse(where + " is not a pair of tokens");
       }
     }
     tokenizer_.whole_pieces_first_ = model.value("ignore_merges", false);
@@ -130,7 +131,7 @@ class BytePairTokenizer::Reader {
 
   std::string bytes_of(std::string_view characters, const std::string& where) const {
     const auto bytes = from_alphabet(characters);
-    if (!bytes) refuse(fmt::format("{} has characters that stand for no byte", where));
+    if (!bytes) refuse(fmt::format("{} has characters that represent no byte", where));
     return *bytes;
   }
 
@@ -200,7 +201,7 @@ class BytePairTokenizer::Reader {
 
   void for_each_token(const nlohmann::json& json,
                       const std::function<void(const std::string& name, std::int64_t number)>& take) const {
-    if (!json.is_object() || json.empty()) refuse("its vocabulary is no object of tokens");
+    if (!json.is_object() || json.empty()) refuse("its vocabulary is not an object of tokens");
     constexpr std::int64_t kMostTokens = 1 << 24;
     for (const auto& [name, number] : json.items()) {
       if (!number.is_number_integer() || number.get<std::int64_t>() < 0 || number.get<std::int64_t>() >= kMostTokens)
@@ -220,13 +221,13 @@ class BytePairTokenizer::Reader {
       return;
     }
     make_room(number);
-    if (!tokenizer_.numbers_.emplace(*bytes, number).second) refuse(fmt::format("token {:?} is there twice", name));
+    if (!tokenizer_.numbers_.emplace(*bytes, number).second) refuse(fmt::format("token {:?} occurs twice", name));
     tokenizer_.tokens_[static_cast<std::size_t>(number)] = *bytes;
   }
 
   // Reads the expression of the file, or uses GPT-2's.
   void read_splitter(const nlohmann::json& json) {
-    if (!json.is_object()) refuse("it does not say how it cuts a text (pre_tokenizer)");
+    if (!json.is_object()) refuse("it has no pre_tokenizer that cuts a text");
     const std::string type = json.value("type", "");
     if (type == "ByteLevel") {
       if (json.value("add_prefix_space", false)) refuse("it puts a space before a text (add_prefix_space)");
@@ -236,7 +237,7 @@ class BytePairTokenizer::Reader {
     const bool two = type == "Sequence" && steps.size() == 2 && steps[0].value("type", "") == "Split" &&
                      steps[1].value("type", "") == "ByteLevel" && !steps[1].value("use_regex", true);
     if (!two || !steps[0].contains("pattern") || !steps[0].at("pattern").contains("Regex"))
-      refuse(fmt::format("it cuts a text in a way that is not known here (pre_tokenizer {:?})", type));
+      refuse(fmt::format("zero.cpp does not support its pre_tokenizer {:?}", type));
     tokenizer_.splitter_ = TextSplitter(steps[0].at("pattern").at("Regex").get<std::string>(), key_, path_.string());
   }
 
@@ -282,7 +283,7 @@ BytePairTokenizer BytePairTokenizer::read(const fs::path& folder, std::string_vi
       reader.find_end_of_text();
     });
   }
-  throw ConfigError(key, folder.string(), "neither vocab.json and merges.txt nor tokenizer.json is there",
+  throw ConfigError(key, folder.string(), "the folder has neither vocab.json and merges.txt nor tokenizer.json",
                     "name the folder of a tokenizer; `zero tokenize --learn` makes one");
 }
 

@@ -172,7 +172,8 @@ std::int64_t BytePairTokenizer::count_added(std::span<const std::int64_t> tokens
 void BytePairTokenizer::write(const std::filesystem::path& folder) const {
   ZERO_CHECK(!characters_, "{}: only tokenizers over bytes have GPT-2's two files", folder.string());
   if (std::filesystem::exists(folder / "tokenizer.json"))
-    throw ConfigError("--learn", folder.string(), "a tokenizer.json is there, which would be read in place of this one",
+    throw ConfigError("--learn", folder.string(),
+                      "the folder has a tokenizer.json, which would be read instead of these files",
                       "name another folder");
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < tokens_.size(); ++i) vocabulary[to_alphabet(tokens_[i])] = i;
@@ -187,7 +188,7 @@ void BytePairTokenizer::write(const std::filesystem::path& folder) const {
   for (const auto& [path, text] : files)
     if (std::filesystem::exists(path) && read_file(path) != text)
       throw ConfigError("--learn", folder.string(),
-                        fmt::format("another tokenizer is there: its {} differs", path.filename().string()),
+                        fmt::format("the folder has another tokenizer: its {} differs", path.filename().string()),
                         "name another folder, or remove the files");
   std::filesystem::create_directories(folder);
   for (const auto& [path, text] : files) write_file(path, text);

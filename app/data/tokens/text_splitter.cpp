@@ -34,7 +34,7 @@ TextSplitter::TextSplitter(std::string_view expression, std::string_view key, st
   if (code == nullptr) {
     throw ConfigError(key, path,
                       fmt::format("its regular expression is refused at character {}: {}", where, message_of(error)),
-                      "use a tokenizer whose expression PCRE2 takes, such as GPT-2's or Llama 3's");
+                      "use a tokenizer whose expression PCRE2 supports, such as GPT-2's or Llama 3's");
   }
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT on this machine, matching is slower
   code_ = std::shared_ptr<const void>(

@@ -101,7 +101,7 @@ void TokenShardWriter::require_free(const std::filesystem::path& path, std::stri
       continue;
     throw ConfigError(key, path.string(),
                       fmt::format("{} is a shard of that name", (path.parent_path() / name).string()),
-                      "remove the old shards, which a pattern would take along, or choose another name");
+                      "remove the old shards, because a pattern would also read them, or choose another name");
   }
 }
 

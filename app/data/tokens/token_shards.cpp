@@ -18,7 +18,7 @@ void require_like_the_first(const TokenStream& first, const TokenStream& stream,
   throw ConfigError(key, stream.path(),
                     fmt::format("holds {} tokens of {} bytes, but {} holds {} tokens of {} bytes", has.format,
                                 has.token_bytes, first.path(), wanted.format, wanted.token_bytes),
-                    "all files of a split must have one form: write this one again, or leave it out");
+                    "all files of a split must have one form: write this file again, or leave it out");
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ TokenShards::TokenShards(const DataFiles& files, TokenKind kind, std::string_vie
   std::optional<TokenStream> first;
   for (const std::string& path : files_.paths) {
     if (!names.insert(path).second)
-      throw ConfigError(key, path, "is named twice", "name each file once; a pattern may match it, too");
+      throw ConfigError(key, path, "is named twice", "name each file once; a pattern may also match it");
     TokenStream stream(path, kind, key);
     if (stream.size() == 0) throw ConfigError(key, path, "the file has no tokens", "leave it out, or write it again");
     if (!first) first.emplace(path, kind, key);
@@ -65,7 +65,7 @@ void TokenShards::read(std::int64_t begin, std::span<std::int64_t> out) const {
              size());
   for (std::size_t shard = shard_of(begin); !out.empty(); ++shard) {
     const auto& stream = streams_[shard];
-    ZERO_CHECK(stream.has_value(), "token {} of {} lies outside the part that is open", begin, files_.text());
+    ZERO_CHECK(stream.has_value(), "token {} of {} is outside the open part", begin, files_.text());
     const auto count = static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), ends_[shard] - begin));
     stream->read(begin - begin_of(shard), out.first(count));
     out = out.subspan(count);

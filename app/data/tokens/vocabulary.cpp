@@ -88,7 +88,7 @@ Vocabulary Vocabulary::parse(std::string_view bytes, std::string_view key, std::
     const auto [twin, is_new] = numbers.emplace(piece.substr(continues ? kContinues.size() : 0), vocabulary.size());
     if (!is_new)
       throw ConfigError(key, fmt::format("{}:{}", path, vocabulary.size() + 1),
-                        fmt::format("'{}' stands in line {}, too", piece.substr(0, 40), twin->second + 1),
+                        fmt::format("'{}' is also in line {}", piece.substr(0, 40), twin->second + 1),
                         "Each piece has one number.");
     vocabulary.pieces_.emplace_back(piece);
   }

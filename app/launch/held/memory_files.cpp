@@ -40,7 +40,7 @@ std::string MemoryFiles::put(std::string_view name, FileDescriptor file) {
   if (!is_memory_file(file.get())) return "is no memory file (memfd_create)";
   const auto found = files_.find(name);
   if (found == files_.end() && files_.size() >= most_names_)
-    return fmt::format("{} names are kept already, and no more are allowed", most_names_);
+    return fmt::format("{} names are kept already, and this is the limit", most_names_);
   if (found != files_.end()) {
     found->second = std::move(file);
   } else {

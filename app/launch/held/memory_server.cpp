@@ -120,7 +120,7 @@ bool MemoryServer::serve_one(std::uint64_t connection) {
 }
 
 MemoryAnswer MemoryServer::answer_to(MemoryRequest& request, FileDescriptor file, int& attached) {
-  if (request.version != MemoryRequest::kVersion) return refused("the launcher is another version of zero.cpp");
+  if (request.version != MemoryRequest::kVersion) return refused("the launcher belongs to another version of zero.cpp");
   request.name[kLongestMemoryName] = request.other[kLongestMemoryName] = '\0';
   const std::string_view name = request.name, other = request.other;
   switch (request.kind) {

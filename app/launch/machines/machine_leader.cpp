@@ -34,9 +34,9 @@ MachineLeader::MachineLeader(MachineMeeting meeting, int machines)
     : meeting_(std::move(meeting)), machines_(machines), listener_(meeting::listen_at(meeting_.port, false)) {
   if (listener_.get() < 0)
     throw ConfigError("--master-port", std::to_string(meeting_.port - 1),
-                      fmt::format("with --spared-from the launchers meet at the port behind it, {}: {}", meeting_.port,
+                      fmt::format("with --spared-from the launchers meet at the next port, {}: {}", meeting_.port,
                                   std::strerror(errno)),
-                      "give another one to every machine");
+                      "give another port to every machine");
 }
 
 void MachineLeader::begin(int generation, int left) {
@@ -52,10 +52,11 @@ void MachineLeader::begin(int generation, int left) {
 
 void MachineLeader::begin_on(Client& client) {
   if (!began_.insert(client.machine).second) {
-    client.gone =
-        !tell(client, {.kind = Says::kWait,
-                       .text = "the others are in an attempt that began without this launcher: it waits for the "
-                               "next one"});
+    client.gone = !tell(
+        client,
+        {.kind = Says::kWait,
+         .text =
+             "the other launchers are in an attempt that began without this launcher: it waits for the next attempt"});
     return;
   }
   client.takes_part = true;
@@ -145,7 +146,7 @@ bool MachineLeader::greet(Client& client, const meeting::Message& message) {
   const meeting::StoreSession::Answer answer = client.session.take(message, meeting_.name, meeting_.secret);
   if (!answer.refusal.empty() && num_refused_ <= kMostRefusalsTold)
     news_ += ++num_refused_ > kMostRefusalsTold
-                 ? "zero launch: more connections are refused; they are not told one by one\n"
+                 ? "zero launch: more connections are refused; they are not printed\n"
                  : fmt::format("zero launch: a launcher at {} was refused: {}\n", client.address, answer.refusal);
   return (answer.bytes.empty() || send_now(client.socket.get(), answer.bytes)) && answer.goes_on;
 }
@@ -187,8 +188,8 @@ void MachineLeader::give_up(int machine, std::chrono::milliseconds waited) {
   const auto client = std::ranges::find(clients_, machine, &Client::machine);
   if (client == clients_.end()) return;
   client->gone = true;
-  client->how = fmt::format("did not answer within {:.3g} s: it is taken for lost",
-                            std::chrono::duration<double>(waited).count());
+  client->how =
+      fmt::format("did not answer within {:.3g} s: it counts as lost", std::chrono::duration<double>(waited).count());
   drop_gone();
 }
 

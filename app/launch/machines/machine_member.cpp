@@ -38,9 +38,9 @@ std::string why_not(const meeting::Greeting& greeting) {
     case meeting::Greeting::End::kRefused:
       return "it does not have this launcher's token: set the same ZERO_TOKEN on every machine";
     case meeting::Greeting::End::kGone:
-      return "what listens there hangs up";
+      return "the program that listens there closes the connection";
     default:
-      return "what listens there does not answer as a launcher";
+      return "the program that listens there is not a launcher";
   }
 }
 

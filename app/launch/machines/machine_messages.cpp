@@ -47,7 +47,7 @@ std::optional<MachineMessage> to_machine_message(const meeting::Message& message
 }
 
 std::string starting_alone(const MachineMessage& again) {
-  return fmt::format("starting it again alone{} ({} of {}, {} left)",
+  return fmt::format("restarting only this rank{} ({} of {}, {} left)",
                      again.ms > 0 ? fmt::format(" in {} s", again.ms / 1000) : std::string(), again.used,
                      again.used + again.left, again.left);
 }
@@ -56,8 +56,8 @@ MachineMeeting machine_meeting(const LaunchOptions& options, const std::string& 
   if (options.master_port >= kLastPort)
     throw ConfigError(
         "--master-port", std::to_string(options.master_port),
-        "with --spared-from the launchers of several machines meet at the port behind it, and there is none",
-        "give a lower one");
+        "with --spared-from the launchers of several machines meet at the next port, and there is no next port",
+        "give a lower port");
   RankEnvironment ranks;
   ranks.world = options.nodes * options.ranks;
   ranks.local_world = options.ranks;

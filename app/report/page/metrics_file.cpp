@@ -113,8 +113,8 @@ class Reader {
     if (!std::isfinite(began_)) began_ = now - own;
     if (const double pause = now - own - last_time_; pause > std::max(kLeastPauseSeconds, 3 * own))
       add_event({step, "pause",
-                 fmt::format("{:.0f} s before step {:.0f} that no step accounts for: a restart, a save, or a wait",
-                             pause, step)});
+                 fmt::format("{:.0f} s before step {:.0f} that belong to no step: a restart, a save, or a wait", pause,
+                             step)});
     last_time_ = now;
     add("elapsed_seconds", step, now - began_);
   }

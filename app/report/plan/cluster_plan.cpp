@@ -357,9 +357,11 @@ bool all_can_run(const ClusterPlan& plan) {
 
 std::string best_rows(const ClusterPlan& plan) {
   if (plan.best < 0)
-    return wrapped("  none of this fits: more machines, or states on host or disk (zero.host_memory, zero.disk)", 4);
+    return wrapped(
+        "  none of these layouts fits: use more machines, or put states on host or disk (zero.host_memory, zero.disk)",
+        4);
   const ClusterWay& best = plan.ways[static_cast<std::size_t>(plan.best)];
-  std::string reasons = fmt::format("  best: {}. Of its step {:.0f} % is exchange, as if none of it were hidden",
+  std::string reasons = fmt::format("  best: {}. Exchange takes {:.0f} % of its step, if computation hides none of it",
                                     flags_of(best, plan.cluster), 100 * best.exchange_seconds / best.seconds);
   if (best.waiting_seconds > 0.005 * best.seconds)
     reasons += fmt::format(", and {:.0f} % waits for the slowest rank", 100 * best.waiting_seconds / best.seconds);
@@ -388,7 +390,7 @@ std::string best_rows(const ClusterPlan& plan) {
   const bool planned = plan.planned >= 0 && plan.ways[static_cast<std::size_t>(plan.planned)].sync.has_servers();
   if (plan.cluster.hosts > 1 && (servers_gain || planned))
     rows += wrapped(
-        "  servers over several machines exchange messages, over gloo or MPI: what those cost a processor is not "
+        "  servers over several machines exchange messages over gloo or MPI; the processor time of messages is not "
         "counted",
         4);
   else if (has_servers && !servers_fit)

@@ -135,7 +135,7 @@ std::string in_one_line(std::string text) {
 
 // If the GPU is not here, neither is its host.
 std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
-  if (!fit.is_known || machine.is_described) return "; what that has free is not known here";
+  if (!fit.is_known || machine.is_described) return "; its free memory is not known here";
   return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
                      fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
 }
@@ -228,8 +228,7 @@ std::string copies_rows(const TrainingPlan& plan) {
   }
   return named_row(
       "copies",
-      fmt::format("{}; of what a rank sends {} (formula {}) are gradients in {} that cross between copies, "
-                  "in the mean over the copies",
+      fmt::format("{}; a rank sends {} (formula {}) of gradients in {} to other copies, in the mean over the copies",
                   copies, format_bytes(cost.sent_between_copies), bytes_text(cost.sent_between_copies_formula),
                   plan.options.wire.outer == WireCodec::kNone ? "fp32" : name_of(plan.options.wire.outer)));
 }
@@ -240,11 +239,10 @@ std::string secondary_row(const TrainingPlan& plan) {
   if (!cost) return "";
   return named_row(
       "secondary",
-      fmt::format(
-          "each {} neighbours keep gathered weights together, {} a rank, unless device_memory has room for all of "
-          "them: of what a rank sends {} (formula {}) stay among these, and {} leave them",
-          plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
-          bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
+      fmt::format("groups of {} neighbours keep gathered weights together, {} a rank, unless device_memory has room "
+                  "for all weights: a rank sends {} (formula {}) within its group, and {} to other groups",
+                  plan.options.secondary_group, format_bytes(cost->kept), format_bytes(cost->sent_within),
+                  bytes_text(cost->sent_within_formula), format_bytes(cost->sent_between)));
 }
 
 // The exchanges that a codec shortens.
@@ -286,14 +284,14 @@ std::string matrices_row(const TrainingPlan& plan) {
   const double flops = matrix_flops(plan.units, mesh_of(plan).shard, placement_of(plan), *rule->matrices());
   if (flops == 0) return "";
   return named_row("matrices",
-                   fmt::format("{} completes those of which a rank updates a part: {} a step on the rank with most",
+                   fmt::format("{} completes matrices of which a rank updates a part: {} a step on the rank with most",
                                name_of(plan.options.optimizer), flop_text(flops)));
 }
 
 std::string passes_row(const TrainingPlan& plan) {
   const auto passes = update_passes(plan);
   if (!passes) return "";
-  std::string text = fmt::format("{} makes {} passes over what it updates: its sums over whole parameters come first",
+  std::string text = fmt::format("{} makes {} passes over its parameters: sums over whole parameters come first",
                                  name_of(plan.options.optimizer), passes->num_passes);
   if (passes->factors_first) text += ", and before these it reads gradients of matrices for their rows and columns";
   for (const auto& [tier, bytes] :
@@ -310,7 +308,7 @@ std::string computation_text(const Computation& computation, int world) {
       break;
     case ComputationFrom::kRun:
       return fmt::format(
-          "computation{} as the run of --profile had it{}{}", computation.on_gpu ? " and rates of the GPU" : "",
+          "computation{} measured by the run of --profile{}{}", computation.on_gpu ? " and rates of the GPU" : "",
           computation.world == world || computation.world == 0 ? "" : " on " + format_count(computation.world, "rank"),
           std::abs(computation.scale - 1) < 1e-3
               ? ""
@@ -343,9 +341,8 @@ std::string predicted_rows(const TrainingPlan& plan) {
   if (!plan.without_disk.empty()) text += "; without the disk, " + plan.without_disk;
   std::string rows = named_row("predicted", text) + named_row("", computation_text(plan.computation, plan.world));
   if (plan.world > 1)
-    rows +=
-        named_row("", fmt::format("communication is left out: what it takes to send {} a rank and step comes on top",
-                                  format_bytes(cost_of(plan, plan.options.stage).sent)));
+    rows += named_row("", fmt::format("communication is left out: add the time in which a rank sends {} a step",
+                                      format_bytes(cost_of(plan, plan.options.stage).sent)));
   return rows;
 }
 

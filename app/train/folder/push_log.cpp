@@ -19,7 +19,7 @@ constexpr std::string_view kBegin = "begin", kResumed = "resumed", kRank = "rank
                            kReturn = "return", kEnd = "end", kFormat = "format";
 // A log of format 1 had neither a format nor an end; a log of format 2 did not have the places of its ranks.
 constexpr std::string_view kThisFormat = "3";
-constexpr std::string_view kDamaged = "it is not as it was written",
+constexpr std::string_view kDamaged = "it was changed after it was written",
                            kAsItWas = "give the folder of a run as `zero train` left it";
 
 std::string sum_of(const std::string& before, std::string_view text) {
@@ -55,7 +55,7 @@ void require_format(const std::filesystem::path& path, const std::vector<std::st
   const std::string_view format = names_it ? first[3] : "1";
   if (format == kThisFormat) return;
   refuse(path, 1, fmt::format("it is a log of format {}, and this zero reads format {}", format, kThisFormat),
-         "make the run again with this zero, and replay that");
+         "repeat the run with this zero, and replay the new log");
 }
 
 PushEvent event_in(const std::filesystem::path& path, std::size_t line, const std::vector<std::string_view>& words) {
@@ -118,12 +118,12 @@ RecordedPushes PushLog::read(const std::filesystem::path& path) {
     const std::string_view said = whole.substr(0, space);
     const std::vector<std::string_view> words = words_of(said);
     if (!words.empty() && words[0] == kResumed)
-      refuse(path, line, "the run was resumed, and its events before are not all in it",
-             "give the folder of a run that did all its steps in one go");
+      refuse(path, line, "the run was resumed, and the log lacks some earlier events",
+             "give the folder of a run that did all its steps without a restart");
     if (line == 1) require_format(path, words);
     sum = sum_of(sum, said);
     if (space == whole.size() || whole.substr(space + 1) != sum) refuse(path, line, kDamaged);
-    if (has_ended) refuse(path, line, "it comes behind the end of the run");
+    if (has_ended) refuse(path, line, "it follows the end of the run");
     if (line == 1) continue;
     if (!words.empty() && words[0] == kRank) {
       recorded.places.push_back(place_in(path, line, said, recorded.places.size()));

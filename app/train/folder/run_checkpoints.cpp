@@ -44,7 +44,7 @@ void require_series(const Manifest& manifest, const std::filesystem::path& path)
     const auto found = std::ranges::find(extras, series.name, &SavedExtra::name);
     if (found == extras.end() || found->dtype != series.dtype)
       throw IoError(path.string(), "load", 0,
-                    fmt::format("has no {}, or not as zero train saves it{}", series.name, kWhyAPartIsMissing));
+                    fmt::format("has no {}, or not in the form of `zero train`{}", series.name, kWhyAPartIsMissing));
   }
 }
 
@@ -101,8 +101,8 @@ BestEvaluation best_in(const Manifest& manifest, const std::filesystem::path& pa
 
 void require_of_a_run(const Manifest& manifest, const std::filesystem::path& path) {
   if (!manifest.run.contains("step"))
-    throw ConfigError("run.dir", path.string(), "a checkpoint that does not say its \"step\"",
-                      "it was not written by `zero train`: engine.load() takes it");
+    throw ConfigError("run.dir", path.string(), "a checkpoint without its \"step\"",
+                      "`zero train` did not write it: load it with engine.load()");
 }
 
 }  // namespace
@@ -139,11 +139,11 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
     throw ConfigError(
         "checkpoint.every", existing,
         fmt::format("has {} free, and a checkpoint takes {}", format_bytes(free_bytes), format_bytes(bytes)),
-        "name a run.dir on a larger disk, or set checkpoint.every = 0 to save none");
+        "set run.dir to a larger disk, or set checkpoint.every = 0 to save no checkpoints");
   // While a new checkpoint is written, there is one more than is kept.
   const std::int64_t kept = options.keep + (options.keep_best ? 1 : 0);
   if (free_bytes / (kept + 1) < bytes)
-    say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one on its way, would take more", existing,
+    say(fmt::format("note: {} has {} free; {} checkpoints of {}, and one being written, would take more", existing,
                     format_bytes(free_bytes), kept, format_bytes(bytes)));
 }
 
@@ -221,7 +221,7 @@ std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t n
   std::vector<std::string> damages;
   const auto tell_damages = [&] {
     if (comm_.rank() != 0) return;
-    for (const std::string& damage : damages) ZERO_LOG(error, "this checkpoint is passed over: {}", damage);
+    for (const std::string& damage : damages) ZERO_LOG(error, "this checkpoint is skipped: {}", damage);
   };
   for (const Saved& entry : saved()) {
     if (entry.step > newest) continue;
@@ -341,7 +341,7 @@ void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance)
   try {
     folder_.keep(options_.keep, saving_step_, options_.keep_best ? best_on_disk_ : -1);
   } catch (const std::exception& error) {
-    ZERO_LOG(error, "old checkpoints stay: {}", error.what());
+    ZERO_LOG(error, "old checkpoints are not removed: {}", error.what());
   }
 }
 

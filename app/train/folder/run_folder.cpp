@@ -49,16 +49,15 @@ void RunFolder::require_free(bool overwrite) const {
   std::error_code ignored;
   if (fs::exists(files_.model, ignored)) {
     throw ConfigError("run.dir", files_.folder.string(),
-                      "holds a run already, finished and without a checkpoint to go on from",
+                      "holds a finished run already, without a checkpoint to continue from",
                       fmt::format("name another folder with --run.dir (--model.init {} starts from its weights), or "
                                   "replace the run with --overwrite",
                                   files_.model.string()));
   }
   if (files_.checkpoints.list().empty() && !fs::exists(files_.report, ignored)) {
-    throw ConfigError(
-        "run.dir", files_.folder.string(), "holds a run already, which ended before its first checkpoint",
-        "replace the run with --overwrite, or name another folder with --run.dir (a run that makes checkpoints begins "
-        "again by itself, with the same command and configuration)");
+    throw ConfigError("run.dir", files_.folder.string(), "holds a run already, which ended before its first checkpoint",
+                      "replace the run with --overwrite, or name another folder with --run.dir (a run with checkpoints "
+                      "begins again by itself, with the same command and configuration)");
   }
   throw ConfigError("run.dir", files_.folder.string(), "holds a run already",
                     "name another folder with --run.dir, or replace the run with --overwrite");

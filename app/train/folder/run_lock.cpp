@@ -32,7 +32,7 @@ RunLock::RunLock(const std::filesystem::path& folder, std::chrono::milliseconds 
     const int error = errno;
     if (error != EADDRINUSE) throw IoError(folder.string(), "hold it by a socket", error);
     if (std::chrono::steady_clock::now() >= deadline)
-      throw ConfigError("run.dir", folder.string(), "another run goes on in it",
+      throw ConfigError("run.dir", folder.string(), "another run uses it",
                         "wait until it ends, or name another folder with --run.dir");
     pause();
   }

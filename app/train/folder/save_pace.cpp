@@ -90,7 +90,7 @@ std::string pace_note(const CheckpointPolicy& policy, std::int64_t bytes, double
   const double between = by_steps ? static_cast<double>(policy.every_steps) * step_seconds : policy.every_seconds;
   if (save_seconds <= between) return "";
   const std::string interval =
-      by_steps ? fmt::format("{} steps may take no more than {}", policy.every_steps, format_seconds(between))
+      by_steps ? fmt::format("{} steps may take only {}", policy.every_steps, format_seconds(between))
                : fmt::format("the next is due after {}", format_seconds(between));
   return fmt::format(
       "note: a checkpoint of {} takes about {} to write here, and {}: training may wait for saves; "

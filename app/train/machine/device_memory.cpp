@@ -65,15 +65,14 @@ ConfigError device_memory_error(const DeviceMemoryUse& use, std::int64_t step, s
           ? fmt::format("start the run again, which then leaves {} to libtorch (zero.device_memory = auto); or ",
                         format_bytes(use.next_run_leaves))
           : std::string();
-  return {
-      "memory", asked > 0 ? format_bytes(asked) : "",
-      fmt::format("{} is full in step {}: {}\n  zero.cpp has held {} there at most ({}), and libtorch holds {} for "
-                  "activations and its operators",
-                  use.device, step, said.substr(0, said.find('\n')), format_bytes(use.most_held), by_tag(use.held),
-                  format_bytes(use.torch)),
-      again + budget +
-          "use a smaller train.batch with more train.accumulate, train.checkpoint_activations = true, more ranks, or "
-          "a higher zero.stage; end what else uses the GPU (nvidia-smi shows it)"};
+  return {"memory", asked > 0 ? format_bytes(asked) : "",
+          fmt::format("{} is full in step {}: {}\n  zero.cpp has held {} there at most ({}), and libtorch holds {} for "
+                      "activations and its operators",
+                      use.device, step, said.substr(0, said.find('\n')), format_bytes(use.most_held), by_tag(use.held),
+                      format_bytes(use.torch)),
+          again + budget +
+              "use a smaller train.batch with more train.accumulate, train.checkpoint_activations = true, more ranks, "
+              "or a higher zero.stage; end other programs on the GPU (nvidia-smi shows them)"};
 }
 
 }  // namespace zero

@@ -67,13 +67,13 @@ void require_watchable(const TrainJob& job, const Corpus& corpus) {
   const std::string key = keeps ? "checkpoint.keep_best" : "train.patience";
   const std::string value = keeps ? std::string(name_of(*measure)) : fmt::format("{}", job.train.patience);
   if (!corpus.validation)
-    throw ConfigError(key, value, "it compares evaluations, and no data are held out for them",
+    throw ConfigError(key, value, "it compares evaluations, and no data is held out for evaluations",
                       fmt::format("set data.validation, or {} {}", key, keeps ? "none" : "0"));
   const SampleShape shape = corpus.shape();
   const bool has_classes = shape.classes > 0 && (shape.context == 0 || shape.vocab > 0);
   if (*measure == BestMeasure::kAccuracy && !has_classes)
-    throw ConfigError(key, value, fmt::format("a {} on these data has no classes, so no accuracy", job.model.name),
-                      "use loss");
+    throw ConfigError(
+        key, value, fmt::format("a {} has no classes on this data, so it has no accuracy", job.model.name), "use loss");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ RunReport RunEnd::write_all() {
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
   if (run_.is_first() && !describe_weights(dtype))
-    run_.say("note: config.json in the run folder describes no model, and stays as it is");
+    run_.say("note: config.json in the run folder describes no model, and is not changed");
   fill(report);
   run_.log.finish();
   if (run_.is_first()) write_file(run_.folder.files().report, to_json(report));
@@ -176,8 +176,8 @@ std::string where_training_is(const RunFolder& folder, const RunCheckpoints& che
   if (weights_written) return fmt::format("its weights are in {}", folder.files().model.string());
   if (checkpoints.step_on_disk() == steps)
     return fmt::format(
-        "it is saved in {}: the same command ends the run where there is room, and `zero export {} -o FOLDER` writes "
-        "its weights elsewhere",
+        "it is saved in {}: free space and run the same command, or write its weights elsewhere with `zero export {} "
+        "-o FOLDER`",
         folder.files().checkpoints.path_of(steps).string(), folder.path().string());
   return fmt::format("no checkpoint holds its last step ({})", saves ? "the last save failed" : "checkpoint.every = 0");
 }

@@ -84,7 +84,7 @@ void RunHealth::stop(Attachment& engine, const HealthEvent& event, const std::st
 void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t samples) {
   log_.exchange(0);
   checkpoints_.finish(engine);
-  if (checkpoints_.steps().empty()) stop(engine, event, ", and there is no checkpoint to go back to");
+  if (checkpoints_.steps().empty()) stop(engine, event, ", and there is no checkpoint to return to");
   const auto [rewinds, spikes] = std::pair(state_.rewinds + 1, state_.spikes);
   take_newest_checkpoint(engine, state_.step);
   const bool again = state_.step == std::exchange(rewound_to_, state_.step);
@@ -104,7 +104,7 @@ void RunHealth::rewind(Attachment& engine, HealthEvent event, std::int64_t sampl
 
 Resumed RunHealth::take_newest_checkpoint(Attachment& engine, std::int64_t newest) {
   std::optional<Resumed> resumed = checkpoints_.resume(engine, newest);
-  if (!resumed) throw IoError(folder_.files().checkpoints.path().string(), "list", 0, "its checkpoints are gone");
+  if (!resumed) throw IoError(folder_.files().checkpoints.path().string(), "list", 0, "its checkpoints were removed");
   state_ = resumed->state;
   log_.history().restore(state_.losses, state_.grad_norms, state_.seconds);
   policy_.restore(state_.losses, state_.grad_norms, state_.skipped);

@@ -51,18 +51,18 @@ std::vector<ComputingPlace> require_recorded(const TrainJob& job) {
   std::vector<ComputingPlace> places = PushLog::read(files.pushes).places;
   const std::string changed = changed_keys(read_file(files.config), job.config_text, kFreeKeys);
   if (!changed.empty())
-    throw ConfigError("--replay", job.replay.string(), fmt::format("it is a run of another configuration:{}", changed),
+    throw ConfigError("--replay", job.replay.string(), fmt::format("that run has another configuration:{}", changed),
                       "use its own config.toml");
   if (places.size() != job.places.size())
     throw ConfigError("--replay", job.replay.string(),
-                      fmt::format("it is a run of {}, and this one has {}",
+                      fmt::format("that run has {}, and this run has {}",
                                   format_count(static_cast<std::int64_t>(places.size()), "rank"), job.places.size()),
                       "start as many ranks");
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const std::string other = why_other_bits(places[rank], job.places[rank]);
     if (!other.empty())
       throw ConfigError("--replay", job.replay.string(),
-                        fmt::format("other bits would come of it: rank {} computed with {}", rank, other),
+                        fmt::format("the bits would differ: rank {} computed with {}", rank, other),
                         "replay with the same versions and settings, on a processor with the same instructions");
   }
   return places;
@@ -107,8 +107,8 @@ std::string replay_line(std::span<const ComputingPlace> recorded, std::span<cons
 TrainJob as_recorded(TrainJob job, Communicator& run) {
   if (!job.attach.sync.has_servers()) {
     if (job.replay.empty()) return job;
-    throw ConfigError("--replay", job.replay.string(), "only a run with servers depends on the order of its events",
-                      "leave it out: another has the same bits anyway");
+    throw ConfigError("--replay", job.replay.string(), "only a run with servers depends on the order of events",
+                      "leave it out: without servers every run has the same bits");
   }
   const auto rank = static_cast<std::size_t>(run.rank());
   if (is_replacement(run)) {
@@ -132,7 +132,7 @@ TrainJob as_recorded(TrainJob job, Communicator& run) {
 void require_steps_left(const TrainJob& job, std::int64_t step) {
   if (step <= job.train.steps) return;
   throw ConfigError("train.steps", fmt::format("{}", job.train.steps),
-                    fmt::format("this run has come to step {} already", step),
+                    fmt::format("this run has reached step {} already", step),
                     "use more steps, or begin again with --overwrite");
 }
 
@@ -147,7 +147,7 @@ RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoi
   begun_by_us_ = as_first_sees(comm_, job_.restarted && folder_.is_of(job_.launch));
   const auto overwrites = all_gather_value(comm_, job_.overwrite ? 1 : 0);
   if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
-    throw ConfigError("--overwrite", "", "given to some ranks and not to others", "give it to all ranks or to none");
+    throw ConfigError("--overwrite", "", "only some ranks have it", "give it to all ranks or to no rank");
   if (job_.overwrite && !begun_by_us_) return;
   resumes_ = !checkpoints.steps().empty();
   cut_short_ = as_first_sees(comm_, comm_.rank() == 0 && !resumes_ && job_.checkpoint.on() && !begun_by_us_ &&
@@ -164,12 +164,12 @@ std::string RunOpening::why_done() const {
   std::string text =
       ended_early_
           ? fmt::format(
-                "{}: done already: it ended after step {} of {}, as {} did not improve it; a larger "
-                "train.patience goes on with it, --overwrite begins again",
+                "{}: done already: it ended after step {} of {}, as {} did not improve it; continue with a larger "
+                "train.patience, or begin again with --overwrite",
                 folder_.path().string(), folder_.finished_steps(), job_.train.steps,
                 format_count(folder_.evaluations_without_improvement(), "evaluation"))
           : fmt::format(
-                "{}: done already, all {} steps{}; a larger train.steps goes on with it, --overwrite begins again",
+                "{}: done already, all {} steps{}; continue with a larger train.steps, or begin again with --overwrite",
                 folder_.path().string(), steps,
                 steps > job_.train.steps ? fmt::format(", which is more than train.steps = {}", job_.train.steps) : "");
   std::string changed;
@@ -198,7 +198,7 @@ void RunOpening::require_same_classes(const std::vector<std::string>& class_name
 
 void RunOpening::require_may_start(const std::function<void(const std::string&)>& say) const {
   if (!job_.replay.empty() && resumes_)
-    throw ConfigError("--replay", job_.replay.string(), "this run goes on from a checkpoint",
+    throw ConfigError("--replay", job_.replay.string(), "this run continues from a checkpoint",
                       "replay into another run.dir, or with --overwrite");
   if (resumes_) {
     require_same_model();

@@ -52,7 +52,7 @@ RunOutlook look_ahead(const TrainJob& job) {
   outlook.step = checkpoints.steps().front();
   require_steps_left(job, outlook.step);
   require_same_states(job, folder.files().checkpoints.path_of(outlook.step));
-  outlook.line = fmt::format("goes on after step {} of {}", outlook.step, job.train.steps);
+  outlook.line = fmt::format("continues after step {} of {}", outlook.step, job.train.steps);
   return outlook;
 }
 

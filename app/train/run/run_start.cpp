@@ -70,9 +70,9 @@ void resume(Run& run) {
   run.say(fmt::format("  from the configuration: everything else, {}{}",
                       changed.empty() ? "as it was then" : "of which changed:", changed));
   if (const std::string data = changed_data(resumed.state.data, run.data_mark()); !data.empty())
-    run.say("  the samples are others: " + data);
+    run.say("  the samples are different: " + data);
   if (const std::string places = changed_places(resumed.state.places, run.places); !places.empty())
-    run.say("  its last bits may be those of no undisturbed run: it computed with " + places);
+    run.say("  its last bits may differ from an undisturbed run: it computed with " + places);
 }
 
 // Collective over the ranks that hold the run.

@@ -76,7 +76,7 @@ TakenStep TrainingLoop::run_step(const std::function<TakenStep()>& take) {
 
 bool TrainingLoop::share_anew(const StepMetrics& metrics) {
   if (!run_.shares.learn(metrics.seconds - metrics.work.wait, run_.world.communicator())) return false;
-  run_.say(fmt::format("step {}: from here on the ranks take {} samples of a micro-batch, by the speed each has shown",
+  run_.say(fmt::format("step {}: from now on the ranks take {} samples of a micro-batch, by their measured speeds",
                        run_.state.step, run_.shares.text()));
   return true;
 }

@@ -109,11 +109,11 @@ const ModelKind& model_kind(std::string_view name) {
 std::unique_ptr<Task> make_task(const ModelOptions& model, const SampleShape& data, std::uint64_t seed) {
   const ModelKind& kind = model_kind(model.name);
   if (!kind.reads(data))
-    throw ConfigError("model.name", model.name, fmt::format("this data is not what it reads: {}", kind.reads_what),
+    throw ConfigError("model.name", model.name, fmt::format("it cannot read this data: {}", kind.reads_what),
                       data_remedy(kind, data));
   if (model.checkpoint_activations && !model_row(kind.name).has_blocks)
     throw ConfigError("train.checkpoint_activations", "true",
-                      fmt::format("model.name = {} has no blocks to compute again", model.name),
+                      fmt::format("model.name = {} has no blocks to recompute", model.name),
                       "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   if (model.label_smoothing > 0 && data.classes == 0)
     throw ConfigError("train.label_smoothing", fmt::format("{}", model.label_smoothing),

@@ -40,7 +40,7 @@ void require_possible(const HealthOptions& options, bool saves_checkpoints) {
   const std::string_view key = options.spike == HealthAction::kRewind        ? "health.spike"
                                : options.non_finite == HealthAction::kRewind ? "health.non_finite"
                                                                              : "health.on_corruption";
-  throw ConfigError(key, "rewind", "there are no checkpoints to go back to", "set checkpoint.every");
+  throw ConfigError(key, "rewind", "there are no checkpoints to return to", "set checkpoint.every");
 }
 
 StepLimits HealthPolicy::limits(double loss) const {

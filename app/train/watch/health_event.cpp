@@ -52,21 +52,20 @@ std::string describe(const HealthEvent& event) {
   std::string text = fmt::format("step {}: {}", event.step, cause(event));
   if (event.action == HealthAction::kSkip) return text + ": skipped";
   if (event.action == HealthAction::kStop) return text + ": stopped";
-  return text + fmt::format(": going on after step {} with sample {}", event.back_to, event.samples);
+  return text + fmt::format(": continuing after step {} with sample {}", event.back_to, event.samples);
 }
 
 std::string last_words(const HealthEvent& event, std::string_view why, std::int64_t saved) {
   const std::string place =
       saved < 0 ? "Nothing is saved."
-                : fmt::format("The last checkpoint is of step {}: the same command goes on from there.", saved);
+                : fmt::format("The last checkpoint is of step {}: the same command continues from there.", saved);
   const std::string_view remedy =
       event.action == HealthAction::kRewind
-          ? "Look at the data behind that step (health.rewind_batches leaves out more), or at the machine."
-      : event.reason == kReplicasDiffer
-          ? "Memory or a wire changed a bit: look at the machine of that rank. With health.on_corruption = \"rewind\" "
-            "the run goes on by itself."
-          : "Look at the data of this step, or lower the learning rate. With health.spike or health.non_finite = "
-            "\"rewind\" the run goes on with other data.";
+          ? "Check the data after that step (health.rewind_batches leaves out more), or the machine."
+      : event.reason == kReplicasDiffer ? "Memory or a wire changed a bit: check the machine of that rank. With "
+                                          "health.on_corruption = \"rewind\" the run continues by itself."
+                                        : "Check the data of this step, or lower the learning rate. With health.spike "
+                                          "or health.non_finite = \"rewind\" the run continues with other data.";
   return fmt::format("step {}: {}{}\n  {}\n  {}", event.step, cause(event), why, place, remedy);
 }
 

@@ -22,7 +22,7 @@ std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
   if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
   if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
   const std::string token = corpus.largest_token();
-  return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so that the data has";
+  return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so the data has";
 }
 
 }  // namespace

@@ -65,8 +65,8 @@ void refuse_any(const std::vector<Difference>& found, const fs::path& file) {
   const Difference& first = found.front();
   throw ConfigError(
       first.key, text_of(first.ours),
-      fmt::format("the weights of model.init are of a model with {} ({}: {}){}{}", text_of(first.theirs), file.string(),
-                  first.at, others.empty() ? "" : "; other keys differ, too: ", fmt::join(others, ", ")),
+      fmt::format("the weights of model.init belong to a model with {} ({}: {}){}{}", text_of(first.theirs),
+                  file.string(), first.at, others.empty() ? "" : "; other keys also differ: ", fmt::join(others, ", ")),
       fmt::format("set {}", fmt::join(remedies, ", ")));
 }
 
@@ -97,7 +97,7 @@ class Comparison {
   void judge(std::string_view model, const std::string& init, const fs::path& file) const {
     if (!unknown_.empty())
       throw ConfigError(kInit, init,
-                        fmt::format("its weights are of a {} that zero.cpp does not have ({}): {}", model,
+                        fmt::format("its weights belong to a {} that zero.cpp does not support ({}): {}", model,
                                     file.string(), fmt::join(unknown_, "; ")),
                         "no key of [model] changes that: use weights of another model");
     refuse_any(differences_, file);
@@ -202,7 +202,7 @@ void require_kind(const ModelOptions& model, const Json& config, const fs::path&
   if (std::ranges::any_of(kModelTable, is_known))
     refuse_any({{.key = "model.name", .ours = model.name, .theirs = *type, .at = "model_type"}}, file);
   throw ConfigError(kInit, model.init,
-                    fmt::format("its weights are of a model that zero.cpp does not have ({}: model_type = {})",
+                    fmt::format("its weights belong to a model that zero.cpp does not support ({}: model_type = {})",
                                 file.string(), text_of(*type)),
                     "use weights of a " + names_where(kModelTable, &ModelRow::published));
 }

@@ -43,7 +43,8 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
     const bool has_matrix =
         std::ranges::any_of(specs, [&](const ParamSpec& spec) { return is_matrix(spec) && group.matches(spec); });
     if (!has_matrix)
-      throw ConfigError("optimizer.group", group.name, "rule = \"muon\" is of matrices, and no such parameter is one",
+      throw ConfigError("optimizer.group", group.name,
+                        "rule = \"muon\" needs matrices, and these parameters include no matrix",
                         "leave the rule out, or name parameters with two or more dimensions");
   }
 }

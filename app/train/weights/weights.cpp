@@ -237,7 +237,7 @@ MatchedWeights match_weights(const SafetensorsSet& set, const std::vector<ParamS
     } else if (tied != nullptr && entry->name == row->files.tied_head) {
       require_shape(*entry, tied->shape, path);
       found.notes.push_back(
-          fmt::format("note: {} of {} is passed over: the head of this model is {}", entry->name, path, tied->name));
+          fmt::format("note: {} of {} is skipped: the head of this model is {}", entry->name, path, tied->name));
     } else {
       extra.push_back(entry->name);
     }
@@ -250,7 +250,7 @@ MatchedWeights match_weights(const SafetensorsSet& set, const std::vector<ParamS
     if (matched[i].entry != nullptr) require_shape(*matched[i].entry, specs[i].shape, path);
   if (!passed_over.empty())
     found.notes.push_back(
-        fmt::format("note: passed over in {}, as no weights of this model: {}", path, first_few(passed_over)));
+        fmt::format("note: skipped in {}, because this model has no such weights: {}", path, first_few(passed_over)));
   return found;
 }
 
@@ -327,9 +327,9 @@ std::unique_ptr<SafetensorsWriter> open_weights(const Attachment& engine, const 
     if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
     throw ConfigError(
         "run.dir", path.parent_path().string(),
-        fmt::format("has no room for {} that the run ends with, {}: {}", what, format_bytes(file->size_bytes()),
+        fmt::format("has no room for {} that the run writes at its end, {}: {}", what, format_bytes(file->size_bytes()),
                     std::generic_category().message(error.error_number())),
-        "name a run.dir on a disk with more room");
+        "set run.dir to a disk with more room");
   }
   return file;
 }

@@ -280,7 +280,7 @@ TEST(RequireInputFile, RefusesUnreadableFiles) {
   const auto path = folder.write("secret", "x");
   std::filesystem::permissions(path, std::filesystem::perms::none);
   EXPECT_TRUE(
-      says(message_of<ConfigError>([&] { require_input_file("model.init", path); }), "may not be read by this user"));
+      says(message_of<ConfigError>([&] { require_input_file("model.init", path); }), "this user may not read it"));
 }
 
 }  // namespace

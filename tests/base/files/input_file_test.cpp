@@ -87,12 +87,12 @@ TEST(InputFile, ShrunkenFileIsNamedWithSizes) {
   const InputFile file(path);
   ASSERT_EQ(::truncate(path.c_str(), 8), 0);
   EXPECT_EQ(read(file, 0, 8), "twelve b");
-  EXPECT_EQ(message_of<IoError>([&] { read(file, 7, 5); }),
-            path.string() +
-                ": read of 4 bytes at 8: the file has become shorter: it ended after 8 bytes; it had 12 when it was "
-                "opened");
+  EXPECT_EQ(
+      message_of<IoError>([&] { read(file, 7, 5); }),
+      path.string() +
+          ": read of 4 bytes at 8: the file became shorter: it ended after 8 bytes, and it had 12 when it was opened");
   ASSERT_EQ(::truncate(path.c_str(), 2), 0);
-  EXPECT_TRUE(says(message_of<IoError>([&] { read(file, 7, 5); }), "it ended after 2 bytes; it had 12"));
+  EXPECT_TRUE(says(message_of<IoError>([&] { read(file, 7, 5); }), "it ended after 2 bytes, and it had 12"));
   EXPECT_TRUE(says(message_of<IoError>([&] { (void)file.read_all(); }), "read of 10 bytes at 2"));
 }
 
@@ -137,9 +137,9 @@ TEST(InputFile, RefusesWhatIsNoRegularFile) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_TRUE(says(message_of<IoError>([] { InputFile("/no/such/file"); }), "/no/such/file: open: No such file"));
-  EXPECT_TRUE(says(message_of<IoError>([] { InputFile("/tmp"); }), "/tmp: open: is no regular file"));
-  EXPECT_TRUE(says(message_of<IoError>([] { InputFile("/dev/zero"); }), "is no regular file"));
-  EXPECT_TRUE(says(message_of<IoError>([&] { InputFile(folder / "pipe"); }), "is no regular file"));
+  EXPECT_TRUE(says(message_of<IoError>([] { InputFile("/tmp"); }), "/tmp: open: is not a regular file"));
+  EXPECT_TRUE(says(message_of<IoError>([] { InputFile("/dev/zero"); }), "is not a regular file"));
+  EXPECT_TRUE(says(message_of<IoError>([&] { InputFile(folder / "pipe"); }), "is not a regular file"));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST(FactorExtras, RefusesAnotherOptimizersCheckpoint) {
     ScriptedModel model(comm, small_specs(), {});
     save_now(model.engine(), folder / "adamw");
   });
-  EXPECT_TRUE(says(loaded_by(adafactor(3), folder / "adamw"), "this one [parameter, variance]"));
+  EXPECT_TRUE(says(loaded_by(adafactor(3), folder / "adamw"), "this optimizer keeps [parameter, variance]"));
 }
 
 }  // namespace

@@ -87,10 +87,10 @@ TEST(Manifest, RefusesInconsistencies) {
   refused([](auto& m) { m["version"] = 1; }, "version 2");
   refused([](auto& m) { m.erase("steps"); }, "has no \"steps\"");
   refused([](auto& m) { m["more"] = 1; }, "unknown \"more\"");
-  refused([](auto& m) { m["steps"] = -1; }, "no whole number");
-  refused([](auto& m) { m["steps"] = 1.5; }, "no whole number");
-  refused([](auto& m) { m["block_bytes"] = 1024; }, "another size");
-  refused([](auto& m) { m["run"]["step"] = 8; }, "no text");
+  refused([](auto& m) { m["steps"] = -1; }, "not a whole number");
+  refused([](auto& m) { m["steps"] = 1.5; }, "not a whole number");
+  refused([](auto& m) { m["block_bytes"] = 1024; }, "another block size");
+  refused([](auto& m) { m["run"]["step"] = 8; }, "not a text");
   refused([](auto& m) { m["config"] = "[model]\nname = \"mlp\"\n"; }, "not that of its configuration");
   refused([](auto& m) { m["config_sha256"] = 1; }, "not that of its configuration");
   refused([](auto& m) { m["states"] = {"exp_avg"}; }, "first state");
@@ -99,20 +99,20 @@ TEST(Manifest, RefusesInconsistencies) {
   refused([](auto& m) { m["loss_scale"] = 8; }, "");
   refused([](auto& m) { m["loss_scale"] = {{"value", 8}}; }, "has no \"good_steps\"");
   refused([](auto& m) { m["loss_scale"] = {{"value", 0}, {"good_steps", 1}}; }, "above 0");
-  refused([](auto& m) { m["loss_scale"] = {{"value", 8}, {"good_steps", -1}}; }, "no whole number");
+  refused([](auto& m) { m["loss_scale"] = {{"value", 8}, {"good_steps", -1}}; }, "not a whole number");
   refused([](auto& m) { m["tensors"][0]["shape"] = {1ull << 40, 1ull << 40}; }, "too large");
-  refused([](auto& m) { m["tensors"][0]["shape"] = {4, 4}; }, "not covered once");
+  refused([](auto& m) { m["tensors"][0]["shape"] = {4, 4}; }, "not covered exactly once");
   refused([](auto& m) { m["files"] = nlohmann::json::array(); }, "names no files");
   refused([](auto& m) { m["files"][1]["name"] = "rank-00000.safetensors"; }, "occurs twice");
   refused([](auto& m) { m["files"][0]["xxh3"].erase(0); }, "1 sums");
-  refused([](auto& m) { m["files"][0]["xxh3"][0] = "12"; }, "is no sum");
+  refused([](auto& m) { m["files"][0]["xxh3"][0] = "12"; }, "is not a checksum");
   refused([](auto& m) { m["files"][0]["slices"][0][4] = kSumBlockBytes; }, "beyond its end");
   refused([](auto& m) { m["files"][0]["slices"][0][0] = 2; }, "no tensor");
   refused([](auto& m) { m["files"][0]["slices"][0][1] = 2; }, "no tensor");
   refused([](auto& m) { m["files"][0]["slices"][2][1] = 1; }, "frozen");
-  refused([](auto& m) { m["files"][0]["slices"][0][3] = 8; }, "covered once");
-  refused([](auto& m) { m["files"][1]["slices"].push_back({0, 0, 7, 5, 120}); }, "covered once");
-  refused([](auto& m) { m["files"][0]["slices"].erase(1); }, "covered once");
+  refused([](auto& m) { m["files"][0]["slices"][0][3] = 8; }, "covered exactly once");
+  refused([](auto& m) { m["files"][1]["slices"].push_back({0, 0, 7, 5, 120}); }, "covered exactly once");
+  refused([](auto& m) { m["files"][0]["slices"].erase(1); }, "covered exactly once");
   refused([](auto& m) { m["files"][0]["slices"][0].push_back(1); }, "five numbers");
   refused([](auto& m) { m["files"][0]["slices"].push_back({0, 0, 3, 0, 100}); }, "holds nothing");
   refused([](auto& m) { m["states"] = std::vector<std::string>(1025, "parameter"); }, "more than 1024");
@@ -128,7 +128,7 @@ TEST(Manifest, RefusesInconsistencies) {
 
 TEST(Manifest, NamesNothingOutsideItsFolder) {
   for (const char* const name : {"../x", "/etc/passwd", "a/b", "", ".", "..", ".hidden", "a b", "x\n"})
-    EXPECT_NE(refusal(edited([&](auto& m) { m["files"][0]["name"] = name; })).find("no name of a file"),
+    EXPECT_NE(refusal(edited([&](auto& m) { m["files"][0]["name"] = name; })).find("not the name of a file"),
               std::string::npos)
         << name;
 }

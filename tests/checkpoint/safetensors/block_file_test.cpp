@@ -120,8 +120,8 @@ TEST(BlockFile, RefusesNonFiles) {
     EXPECT_THROW(BlockFileReader(source, folder / "secret", one), IoError);
     EXPECT_THROW(BlockFileReader(source, "/proc/self/exe", one), IoError);
     EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "link", one); }),
-                     "link: open: is no regular file but a link, and none is followed; copy the folder with `cp -rL`"));
-    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "pipe", one); }), "is no regular file"));
+                     "link: open: is a link, and links are not followed; copy the folder with `cp -rL`"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "pipe", one); }), "is not a regular file"));
   }
 }
 

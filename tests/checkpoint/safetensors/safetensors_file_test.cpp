@@ -63,8 +63,8 @@ TEST(SafetensorsFile, ShrinkingFileIsNamedWithBytes) {
   std::filesystem::resize_file(path, kByPython.size() - 6);  // of w, 7 bytes are left
   const auto message = message_of<IoError>([&] { floats_of(file, "w"); });
   EXPECT_TRUE(says(message, path.string() + ": read of 5 bytes at "));
-  EXPECT_TRUE(says(message, fmt::format("it ended after {} bytes; it had {} when it was opened", kByPython.size() - 6,
-                                        kByPython.size())));
+  EXPECT_TRUE(says(message, fmt::format("it ended after {} bytes, and it had {} when it was opened",
+                                        kByPython.size() - 6, kByPython.size())));
 }
 
 TEST(SafetensorsFile, CanBeMoved) {
@@ -81,7 +81,7 @@ TEST(SafetensorsFile, AbsentTensorIsNamed) {
   EXPECT_EQ(file.find("w"), &file.at("w"));
   const auto message = message_of<ConfigError>([&] { file.at("v"); });
   EXPECT_TRUE(says(message, "holds no tensor 'v'"));
-  EXPECT_TRUE(says(message, "It holds 4 tensors, among them i, w, e. See them all with: zero inspect "));
+  EXPECT_TRUE(says(message, "It holds 4 tensors, among them i, w, e. List all of them with: zero inspect "));
 }
 
 TEST(SafetensorsFile, EmptySetHasNoNames) {

@@ -144,7 +144,7 @@ TEST(SafetensorsHeader, ValuesHaveTheirTypes) {
   EXPECT_TRUE(says(refusal(R"({"__metadata__":null})"), "expected an object for the metadata, found null"));
   EXPECT_TRUE(says(refusal(R"({"__metadata__":{"a":1}})"), "expected a string for a metadata value, found a number"));
   EXPECT_TRUE(says(refusal(R"({"__metadata__":{"a":{}}})"), "expected a string for a metadata value, found an object"));
-  EXPECT_TRUE(says(refusal(one(R"("dtype":"F128")")), "dtype 'F128' is none that safetensors knows"));
+  EXPECT_TRUE(says(refusal(one(R"("dtype":"F128")")), "safetensors has no dtype 'F128'"));
 }
 
 TEST(SafetensorsHeader, NumbersAreUnsignedIntegersBelow2To63) {

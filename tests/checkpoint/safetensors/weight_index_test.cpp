@@ -43,14 +43,14 @@ TEST(WeightIndex, MapsTensorsToFiles) {
 
 TEST(WeightIndex, NamesNoFileOutsideItsFolder) {
   for (const std::string name : {"../1", "inner/1", "/etc/passwd", "..", ".", "", "1/"})
-    EXPECT_TRUE(says(refusal_of_name(name), "\"" + name + "\" is no name of a file in its own folder"));
-  EXPECT_TRUE(says(refusal_of_name(R"(\u002e\u002e)"), R"(".." is no name)"));
+    EXPECT_TRUE(says(refusal_of_name(name), "\"" + name + "\" is not the name of a file in its own folder"));
+  EXPECT_TRUE(says(refusal_of_name(R"(\u002e\u002e)"), R"(".." is not the name)"));
 }
 
 TEST(WeightIndex, RefusesFileNamesWithZeroBytes) {
   EXPECT_TRUE(says(refusal_of_name(R"(1.safetensors\u0000.txt)"),
-                   R"("1.safetensors\u0000.txt" is no name of a file in its own folder)"));
-  EXPECT_TRUE(says(refusal_of_name(R"(\u0000)"), R"("\u0000" is no name of a file in its own folder)"));
+                   R"("1.safetensors\u0000.txt" is not the name of a file in its own folder)"));
+  EXPECT_TRUE(says(refusal_of_name(R"(\u0000)"), R"("\u0000" is not the name of a file in its own folder)"));
 }
 
 TEST(WeightIndex, NamesNoMoreFilesThanAllowed) {
@@ -67,14 +67,14 @@ TEST(WeightIndex, MayNameMoreTensorsThanFiles) {
 TEST(WeightIndex, OneThatIsNoneIsRefused) {
   EXPECT_TRUE(says(refusal(""), "is not JSON"));
   EXPECT_TRUE(says(refusal("weights"), "is not JSON"));
-  EXPECT_TRUE(says(refusal("[]"), "something else where an object belongs"));
+  EXPECT_TRUE(says(refusal("[]"), "another value in place of an object"));
   EXPECT_TRUE(says(refusal(R"({"metadata": {}})"), "has no \"weight_map\""));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {}})"), "is no object of tensors"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": ["a"]})"), "is no object of tensors"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is no text)"));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a\u0000b": 1}})"), R"(the file of "a\u0000b" is no text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {}})"), "is not an object of tensors"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": ["a"]})"), "is not an object of tensors"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": 1}})"), R"(the file of "a" is not a text)"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a\u0000b": 1}})"), R"(the file of "a\u0000b" is not a text)"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "more": 1})"), "has an unknown \"more\""));
-  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "metadata": 12})"), "its metadata is no object"));
+  EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1"}, "metadata": 12})"), "its metadata is not an object"));
   EXPECT_TRUE(says(refusal(R"({"weight_map": {"a": "1", "a": "2"}})"), "\"a\" occurs twice"));
 }
 

@@ -140,9 +140,9 @@ TEST(DoctorFlight, AFolderWithoutRecordsIsRefused) {
   const Folder folder;
   folder.write("empty/notes.txt", "");
   folder.write("damaged/rank-00000.json", "[1, 2]");
-  for (const auto& [name, reason] : {std::pair{"empty", "no rank-NNNNN.json is there"},
+  for (const auto& [name, reason] : {std::pair{"empty", "there is no rank-NNNNN.json"},
                                      {"nowhere", "No such file"},
-                                     {"damaged", "something else where an object belongs"}}) {
+                                     {"damaged", "another value in place of an object"}}) {
     const Ran ran = folder.zero(std::string("doctor --flight ") + name);
     EXPECT_EQ(ran.status, 2) << name;
     EXPECT_NE(ran.errors.find(reason), std::string::npos) << ran.errors;

@@ -17,7 +17,7 @@ GpusHere one_gpu() {
 TEST(GpuFinding, MachineWithoutGpuIsFine) {
   const Finding finding = gpu_finding(find_gpus(/*memory=*/false, ""), "torch is a wheel without CUDA");
   EXPECT_EQ(finding.health, Health::kOk);
-  expect_says(finding.found, {"none: libzero_device_cuda.so is not there", "torch is a wheel without CUDA",
+  expect_says(finding.found, {"none: libzero_device_cuda.so is not installed", "torch is a wheel without CUDA",
                               "run.device = \"auto\" is the CPU"});
 }
 

@@ -136,7 +136,7 @@ TEST_F(Inspect, JsonLinesAreNoText) {
   folder_.write("cut.jsonl", "{\"text\": \"to be\"}\n{\"text\": \"or");
   const Ran ran = folder_.zero("inspect cut.jsonl");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_NE(ran.errors.find("cut.jsonl:2: is no line of JSON"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("cut.jsonl:2: is not a line of JSON"), std::string::npos) << ran.errors;
 }
 
 TEST_F(Inspect, TablesOfTextsSayTheirKeys) {
@@ -215,10 +215,10 @@ TEST_F(Inspect, ReportsMissingAndForeignFolders) {
   EXPECT_NE(none.errors.find("no such file or folder"), std::string::npos) << none.errors;
   std::filesystem::create_directories(folder_.path() / "part/checkpoints/step-00000004");
   folder_.write("part/checkpoints/step-00000004/manifest.json", "");
-  EXPECT_NE(folder_.zero("inspect part").errors.find("name one of them, such as part/checkpoints/step-00000004"),
+  EXPECT_NE(folder_.zero("inspect part").errors.find("name one of these runs, such as part/checkpoints/step-00000004"),
             std::string::npos);
   folder_.write("runs/a/config.toml", "");
-  EXPECT_NE(folder_.zero("inspect runs").errors.find("name one of them, such as runs/a"), std::string::npos);
+  EXPECT_NE(folder_.zero("inspect runs").errors.find("name one of these runs, such as runs/a"), std::string::npos);
 }
 
 TEST_F(Inspect, DescribesAFolderOfWeights) {

@@ -130,7 +130,7 @@ TEST_F(PlannedGpu, RanksWithoutTheirOwnShareIt) {
 
 TEST_F(PlannedGpu, AbsentOneIsNotJudged) {
   EXPECT_EQ(memory(64 * kMiB, "--run.device cuda:2")["fits"], nullptr);
-  EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "there is no cuda:2 here");
+  EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "no driver on this machine lists cuda:2");
 }
 
 // States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.
@@ -182,7 +182,7 @@ TEST_F(PlannedGpu, EarlierRunsActivationsSetPlacement) {
 }
 
 TEST_F(PlannedGpu, UnusableOneEndsWithARemedy) {
-  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no driver of NVIDIA");
+  expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=0", "there is no NVIDIA driver");
   expect_refused("--run.device cuda", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
   expect_refused("--run.device auto", "FAKE_CUDA_DRIVER=12080", "the driver is too old");
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=0", "there is no GPU");

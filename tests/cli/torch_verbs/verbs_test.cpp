@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadInput{"c.toml --zero.stage 4",
                              "command line: zero.stage = 4: out of range\n  allowed: 0, 1, 2, 3"},
                     BadInput{"c.toml -n 0", "-n = 0"}, BadInput{"c.toml -n two", "-n"},
-                    BadInput{"c.toml --model.heads 5", "does not divide model.width = 128"},
+                    BadInput{"c.toml --model.heads 5", "must divide model.width = 128"},
                     BadInput{"c.toml --data.path none.txt", "no such file"},
                     BadInput{"c.toml --data.path empty.txt", "an empty file"},
                     BadInput{"c.toml --optimizer.lr nan", "not a finite number"},
@@ -146,9 +146,9 @@ TEST_F(Command, GenerateWantsARun) {
   folder_.write("run/config.toml", "");
   folder_.write("exported/model.safetensors", "");
   for (const auto& [run, reason] :
-       {std::pair{"none", "no such folder"}, std::pair{".", "a folder of runs, and no run itself"},
-        std::pair{"run/config.toml", "a file, and the folder of a run is wanted"},
-        std::pair{"exported", "weights alone, as `zero export` writes them"}, std::pair{"run", "holds no weights"}}) {
+       {std::pair{"none", "no such folder"}, std::pair{".", "a folder of runs, not a run"},
+        std::pair{"run/config.toml", "it is a file; the folder of a run is needed"},
+        std::pair{"exported", "only weights, as `zero export` writes them"}, std::pair{"run", "holds no weights"}}) {
     const Ran ran = folder_.zero(std::string("generate ") + run + " --prompt x");
     EXPECT_EQ(ran.status, 2);
     EXPECT_TRUE(ran.errors.starts_with(std::string("zero generate: RUN = ") + run + ": " + reason)) << ran.errors;
@@ -166,10 +166,10 @@ TEST_F(Command, GenerateWritesNoTextWithoutEnd) {
 }
 
 TEST_F(Command, ExportProtectsTheRunsFiles) {
-  EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is named");
+  EXPECT_CONTAINS(folder_.zero("export run -o ''").errors, "-o = \"\": no file is given");
   folder_.write("run/config.toml", "");
   folder_.write("run/model.safetensors", "");
-  EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors is a run's own");
+  EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors belongs to a run");
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

@@ -57,7 +57,7 @@ TEST_F(BoardWaitTest, TheBellEndsTheWait) {
 
 TEST_F(BoardWaitTest, LateRankIsNamedWithState) {
   EXPECT_EQ(wait(milliseconds(30), [] { return only(2); }),
-            "rank 2: barrier #7: it is not there after 30 ms; it last began nothing; state of 2");
+            "rank 2: barrier #7: it is absent after 30 ms; it last began nothing; state of 2");
 }
 
 TEST_F(BoardWaitTest, NamesTheLateRanksOwnWait) {
@@ -78,7 +78,7 @@ TEST_F(BoardWaitTest, GroupErrorNamesOutsideWork) {
   BoardWait wait(group, peers_, 0, milliseconds(30), " of group shard (ranks 0, 2)");
   const std::string error = message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); });
   EXPECT_EQ(error,
-            "rank 2: barrier #7 of group shard (ranks 0, 2): it is not there after 30 ms; it last began barrier #6 of "
+            "rank 2: barrier #7 of group shard (ranks 0, 2): it is absent after 30 ms; it last began barrier #6 of "
             "group copies (ranks 1, 2) and waits for rank 1; state of 2");
   EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has failed, too";
 }
@@ -99,7 +99,7 @@ TEST_F(BoardWaitTestSlow, NamesRanksThatLeftTheGroup) {
 
 TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
   const std::string error = wait(milliseconds(30), [] { return only(1) | only(2); });
-  EXPECT_CONTAINS(error, "ranks 1, 2 are not there after 30 ms");
+  EXPECT_CONTAINS(error, "ranks 1, 2 are absent after 30 ms");
   EXPECT_CONTAINS(error, "rank 1: it last began nothing; state of 1; rank 2: ");
 }
 

@@ -125,7 +125,7 @@ TEST(Diagnosis, SkippedCollectiveIsFirstDifference) {
   EXPECT_EQ(found.collective, 12u);
   EXPECT_TRUE(says(found.summary, "rank 1 does all_gather #12 (unit 0, 100 bytes)"));
   EXPECT_TRUE(says(found.summary, "ranks 0, 2 do reduce_scatter #12 (unit 0, 400 bytes)"));
-  EXPECT_TRUE(says(found.summary, "rank 1 is alone with it"));
+  EXPECT_TRUE(says(found.summary, "only rank 1 is at fault"));
 }
 
 TEST(Diagnosis, ReorderedCollectivesAreTheFirstDifference) {
@@ -226,7 +226,7 @@ TEST(Diagnosis, RankWithoutARecordIsNamed) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(2, 3).rounds(4).fails(kGather, 1)});
   EXPECT_EQ(found.trouble, FlightTrouble::kMissing);
   EXPECT_EQ(found.culprits, std::vector{1});
-  EXPECT_TRUE(says(found.summary, "rank 1 has no record, and the others name it; rank 0 came to all_gather #9"));
+  EXPECT_TRUE(says(found.summary, "rank 1 has no record, and the other ranks name it; rank 0 came to all_gather #9"));
   EXPECT_FALSE(found.ranks[1].has_record);
   EXPECT_EQ(found.num_missing, 1);
 }
@@ -295,7 +295,7 @@ TEST(Diagnosis, WitnessIsNotTheCulprit) {
   const auto without = diagnose({first, second});
   EXPECT_EQ(without.trouble, FlightTrouble::kMissing) << without.summary;
   EXPECT_EQ(without.culprits, std::vector{2});
-  EXPECT_TRUE(says(without.ranks[1].did, "then it waited for others, 1.100 s when its error came"));
+  EXPECT_TRUE(says(without.ranks[1].did, "then it waited for other ranks, 1.100 s until its error"));
   const auto with = diagnose({first, second, Told(2, 3).rounds(5)});
   EXPECT_EQ(with.trouble, FlightTrouble::kBehind) << with.summary;
   EXPECT_EQ(with.culprits, std::vector{2});
@@ -333,7 +333,7 @@ TEST(Diagnosis, GroupsCountSeparately) {
                                Told(1, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn1, kSum),
                                Told(2, 4).did_in(kColumn0, kSum), Told(3, 4).did_in(kColumn1, kSum)});
   EXPECT_EQ(found.trouble, FlightTrouble::kNone) << found.summary;
-  EXPECT_TRUE(says(found.summary, "the same 0 collectives, and those of each group, too"));
+  EXPECT_TRUE(says(found.summary, "the same 0 collectives, also within each group"));
   EXPECT_EQ(found.ranks[0].begun, 3U);
 }
 

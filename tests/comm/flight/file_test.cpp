@@ -91,29 +91,29 @@ TEST(FlightFile, RefusesNonsenseByName) {
       {"/rank", -1, "no rank"},
       {"/world", 0, "world without ranks"},
       {"/world", 1000000, "world is 1000000"},
-      {"/world", "4", "world is no whole number"},
+      {"/world", "4", "world is not a whole number"},
       {"/blamed", 4, "blamed is 4"},
-      {"/reason", 7, "reason is no text"},
-      {"/started_ns", -3, "started_ns is no whole number"},
-      {"/step", -2, "step is no whole number"},
-      {"/written_ns", 1.5, "written_ns is no whole number"},
-      {"/entries", "none", "entries is no list"},
-      {"/entries/0", 7, "something else where an object belongs"},
+      {"/reason", 7, "reason is not a text"},
+      {"/started_ns", -3, "started_ns is not a whole number"},
+      {"/step", -2, "step is not a whole number"},
+      {"/written_ns", 1.5, "written_ns is not a whole number"},
+      {"/entries", "none", "entries is not a list"},
+      {"/entries/0", 7, "another value in place of an object"},
       {"/entries/0/operation", "all_reduce", "does not exist"},
-      {"/entries/0/bytes", -1, "bytes is no whole number"},
-      {"/entries/0/unit", -2, "a unit is no whole number"},
+      {"/entries/0/bytes", -1, "bytes is not a whole number"},
+      {"/entries/0/unit", -2, "a unit is not a whole number"},
       {"/entries/0/peer", 4, "a peer is 4"},
       {"/entries/0/failed", 0, "neither true nor false"},
-      {"/entries/0/number", 6, "not in order"},
-      {"/entries/2/collective", 4, "not in order"},
-      {"/entries/2/collective", 0, "numbers a message"},
-      {"/entries/1/collective", 4, "numbers a message"},
-      {"/entries/3/group", 3, "a group that it does not name"},
-      {"/entries/3/group", -1, "a group is no whole number"},
-      {"/entries/3/group", 0, "not in order"},
-      {"/groups", 1, "groups is no list"},
-      {"/groups/0", "", "groups that no rank writes"},
-      {"/groups/0", std::string(300, 'x'), "groups that no rank writes"},
+      {"/entries/0/number", 6, "out of order"},
+      {"/entries/2/collective", 4, "out of order"},
+      {"/entries/2/collective", 0, "has a message with a number"},
+      {"/entries/1/collective", 4, "has a message with a number"},
+      {"/entries/3/group", 3, "a group that it does not list"},
+      {"/entries/3/group", -1, "a group is not a whole number"},
+      {"/entries/3/group", 0, "out of order"},
+      {"/groups", 1, "groups is not a list"},
+      {"/groups/0", "", "groups that ranks never write"},
+      {"/groups/0", std::string(300, 'x'), "groups that ranks never write"},
       {"/more", 1, "unknown \"more\""},
       {"/entries/0/more", 1, "unknown \"more\""},
   };
@@ -201,9 +201,9 @@ TEST_F(FlightFolderTest, DamagedFilesAreNamedOthersRead) {
   EXPECT_TRUE(says(found.damaged[0], "rank-00002.json"));
   EXPECT_TRUE(says(found.damaged[0], "not JSON"));
   EXPECT_TRUE(says(found.damaged[1], "rank-00003.json"));
-  EXPECT_TRUE(says(found.damaged[2], "no regular file"));
+  EXPECT_TRUE(says(found.damaged[2], "not a regular file"));
   EXPECT_TRUE(says(found.damaged[3], "too large"));
-  EXPECT_TRUE(says(found.damaged[4], "is of rank 1"));
+  EXPECT_TRUE(says(found.damaged[4], "belongs to rank 1"));
 }
 
 TEST_F(FlightFolderTest, UnlistableFolderIsNamed) {

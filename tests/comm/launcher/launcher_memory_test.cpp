@@ -99,7 +99,7 @@ TEST(LauncherMemory, GoneLauncherIsCommError) {
   auto [ours, theirs] = UnixSocket::pair();
   LauncherMemory memory(std::move(theirs), kLong);
   ours = UnixSocket();
-  EXPECT_TRUE(says(message_of<CommError>([&] { memory.remove(""); }), "the launcher is gone"));
+  EXPECT_TRUE(says(message_of<CommError>([&] { memory.remove(""); }), "the launcher has ended"));
 }
 
 // At the timeout.

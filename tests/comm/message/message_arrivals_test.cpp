@@ -101,7 +101,7 @@ TEST(MessageArrivals, AFailureReachesWhoeverWaits) {
     wait.count_down();
     take_number(comm, 1);  // without a limit; rank 2 waits as well, and sends nothing
   });
-  EXPECT_EQ(ends[1], "rank 2: send #1 (10 bytes): it is not there after 50 ms; rank 1 waits for it");
+  EXPECT_EQ(ends[1], "rank 2: send #1 (10 bytes): it is absent after 50 ms; rank 1 waits for it");
   EXPECT_EQ(ends[0], ends[1]);
 }
 

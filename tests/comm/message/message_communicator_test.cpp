@@ -163,7 +163,7 @@ TEST(MessageCommunicator, ALateRankIsNamed) {
       throw;
     }
   });
-  EXPECT_CONTAINS(ends[0], "barrier #1 (unit 2): it is not there after 100 ms");
+  EXPECT_CONTAINS(ends[0], "barrier #1 (unit 2): it is absent after 100 ms");
   EXPECT_TRUE(ends[0].starts_with("rank 1: ")) << ends[0];
 }
 

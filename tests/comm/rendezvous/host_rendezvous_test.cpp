@@ -187,7 +187,7 @@ TEST(HostRendezvous, NoticesEarlyDeathAtOnce) {
   rank_1->send(hello, sizeof hello, -1, milliseconds(1000));
   rank_1.reset();  // what it has sent is read all the same
   thread.join();
-  EXPECT_CONTAINS(host.error, "rank 1: rendezvous of the ranks: its process ended before all ranks were there");
+  EXPECT_CONTAINS(host.error, "rank 1: rendezvous of the ranks: its process ended before all ranks arrived");
 }
 
 TEST(HostRendezvous, ATakenNameIsSaid) {
@@ -207,7 +207,7 @@ TEST(HostRendezvous, EndedRankDoesNotWait) {
   raise(SIGTERM);
   for (const int rank : {0, 1}) {
     const std::string error = attend(name_here("told"), rank, 3, kNever).error;
-    EXPECT_CONTAINS(error, fmt::format("rank {}: rendezvous of the ranks: was told to end", rank));
+    EXPECT_CONTAINS(error, fmt::format("rank {}: rendezvous of the ranks: received SIGINT", rank));
   }
   int taken = 0;
   sigwait(&deferred, &taken);

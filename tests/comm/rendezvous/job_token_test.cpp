@@ -57,7 +57,7 @@ TEST(JobToken, ReadsOwnersPrivateFileOnly) {
   for (const mode_t mode : {0640u, 0604u, 0660u, 0644u}) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     const auto message = message_of<ConfigError>([&] { token_of(kTwoHosts, {{"ZERO_TOKEN_FILE", path}}); });
-    EXPECT_TRUE(says(message, "others may use it"));
+    EXPECT_TRUE(says(message, "other users may use it"));
     EXPECT_TRUE(says(message, "chmod 600"));
     EXPECT_FALSE(says(message, "0123456789abcdef")) << "the token is told";
   }

@@ -90,7 +90,8 @@ TEST(TcpStore, AbsentServerErrorHasAddress) {
 
 TEST(TcpStore, HangingUpIsAnError) {
   OneAnswer server("", true);
-  EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }), "hung up");
+  EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }),
+                  "closed the connection");
 }
 
 // In a value's length, in the middle of the value.
@@ -99,7 +100,8 @@ TEST(TcpStore, HalfAnAnswerIsAnError) {
   const std::string length(reinterpret_cast<const char*>(&four), sizeof four);
   for (const std::string& answer : {std::string(1, '\0'), '\0' + length.substr(0, 5), '\0' + length + "abc"}) {
     OneAnswer server(answer, true);
-    EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }), "hung up");
+    EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", server.port(), seconds(10)).get("k"); }),
+                    "closed the connection");
     OneAnswer silent(answer, false);
     EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", silent.port(), milliseconds(50)).get("k"); }),
                     "no answer to get of 'k' within 50 ms");
@@ -109,10 +111,10 @@ TEST(TcpStore, HalfAnAnswerIsAnError) {
 TEST(TcpStore, NonsenseIsNotReadOn) {
   OneAnswer http("HTTP/1.1 400 Bad Request\r\n\r\n", false);
   EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", http.port(), seconds(10)).get("k"); }),
-                  "answers wait with 72: it is no TCPStore");
+                  "answers wait with 72: it is not a TCPStore");
   OneAnswer huge('\0' + std::string(8, '\x7f'), false);
   EXPECT_CONTAINS(error_of([&] { TcpStore("127.0.0.1", huge.port(), seconds(10)).get("k"); }),
-                  "answers get with 9187201950435737471 bytes: it is no TCPStore");
+                  "answers get with 9187201950435737471 bytes: it is not a TCPStore");
 }
 
 TEST(TcpStore, KnowsItsOwnAddress) {

@@ -119,8 +119,8 @@ TEST_F(DeviceWatch, MissingRankIsNamed) {
         throw Error(error);
       },
       kLater);
-  expect_says(ends[0], {"rank 1: all_gather #3 (unit 3, 128 bytes) between devices",
-                        "it is not there after 3 s; it last began"});
+  expect_says(ends[0],
+              {"rank 1: all_gather #3 (unit 3, 128 bytes) between devices", "it is absent after 3 s; it last began"});
   EXPECT_EQ(ends[1], "this is the late one");
 }
 
@@ -226,9 +226,9 @@ std::vector<std::string> refusals(const std::vector<std::string>& gpus, std::chr
 TEST_F(DeviceWatch, RefusesTwoRanksOnOneGpu) {
   const auto ends = refusals({"0000:01:00.0", "0000:02:00.0", "0000:02:00.0"}, std::chrono::seconds(60));
   for (const std::string& end : ends)
-    expect_says(end,
-                {"config: comm.transport = nccl: ranks 1 and 2 are both on the GPU 0000:02:00.0, which NCCL refuses",
-                 "start one rank a GPU", "leave out comm.transport"});
+    expect_says(end, {"config: comm.transport = nccl: ranks 1 and 2 are both on the GPU 0000:02:00.0, and NCCL refuses "
+                      "two ranks on one GPU",
+                      "start one rank for each GPU", "leave comm.transport out"});
   EXPECT_EQ(nccl_->num_aborted, 0);
 }
 
@@ -236,7 +236,7 @@ TEST_F(DeviceWatch, LibraryRefusesUnidentifiedDuplicateGpu) {
   nccl_->duplicate_gpu = true;
   for (const std::string& end : refusals({"", ""}, std::chrono::seconds(60)))
     expect_says(end, {"config: comm.transport = nccl: rank 0: NCCL: invalid usage", "Duplicate GPU detected",
-                      "leave out comm.transport"});
+                      "leave comm.transport out"});
 }
 
 // Both versions.

@@ -33,14 +33,15 @@ TEST(Plugin, UnknownTransportErrorListsNames) {
 
 TEST(Plugin, NcclIsNoHostTransport) {
   const std::string refusal = message_of<ConfigError>([] { open_transport("nccl", {}, seconds(1)); });
-  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes between GPUs alone"));
+  EXPECT_TRUE(says(refusal, "comm.transport = nccl: it moves bytes only between GPUs"));
   EXPECT_TRUE(says(refusal, "use shared_memory, mpi or gloo"));
 }
 
 TEST(Plugin, MpiRestartsNoSingleRank) {
   const std::string refusal =
       message_of<ConfigError>([] { open_transport("mpi", {.world = 2, .most_replacements = 1}, seconds(1)); });
-  EXPECT_TRUE(says(refusal, "comm.transport = mpi: a rank that is started again alone finds no way into a run"));
+  EXPECT_TRUE(
+      says(refusal, "comm.transport = mpi: over this transport a rank that restarts by itself cannot join a run"));
 }
 
 TEST(Plugin, TableListsEveryTransportWithReason) {

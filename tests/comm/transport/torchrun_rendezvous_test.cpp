@@ -86,7 +86,7 @@ TEST_F(TorchrunRendezvousTest, MissingRankZeroIsNamed) {
   EXPECT_FALSE(point.look_up(&place, &failure));
   EXPECT_EQ(failure.rank, 0);
   EXPECT_FALSE(failure.configuration);
-  EXPECT_EQ(std::string(failure.reason).find("did not say where to meet: store at localhost:"), 0u) << failure.reason;
+  EXPECT_EQ(std::string(failure.reason).find("did not publish its address: store at localhost:"), 0u) << failure.reason;
 }
 
 TEST_F(TorchrunRendezvousTest, RefusesEntryWithoutAddress) {
@@ -96,7 +96,7 @@ TEST_F(TorchrunRendezvousTest, RefusesEntryWithoutAddress) {
     LinkFailure failure;
     RendezvousPoint::Place place;
     EXPECT_FALSE(point.look_up(&place, &failure)) << entry;
-    EXPECT_NE(std::string(failure.reason).find("is no address"), std::string::npos) << failure.reason;
+    EXPECT_NE(std::string(failure.reason).find("is not an address"), std::string::npos) << failure.reason;
   }
 }
 
@@ -109,7 +109,7 @@ TEST_F(TorchrunRendezvousTest, GoneStoreThrowsNothing) {
   LinkFailure failure;
   RendezvousPoint::Place place;
   EXPECT_FALSE(point.look_up(&place, &failure));
-  EXPECT_NE(std::string(failure.reason).find("hung up"), std::string::npos) << failure.reason;
+  EXPECT_NE(std::string(failure.reason).find("closed the connection"), std::string::npos) << failure.reason;
 }
 
 TEST_F(TorchrunRendezvousTest, MissingStoreFailsAtOnce) {

@@ -98,10 +98,10 @@ TEST(Mnist, TrainingImagesAreNotHeldOut) {
   };
   EXPECT_EQ(said(folder.path(), folder.path()),
             "data.validation = " + images.native() +
-                ": data.path reads it, too, and a model is judged by samples that it has not learned\n"
-                "  name other data, or a fraction such as 0.1, which is held out from the end of data.path");
-  EXPECT_TRUE(says(said(folder.path(), images), "data.path reads it, too"));
-  EXPECT_TRUE(says(said(images, folder / "link"), "data.path reads it, too"));
+                ": data.path also reads it, and validation needs samples that the model has not learned\n  set other "
+                "data, or a fraction such as 0.1 to hold out the end of data.path");
+  EXPECT_TRUE(says(said(folder.path(), images), "data.path also reads it"));
+  EXPECT_TRUE(says(said(images, folder / "link"), "data.path also reads it"));
 }
 
 TEST(Mnist, BadLabelNamesTheLabelsFile) {

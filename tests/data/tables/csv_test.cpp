@@ -104,7 +104,7 @@ TEST(Csv, UnknownColumnsListTheKnown) {
   EXPECT_TRUE(says(refusal(text, {.label_column = "price"}), "house.csv has several columns of this name"));
   EXPECT_TRUE(says(refusal("1,2\n", {.label_column = "3"}), "it has no header: use the column's number, 1 to 2"));
   EXPECT_TRUE(says(refusal("a,b\n1,2\n", {.columns = {"b"}}), "data.columns = b: is the column of the target"));
-  EXPECT_TRUE(says(refusal("a,b\n1,2\n", {.columns = {"a", "1"}}), "data.columns = 1: is there twice"));
+  EXPECT_TRUE(says(refusal("a,b\n1,2\n", {.columns = {"a", "1"}}), "data.columns = 1: is given twice"));
 }
 
 TEST(Csv, TargetWordsAreSortedClasses) {
@@ -115,7 +115,7 @@ TEST(Csv, TargetWordsAreSortedClasses) {
   EXPECT_EQ(parse("1,a\n2,b\n").num_rows(), 2) << "without a header";
   EXPECT_TRUE(says(refusal("w,kind\n1,a\n2,5\n"),
                    "house.csv:3: column 2 (kind): the label '5' is a number, and 'a' is a word"));
-  EXPECT_TRUE(says(refusal("w,kind\n1,a\n2,\n"), "house.csv:3: column 2 (kind): '' is no class"));
+  EXPECT_TRUE(says(refusal("w,kind\n1,a\n2,\n"), "house.csv:3: column 2 (kind): '' is not a class"));
   EXPECT_TRUE(
       says(refusal("w,kind\n1,5\n2,a\n"), "house.csv:3: column 2 (kind) holds 'a', which is not a finite number"));
 }
@@ -125,7 +125,7 @@ TEST(Csv, NumbersAreClassesIfAsked) {
   const auto table = parse("1,0\n2,1\n", {.classes = true});
   EXPECT_EQ(table.classes.labels, (std::vector<std::int64_t>{0, 1}));
   EXPECT_TRUE(table.classes.names.empty());
-  EXPECT_TRUE(says(refusal("1,0.5\n", {.classes = true}), "house.csv:1: column 2: '0.5' is no class"));
+  EXPECT_TRUE(says(refusal("1,0.5\n", {.classes = true}), "house.csv:1: column 2: '0.5' is not a class"));
   const auto named = parse("1,0\n2,1\n", {.labels = {.names = {"no", "yes"}}});
   EXPECT_EQ(named.classes.names, (std::vector<std::string>{"no", "yes"}));
   EXPECT_EQ(named.classes.labels, (std::vector<std::int64_t>{0, 1}));

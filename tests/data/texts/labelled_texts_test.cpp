@@ -42,7 +42,7 @@ TEST(Tsv, MalformedLineIsNamed) {
   for (const char* const label : {"", "-1", "1.5", "nan", "99999999999999999999"})
     EXPECT_TRUE(says(refusal(std::string("sentence\tlabel\nx\t") + label + "\n"), "dev.tsv:2: column 2 (label): '"))
         << label;
-  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t-1\n"), "'-1' is no class"));
+  EXPECT_TRUE(says(refusal("sentence\tlabel\nx\t-1\n"), "'-1' is not a class"));
   EXPECT_TRUE(says(refusal("sentence\tlabel\n"), "holds no text"));
   EXPECT_TRUE(says(refusal(""), "holds no text"));
 }

@@ -104,7 +104,7 @@ TEST(TokenStream, ShrunkenFileNamesBothSizes) {
   EXPECT_EQ(part, (std::vector<std::int64_t>{1, 2}));
   const std::string message = message_of<IoError>([&] { stream.read(1, part); });
   EXPECT_TRUE(says(message, path.string() + ": read of 2 bytes at 1028: "));
-  EXPECT_TRUE(says(message, "it ended after 1028 bytes; it had 1032 when it was opened"));
+  EXPECT_TRUE(says(message, "it ended after 1028 bytes, and it had 1032 when it was opened"));
 }
 
 TEST(TokenStream, IgnoresAppendedBytes) {

@@ -149,8 +149,8 @@ TEST(WordPiece, RefusesMissingOrRepeatedPieces) {
     return message_of<ConfigError>([&] { Vocabulary::parse(bytes, "data.vocab", "vocab.txt"); });
   };
   EXPECT_TRUE(says(refused("[PAD]\n[UNK]\n[CLS]\na\n"), "vocab.txt: has no line [SEP]"));
-  EXPECT_TRUE(says(refused("[PAD]\na\nb\na\n"), "vocab.txt:4: 'a' stands in line 2, too"));
-  EXPECT_TRUE(says(refused("[PAD]\n##a\na\n##a\n"), "vocab.txt:4: '##a' stands in line 2, too"));
+  EXPECT_TRUE(says(refused("[PAD]\na\nb\na\n"), "vocab.txt:4: 'a' is also in line 2"));
+  EXPECT_TRUE(says(refused("[PAD]\n##a\na\n##a\n"), "vocab.txt:4: '##a' is also in line 2"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(SameOptions, EveryNumberOfARuleCounts) {
 TEST(SameOptions, ChoicesThatMakeUnitsCount) {
   std::vector<ParamSpec> table = specs();
   table[0].own_unit = true;
-  EXPECT_CONTAINS(ends({}, {}, table)[0], "a unit of its own");
+  EXPECT_CONTAINS(ends({}, {}, table)[0], "its own unit");
   const EngineOptions hidden{.optimizer = MuonOptions{}};
   EngineOptions named = hidden;
   named.groups = {{.matches = [](const ParamSpec&) { return true; }, .muon = false}};

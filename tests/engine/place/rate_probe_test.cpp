@@ -80,7 +80,7 @@ TEST(RateProbe, UnknownRoomEndsTheEngineEarly) {
   on_ranks(1, [&](Communicator& comm) {
     calls.on_find_room = -EIO;
     EXPECT_EQ(message_of<IoError>([&] { make(comm); }),
-              "rank 0: " + folder.path().string() + ": look how much is free: Input/output error");
+              "rank 0: " + folder.path().string() + ": read the free space: Input/output error");
     calls.on_find_room = -ENOENT;
     EXPECT_TRUE(says(message_of<ConfigError>([&] { make(comm); }), "no such folder"));
     calls.on_find_room = 0;

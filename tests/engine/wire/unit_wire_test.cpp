@@ -153,8 +153,7 @@ TEST(UnitWire, AllowsWritesOnlyBetweenSteps) {
     {
       const GatheredUnit held = model.engine().use(unit, Use::kForward);
       const std::string message = message_of<ConfigError>([&] { held.mark_written(); });
-      EXPECT_TRUE(says(message, "comm.gather_wire = int8: parameters of h.1 are written in the middle of a step"))
-          << message;
+      EXPECT_TRUE(says(message, "comm.gather_wire = int8: parameters of h.1 are written during a step")) << message;
     }
     EXPECT_EQ(model.weights_of("h.1.weight")[2], 5);
   });
@@ -289,11 +288,13 @@ TEST(UnitWireOnAnyDevice, NeedsBytesThatCross) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;
   };
-  refused({.stage = 2, .wire = kBoth4}, "comm.gather_wire = int4: at stage 2 the gathered parameters are those");
+  refused({.stage = 2, .wire = kBoth4}, "comm.gather_wire = int4: at stage 2 a codec would round the parameters");
   refused({.group = 1, .wire = kReduce8}, "comm.reduce_wire = int8: each rank holds a whole copy of the model");
   refused({.local = LocalSteps{}, .wire = kReduce8}, "comm.reduce_wire = int8: each rank holds a whole copy");
-  refused({.wire = {.outer = WireCodec::kInt8}}, "comm.outer_wire = int8: the model is held once, and nothing crosses");
-  refused({.group = 4, .wire = {.outer = WireCodec::kInt8}}, "comm.outer_wire = int8: the model is held once");
+  refused({.wire = {.outer = WireCodec::kInt8}},
+          "comm.outer_wire = int8: the ranks hold one copy of the model, so no copies exchange gradients");
+  refused({.group = 4, .wire = {.outer = WireCodec::kInt8}},
+          "comm.outer_wire = int8: the ranks hold one copy of the model");
   refused({.sync = {.servers = 1}, .wire = kReduce8}, "comm.reduce_wire = int8: servers and workers exchange");
   EXPECT_NO_THROW(require_wire({.stage = 3, .wire = kBoth4}, 4));
   EXPECT_NO_THROW(require_wire({.stage = 3, .group = 2, .local = LocalSteps{}, .wire = kBoth4}, 4));

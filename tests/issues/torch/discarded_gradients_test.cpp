@@ -263,7 +263,7 @@ TEST(DiscardedGradients, RanksThatDropOthersAreRefused) {
     loss_of(net, 0, 0, ranks.rank()).backward();
     ranks.rank() == 0 ? net.zero_grad() : net.block(1).zero_grad();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.grad_norms(); }),
-                     "zero_grad = rank 1: it drops the gradients of other parameters than rank 0"));
+                     "zero_grad = rank 1: it drops gradients of different parameters than rank 0"));
     EXPECT_EQ(engine.step(1e-2).step, 1);
   });
 }
@@ -275,7 +275,7 @@ TEST(DiscardedGradients, StepAfterFullDropIsRefused) {
     Attachment engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     net.zero_grad();
-    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "called after its gradients were dropped"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "step() after its gradients were dropped"));
     loss_of(net, 0, 0, ranks.rank()).backward();
     EXPECT_EQ(engine.step().step, 1);
   });
@@ -469,7 +469,7 @@ TEST(ShortGroups, OfOtherLengthsAreRefused) {
     Attachment engine = attach(net, ranks, {.stage = 0, .reduce = Reduce::kLast, .accumulate = 3});
     for (int micro = 0; micro <= ranks.rank(); ++micro) loss_of(net, 0, micro, ranks.rank()).backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1, {.fewer_micro_batches = true}); }),
-                     "accumulate = 3: rank 1 had 2 micro-batches in this step, and rank 0 1"));
+                     "accumulate = 3: rank 1 had 2 micro-batches in this step, and rank 0 had 1"));
   });
 }
 

@@ -62,7 +62,7 @@ struct ForgetfulNet : torch::nn::Module {
 
 TEST(MisusedAttach, AModuleWithoutParametersIsRefused) {
   expect_refused([](int) { return tensors_of(ForgetfulNet()); }, {},
-                 {"attach = 0 parameters: the module has registered none", "register_module("});
+                 {"attach = 0 parameters: the module has no registered parameter", "register_module("});
 }
 
 TEST(MisusedAttach, NamesABufferOfAnotherType) {

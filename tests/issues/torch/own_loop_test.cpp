@@ -62,7 +62,7 @@ TEST(OwnLoop, RefusesLearningRatesThatDiffer) {
     for (const double none : {-1.0, std::nan("")})
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(none); }), "a finite number, 0 or more"));
     const std::string message = message_of<ConfigError>([&] { engine.step(ranks.rank() == 0 ? 0.1 : 0.2); });
-    EXPECT_TRUE(says(message, "rank 1: its learning rate is 0.2, and rank 0's 0.1")) << message;
+    EXPECT_TRUE(says(message, "rank 1: its learning rate is 0.2, and rank 0's is 0.1")) << message;
   });
 }
 

@@ -121,7 +121,7 @@ std::string refusal_of_step(TiedNet& net, Attachment& engine, int rank) {
 }
 
 constexpr const char* kRefusal =
-    "attach = blocks.1.up.weight: rank 1 wrote other values into this parameter than rank 0";
+    "attach = blocks.1.up.weight: rank 1 wrote different values into this parameter than rank 0";
 
 TEST(RankWrites, OtherValuesAreRefusedByName) {
   at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
@@ -231,7 +231,7 @@ TEST(RankWrites, AWorkersWriteIsRefused) {
     }
     EXPECT_TRUE(
         says(refusal_of_step(net, engine, 0),
-             "attach = blocks.1.up.weight: a worker wrote into this parameter, whose values come from the servers"));
+             "attach = blocks.1.up.weight: a worker wrote into this parameter, but its values belong to the servers"));
   });
 }
 

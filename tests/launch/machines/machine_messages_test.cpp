@@ -53,8 +53,8 @@ TEST(MachineMessage, RefusesForeignMessages) {
 }
 
 TEST(MachineMessage, CountsRestarts) {
-  EXPECT_EQ(starting_alone({.ms = 0, .used = 1, .left = 2}), "starting it again alone (1 of 3, 2 left)");
-  EXPECT_EQ(starting_alone({.ms = 4000, .used = 3, .left = 0}), "starting it again alone in 4 s (3 of 3, 0 left)");
+  EXPECT_EQ(starting_alone({.ms = 0, .used = 1, .left = 2}), "restarting only this rank (1 of 3, 2 left)");
+  EXPECT_EQ(starting_alone({.ms = 4000, .used = 3, .left = 0}), "restarting only this rank in 4 s (3 of 3, 0 left)");
 }
 
 // The port is the one after the master's.

@@ -50,7 +50,7 @@ TEST(DiskRoom, MissingFolderIsUserError) {
   const TemporaryFolder folder;
   FailingCalls calls;
   for (const auto& [error, reason] : {std::pair{ENOENT, "no such folder"},
-                                      {ENOTDIR, "is no folder"},
+                                      {ENOTDIR, "is not a folder"},
                                       {EACCES, "may not"},
                                       {ETIMEDOUT, "does not answer"}}) {
     calls.on_find_room = -error;
@@ -81,7 +81,7 @@ TEST(DiskRoom, UnknownRoomIsIoError) {
   for (const int error : {EIO, ELOOP, ENOMEM, EOVERFLOW, ENOSYS, ESTALE}) {
     calls.on_find_room = -error;
     const std::string text = message_of<IoError>([&] { room_on(std::array{folder.path().string()}, calls); });
-    EXPECT_EQ(text, folder.path().string() + ": look how much is free: " + std::strerror(error));
+    EXPECT_EQ(text, folder.path().string() + ": read the free space: " + std::strerror(error));
   }
 }
 

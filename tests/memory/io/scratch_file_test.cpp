@@ -121,7 +121,7 @@ TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   EXPECT_TRUE(says(message(&FailingCalls::on_create, -EROFS, true), "make a scratch file"));
   EXPECT_TRUE(says(message(&FailingCalls::on_preallocate, -ENOSPC), "preallocation of 1,048,576 bytes"));
   EXPECT_TRUE(says(message(&FailingCalls::on_preallocate, -EDQUOT), "preallocation of 1,048,576 bytes"));
-  EXPECT_TRUE(says(message(&FailingCalls::on_lies_in_memory, -EIO), "look at the file system"));
+  EXPECT_TRUE(says(message(&FailingCalls::on_lies_in_memory, -EIO), "read the file system"));
   EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_TRUE(says(message(&FailingCalls::on_unlink, -EPERM, true), "remove"));
   EXPECT_EQ(folder.num_files(), 1U) << "the one that could not be removed, whose name the message has";
@@ -161,8 +161,8 @@ TEST(RequireRoom, UnwritableFoldersAreUserErrors) {
     return text;
   };
   EXPECT_TRUE(says(message(folder / "absent", 0), "no such folder"));
-  EXPECT_TRUE(says(message(folder.write("file", "x"), 0), "is no folder"));
-  EXPECT_TRUE(says(message(folder.path(), -EACCES), "may not be written to"));
+  EXPECT_TRUE(says(message(folder.write("file", "x"), 0), "is not a folder"));
+  EXPECT_TRUE(says(message(folder.path(), -EACCES), "this user may not write"));
   EXPECT_TRUE(says(message(folder.path(), -EROFS), "Read-only"));
 }
 
@@ -193,7 +193,7 @@ TEST(RequireRoom, CountsFilesOfMachinesRanks) {
   const std::array sizes{ScratchSize{folder.path(), 2 * kMiB}};
   require_room(sizes, calls, 2);
   const auto text = message_of<ConfigError>([&] { require_room(sizes, calls, 3); });
-  EXPECT_TRUE(says(text, "only 5.00 MiB are free, and 6.00 MiB of files of 3 ranks are to lie there"));
+  EXPECT_TRUE(says(text, "only 5.00 MiB are free, and 6.00 MiB are needed for files of 3 ranks"));
 }
 
 TEST(RequireRoom, SilentFileSystemIsIoError) {

@@ -147,10 +147,10 @@ TEST(TimedCalls, HangingFolderEndsItsTier) {
     const char* said;
   };
   for (const auto& [kind, said] : {Case{Kind::kTryFolder, "does not answer"},
-                                   {Kind::kFindRoom, "look how much is free"},
+                                   {Kind::kFindRoom, "read the free space"},
                                    {Kind::kOpen, "make a scratch file"},
                                    {Kind::kPreallocate, "preallocation of"},
-                                   {Kind::kLiesInMemory, "look at the file system"}}) {
+                                   {Kind::kLiesInMemory, "read the file system"}}) {
     SCOPED_TRACE(said);
     const TemporaryFolder folder;
     HangingCalls& hanging = HangingCalls::of(kind);

@@ -296,7 +296,7 @@ TEST(UpdateRule, RefusesUserRuleWithUnkeptStates) {
     return message_of<ConfigError>(
         [&] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<Keeps>(std::move(state))}); });
   };
-  EXPECT_TRUE(says(refusal({.name = "a", .per = StatePer::kRow}), "it has no factors()"));
+  EXPECT_TRUE(says(refusal({.name = "a", .per = StatePer::kRow}), "the rule has no factors()"));
   EXPECT_TRUE(says(refusal({.name = "a", .of = StateOf::kMatrices}), "neither matrices() nor factors()"));
   EXPECT_TRUE(says(refusal({.name = "a", .outer = true}), "of an outer step"));
   const auto coded = make_update_rule(

@@ -191,7 +191,7 @@ struct Growth {
 
 // "raise zero.disk_memory by 12 B (12 B), so that states get 34 B there"
 std::vector<Growth> growths(const std::string& message) {
-  static const std::regex kPattern(R"((zero\.\w+) by (\d+) B \([^)]*\), so that states get (\d+) B)");
+  static const std::regex kPattern(R"((zero\.\w+) by (\d+) B \([^)]*\), so states get (\d+) B)");
   std::vector<Growth> found;
   for (std::sregex_iterator match(message.begin(), message.end(), kPattern), end; match != end; ++match)
     found.push_back({(*match)[1], std::stoll((*match)[2]), std::stoll((*match)[3])});
@@ -221,7 +221,7 @@ TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   const TierBudgets budgets{all / 4, all / 4, all / 4};
   const std::string message = refusal(model, budgets);
   const std::int64_t lacking = all - 3 * (all / 4);
-  EXPECT_NE(message.find("hold " + std::to_string(lacking) + " B less"), std::string::npos) << message;
+  EXPECT_NE(message.find("have " + std::to_string(lacking) + " B too little room"), std::string::npos) << message;
   const std::vector<Growth> ways = growths(message);
   ASSERT_EQ(ways.size(), 3u) << message;
   EXPECT_EQ(ways[0].option, "zero.disk_memory");
@@ -290,7 +290,7 @@ TEST(BestPlacement, ReportsNarrowShortageForBlocks) {
   const StepModel model{.units = {one_unit(4096, DType::kFloat32)}, .placement = place(3, Reduce::kAuto, 1)};
   const std::string message = refusal(model, {.device = 16 * 2048, .host = 16 * 2048, .disk = 0});
   EXPECT_NE(message.find("whole blocks and pages"), std::string::npos) << message;
-  EXPECT_NE(message.find("name a disk with room for"), std::string::npos) << message;
+  EXPECT_NE(message.find("set zero.disk to a disk with room for"), std::string::npos) << message;
   EXPECT_NE(message.find(", or raise zero.host_memory by"), std::string::npos) << message;
 }
 

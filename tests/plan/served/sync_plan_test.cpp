@@ -38,10 +38,10 @@ TEST(SyncPlan, KeepsStalenessPlusOneVersions) {
 
 TEST(SyncPlan, LeavesRankForWorker) {
   EXPECT_EQ(refusal({.servers = 2}, 2),
-            "sync.servers = 2: of 2 ranks no rank is left for a worker\n  use at most 1, or more ranks (-n)");
+            "sync.servers = 2: no rank is left for a worker: the run has 2 ranks\n  use at most 1, or more ranks (-n)");
   EXPECT_EQ(refusal({.mode = SyncMode::kAsync, .servers = 1}, 1),
-            "sync.servers = 1: of 1 rank no rank is left for a worker\n  start more ranks (-n), or use sync.mode sync "
-            "without servers");
+            "sync.servers = 1: no rank is left for a worker: the run has 1 rank\n  start more ranks (-n), or use "
+            "sync.mode sync without servers");
 }
 
 TEST(SyncPlan, StaleAndAsyncNeedAServer) {
@@ -60,7 +60,7 @@ TEST(SyncPlan, QuorumIsAtMostTheWorkers) {
   EXPECT_EQ(refusal({.servers = 1, .quorum = 4}, 4),
             "sync.quorum = 4: there are 3 workers\n  use 1 to 3, or 0 for all");
   EXPECT_EQ(refusal({.mode = SyncMode::kStale, .servers = 1, .quorum = 1}, 4),
-            "sync.quorum = 1: only servers with sync.mode sync go on without some gradients\n  leave it out, or use "
+            "sync.quorum = 1: only servers with sync.mode sync continue without some gradients\n  leave it out, or use "
             "sync.mode sync with sync.servers");
   EXPECT_NO_THROW(require_possible({.servers = 1, .quorum = 3}, 4));
 }
@@ -89,7 +89,8 @@ TEST(SyncPlan, OnlySingleGradientsAreCompensated) {
       "sync.compensation = 0.5: only sync.mode async applies the gradients of single workers\n  leave it out, or use "
       "sync.mode async");
   for (const double factor : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
-    EXPECT_NE(refusal({.mode = SyncMode::kAsync, .servers = 1, .compensation = factor}, 2).find("not a factor >= 0"),
+    EXPECT_NE(refusal({.mode = SyncMode::kAsync, .servers = 1, .compensation = factor}, 2)
+                  .find("the factor must be 0 or more"),
               std::string::npos);
 }
 

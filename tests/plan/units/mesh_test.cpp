@@ -148,7 +148,7 @@ TEST(Mesh, LocalStepsDefaultToSingleRanks) {
   EXPECT_EQ(mesh_of_local(4, 2), (Mesh{.shard = 2, .copies = 2}));
   for (const auto& [world, group] : {std::pair{1, 0}, {1, 1}, {4, 4}}) {
     const std::string message = message_of<ConfigError>([&] { mesh_of_local(world, group); });
-    EXPECT_TRUE(says(message, "sync.mode = local: there is one copy of the model")) << message;
+    EXPECT_TRUE(says(message, "sync.mode = local: there is only one copy of the model")) << message;
   }
   EXPECT_TRUE(says(message_of<ConfigError>([] { mesh_of_local(4, 3); }), "zero.group = 3"));
 }

@@ -62,7 +62,7 @@ TEST_F(PageVerbs, KeepsFilesThatAreNoPages) {
   const std::string config = a_.folder().string() + "/config.toml", before = read_file(config);
   const Ran ran = here_.zero("report '" + a_.folder().string() + "' -o '" + config + "'");
   EXPECT_EQ(ran.status, 2);
-  EXPECT_NE(ran.errors.find("is there already, and is not a page of zero report"), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("exists already, and is not a page of zero report"), std::string::npos) << ran.errors;
   EXPECT_EQ(read_file(config), before);
 }
 

@@ -45,7 +45,7 @@ TEST(ClusterPlan, SkipsPlansThatDoNotFit) {
   Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = 1 << 20};
   const ClusterPlan none = plan_on(planned(cluster), cluster, 1);
   EXPECT_EQ(none.best, -1);
-  EXPECT_CONTAINS(one_line(cluster_table(none)), "none of this fits");
+  EXPECT_CONTAINS(one_line(cluster_table(none)), "none of these layouts fits");
   std::int64_t least = none.ways[0].held;
   for (const ClusterWay& way : none.ways)
     if (is_of_one_model(way)) least = std::min(least, way.held);

@@ -100,10 +100,10 @@ TEST(MemoryFit, AbsentGpuGetsNoVerdict) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 0);
   plan.machine->ranks_on_gpu = 1;
-  plan.machine->why_free_not_known = "there is no driver of NVIDIA";
+  plan.machine->why_free_not_known = "there is no NVIDIA driver";
   EXPECT_TRUE(fit_of(plan).fits());
   const std::string table = one_line(plan_table(plan, stages));
-  EXPECT_NE(table.find("its free memory is not known here: there is no driver of NVIDIA"), std::string::npos) << table;
+  EXPECT_NE(table.find("its free memory is not known here: there is no NVIDIA driver"), std::string::npos) << table;
   EXPECT_EQ(table.find("it fits"), std::string::npos);
   const auto json = nlohmann::json::parse(plan_json(plan, stages));
   EXPECT_TRUE(json["memory"]["fits"].is_null()) << json["memory"].dump();

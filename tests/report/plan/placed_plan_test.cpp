@@ -106,7 +106,7 @@ TEST(PlacedPlan, LeavesAllOnRoomyGpu) {
 
 TEST(PlacedPlan, AbsentGpuHasNoLimit) {
   TrainingPlan plan = planned(0);
-  plan.machine->why_free_not_known = "there is no driver of NVIDIA";
+  plan.machine->why_free_not_known = "there is no NVIDIA driver";
   EXPECT_FALSE(may_leave_device(plan));
   place(plan);
   EXPECT_TRUE(plan.tiers.empty());

@@ -45,7 +45,7 @@ TEST(PlanTable, CountsUserMatrixRuleOperations) {
   plan.options.optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>()};
   plan.units = units_of(plan.specs, plan.world, plan.options);
   const auto table = one_line(plan_table(plan, std::array{3}));  // three of 64 x 64
-  EXPECT_NE(table.find("matrices orthogonal completes those of which a rank updates a part: 1.6 MFLOP a step"),
+  EXPECT_NE(table.find("matrices orthogonal completes matrices of which a rank updates a part: 1.6 MFLOP a step"),
             std::string::npos)
       << table;
 }
@@ -97,23 +97,24 @@ TEST(PlanTable, PredictionNamesSourceAndGaps) {
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12});
   plan.predicted.emplace();
   plan.predicted->busy[0][0] = plan.computation.step.forward_seconds;
-  plan.without_disk = "which may hold too little to be probed";
+  plan.without_disk = "which may be too small for a probe";
   const auto table = one_line(plan_table(plan, kAllStages));
   for (const char* part :
-       {"predicted forward 1.3 ms (compute)", "bound by compute; without the disk, which may hold too little",
+       {"predicted forward 1.3 ms (compute)", "bound by compute; without the disk, which may be too small",
         "computation estimated: 6.0 GFLOP a step at 1.5 TFLOP/s, matrix products probed here: the least time. Other "
         "operators, and what each takes to begin, are left out: a small model's step takes longer."})
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   const auto predicted = json::parse(plan_json(plan, kAllStages))["predicted"];
   EXPECT_EQ(predicted["computation"]["flops_per_step"], 6e9);
   EXPECT_EQ(predicted["counts_disk"], false);
-  EXPECT_NE(table.find("communication is left out: what it takes to send 168 KiB a rank and step"), std::string::npos)
+  EXPECT_NE(table.find("communication is left out: add the time in which a rank sends 168 KiB a step"),
+            std::string::npos)
       << table;
   plan.computation = estimated_computation({.flops = 6e9, .flops_per_second = 1.5e12, .crowd = 3});
   EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("probed here, 3 threads to a core"), std::string::npos);
   plan.computation.from = ComputationFrom::kRun;
   plan.computation.world = plan.world;
-  EXPECT_NE(plan_table(plan, kAllStages).find("as the run of --profile had it\n"), std::string::npos);
+  EXPECT_NE(plan_table(plan, kAllStages).find("measured by the run of --profile\n"), std::string::npos);
   plan.computation.world = 7;
   plan.computation.scale = 1.5;
   EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("had it on 7 ranks, times 1.50 for the samples of a rank comm"),
@@ -164,7 +165,7 @@ TEST(PlanTable, TwoPassRuleNamesRepeatedReads) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one";
   plan.options.optimizer = LambOptions{};
-  const std::string two = "passes lamb makes 2 passes over what it updates: its sums over whole parameters come first";
+  const std::string two = "passes lamb makes 2 passes over its parameters: sums over whole parameters come first";
   const std::string resident = one_line(plan_table(plan, std::array{3}));
   EXPECT_NE(resident.find(two), std::string::npos) << resident;
   EXPECT_EQ(resident.find("are read"), std::string::npos);
@@ -198,7 +199,7 @@ TEST(PlanTable, LinesFitTerminal) {
   plan.predicted.emplace();
   for (const StepPhase phase : kAllStepPhases)
     plan.predicted->busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kDiskWrite)] = 5940;
-  plan.without_disk = "which may hold too little to be probed";
+  plan.without_disk = "which may be too small for a probe";
   const std::string table = plan_table(plan, kAllStages);
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;

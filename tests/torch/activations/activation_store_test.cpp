@@ -283,7 +283,7 @@ TEST(ActivationStore, FlippedBitEndsBackwardPass) {
   Failing f;
   const torch::Tensor loss = chain(*f.store, f.x, 9);
   f.disk.files[0][5] ^= std::byte{8};
-  EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "is not what was written there"));
+  EXPECT_TRUE(says(message_of<IoError>([&] { loss.backward(); }), "differs from the page written there"));
   EXPECT_FALSE(f.x.grad().defined()) << "no gradient of half a pass";
 }
 

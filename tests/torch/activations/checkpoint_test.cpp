@@ -321,7 +321,8 @@ TEST(CheckpointRefuses, CapturedTensorThatNeedsGradient) {
   const torch::Tensor outside = x.exp();
   const std::string message =
       message_of<ConfigError>([&] { checkpoint([&](const Tensors& in) { return in[0] * outside; }, {x * 2}); });
-  EXPECT_TRUE(says(message, "checkpoint = ExpBackward0: fn uses a tensor that this operator made outside"));
+  EXPECT_TRUE(says(
+      message, "checkpoint = ExpBackward0: fn uses a tensor that needs a gradient, and this operator made it outside"));
   EXPECT_TRUE(says(message, "pass it through `inputs`"));
   const torch::Tensor constant = outside.detach();
   EXPECT_NO_THROW(checkpoint([&](const Tensors& in) { return in[0] * constant * x; }, {x * 2}));
@@ -330,7 +331,8 @@ TEST(CheckpointRefuses, CapturedTensorThatNeedsGradient) {
 TEST(CheckpointRefuses, AnInputThatFnWrites) {
   const auto fn = [](const Tensors& in) { return in[1] * in[0].add_(1); };
   const Tensors inputs{torch::ones({2}), torch::ones({2}).requires_grad_()};
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { checkpoint(fn, inputs); }), "checkpoint = input 0: fn wrote it"));
+  EXPECT_TRUE(
+      says(message_of<ConfigError>([&] { checkpoint(fn, inputs); }), "checkpoint = input 0: fn wrote to it in place"));
 }
 
 TEST(CheckpointRefuses, InputWrittenBetweenPasses) {
@@ -375,13 +377,13 @@ TEST(CheckpointRefuses, FunctionWithChangingOutputs) {
     return message_of<ConfigError>([&] { y.backward(); });
   };
   EXPECT_TRUE(says(message([&](const Tensors& in) { return Tensors{in[0].narrow(0, 0, ++runs).exp()}; }),
-                   "checkpoint = output 0: [1] Float when fn ran first, [2] Float when it ran again"));
+                   "checkpoint = output 0: [1] Float in the first run of fn, [2] Float in the second"));
   EXPECT_TRUE(says(message([&](const Tensors& in) { return Tensors(static_cast<std::size_t>(++runs), in[0].exp()); }),
-                   "checkpoint = 2 outputs: fn gave 1 when it ran first"));
+                   "checkpoint = 2 outputs: fn gave 1 in its first run"));
   EXPECT_TRUE(says(message([&](const Tensors& in) { return Tensors{++runs == 1 ? in[0].exp() : in[0].detach()}; }),
-                   "without a gradient when it ran again"));
+                   "without a gradient in the second"));
   EXPECT_TRUE(says(message([&](const Tensors& in) { return Tensors{++runs == 1 ? in[0].exp() : torch::Tensor()}; }),
-                   "undefined when it ran again"));
+                   "undefined in the second"));
 }
 
 // The error of fn reaches the caller, and the generator is restored.

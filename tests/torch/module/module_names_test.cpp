@@ -29,10 +29,10 @@ TEST(ModuleNames, FindsGivenModules) {
   EXPECT_EQ(module_names(net, {*net.table, net.block(1)}), (Names{"table", "blocks.1"}));
   const torch::nn::Linear stranger(2, 2);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { module_names(net, {*stranger}); }), "not inside"));
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { module_names(net, {}); }), "no module is named"));
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { module_names(net, {}); }), "no module is given"));
   EXPECT_TRUE(
       says(message_of<ConfigError>([&] { module_names_if(net, [](const torch::nn::Module&) { return false; }); }),
-           "the predicate chooses no module"));
+           "the predicate selects no module"));
 }
 
 TEST(ModuleNames, AreUnitsOfAnEngine) {

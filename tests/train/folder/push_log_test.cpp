@@ -66,7 +66,7 @@ TEST_F(PushLogTest, WithAChangedLineIsRefused) {
   std::string text = read_file(path_);
   text[text.find("push 0 0") + 5] = '1';
   write_file(path_, text);
-  EXPECT_TRUE(says(refusal(), "line 5: it is not as it was written"));
+  EXPECT_TRUE(says(refusal(), "line 5: it was changed after it was written"));
 }
 
 TEST_F(PushLogTest, WithoutALineIsRefused) {
@@ -75,7 +75,7 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
   const std::size_t second = text.find('\n') + 1;
   text.erase(second, text.find('\n', second) + 1 - second);
   write_file(path_, text);
-  EXPECT_TRUE(says(refusal(), "line 2: it is not as it was written"));
+  EXPECT_TRUE(says(refusal(), "line 2: it was changed after it was written"));
 }
 
 // The error says where the log ends.
@@ -98,7 +98,7 @@ TEST_F(PushLogTest, RanksInAnotherOrderAreRefused) {
   std::string text = read_file(path_);
   text.replace(text.find("rank 0"), 6, "rank 1");
   write_file(path_, text);
-  EXPECT_TRUE(says(refusal(), "line 2: it is not as it was written")) << refusal();
+  EXPECT_TRUE(says(refusal(), "line 2: it was changed after it was written")) << refusal();
 }
 
 TEST_F(PushLogTest, RefusesStoppedRunsLog) {
@@ -117,13 +117,13 @@ TEST_F(PushLogTest, RefusesLogBeyondItsEnd) {
   ended.end(3);
   ended.add(events_[0]);
   ended.flush();
-  EXPECT_TRUE(says(refusal(), "line 3: it comes behind the end of the run")) << refusal();
+  EXPECT_TRUE(says(refusal(), "line 3: it follows the end of the run")) << refusal();
 }
 
 TEST_F(PushLogTest, RefusesOtherFormatByName) {
   write_file(path_, "begin 0 5b13ed4a\npush 1 0 00000000\n");
   EXPECT_TRUE(says(refusal(), "line 1: it is a log of format 1, and this zero reads format 3")) << refusal();
-  EXPECT_TRUE(says(refusal(), "make the run again with this zero"));
+  EXPECT_TRUE(says(refusal(), "repeat the run with this zero"));
   write_file(path_, "begin 0 format 2 00000000\n");
   EXPECT_TRUE(says(refusal(), "line 1: it is a log of format 2, and this zero reads format 3")) << refusal();
 }

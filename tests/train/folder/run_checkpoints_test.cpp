@@ -240,7 +240,7 @@ TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   const auto resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 2);
-  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+  EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
   EXPECT_TRUE(says(errors_, files_.path_of(3).string()));
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
 }
@@ -278,7 +278,7 @@ TEST_F(RunCheckpointsTest, DamagedMemoryCopyUsesDisks) {
   const auto resumed = resume(run);
   ASSERT_TRUE(resumed);
   EXPECT_EQ(resumed->state.step, 2);
-  EXPECT_TRUE(says(errors_, "this checkpoint is passed over"));
+  EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
 }
 
 // Two ranks, as on two machines, train on after steps 2 (on the disk) and 3 (in memory); then the launcher of rank 1 is another.
@@ -407,7 +407,8 @@ TEST_F(RunCheckpointsTest, StuckEndNamesTrainedWeights) {
   EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "the last save failed"));
   EXPECT_TRUE(says(where_training_is(folder, run, false, false, 3), "checkpoint.every = 0"));
   save(run, 3);
-  EXPECT_TRUE(says(where_training_is(folder, run, true, false, 3), "step-00000003: the same command ends the run"));
+  EXPECT_TRUE(
+      says(where_training_is(folder, run, true, false, 3), "step-00000003: free space and run the same command"));
   EXPECT_TRUE(says(where_training_is(folder, run, true, true, 3), "its weights are in "));
 }
 

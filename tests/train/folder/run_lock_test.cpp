@@ -19,7 +19,7 @@ TEST(RunLock, RefusesSecondRunUnderAnyPath) {
   const RunLock first(folder / "run", milliseconds(0));
   for (const auto& name : {folder / "run", folder / "run/", folder / "other/../run", folder / "link"}) {
     const std::string text = message_of<ConfigError>([&] { RunLock(name, milliseconds(30)); });
-    EXPECT_NE(text.find("another run goes on in it"), std::string::npos) << name << ": " << text;
+    EXPECT_NE(text.find("another run uses it"), std::string::npos) << name << ": " << text;
   }
   EXPECT_NO_THROW(RunLock(folder / "another", milliseconds(0)));
 }

@@ -22,7 +22,7 @@ TEST(SavePace, NotesSaveLongerThanInterval) {
   EXPECT_TRUE(says(pace_note(by_time, 300 * kMiB, 2.5, 0.1), "300 MiB takes about 2.50 s to write here"));
   EXPECT_TRUE(says(pace_note(by_time, 300 * kMiB, 2.5, 0.1), "the next is due after 2.00 s"));
   EXPECT_EQ(pace_note(by_time, 300 * kMiB, 1.9, 0.1), "");
-  EXPECT_TRUE(says(pace_note(by_steps, 300 * kMiB, 2.5, 0.2), "10 steps may take no more than 2.00 s"));
+  EXPECT_TRUE(says(pace_note(by_steps, 300 * kMiB, 2.5, 0.2), "10 steps may take only 2.00 s"));
   EXPECT_EQ(pace_note(by_steps, 300 * kMiB, 2.5, 0.3), "");
 }
 

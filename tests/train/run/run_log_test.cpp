@@ -74,7 +74,7 @@ TEST(RunLog, RewoundLinesAreNotWritten) {
   EXPECT_EQ(lines[1]["event"], "rewound");
   EXPECT_EQ(lines[2]["loss"], 5);
   EXPECT_GT(lines[1]["t"], 1e9) << "it has the time";
-  EXPECT_TRUE(says(run.out.str(), "going on after step 1"));
+  EXPECT_TRUE(says(run.out.str(), "continuing after step 1"));
 }
 
 TEST(RunLog, DrawsStepsOnceWithEvaluations) {

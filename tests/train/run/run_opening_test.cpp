@@ -122,7 +122,7 @@ TEST_F(RunOpeningTest, SomeRanksDoNotOverwriteAlone) {
                                [](const std::string&) {});
     const auto message = message_of<ConfigError>([&] { RunOpening(job, folder_, checkpoints, world.communicator()); });
     const std::scoped_lock lock(mutex);
-    if (says(message, "given to some ranks and not to others")) ++refused;
+    if (says(message, "only some ranks have it")) ++refused;
   });
   EXPECT_EQ(refused, 2);
 }

@@ -46,7 +46,7 @@ TEST(ImageTasks, SmallImagesAreRefused) {
 TEST(ImageTasks, RowsWithoutShapeAreRefused) {
   for (const char* name : {"cnn", "lstm"})
     EXPECT_TRUE(says(refusal_of_task({.name = name}, {.features = 144, .classes = 10}),
-                     "this data is not what it reads: images and their classes"))
+                     "it cannot read this data: images and their classes"))
         << name;
 }
 

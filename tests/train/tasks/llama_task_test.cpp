@@ -43,7 +43,7 @@ TEST(LlamaTask, RefusesUnfitOptionsByKey) {
   auto options = some_llama();
   options.vocab = 255;
   EXPECT_TRUE(says(refusal_of_task(options, kTextShape), "model.vocab = 255: smaller than a token of the data"));
-  EXPECT_TRUE(says(refusal_of_task(some_llama(), kTextsShape), "this data is not what it reads: tokens"));
+  EXPECT_TRUE(says(refusal_of_task(some_llama(), kTextsShape), "it cannot read this data: tokens"));
 }
 
 TEST(LlamaTask, OffloadsTheInputsOfItsBlocks) {

@@ -41,7 +41,7 @@ TEST(HealthEvent, RewindIsLineOfItsStep) {
   EXPECT_EQ(line["step"], 500);
   EXPECT_EQ(line["from"], 512);
   EXPECT_EQ(line["samples"], 4104);
-  EXPECT_EQ(describe(event), "step 512: loss 93.125, beyond 3.25: going on after step 500 with sample 4104");
+  EXPECT_EQ(describe(event), "step 512: loss 93.125, beyond 3.25: continuing after step 500 with sample 4104");
 }
 
 TEST(HealthEvent, WhatIsNoNumberIsNull) {

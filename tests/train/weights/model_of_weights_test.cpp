@@ -147,7 +147,7 @@ TEST_F(ModelOfWeights, TakesTransformersAndZeroFiles) {
 TEST_F(ModelOfWeights, RefusesOtherRopeBase) {
   Same same = llama();
   same.published.rope_theta = 10000;
-  EXPECT_EQ(said(same), "model.rope_theta = 10000: the weights of model.init are of a model with 500000 (" + file() +
+  EXPECT_EQ(said(same), "model.rope_theta = 10000: the weights of model.init belong to a model with 500000 (" + file() +
                             ": rope_theta)\n  set model.rope_theta to 500000");
 }
 
@@ -158,8 +158,8 @@ TEST_F(ModelOfWeights, NamesAllDifferingKeys) {
   same.config["tie_word_embeddings"] = true;
   same.config["num_attention_heads"] = 8;
   const std::string message = said(same);
-  EXPECT_TRUE(says(message, "model.heads = 4: the weights of model.init are of a model with 8 (" + file() +
-                                ": num_attention_heads); other keys differ, too: model.rope_theta = 10000, not 500000 "
+  EXPECT_TRUE(says(message, "model.heads = 4: the weights of model.init belong to a model with 8 (" + file() +
+                                ": num_attention_heads); other keys also differ: model.rope_theta = 10000, not 500000 "
                                 "(rope_theta), model.norm_eps = 1e-05, not 1e-06 (rms_norm_eps), model.tie_embeddings "
                                 "= false, not true (tie_word_embeddings)"))
       << message;
@@ -226,8 +226,8 @@ TEST_F(ModelOfWeights, Fp32RoundedEpsIsEqual) {
 TEST_F(ModelOfWeights, RefusesUnsupportedComputationByName) {
   const auto is_refused = [&](const Same& same, const std::string& key, const Json& value, const std::string& what) {
     const std::string message = with(same, key, value);
-    EXPECT_TRUE(says(message, "model.init = " + folder_.path().string() + ": its weights are of a " + same.model.name +
-                                  " that zero.cpp does not have (" + file() + "): " + what))
+    EXPECT_TRUE(says(message, "model.init = " + folder_.path().string() + ": its weights belong to a " +
+                                  same.model.name + " that zero.cpp does not support (" + file() + "): " + what))
         << key << ": " << message;
   };
   is_refused(gpt2(), "activation_function", "relu", R"(activation_function = "relu", not "gelu_new")");
@@ -257,12 +257,12 @@ TEST_F(ModelOfWeights, RefusesUnsupportedComputationByName) {
 
 TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
   EXPECT_TRUE(says(with(gpt2(), "model_type", "llama"),
-                   "model.name = \"gpt2\": the weights of model.init are of a model with \"llama\" (" + file() +
+                   "model.name = \"gpt2\": the weights of model.init belong to a model with \"llama\" (" + file() +
                        ": model_type)\n  set model.name to \"llama\""));
-  EXPECT_TRUE(says(with(llama(), "model_type", "qwen2"), "its weights are of a model that zero.cpp does not have (" +
-                                                             file() +
-                                                             ": model_type = \"qwen2\")\n"
-                                                             "  use weights of a gpt2, llama or bert"));
+  EXPECT_TRUE(says(with(llama(), "model_type", "qwen2"),
+                   "its weights belong to a model that zero.cpp does not support (" + file() +
+                       ": model_type = \"qwen2\")\n"
+                       "  use weights of a gpt2, llama or bert"));
 }
 
 // A file that describes no model is skipped; one that cannot be read is refused.
@@ -270,7 +270,7 @@ TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
 TEST_F(ModelOfWeights, SkipsForeignFilesRefusesUnreadable) {
   EXPECT_EQ(said(llama(), "{\"port\": 80}"), "");
   EXPECT_EQ(said(llama(), "[1, 2]"), "");
-  EXPECT_TRUE(says(said(llama(), "{\"model_type\": \"lla"), file() + " is no JSON"));
+  EXPECT_TRUE(says(said(llama(), "{\"model_type\": \"lla"), file() + " is not JSON"));
   const std::vector<Json> strange{"x", -1, 9e300, {{"a", 1}}, Json::array({1, 2}), true};
   for (const char* const key : {"n_embd", "hidden_size", "num_attention_heads", "rope_theta", "rope_scaling", "n_inner",
                                 "head_dim", "model_type"})
@@ -296,7 +296,7 @@ TEST_F(ModelOfWeights, ComparesKeysThatShapesHide) {
   EXPECT_EQ(of_run(model, same), "");
   EXPECT_EQ(of_run(model, same + "dropout = 0.5\ncontext = 99\nlayers = 7\n"), "");
   const std::string message = of_run(model, "name = \"llama\"\nheads = 2\nkv_heads = 0\nrope_theta = 10000.0\n");
-  EXPECT_TRUE(says(message, "model.heads = 4: the weights of model.init are of a model with 2 (" +
+  EXPECT_TRUE(says(message, "model.heads = 4: the weights of model.init belong to a model with 2 (" +
                                 (folder_ / "config.toml").string() + ": model.heads)"))
       << message;
   EXPECT_TRUE(message.ends_with("\n  set model.heads to 2, model.rope_theta to 10000")) << message;

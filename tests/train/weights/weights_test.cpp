@@ -227,10 +227,11 @@ TEST_F(Weights, ModelRowDecidesOptionalTensors) {
   EXPECT_EQ(matched[0].entry->name, "tokens.weight");
   EXPECT_EQ(matched[1].entry->name, "gain");
   EXPECT_EQ(matched[2].entry, nullptr) << "to be drawn";
-  EXPECT_EQ(notes, (std::vector<std::string>{
-                       "note: file has no judge, which begins with random values",
-                       "note: words.weight of file is passed over: the head of this model is trunk.tokens.weight",
-                       "note: passed over in file, as no weights of this model: layers.0.mask, other_task.bias"}));
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{
+                "note: file has no judge, which begins with random values",
+                "note: words.weight of file is skipped: the head of this model is trunk.tokens.weight",
+                "note: skipped in file, because this model has no such weights: layers.0.mask, other_task.bias"}));
   EXPECT_TRUE(says(message_of<ConfigError>([&] { match_weights(set, made_up_model(11), "file"); }),
                    "has no trunk.tokens.weight"))
       << "kModelTable has no such row";
@@ -309,7 +310,7 @@ TEST_F(Weights, ShrinkingFileEndsAttachEverywhere) {
     if (world.rank() == 0) std::filesystem::resize_file(file_, size - 100);
     const auto message = message_of<IoError>([&] { attach(*model, world, {.weights = weights.source()}); });
     EXPECT_TRUE(says(message, file_.string() + ": read of "));
-    EXPECT_TRUE(says(message, "the file has become shorter: it ended after "));
+    EXPECT_TRUE(says(message, "the file became shorter: it ended after "));
     expect_equal(tensors_of(*model), before);
   });
 }
@@ -386,12 +387,12 @@ TEST_F(Weights, ATensorTooMuchIsNamed) {
 
 TEST_F(Weights, RefusesHeadOfOtherShape) {
   tensors_["lm_head.weight"] = torch::zeros({12, 8});
-  EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], the model wants [11, 8]"));
+  EXPECT_TRUE(says(refusal(tensors_), "lm_head.weight has shape [12, 8], and the model has [11, 8]"));
 }
 
 TEST_F(Weights, AnotherShapeIsRefusedWithBoth) {
   tensors_["transformer.wpe.weight"] = torch::zeros({5, 8});
-  EXPECT_TRUE(says(refusal(tensors_), "transformer.wpe.weight has shape [5, 8], the model wants [4, 8]"));
+  EXPECT_TRUE(says(refusal(tensors_), "transformer.wpe.weight has shape [5, 8], and the model has [4, 8]"));
 }
 
 TEST_F(Weights, AnotherTypeIsRefused) {

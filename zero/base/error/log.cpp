@@ -36,7 +36,7 @@ spdlog::logger& logger() {
     if (name == "debug" || name == "info" || name == "warn" || name == "error") {
       made->set_level(spdlog::level::from_str(std::string(name)));
     } else {
-      made->warn("ZERO_LOG_LEVEL = {}: no such level; it is debug, info, warn or error", name);
+      made->warn("ZERO_LOG_LEVEL = {}: no such level; use debug, info, warn or error", name);
     }
     return made;
   }();

@@ -80,7 +80,7 @@ void require_input_file(std::string_view key, const std::filesystem::path& path)
   if (!S_ISREG(info.st_mode))
     refuse("is not a regular file", "Pipes and devices cannot be read twice; save the contents to a file first.");
   if (::access(path.c_str(), R_OK) != 0)
-    refuse("may not be read by this user", fmt::format("chmod +r '{}', or run as its owner.", path.native()));
+    refuse("this user may not read it", fmt::format("Run chmod +r '{}', or run as its owner.", path.native()));
 }
 
 void require_output_file(std::string_view key, const std::filesystem::path& path) {
@@ -90,11 +90,11 @@ void require_output_file(std::string_view key, const std::filesystem::path& path
   if (path.empty()) refuse("no file was given", "Give the path of a file.");
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder_of(path), ignored))
-    refuse(fmt::format("there is no folder {}", folder_of(path).native()), "Make it, or name another file.");
+    refuse(fmt::format("there is no folder {}", folder_of(path).native()), "Create the folder, or name another file.");
   const auto there = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(there)) refuse("is a folder", "Give the path of a file in it.");
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-    refuse("is not a regular file", "Devices and pipes would be replaced by a file: name another one.");
+    refuse("is not a regular file", "A file would replace the device or pipe: name another file.");
 }
 
 void require_output_file(std::string_view key, const std::filesystem::path& path, std::string_view kind,
@@ -110,8 +110,8 @@ void require_output_file(std::string_view key, const std::filesystem::path& path
   if (first.empty()) return;
   for (const std::string_view beginning : beginnings)
     if (first.starts_with(beginning)) return;
-  throw ConfigError(key, path.native(), fmt::format("is there already, and is not {}", kind),
-                    "name another file, or remove this one");
+  throw ConfigError(key, path.native(), fmt::format("exists already, and is not {}", kind),
+                    "name another file, or remove this file");
 }
 
 std::string read_file(const std::filesystem::path& path) {

@@ -21,7 +21,7 @@ InputFile::InputFile(std::string path, FileDescriptor file, Pread pread)
     : path_(std::move(path)), file_(std::move(file)), pread_(pread) {
   struct stat info {};
   if (::fstat(file_.get(), &info) != 0) throw IoError(path_, "look at", errno);
-  if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is no regular file");
+  if (!S_ISREG(info.st_mode)) throw IoError(path_, "open", 0, "is not a regular file");
   size_bytes_ = info.st_size;
 }
 
@@ -49,7 +49,7 @@ void InputFile::throw_shorter(std::int64_t offset, std::size_t bytes) const {
   struct stat info {};
   const bool known = ::fstat(file_.get(), &info) == 0;
   throw IoError(path_, fmt::format("read of {} bytes at {}", bytes, offset), 0,
-                fmt::format("the file has become shorter: it ended after {} bytes; it had {} when it was opened",
+                fmt::format("the file became shorter: it ended after {} bytes, and it had {} when it was opened",
                             known ? std::min<std::int64_t>(info.st_size, offset) : offset, size_bytes_));
 }
 

@@ -46,7 +46,7 @@ Json parse_strictly(std::string_view text, std::string_view path) {
 }
 
 void require_keys(const Json& json, std::initializer_list<const char*> keys, std::string_view path) {
-  if (!json.is_object()) refuse_json(path, "has something else where an object belongs");
+  if (!json.is_object()) refuse_json(path, "has another value in place of an object");
   for (const char* const key : keys)
     if (!json.contains(key)) refuse_json(path, fmt::format("has no \"{}\"", key));
   for (const auto& item : json.items())
@@ -56,17 +56,17 @@ void require_keys(const Json& json, std::initializer_list<const char*> keys, std
 
 std::int64_t natural(const Json& json, std::string_view what, std::string_view path) {
   if (!json.is_number_unsigned() || json.get<std::uint64_t>() > (std::uint64_t{1} << 62))
-    refuse_json(path, fmt::format("{} is no whole number from 0 to 2^62", what));
+    refuse_json(path, fmt::format("{} is not a whole number from 0 to 2^62", what));
   return json.get<std::int64_t>();
 }
 
 std::string text_of(const Json& json, std::string_view what, std::string_view path) {
-  if (!json.is_string()) refuse_json(path, fmt::format("{} is no text", what));
+  if (!json.is_string()) refuse_json(path, fmt::format("{} is not a text", what));
   return json.get<std::string>();
 }
 
 const Json& array_of(const Json& json, std::string_view what, std::string_view path) {
-  if (!json.is_array()) refuse_json(path, fmt::format("{} is no list", what));
+  if (!json.is_array()) refuse_json(path, fmt::format("{} is not a list", what));
   return json;
 }
 

@@ -37,7 +37,7 @@ T value_of(const std::array<Choice<T>, kSize>& table, std::string_view key, std:
     if (choice.word == word) return choice.value;
     words += (words.empty() ? "" : ", ") + std::string(choice.word);
   }
-  throw ConfigError(key, word, "not one of these", "use one of: " + words);
+  throw ConfigError(key, word, "not an allowed value", "use one of: " + words);
 }
 
 }  // namespace zero

@@ -83,7 +83,7 @@ std::uint64_t sum_of(const Json& json, std::string_view path) {
   std::uint64_t sum = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sum, 16);
   if (error != std::errc() || end != text.data() + text.size() || text.size() != 16)
-    refuse_json(path, fmt::format("\"{:.32}\" is no sum", text));
+    refuse_json(path, fmt::format("\"{:.32}\" is not a checksum", text));
   return sum;
 }
 
@@ -100,7 +100,7 @@ SavedExtra extra_of(const Json& json, std::string_view path) {
       std::accumulate(extra.shape.begin(), extra.shape.end(), std::int64_t{1}, std::multiplies());
   const std::int64_t bits = numel > (std::int64_t{1} << 50) ? -1 : numel * bits_of(extra.dtype);
   if (bits < 0 || bits % 8 != 0 || bits / 8 != extra.size_bytes)
-    refuse_json(path, fmt::format("{:.64} has not the bytes of its shape", extra.name));
+    refuse_json(path, fmt::format("{:.64} does not have the bytes of its shape", extra.name));
   return extra;
 }
 
@@ -116,7 +116,8 @@ bool is_file_name(std::string_view name) {
 SavedFile file_of(const Json& json, std::string_view path) {
   require_keys(json, {"name", "bytes", "xxh3", "slices", "extras"}, path);
   SavedFile file{.name = text_of(json["name"], "a name", path)};
-  if (!is_file_name(file.name)) refuse_json(path, fmt::format("\"{:.64}\" is no name of a file here", file.name));
+  if (!is_file_name(file.name))
+    refuse_json(path, fmt::format("\"{:.64}\" is not the name of a file in this folder", file.name));
   file.content.size_bytes = natural(json["bytes"], "bytes", path);
   for (const Json& sum : array_of(json["xxh3"], "xxh3", path)) file.content.sums.push_back(sum_of(sum, path));
   if (std::ssize(file.content.sums) != num_sum_blocks(file.content.size_bytes))
@@ -126,7 +127,7 @@ SavedFile file_of(const Json& json, std::string_view path) {
     if (!slice.is_array() || slice.size() != 5) refuse_json(path, "a slice is five numbers");
     std::array<std::int64_t, 5> of{};
     for (std::size_t i = 0; i < of.size(); ++i) of[i] = natural(slice[i], "a slice's number", path);
-    if (of[0] > 0x7fffffff || of[1] > 0x7fffffff) refuse_json(path, "a slice is of no tensor");
+    if (of[0] > 0x7fffffff || of[1] > 0x7fffffff) refuse_json(path, "a slice belongs to no tensor");
     if (of[3] == 0) refuse_json(path, "a slice holds nothing");
     file.slices.push_back({static_cast<int>(of[0]), static_cast<int>(of[1]), of[2], of[3], of[4]});
   }
@@ -136,7 +137,7 @@ SavedFile file_of(const Json& json, std::string_view path) {
 
 void require_inside(const SavedFile& file, std::int64_t offset, std::int64_t bytes, std::string_view path) {
   if (offset > file.content.size_bytes || bytes > file.content.size_bytes - offset)
-    refuse_json(path, fmt::format("{} names bytes beyond its end", file.name));
+    refuse_json(path, fmt::format("{} has bytes listed beyond its end", file.name));
 }
 
 // Requires that every element of every state occurs once, inside its file. A tensor may lack states of the optimizer,
@@ -161,7 +162,7 @@ void check_cover(const Manifest& manifest, std::string_view path) {
         refuse_json(path, fmt::format("{} holds a slice of no tensor", file.name));
       const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(slice.tensor)];
       if (slice.state > 0 && !tensor.trainable)
-        refuse_json(path, fmt::format("{} is frozen, and has moments", tensor.name));
+        refuse_json(path, fmt::format("{} is frozen, but has moments", tensor.name));
       if (slice.numel > tensor.numel()) refuse_json(path, fmt::format("a slice is larger than {}", tensor.name));
       const auto size = static_cast<std::int64_t>(size_of(slice.state == 0 ? tensor.dtype : DType::kFloat32));
       require_inside(file, slice.offset, slice.numel * size, path);
@@ -182,7 +183,7 @@ void check_cover(const Manifest& manifest, std::string_view path) {
       const bool lacks_it = covered == 0 && state > 0 && (updated || state + 1 < std::ssize(manifest.states));
       if (covered != tensor.numel() && !lacks_it)
         refuse_json(
-            path, fmt::format("{} of {} is not covered once: {} of {} elements",
+            path, fmt::format("{} of {} is not covered exactly once: {} of {} elements",
                               manifest.states[static_cast<std::size_t>(state)], tensor.name, covered, tensor.numel()));
       updated = updated || (state > 0 && covered > 0);
     }
@@ -255,7 +256,8 @@ LossScale::State take_loss_scale(Json& json, std::string_view path) {
   const Json saved = *found;
   json.erase(found);
   require_keys(saved, {"value", "good_steps"}, path);
-  if (!saved["value"].is_number() || !(saved["value"].get<double>() > 0)) refuse_json(path, "a loss scale is above 0");
+  if (!saved["value"].is_number() || !(saved["value"].get<double>() > 0))
+    refuse_json(path, "a loss scale must be above 0");
   return {.value = saved["value"].get<double>(), .good_steps = natural(saved["good_steps"], "good_steps", path)};
 }
 
@@ -265,19 +267,19 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
   const std::size_t begin = kHead.size() + kDigits + kMiddle.size();
   if (text.size() < begin + kTail.size() || !text.starts_with(kHead) || !text.ends_with(kTail) ||
       text.substr(kHead.size() + kDigits, kMiddle.size()) != kMiddle)
-    refuse_json(path, "is no manifest, or a part of one");
+    refuse_json(path, "is not a manifest, or is only a part of a manifest");
   const std::string_view body = text.substr(begin, text.size() - begin - kTail.size());
   if (sha256_hex(std::as_bytes(std::span(body))) != text.substr(kHead.size(), kDigits))
-    refuse_json(path, "is not what was saved: its SHA-256 differs");
+    refuse_json(path, "differs from the saved manifest: its SHA-256 differs");
   Json json = parse_strictly(body, path);
   if (!json.is_object() || json.value("format", Json()) != kFormat || json.value("version", Json()) != kVersion)
-    refuse_json(path, fmt::format("is not of format \"{}\", version {}", kFormat, kVersion));
+    refuse_json(path, fmt::format("does not have format \"{}\", version {}", kFormat, kVersion));
   const LossScale::State loss_scale = take_loss_scale(json, path);
   require_keys(json,
                {"format", "version", "block_bytes", "states", "steps", "skipped", "skipped_in_a_row", "delayed", "run",
                 "config", "config_sha256", "tensors", "files"},
                path);
-  if (json["block_bytes"] != kSumBlockBytes) refuse_json(path, "its sums are of blocks of another size");
+  if (json["block_bytes"] != kSumBlockBytes) refuse_json(path, "its checksums have another block size");
   Manifest manifest{.steps = natural(json["steps"], "steps", path),
                     .skipped = natural(json["skipped"], "skipped", path),
                     .skipped_in_a_row = natural(json["skipped_in_a_row"], "skipped_in_a_row", path),
@@ -288,7 +290,7 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
     refuse_json(path, "\"config_sha256\" is not that of its configuration");
   for (const Json& state : array_of(json["states"], "states", path))
     manifest.states.push_back(text_of(state, "a state", path));
-  if (!json["run"].is_object()) refuse_json(path, "\"run\" is no object");
+  if (!json["run"].is_object()) refuse_json(path, "\"run\" is not an object");
   for (const auto& item : json["run"].items()) manifest.run[item.key()] = text_of(item.value(), item.key(), path);
   for (const Json& tensor : array_of(json["tensors"], "tensors", path))
     manifest.tensors.push_back(tensor_of(tensor, path));

@@ -188,7 +188,8 @@ Charge fetch_blocks(const EngineResources& engine, const Launchers& launchers, L
   for (const Block& block : machine.wanted) bytes += bytes_of(manifest, block);
   const int sharing = engine.options.local_world;
   if (!memory_has_room(engine, (bytes + sharing - 1) / sharing))
-    throw IoError(folders.kept, "load", 0, "a machine has no memory for what its ranks want of other machines' parts");
+    throw IoError(folders.kept, "load", 0,
+                  "a machine has no memory for the blocks that its ranks read from other machines");
 
   Charge charge;
   Mover mover(comm, memory, folders, manifest);

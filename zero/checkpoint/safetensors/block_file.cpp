@@ -125,7 +125,7 @@ namespace {
 
 // Returns the error for a symbolic link, which might lead out of the folder.
 IoError link_refused(const std::string& path) {
-  return {path, "open", 0, "is no regular file but a link, and none is followed; copy the folder with `cp -rL`"};
+  return {path, "open", 0, "is a link, and links are not followed; copy the folder with `cp -rL`"};
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ SourceFolder::File SourceFolder::open(const std::string& name) const {
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) throw IoError(path_of(name), "look at", errno);
     if (S_ISLNK(info.st_mode)) throw link_refused(path_of(name));
-    if (!S_ISREG(info.st_mode)) throw IoError(path_of(name), "open", 0, "is no regular file");
+    if (!S_ISREG(info.st_mode)) throw IoError(path_of(name), "open", 0, "is not a regular file");
     return static_cast<std::int64_t>(info.st_size);
   };
   (void)size_of_file(opened(O_PATH | O_NOFOLLOW));  // a device must not be opened at all
@@ -252,7 +252,7 @@ std::span<const std::byte> BlockFileReader::read_block(std::int64_t block) {
   while (goes_on && begun_ < std::min(num_blocks(), next_ + ahead) && run_of(begun_) == run_of(block)) begin(begun_++);
   if (block_sum(bytes) != content_.sums[static_cast<std::size_t>(block)])
     throw IoError(path_, "verify", 0,
-                  fmt::format("bytes {} to {} differ from the saved ones", block * kSumBlockBytes,
+                  fmt::format("bytes {} to {} differ from the saved bytes", block * kSumBlockBytes,
                               block * kSumBlockBytes + std::ssize(bytes)));
   return bytes;
 }

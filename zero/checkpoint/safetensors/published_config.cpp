@@ -157,8 +157,8 @@ std::optional<PublishedConfig> read_published_config(const fs::path& init) {
   Json json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
     throw ConfigError(kInit, init.string(),
-                      fmt::format("{} is no JSON, and so does not say what model its weights are of", file.string()),
-                      "mend it, or remove it if it says nothing of them");
+                      fmt::format("{} is not JSON, so the model of these weights is not known", file.string()),
+                      "correct it, or remove it if it does not describe these weights");
   if (!describes_a_model(json)) return std::nullopt;
   const Json type = published_value(json, "model_type", "");
   PublishedConfig found{.file = file, .json = std::move(json), .kind = {}, .kind_name = {}};

@@ -47,7 +47,7 @@ const SafetensorsEntry& SafetensorsFile::at(std::string_view name) const {
   for (std::size_t i = 0; i < std::min<std::size_t>(3, entries().size()); ++i)
     held += (i == 0 ? "" : ", ") + entries()[i].name.substr(0, 64);
   throw ConfigError(path(), "", fmt::format("holds no tensor '{}'", name),
-                    fmt::format("It holds {} tensors{}{}. See them all with: zero inspect {}", entries().size(),
+                    fmt::format("It holds {} tensors{}{}. List all of them with: zero inspect {}", entries().size(),
                                 held.empty() ? "" : ", among them ", held, path()));
 }
 

@@ -31,7 +31,7 @@ constexpr std::string_view kMetadataName = "__metadata__";
 [[noreturn]] void refuse(std::string_view path, std::string_view reason) {
   throw ConfigError(
       path, "", reason,
-      "The file is damaged or not a safetensors file: fetch it again, or write it anew with its program.");
+      "The file is damaged or not a safetensors file: download it again, or write it again with its program.");
 }
 
 // A name from the file, fit for one line of a message.
@@ -93,7 +93,7 @@ class HeaderHandler {
     }
     if (at_ != At::kDType) return unexpected("a string");
     const auto dtype = element_type_of(text);
-    if (!dtype) fail(fmt::format("dtype {} is none that safetensors knows", in_quotes(text)));
+    if (!dtype) fail(fmt::format("safetensors has no dtype {}", in_quotes(text)));
     entry_.dtype = *dtype;
     return go(At::kField);
   }
@@ -229,7 +229,7 @@ void check_cover(const std::vector<SafetensorsEntry>& entries, std::int64_t buff
   std::int64_t covered = 0;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.begin != covered)
-      refuse(path, fmt::format("tensor {}: data_offsets [{}, {}] should begin at {}, where the tensor before ends: {}",
+      refuse(path, fmt::format("tensor {}: data_offsets [{}, {}] should begin at {}, the end of the tensor before: {}",
                                in_quotes(entry.name), entry.begin, entry.end, covered,
                                entry.begin < covered ? "they overlap" : "there is a hole"));
     covered = entry.end;
@@ -250,7 +250,7 @@ std::int64_t SafetensorsEntry::numel() const {
 std::size_t safetensors_head_bytes(std::span<const std::byte> file, std::int64_t file_bytes, std::string_view path) {
   if (file_bytes < static_cast<std::int64_t>(kLengthBytes))
     refuse(path, fmt::format("has {} bytes; a safetensors file has at least 8 and a header", file_bytes));
-  ZERO_CHECK(file.size() >= kLengthBytes, "{}: its first {} bytes are wanted", path, kLengthBytes);
+  ZERO_CHECK(file.size() >= kLengthBytes, "{}: its first {} bytes are needed", path, kLengthBytes);
   std::uint64_t length;
   std::memcpy(&length, file.data(), kLengthBytes);
   if (length > kMaxHeaderBytes)
@@ -266,7 +266,7 @@ std::size_t safetensors_head_bytes(std::span<const std::byte> file, std::int64_t
 SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, std::int64_t file_bytes,
                                            std::string_view path) {
   const std::size_t head = safetensors_head_bytes(file, file_bytes, path);
-  ZERO_CHECK(file.size() >= head, "{}: its first {} bytes are wanted", path, head);
+  ZERO_CHECK(file.size() >= head, "{}: its first {} bytes are needed", path, head);
   const std::string_view json(reinterpret_cast<const char*>(file.data()) + kLengthBytes, head - kLengthBytes);
   if (!json.starts_with('{')) refuse(path, "the header does not start with '{'");
   // nlohmann takes a zero byte for the end of the input, and would ignore the bytes after it.

@@ -25,17 +25,17 @@ WeightMap parse_weight_index(std::string_view text, std::string_view path) {
   const nlohmann::json json = parse_strictly(text, path);
   if (json.is_object() && json.contains("metadata")) {
     require_keys(json, {"metadata", "weight_map"}, path);
-    if (!json.at("metadata").is_object()) refuse_json(path, "its metadata is no object");
+    if (!json.at("metadata").is_object()) refuse_json(path, "its metadata is not an object");
   } else {
     require_keys(json, {"weight_map"}, path);
   }
   const nlohmann::json& weight_map = json.at("weight_map");
-  if (!weight_map.is_object() || weight_map.empty()) refuse_json(path, "its weight_map is no object of tensors");
+  if (!weight_map.is_object() || weight_map.empty()) refuse_json(path, "its weight_map is not an object of tensors");
   WeightMap files;
   std::set<std::string_view> names;
   for (const auto& [tensor, name] : weight_map.items()) {
     const std::string file = text_of(name, "the file of " + quoted(tensor), path);
-    if (!is_name_in_folder(file)) refuse_json(path, quoted(file) + " is no name of a file in its own folder");
+    if (!is_name_in_folder(file)) refuse_json(path, quoted(file) + " is not the name of a file in its own folder");
     names.insert(files.emplace(tensor, file).first->second);
   }
   if (names.size() > kMostWeightFiles)

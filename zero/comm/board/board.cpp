@@ -166,7 +166,7 @@ void Board::throw_failure() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (failure_.state.load(std::memory_order_acquire) != 2) {
-    throw CommError(-1, "collective", "another rank failed and died before it could say why");
+    throw CommError(-1, "collective", "another rank failed and died before it could write the reason");
   }
   throw CommError(failure_.rank.load(std::memory_order_relaxed), failure_.operation.data(), failure_.reason.data());
 }

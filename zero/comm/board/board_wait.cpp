@@ -121,9 +121,8 @@ RankSet BoardWait::fatal(RankSet dead, std::span<const std::uint32_t> seen) {
 }
 
 void BoardWait::fail_late(RankSet late, const Signature& what) {
-  std::string reason =
-      fmt::format("{} not there after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are",
-                  format_seconds(timeout_));
+  std::string reason = fmt::format(
+      "{} absent after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are", format_seconds(timeout_));
   for (int rank = 0, listed = 0; rank < board_.world() && listed < 4; ++rank) {
     if ((late & only(rank)) == 0) continue;
     ++listed;

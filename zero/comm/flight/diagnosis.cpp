@@ -90,7 +90,7 @@ class Comparison {
     if (out_.trouble == FlightTrouble::kNone) {
       const Progress& first = ranks_.front();
       out_.summary = fmt::format("nothing is wrong: {}{}", all_begun(first.in.at("").begun),
-                                 first.in.size() > 1 ? ", and those of each group, too" : "");
+                                 first.in.size() > 1 ? ", also within each group" : "");
     }
     std::ranges::sort(out_.culprits);
   }
@@ -105,8 +105,8 @@ class Comparison {
     } else if (entry.ended_ns == 0) {
       text = fmt::format("{}: begun {} before the last record, and not ended", what, seconds(now_ - entry.began_ns));
     } else if (const std::int64_t waited = rank.record->cause.waited_ns; waited > 0 && is_witness(rank)) {
-      text = fmt::format("{}: ended {} before the last record; then it waited for others, {} when its error came", what,
-                         seconds(now_ - entry.ended_ns), seconds(waited));
+      text = fmt::format("{}: ended {} before the last record; then it waited for other ranks, {} until its error",
+                         what, seconds(now_ - entry.ended_ns), seconds(waited));
     } else {
       text = fmt::format("{}: ended {} before the last record; computing, or in no collective, since then", what,
                          seconds(now_ - entry.ended_ns));
@@ -202,7 +202,7 @@ class Comparison {
     }
     std::ranges::sort(culprits);
     const std::string who = majority
-                                ? fmt::format("; {} {} alone with it", format_rank_list(culprits), is_or_are(culprits))
+                                ? fmt::format("; only {} {} at fault", format_rank_list(culprits), is_or_are(culprits))
                                 : "; the records do not say which rank is wrong";
     return settle(FlightTrouble::kDisagreement, culprits, number,
                   fmt::format("ranks disagree at collective #{}{}: {}{}", number, of_group(group), text, who));
@@ -218,8 +218,8 @@ class Comparison {
     for (const Progress* rank : own) culprits.push_back(rank->rank());
     std::ranges::sort(culprits);
     return settle(FlightTrouble::kOwnError, culprits, own.front()->begun,
-                  fmt::format("{} {} at fault, as {} own record says: {}", format_rank_list(culprits),
-                              is_or_are(culprits), culprits.size() == 1 ? "its" : "their", did(*own.front())));
+                  fmt::format("{} {} at fault, by {} own record: {}", format_rank_list(culprits), is_or_are(culprits),
+                              culprits.size() == 1 ? "its" : "their", did(*own.front())));
   }
 
   // Returns the ranks that most errors name, without witnesses; only ranks of `among`, unless that is empty.
@@ -252,7 +252,7 @@ class Comparison {
     const Progress& first = *std::ranges::max_element(ranks_, {}, [](const Progress& rank) { return rank.begun; });
     return settle(FlightTrouble::kMissing, culprits, front(),
                   fmt::format("{} {} no record{}; {} came to {}", format_rank_list(culprits),
-                              culprits.size() == 1 ? "has" : "have", named ? ", and the others name it" : "",
+                              culprits.size() == 1 ? "has" : "have", named ? ", and the other ranks name it" : "",
                               format_rank_list({first.rank()}), did(first)));
   }
 

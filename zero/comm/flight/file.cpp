@@ -60,7 +60,8 @@ FlightEntry parse_entry(const nlohmann::json& json, int world, std::size_t num_g
   entry.number = static_cast<std::uint64_t>(natural(json["number"], "a number", path));
   entry.collective = static_cast<std::uint64_t>(natural(json["collective"], "a collective", path));
   const std::int64_t group = natural(json["group"], "a group", path);
-  if (group > static_cast<std::int64_t>(num_groups)) refuse_json(path, "has an entry of a group that it does not name");
+  if (group > static_cast<std::int64_t>(num_groups))
+    refuse_json(path, "has an entry for a group that it does not list");
   entry.group = static_cast<int>(group);
   entry.call = {.operation = *operation,
                 .unit = index_or_none(json["unit"], std::int64_t{1} << 31, "a unit", path),
@@ -90,7 +91,7 @@ std::string read_untrusted(const fs::path& path) {
   const FileDescriptor file = FileDescriptor::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw IoError(path.native(), "look at", errno);
-  if (!S_ISREG(info.st_mode)) throw IoError(path.native(), "read", 0, "is no regular file");
+  if (!S_ISREG(info.st_mode)) throw IoError(path.native(), "read", 0, "is not a regular file");
   if (info.st_size > kMostBytes) throw IoError(path.native(), "read", 0, "is too large for a flight file");
   return read_at_most(file.get(), static_cast<std::size_t>(info.st_size), path.native());
 }
@@ -143,12 +144,12 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
                {"format", "rank", "world", "run", "restart", "host", "process", "started_ns", "written_ns", "step",
                 "reason", "blamed", "waited_ns", "unreadable", "groups", "entries"},
                path);
-  if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "is of another format");
+  if (text_of(json["format"], "format", path) != kFormat) refuse_json(path, "has another format");
   FlightRecord record;
   const int world = index_or_none(json["world"], kMostFlightRanks + 1, "world", path);
-  if (world < 1) refuse_json(path, "is of a world without ranks");
+  if (world < 1) refuse_json(path, "has a world without ranks");
   const int rank = index_or_none(json["rank"], world, "rank", path);
-  if (rank < 0) refuse_json(path, "is of no rank");
+  if (rank < 0) refuse_json(path, "belongs to no rank");
   record.identity = {.rank = rank,
                      .world = world,
                      .run = text_of(json["run"], "run", path),
@@ -166,7 +167,7 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
     record.groups.push_back(text_of(group, "a group", path));
     if (record.groups.back().empty() || record.groups.back().size() > 3 * kFlightGroupText ||
         record.groups.size() > kMostFlightGroups)
-      refuse_json(path, "has groups that no rank writes");
+      refuse_json(path, "has groups that ranks never write");
   }
   std::uint64_t number = 0;
   std::array<std::uint64_t, kMostFlightGroups + 1> collectives{};
@@ -175,9 +176,9 @@ FlightRecord parse_flight(std::string_view text, std::string_view path) {
     const FlightEntry& last = record.entries.back();
     std::uint64_t& collective = collectives.at(static_cast<std::size_t>(last.group));
     if (is_message(last.call.operation) != (last.collective == 0))
-      refuse_json(path, "numbers a message, or a collective not");
+      refuse_json(path, "has a message with a number, or a collective without a number");
     if (last.number <= number || (last.collective != 0 && last.collective <= collective))
-      refuse_json(path, "has entries that are not in order");
+      refuse_json(path, "has entries out of order");
     number = last.number;
     collective = std::max(collective, last.collective);
   }
@@ -212,7 +213,7 @@ FlightFolder read_flight_folder(const fs::path& folder) {
       found.records.push_back(parse_flight(read_untrusted(path), path.native()));
       if (const int said = found.records.back().identity.rank; said != rank) {
         found.records.pop_back();
-        refuse_json(path.native(), fmt::format("is of rank {}", said));
+        refuse_json(path.native(), fmt::format("belongs to rank {}", said));
       }
     } catch (const IoError& damage) {
       found.damaged.emplace_back(damage.what());

@@ -46,7 +46,7 @@ int socket_option(int fd, int option) {
 }
 
 void copy(std::string_view text, char (&into)[kLongestMemoryName + 1]) {
-  ZERO_CHECK(is_memory_prefix(text), "'{}' is no name that the launcher keeps", text);
+  ZERO_CHECK(is_memory_prefix(text), "'{}' is not a name that the launcher can keep", text);
   std::memcpy(into, text.data(), text.size());
 }
 
@@ -83,7 +83,7 @@ MemoryAnswer LauncherMemory::ask(MemoryRequest::Kind kind, std::string_view name
   const auto fail = [&](UnixSocket::Result result) {
     throw CommError(-1, operation,
                     result == UnixSocket::Result::kGone
-                        ? "the launcher is gone"
+                        ? "the launcher has ended"
                         : fmt::format("the launcher did not answer within {} ms", timeout_.count()));
   };
   const auto deadline = Clock::now() + timeout_;
@@ -130,7 +130,7 @@ std::vector<std::string> LauncherMemory::list(std::string_view prefix) {
       text.remove_prefix(std::min(name.size() + 1, text.size()));
     }
     if (answer.kind != MemoryAnswer::Kind::kMore) return names;
-    ZERO_CHECK(answer.text_bytes > 0, "more names, and none of them");
+    ZERO_CHECK(answer.text_bytes > 0, "more names are announced, and none follows");
   }
 }
 

@@ -204,7 +204,7 @@ void MessageCommunicator::say_goodbye() {
     if (notice == run_.notices.end()) return;
     if (hurries && pauses.waited() > kFarewell) return run_.link->abandon();
     if (!told && pauses.waited() > run_.timeout) {
-      ZERO_LOG(warn, "rank {} has done its part, and waits until rank {} has heard it", rank_, notice->to);
+      ZERO_LOG(warn, "rank {} has done its part, and waits until rank {} has received that", rank_, notice->to);
       told = true;
     }
     look();  // other ranks may also leave

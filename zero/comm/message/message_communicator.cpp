@@ -212,7 +212,7 @@ void MessageCommunicator::require_done(Status status, const MessageLink::Transfe
   if (status == Status::kDone) return;
   if (status == Status::kLate)
     fail(peer, describe(own),
-         fmt::format("it is not there after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
+         fmt::format("it is absent after {} ms; rank {} waits for it", run_.timeout.count(), rank_));
   if (run_.watches) run_.communicators.front()->hear_why();
   const bool told = run_.communicators.front()->lost(peer);  // reported by another transfer
   fail(peer, describe(own),

@@ -60,8 +60,8 @@ void MessageCommunicator::meet(int rank) {
 void MessageCommunicator::refuse_collective_with(int peer, const Signature& own) {
   const auto known = run_.peers.find(peer);
   const bool came_back = known != run_.peers.end() && known->second.came_back;
-  ZERO_CHECK(!came_back, "rank {} begins {} with rank {}, which came back and takes part in none", rank_, describe(own),
-             peer);
+  ZERO_CHECK(!came_back, "rank {} begins {} with rank {}, which restarted and takes part in no collective", rank_,
+             describe(own), peer);
 }
 
 }  // namespace zero

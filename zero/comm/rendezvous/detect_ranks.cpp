@@ -151,7 +151,7 @@ void read_nodes(const Variables& variables, RankEnvironment& ranks) {
     ranks.world = variables.required("WORLD_SIZE", 1, INT_MAX, "RANK");
     if (ranks.world % ranks.local_world != 0) {
       throw ConfigError("WORLD_SIZE", std::to_string(ranks.world),
-                        fmt::format("is no multiple of PET_NPROC_PER_NODE = {}", ranks.local_world),
+                        fmt::format("is not a multiple of PET_NPROC_PER_NODE = {}", ranks.local_world),
                         "WORLD_SIZE counts processes: nodes x processes per node");
     }
     node = variables.required("RANK", 0, ranks.world / ranks.local_world - 1, "WORLD_SIZE");

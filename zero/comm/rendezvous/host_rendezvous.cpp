@@ -21,8 +21,8 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
 constexpr milliseconds kSlice{50};
-constexpr const char* kEndedEarly = "its process ended before all ranks were there";
-constexpr const char* kToldToEnd = "was told to end (SIGINT or SIGTERM) before all ranks were there";
+constexpr const char* kEndedEarly = "its process ended before all ranks arrived";
+constexpr const char* kToldToEnd = "received SIGINT or SIGTERM before all ranks arrived";
 
 class Deadline {
  public:

@@ -45,9 +45,10 @@ std::string read_token_file(const std::string& path) {
   if (file.get() < 0) throw refuse(std::strerror(errno), "name a file of one line that only you may read");
   struct stat info {};
   if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    throw refuse("is no regular file", "name a file of one line that only you may read");
+    throw refuse("is not a regular file", "name a file of one line that only you may read");
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw refuse(fmt::format("others may use it (mode {:03o})", info.st_mode & 0777), "run `chmod 600` on it");
+    throw refuse(fmt::format("other users may use it (mode {:03o})", info.st_mode & 0777),
+                 "run `chmod 600` on the file");
   std::string text(kMost + 2, '\0');
   const ssize_t bytes = ::pread(file.get(), text.data(), text.size(), 0);
   if (bytes < 0) throw refuse(std::strerror(errno), "name a file of one line that only you may read");

@@ -78,13 +78,13 @@ std::string TcpStore::get(std::string_view key) {
   send(Request(StoreCommand::kWait).number(std::uint64_t{1}).key(key).bytes());
   char stopped = kStopWaiting;
   receive({&stopped, 1}, deadline, command);
-  if (stopped != kStopWaiting) fail(fmt::format("answers wait with {}: it is no TCPStore", int{stopped}));
+  if (stopped != kStopWaiting) fail(fmt::format("answers wait with {}: it is not a TCPStore", int{stopped}));
 
   send(Request(StoreCommand::kGet).key(key).bytes());
   std::array<char, sizeof(std::uint64_t)> number{};
   receive(number, deadline, command);
   const auto bytes = std::bit_cast<std::uint64_t>(number);
-  if (bytes > kMaxValueBytes) fail(fmt::format("answers get with {} bytes: it is no TCPStore", bytes));
+  if (bytes > kMaxValueBytes) fail(fmt::format("answers get with {} bytes: it is not a TCPStore", bytes));
   std::string value(bytes, '\0');
   receive(value, deadline, command);
   return value;
@@ -97,7 +97,7 @@ std::string TcpStore::local_address() const {
   if (getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
       getnameinfo(reinterpret_cast<sockaddr*>(&address), bytes, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) !=
           0) {
-    fail("this process's own address is not to be had");
+    fail("this process's own address is not known");
   }
   return text.data();
 }
@@ -137,7 +137,7 @@ void TcpStore::send(std::string_view request) {
     const ssize_t sent = ::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) fail(fmt::format("takes no request within {} ms", timeout_.count()));
-    if (sent <= 0) fail("hung up");
+    if (sent <= 0) fail("closed the connection");
     request.remove_prefix(static_cast<std::size_t>(sent));
   }
 }
@@ -152,7 +152,7 @@ void TcpStore::receive(std::span<char> answer, Clock::time_point deadline, std::
     if (ready < 0 && errno == EINTR) continue;
     const ssize_t got = recv(socket_.get(), answer.data(), answer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail("hung up");
+    if (got <= 0) fail("closed the connection");
     answer = answer.subspan(static_cast<std::size_t>(got));
   }
 }

@@ -18,7 +18,7 @@ namespace zero {
 namespace {
 
 constexpr std::string_view kLinkKey = "comm.transport", kLinkName = "nccl";
-constexpr const char* kWayOut = "leave out comm.transport: bytes go through the host then";
+constexpr const char* kWayOut = "leave comm.transport out: bytes then pass through the host";
 
 struct LinkPlugin {
   MakeDeviceLinkId make_id = nullptr;
@@ -38,7 +38,7 @@ LinkPlugin find_link_plugin(Outcome& outcome) {
   using Kind = Outcome::Kind;
   LinkPlugin plugin{.path = plugin_file("libzero_transport_nccl.so")};
   if (plugin.path.empty()) {
-    outcome = {Kind::kRefused, "libzero_transport_nccl.so is not there", "install zero.cpp anew"};
+    outcome = {Kind::kRefused, "libzero_transport_nccl.so is not installed", "install zero.cpp again"};
     return plugin;
   }
   void* const library = dlopen(plugin.path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -49,7 +49,7 @@ LinkPlugin find_link_plugin(Outcome& outcome) {
   plugin.make_id = reinterpret_cast<MakeDeviceLinkId>(dlsym(library, "zero_make_device_link_id"));
   plugin.open = reinterpret_cast<OpenDeviceLink>(dlsym(library, "zero_open_device_link"));
   if (plugin.make_id == nullptr || plugin.open == nullptr)
-    outcome = {Kind::kRefused, plugin.path + " is no plug-in of zero.cpp", "install zero.cpp anew"};
+    outcome = {Kind::kRefused, plugin.path + " is not a plug-in of zero.cpp", "install zero.cpp again"};
   return plugin;
 }
 
@@ -98,9 +98,9 @@ void refuse_shared_gpus(Communicator& control, std::string_view identity) {
     for (std::size_t first = 0; first < second; ++first) {
       if (gpus[first].empty() || gpus[first] != gpus[second]) continue;
       throw ConfigError(kLinkKey, kLinkName,
-                        fmt::format("ranks {} and {} are both on the GPU {}, which NCCL refuses",
+                        fmt::format("ranks {} and {} are both on the GPU {}, and NCCL refuses two ranks on one GPU",
                                     name_in_world(control, first), name_in_world(control, second), gpus[first]),
-                        fmt::format("start one rank a GPU; or {}", kWayOut));
+                        fmt::format("start one rank for each GPU; or {}", kWayOut));
     }
   }
 }

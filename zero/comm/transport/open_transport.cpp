@@ -57,7 +57,7 @@ std::string file_of(const Plugin& plugin) {
 }
 
 std::string why_not_there(const Plugin& plugin) {
-  return fmt::format("libzero_transport_{}.so is not there: {}", plugin.name, plugin.remedy);
+  return fmt::format("libzero_transport_{}.so is not installed: {}", plugin.name, plugin.remedy);
 }
 
 [[noreturn]] void refuse_plugin(const Plugin& plugin, const std::string& why_not) {
@@ -81,7 +81,7 @@ Opened open_plugin(const Plugin& plugin) {
   void* library = dlopen(opened.path.c_str(), plugin.flags | RTLD_NODELETE);
   if (library == nullptr) return {.why_not = dlerror()};
   opened.open = reinterpret_cast<OpenLink>(dlsym(library, "zero_open_link"));
-  if (opened.open == nullptr) opened.why_not = fmt::format("{} is no plug-in of zero.cpp", opened.path);
+  if (opened.open == nullptr) opened.why_not = fmt::format("{} is not a plug-in of zero.cpp", opened.path);
   return opened;
 }
 
@@ -96,7 +96,7 @@ std::unique_ptr<Communicator> connect(const Plugin& plugin, const RankEnvironmen
                                       std::chrono::milliseconds timeout) {
   if (plugin.name != "gloo" && ranks.most_replacements > 0)
     throw ConfigError("comm.transport", plugin.name,
-                      "a rank that is started again alone finds no way into a run over it",
+                      "over this transport a rank that restarts by itself cannot join a run",
                       "use shared_memory or gloo, or leave out --max-restarts or --spared-from");
   const Opened opened = open_plugin(plugin);
   if (opened.open == nullptr) refuse_plugin(plugin, opened.why_not);
@@ -138,7 +138,8 @@ std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEn
   if (name == "auto") name = choose(ranks);
   if (name == "shared_memory") return connect_shared_memory(ranks, timeout);
   if (name == "nccl")
-    throw ConfigError("comm.transport", name, "it moves bytes between GPUs alone, beside a transport of the host",
+    throw ConfigError("comm.transport", name,
+                      "it moves bytes only between GPUs, and needs a transport of the host beside it",
                       "use shared_memory, mpi or gloo");
   if (const auto plugin = find_plugin(name)) return connect(*plugin, ranks, timeout);
   throw ConfigError("comm.transport", name, "is not a transport that processes can use",

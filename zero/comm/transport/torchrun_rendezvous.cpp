@@ -44,7 +44,7 @@ bool TorchrunRendezvous::look_up(Place* place, LinkFailure* failure) try {
   std::string address, name;
   int port = 0;
   if (!(words >> address >> port >> name)) {
-    return refuse(failure, 0, fmt::format("'{}' under '{}' is no address", entry, key_).c_str());
+    return refuse(failure, 0, fmt::format("'{}' under '{}' is not an address", entry, key_).c_str());
   }
   if (is_loopback(address)) address = master_addr_;
   std::snprintf(place->address, sizeof place->address, "%s", address.c_str());
@@ -52,7 +52,7 @@ bool TorchrunRendezvous::look_up(Place* place, LinkFailure* failure) try {
   place->port = port;
   return true;
 } catch (const CommError& error) {
-  return refuse(failure, 0, fmt::format("did not say where to meet: {}", error.what()).c_str());
+  return refuse(failure, 0, fmt::format("did not publish its address: {}", error.what()).c_str());
 }
 
 }  // namespace zero

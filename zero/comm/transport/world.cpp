@@ -44,7 +44,7 @@ World World::from_environment(const WorldOptions& options) {
   ZERO_LOG(info, "{}", describe(ranks));
   if (ranks.per_node) {
     throw ConfigError("world", ranks.source, "these variables describe a node, not a process",
-                      "start the program with zero launch, which starts the node's ranks");
+                      "start the program with zero launch, which starts the ranks of the node");
   }
   const bool links_devices = options.transport == "nccl";
   const std::string_view of_host = links_devices ? std::string_view("auto") : options.transport;

@@ -16,7 +16,7 @@ constexpr double kHighest = 0x1p126;
 
 void require(double value) {
   if (value >= 1 / kHighest && value <= kHighest) return;  // false for a NaN
-  throw ConfigError(kKey, fmt::format("{}", value), "a loss scale is a finite number above 0",
+  throw ConfigError(kKey, fmt::format("{}", value), "a loss scale must be a finite number above 0",
                     "use \"dynamic\", or for example 1024");
 }
 
@@ -26,11 +26,11 @@ LossScale::LossScale(const LossScaleOptions& options) : options_(options), state
   require(options.value);
   require(options.least);
   if (options.growth_interval < 1)
-    throw ConfigError(kKey, fmt::format("{}", options.growth_interval), "a growth interval is 1 step or more",
+    throw ConfigError(kKey, fmt::format("{}", options.growth_interval), "a growth interval must be 1 step or more",
                       "use for example 2000");
   if (options.dynamic && options.value < options.least)
     throw ConfigError(kKey, fmt::format("{}", options.value),
-                      fmt::format("a dynamic scale begins below its least value, {}", options.least),
+                      fmt::format("a dynamic scale must not begin below its smallest value, {}", options.least),
                       "begin at that value or above it");
 }
 

@@ -24,7 +24,7 @@ double bytes_of(const MemoryBudget& budget, double of_others) {
 
 using Options = EngineOptions;
 constexpr std::array kNumbers{
-    NumberRow{"train.clip", [](const Options& o) { return o.clip; }, kAtLeastZero, "0 turns clipping off"},
+    NumberRow{"train.clip", [](const Options& o) { return o.clip; }, kAtLeastZero, "use 0 for no clipping"},
     NumberRow{"train.ema", [](const Options& o) { return o.ema; }, kFractionOfOne,
               "use 0 for none, or for example 0.999"},
     NumberRow{"train.accumulate", [](const Options& o) { return static_cast<double>(o.accumulate); }, kAtLeastOne,
@@ -71,14 +71,14 @@ void require_numbers(const EngineOptions& options) {
 }
 
 void require_learning_rate(double lr) {
-  require_number("step(lr)", lr, kAtLeastZero, "look at the schedule that gives it");
+  require_number("step(lr)", lr, kAtLeastZero, "check the schedule that sets it");
 }
 
 void require_limits(double max_loss, double max_grad_norm) {
   if (std::isnan(max_loss))
-    throw ConfigError("step(limits.max_loss)", "nan", "is no number", "use infinity for no limit");
+    throw ConfigError("step(limits.max_loss)", "nan", "is not a number", "use infinity for no limit");
   if (std::isnan(max_grad_norm) || max_grad_norm < 0)
-    throw ConfigError("step(limits.max_grad_norm)", fmt::format("{}", max_grad_norm), "a norm is 0 or more",
+    throw ConfigError("step(limits.max_grad_norm)", fmt::format("{}", max_grad_norm), "a norm must be 0 or more",
                       "use infinity for no limit");
 }
 

@@ -20,8 +20,8 @@ ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec) {
   const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& g) { return g.matches(spec); });
   if (group != options.groups.end()) return {group->weight_decay.value_or(usual), group->lr_scale};
   if (!options.groups.empty() && spec.trainable)
-    throw ConfigError("groups", spec.name, "no parameter group takes this parameter",
-                      "end the list with a group that takes everything");
+    throw ConfigError("groups", spec.name, "no parameter group matches this parameter",
+                      "end the list with a group that matches everything");
   return {.weight_decay = usual};
 }
 
@@ -61,9 +61,10 @@ MatrixChoice matrices_of(const EngineOptions& options) {
 std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
   auto rule = make_update_rule(options.optimizer);
   if (options.local && options.ema != 0)
-    throw ConfigError("train.ema", fmt::format("{}", options.ema),
-                      "copies that train apart (sync.mode local) are averaged by their outer step",
-                      "leave train.ema out: evaluations and saved weights are the merged ones; or use sync.mode sync");
+    throw ConfigError(
+        "train.ema", fmt::format("{}", options.ema),
+        "the outer step averages copies that train apart (sync.mode local)",
+        "leave train.ema out: evaluations and saved weights use the merged weights; or use sync.mode sync");
   if (options.local) return with_outer_states(std::move(rule), *options.local, options.wire.outer_topk > 0);
   return options.ema == 0 ? std::move(rule) : with_average(std::move(rule), options.ema);
 }
@@ -80,14 +81,13 @@ std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOpti
   const OffloadOptions& offload = options.offload;
   const StateFractions& at = offload.fractions;
   if (!all_on_one_tier(at.parameter) || !all_on_one_tier(at.gradient) || !all_on_one_tier(at.optimizer))
-    return {"a part of each shard off the device would cut units at another place on each rank",
-            "put a state on one tier, for example zero.optimizer = {host = 1}; or use range"};
+    return {"a part of each shard off the device would cut units at different places on different ranks",
+            "put each state on one tier, for example zero.optimizer = {host = 1}; or use range"};
   const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
   if (lower && at.on_device() && offload.automatic)
-    return {
-        "states are placed on the host or a disk by one rank for all, whose shards must be equal",
-        "say what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device, so that "
-        "nothing does; or use range"};
+    return {"one rank decides for all ranks which states leave the device, so shards must be equal",
+            "set what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device to keep "
+            "all there; or use range"};
   if (options.wire.gather != WireCodec::kNone || options.wire.reduce != WireCodec::kNone || options.wire.outer_topk > 0)
     return {"codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
             "leave the codec out, or use range"};
@@ -109,11 +109,11 @@ void require_cut(const EngineOptions& options, const UpdateRule& rule) {
   }
   if (options.shards != Cut::kHash) return;
   if (options.stage < 3)
-    refuse("parameters are put together from their parts after a gather, which needs parameters in shards",
-           "use zero.stage 3; or range or whole, which every stage has");
+    refuse("scattered parameters need a gather, and only parameters in shards are gathered",
+           "use zero.stage 3; or use range or whole, which every stage supports");
   if (rule.matrices() != nullptr)
-    refuse(fmt::format("{} updates whole matrices, which it would cut", name_of(options.optimizer)),
-           "use whole, which gives each matrix to one rank, or range");
+    refuse(fmt::format("{} updates whole matrices, and this would cut them", name_of(options.optimizer)),
+           "use range, or use whole, which gives each matrix to one rank");
 }
 
 // A matrix of one row or column is a vector.
@@ -123,9 +123,9 @@ void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, cons
   if (const RuleRow* const row = row_of(options.optimizer))
     throw ConfigError(
         "optimizer.name", row->name,
-        fmt::format("the model has no hidden matrix that it would update, and {} would update everything", row->others),
+        fmt::format("the model has no hidden matrix for this rule, and {} would update everything", row->others),
         fmt::format("use {}, or a model with hidden layers, or a group with rule = \"{}\"", row->others, row->name));
-  throw ConfigError("optimizer.rule", rule.name(), "the model has no hidden matrix that it would update as a whole",
+  throw ConfigError("optimizer.rule", rule.name(), "the model has no hidden matrix for this rule to update as a whole",
                     "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
 }
 
@@ -147,22 +147,23 @@ void require_rule(const EngineOptions& options, const UpdateRule& rule) {
   if (options.delayed_update && has_sums) {
     throw ConfigError(
         "zero.delayed_update", "true",
-        fmt::format("{} needs sums over whole parameters before it updates any of them", name_of(options.optimizer)),
-        "set zero.delayed_update = false, or use an optimizer that updates each element by itself, such as adamw");
+        fmt::format("{} needs sums over all parameters before it updates a parameter", name_of(options.optimizer)),
+        "set zero.delayed_update = false, or use an optimizer that updates each element separately, such as adamw");
   }
   if (options.delayed_update && rule.matrices() != nullptr) {
-    throw ConfigError("zero.delayed_update", "true",
-                      fmt::format("{} needs the directions of whole matrices before it updates any part of them",
-                                  name_of(options.optimizer)),
-                      "leave it false, or use an optimizer that goes element by element, such as adamw");
+    throw ConfigError(
+        "zero.delayed_update", "true",
+        fmt::format("{} needs the direction of a whole matrix before it updates a part of that matrix",
+                    name_of(options.optimizer)),
+        "set zero.delayed_update = false, or use an optimizer that updates each element separately, such as adamw");
   }
   if (options.local && rule.factors() != nullptr) {
     throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
-                      "copies that train apart (sync.mode local) would each have other states of rows and columns",
-                      "use for example adamw, or sync.mode sync");
+                      "with sync.mode local each copy would have its own states of rows and columns",
+                      "use an optimizer without such states, for example adamw; or use sync.mode sync");
   }
   if (options.delayed_update && options.ema != 0) {
-    throw ConfigError("zero.delayed_update", "true", "an average of weights (train.ema) would be a step late, too",
+    throw ConfigError("zero.delayed_update", "true", "the average of the weights (train.ema) would also be a step late",
                       "use either zero.delayed_update or train.ema");
   }
   if (options.delayed_update && options.local) {
@@ -212,12 +213,12 @@ void require_topk(const EngineOptions& options) {
   const auto require = [&](bool valid, std::string_view reason, std::string_view remedy) {
     if (!valid) throw ConfigError("comm.outer_topk", fmt::format("{}", share), reason, remedy);
   };
-  require(share >= 0 && share <= 1, "a share of the elements is above 0, and at most 1", "use for example 0.01");
+  require(share >= 0 && share <= 1, "a share of the elements must be above 0 and at most 1", "use for example 0.01");
   require(share == 0 || options.local.has_value(), "only sync.mode local has an outer step",
           "leave it out, or use sync.mode local");
   require(share == 0 || options.wire.outer == WireCodec::kNone,
-          fmt::format("outer steps are coded as {} (comm.outer_wire)", name_of(options.wire.outer)),
-          "name a codec or a share of elements, not both");
+          fmt::format("comm.outer_wire codes outer steps as {} already", name_of(options.wire.outer)),
+          "set only one of the two: a codec or a share of elements");
 }
 
 }  // namespace
@@ -228,16 +229,16 @@ void require_secondary(const EngineOptions& options, int world) {
   const auto refuse_if = [group](bool broken, std::string_view reason, std::string_view remedy) {
     if (broken) throw ConfigError("zero.secondary_group", fmt::format("{}", group), reason, remedy);
   };
-  refuse_if(options.stage != 3, fmt::format("at stage {} every rank holds whole weights anyway", options.stage),
+  refuse_if(options.stage != 3, fmt::format("at stage {} every rank holds whole weights already", options.stage),
             "use zero.stage 3, which gathers them; or leave it out");
-  refuse_if(options.sync.has_servers(), "workers read weights from servers, and gather none",
+  refuse_if(options.sync.has_servers(), "workers read weights from servers and do not gather",
             "leave it out, or use no servers (sync.servers)");
   refuse_if(options.local.has_value(),
-            "copies that train apart (sync.mode local) keep no second parts of their weights",
+            "copies that train apart (sync.mode local) keep no secondary parts of their weights",
             "leave it out, or use sync.mode sync");
-  refuse_if(options.shards == Cut::kWeighted, "parts are shards that lie side by side, of one size",
+  refuse_if(options.shards == Cut::kWeighted, "secondary parts need contiguous shards of one size",
             "leave it out, or use zero.shards range");
-  refuse_if(group == 1, "each rank would keep whole weights, as stage 2 does without a second gather",
+  refuse_if(group == 1, "each rank would keep whole weights, and stage 2 does that without a second gather",
             "use zero.stage 2, or 2 or more ranks");
   require_secondary_group(mesh_of(world, options).shard, group);
 }
@@ -252,21 +253,21 @@ void require_wire(const EngineOptions& options, int world) {
   };
   const WireCodecs& wire = options.wire;
   if (options.sync.has_servers()) {
-    const std::string reason = "servers and workers exchange gradients and weights as they are";
+    const std::string reason = "servers and workers exchange gradients and weights without a codec";
     refuse("comm.gather_wire", wire.gather, reason, "leave it out, or use no servers (sync.servers)");
     refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or use no servers (sync.servers)");
   }
   if (options.stage != 3)
     refuse("comm.gather_wire", wire.gather,
-           fmt::format("at stage {} the gathered parameters are those that are kept", options.stage),
-           "use zero.stage 3, where each rank keeps its shard exact; or leave it out");
+           fmt::format("at stage {} a codec would round the parameters that a rank keeps", options.stage),
+           "use zero.stage 3, which keeps each rank's shard exact; or leave it out");
   if (options.group == 1 || (options.local && options.group == 0)) {
-    const std::string reason = "each rank holds a whole copy of the model, and within a copy nothing crosses";
+    const std::string reason = "each rank holds a whole copy of the model, so ranks gather nothing within a copy";
     refuse("comm.gather_wire", wire.gather, reason, "leave it out, or set zero.group to 2 or more");
     refuse("comm.reduce_wire", wire.reduce, reason, "leave it out, or set zero.group to 2 or more");
   }
   if (!options.local && mesh_of(world, options).copies == 1)
-    refuse("comm.outer_wire", wire.outer, "the model is held once, and nothing crosses between copies of it",
+    refuse("comm.outer_wire", wire.outer, "the ranks hold one copy of the model, so no copies exchange gradients",
            "leave it out, or set zero.group to fewer ranks, or use sync.mode local");
   require_topk(options);
 }

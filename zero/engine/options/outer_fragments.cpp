@@ -31,9 +31,10 @@ std::vector<int> units_of_fragment(const std::vector<Unit>& units, int fragments
 void require_fragments(const std::vector<Unit>& units, const LocalSteps& local) {
   const auto trainable = std::ranges::count_if(units, &Unit::trainable);
   if (local.fragments <= 1 || local.fragments <= trainable) return;
-  throw ConfigError("sync.fragments", fmt::format("{}", local.fragments),
-                    fmt::format("the model has {} units to train, and a fragment has one at least", trainable),
-                    fmt::format("use at most {}", trainable));
+  throw ConfigError(
+      "sync.fragments", fmt::format("{}", local.fragments),
+      fmt::format("the model has {} units to train, and each fragment needs at least one unit", trainable),
+      fmt::format("use at most {}", trainable));
 }
 
 }  // namespace zero

@@ -87,7 +87,7 @@ void add_parameters(Lines& lines, const EngineOptions& options, const std::vecto
     lines.add(spec.name,
               fmt::format("[{}] {}, {}, weight decay {}, lr x {}{}{}", fmt::join(spec.shape, ", "), name_of(spec.dtype),
                           spec.trainable ? "trained" : "frozen", values.weight_decay, values.lr_scale,
-                          spec.own_unit ? ", a unit of its own" : "", matrix(spec) ? ", a matrix" : ""));
+                          spec.own_unit ? ", its own unit" : "", matrix(spec) ? ", a matrix" : ""));
   }
 }
 

@@ -23,7 +23,7 @@ void refuse_alike(Communicator& comm, const std::function<void()>& body) {
   const auto keys = all_gather_text(comm, key), all = all_gather_text(comm, words);
   if (own != nullptr) std::rethrow_exception(own);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!all[rank].empty()) throw ConfigError(keys[rank], "", fmt::format("rank {} refuses it", rank), all[rank]);
+    if (!all[rank].empty()) throw ConfigError(keys[rank], "", fmt::format("rank {} rejects it", rank), all[rank]);
   }
 }
 

@@ -165,7 +165,7 @@ void OuterFlight::begin_chunk() {
 
 void OuterFlight::go_on() {
   if (phase_ == Phase::kHere) return;
-  ZERO_CHECK(phase_ != Phase::kPacking, "a fragment goes on when it was sent");
+  ZERO_CHECK(phase_ != Phase::kPacking, "a fragment continues after it was sent");
   const TimedSpan span(timeline_, Activity::kReduce, units().front(), sizes_.message);
   work_.wait();
   ++chunk_;
@@ -209,7 +209,7 @@ void OuterFlight::sum_block(const Part& part) {
 }
 
 const float* OuterFlight::sums(int unit) {
-  ZERO_CHECK(phase_ == Phase::kHere, "the sums of unit {} are not here", unit);
+  ZERO_CHECK(phase_ == Phase::kHere, "the sums of unit {} have not arrived", unit);
   const Part& at = part(unit);
   const std::int64_t numel = state_.shard(unit).numel;
   // Without a codec, messages were received into the memory of the differences, and the sent messages are free.

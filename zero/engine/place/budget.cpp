@@ -72,7 +72,7 @@ std::string remedy_of_budget(const std::vector<Unit>& units, int world, const Pl
   }
   remedy += "; more ranks need less each";
   if (state_bytes(units, world, placement, spec, Tier::kDevice).moment > 0)
-    remedy += ", and states may leave the device for a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
+    remedy += ", and states can move from the device to a disk (zero.disk) or the host (zero.optimizer = {host = 1})";
   return remedy;
 }
 
@@ -174,12 +174,11 @@ int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int 
   const std::int64_t least = state + tile_bytes(units, world, placement, spec, 1);
   const std::int64_t budget = automatic ? free_bytes : memory.kind == MemoryBudget::Kind::kMin ? least : memory.bytes;
   if (budget < least) {
-    throw ConfigError(
-        "zero.host_memory", automatic ? "auto" : format_bytes(budget),
-        automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
-        fmt::format("a rank needs {} B there ({}){}", least, format_bytes(least),
-                    state > 0 ? ": put less on the host and more on disk, or use more ranks"
-                              : " for what is on its way to and from the disk: allow that, or set it to \"min\""));
+    throw ConfigError("zero.host_memory", automatic ? "auto" : format_bytes(budget),
+                      automatic ? fmt::format("only {} are free", format_bytes(budget)) : lacks(least - budget),
+                      fmt::format("a rank needs {} B there ({}){}", least, format_bytes(least),
+                                  state > 0 ? ": put less on the host and more on disk, or use more ranks"
+                                            : " for transfers with the disk: allow that, or set it to \"min\""));
   }
   int depth = 1;
   while (depth < OffloadTiers::kDefaultDepth && needed(depth + 1) <= budget) ++depth;
@@ -190,8 +189,8 @@ void require_disk(const OffloadOptions& options, std::int64_t bytes) {
   if (bytes == 0) return;
   if (options.disk.empty()) {
     throw ConfigError("zero.disk", "[]",
-                      fmt::format("{} are placed on disk, and no folder is named", format_bytes(bytes)),
-                      "name a folder on each disk: zero.disk = [\"/path\"]");
+                      fmt::format("{} are placed on disk, and no folder is set", format_bytes(bytes)),
+                      "set zero.disk = [\"/path\"], with a folder on each disk");
   }
   if (options.disk_memory > 0 && bytes > options.disk_memory) {
     throw ConfigError(

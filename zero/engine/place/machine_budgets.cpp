@@ -121,15 +121,15 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
   const std::int64_t free = seams_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
-  throw ConfigError(
-      "zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
-      fmt::format("a rank would hold {} of {} memory beside activations, and {} are free for it",
-                  format_bytes(most + beside), device_is_apart() ? "the device's" : "this machine's",
-                  format_bytes(free)),
-      less_would_do ? fmt::format("use {} B ({}) or less, so that activations have room, too", free - beside,
-                                  format_bytes(free - beside))
-                    : fmt::format("{}name a disk (zero.disk), or use more ranks, on more machines, or a higher stage",
-                                  device_is_apart() ? "" : "the kernel would end it: "));
+  throw ConfigError("zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),
+                    fmt::format("beside activations a rank would hold {} of {} memory, and only {} are free for a rank",
+                                format_bytes(most + beside), device_is_apart() ? "the device's" : "this machine's",
+                                format_bytes(free)),
+                    less_would_do
+                        ? fmt::format("use {} B ({}) or less, which also leaves room for activations", free - beside,
+                                      format_bytes(free - beside))
+                        : fmt::format("{}set zero.disk, or use more ranks, on more machines, or a higher stage",
+                                      device_is_apart() ? "" : "the kernel would end the process: "));
 }
 
 }  // namespace zero

@@ -37,7 +37,8 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   if (!options.reduce_dtype) return false;
   if (*options.reduce_dtype != DType::kFloat32)
     throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
-                      "sums are fp32, or of the type of parameters", "set reduce_dtype to fp32, or leave it out");
+                      "gradients are summed in fp32 or in the type of the parameters",
+                      "set reduce_dtype to fp32, or leave it out");
   if (options.accumulate > 1 && options.reduce == Reduce::kLast)
     throw ConfigError("reduce_dtype", "fp32",
                       "with reduce = \"last\" a rank sends its sum of micro-batches in the type of parameters",
@@ -190,9 +191,9 @@ void Placer::choose() {
   if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
     const bool automatic = options_.device_memory.kind == MemoryBudget::Kind::kAuto;
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(options_.device_memory.bytes),
-                      fmt::format("a rank's states take {}; this budget has room for {} of them, and the host for {}",
+                      fmt::format("the states of a rank take {}; this budget has room for {}, and the host for {}",
                                   format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
-                      "name a disk for the rest (zero.disk = [\"/path\"]), use more ranks or a higher stage");
+                      "set a disk for the rest (zero.disk = [\"/path\"]), or use more ranks or a higher stage");
   }
   const bool is_room = roomy.device >= 0 && states <= roomy.device + roomy.host + roomy.disk;
   placement_.tiers = within(is_room ? roomy : minimum);

@@ -86,11 +86,9 @@ void Rebalancer::changed() {
 std::optional<Rebalancer::Change> Rebalancer::change(std::int64_t wanted) {
   const std::int64_t next = std::clamp<std::int64_t>(given_back_ + wanted, 0, most_);
   if (wanted > 0 && next == given_back_ && !std::exchange(said_exhausted_, true)) {
-    ZERO_LOG(warn, "memory is short, and this rank holds nothing more that could leave it ({} were free){}",
+    ZERO_LOG(warn, "memory is short, and this rank holds no more states that can leave memory ({} were free){}",
              format_bytes(worst_.free_bytes),
-             placer_.movable()
-                 ? ""
-                 : "; states stay where they are: no fractions, and a disk with room for them, let them go");
+             placer_.movable() ? "" : "; states move only without fractions and with a disk that has room for them");
   }
   if (next == given_back_) return std::nullopt;
   const std::int64_t from_gathered = std::min(next, gathered_);

@@ -44,9 +44,9 @@ void DeviceSums::take(std::span<ExactSum> sums) {
 
 std::span<const double> DeviceSums::send(std::span<const double> values) {
   const std::span<double> up = sent_up_.as<double>(), there = sent_.as<double>();
-  ZERO_CHECK(values.size() <= up.size(), "{} values where {} have room", values.size(), up.size());
+  ZERO_CHECK(values.size() <= up.size(), "{} values in room for {}", values.size(), up.size());
   const Access written = writes(up.first(values.size()));
-  device_.host_touches({&written, 1}, "the host sends what it made of sums");
+  device_.host_touches({&written, 1}, "the host sends the results of its sums");
   std::ranges::copy(values, up.begin());
   device_.copy(Lane::kUp, std::as_writable_bytes(there.first(values.size())), std::as_bytes(up.first(values.size())));
   return there.first(values.size());

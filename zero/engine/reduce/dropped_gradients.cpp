@@ -23,7 +23,7 @@ bool leaves_gradients(Communicator& comm, const std::vector<bool>& dropped, cons
       const std::byte theirs = of_rank(rank)[param];
       if ((theirs & kDropped) != (of_rank(0)[param] & kDropped))
         throw ConfigError("zero_grad", fmt::format("rank {}", rank),
-                          "it drops the gradients of other parameters than rank 0",
+                          "it drops gradients of different parameters than rank 0",
                           "call zero_grad() or discard_gradients() on every rank, at the same place");
       leaves = leaves || theirs == kPresent;
     }

@@ -163,7 +163,7 @@ void Reducer::reduce(int unit) {
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
     throw ConfigError(
         "accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
-        fmt::format("set accumulate to the number of backward passes of a step: {} gradients are then summed in fp32",
+        fmt::format("set accumulate to the number of backward passes in a step; {} gradients are then summed in fp32",
                     name_of(description.dtype)));
   }
   ReduceScatter request{.dtype = description.dtype,

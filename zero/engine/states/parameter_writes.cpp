@@ -68,14 +68,13 @@ void ParameterWrites::refuse(Communicator& run, const std::vector<ParamSpec>& sp
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const std::size_t first = first_alike(rank);
       if (all[rank][param] == all[first][param]) continue;
-      throw ConfigError(
-          "attach", specs[param].name,
-          fmt::format("rank {} wrote other values into this parameter than rank {}", rank, first),
-          "write the same values on all ranks (one seed for random ones), or write in a scope of engine.gathered({it}, "
-          "/*source_rank=*/0), whose end gives all ranks rank 0's values");
+      throw ConfigError("attach", specs[param].name,
+                        fmt::format("rank {} wrote different values into this parameter than rank {}", rank, first),
+                        "write the same values on all ranks (one seed for random values), or write inside "
+                        "engine.gathered({it}, /*source_rank=*/0), whose end copies rank 0's values to all ranks");
     }
   }
-  ZERO_CHECK(false, "hashes of writes differ, and no parameter's does");
+  ZERO_CHECK(false, "hashes of writes differ, and the hash of no parameter differs");
 }
 
 void ParameterWrites::refuse_elsewhere(const std::vector<ParamSpec>& specs) const {
@@ -83,7 +82,7 @@ void ParameterWrites::refuse_elsewhere(const std::vector<ParamSpec>& specs) cons
   const auto written = std::ranges::find_if(changes_, [](std::int64_t changes) { return changes != 0; });
   if (written == changes_.end()) return;
   throw ConfigError("attach", specs[static_cast<std::size_t>(written - changes_.begin())].name,
-                    "a worker wrote into this parameter, whose values come from the servers (sync.servers)",
+                    "a worker wrote into this parameter, but its values belong to the servers (sync.servers)",
                     "write before attach(), or use no servers");
 }
 

@@ -25,7 +25,7 @@ void require_same(Communicator& run, const std::vector<double>& weights) {
     if (all[rank] != all.front())
       throw ConfigError("zero.shard_weights", fmt::format("[{}]", weights_text(weights)),
                         fmt::format("rank 0 has [{}], and rank {} has [{}]", all.front(), rank, all[rank]),
-                        "name the same weights on all ranks");
+                        "set the same weights on all ranks");
   }
 }
 

@@ -33,8 +33,8 @@ Tier tier_of(const TierSplit& split, std::int64_t element) {
 
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
     : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
-  ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has nowhere to go");
-  ZERO_CHECK(!movable_ || device_->host_readable(), "a movable state on a device that keeps its memory");
+  ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has no other tier");
+  ZERO_CHECK(!movable_ || device_->host_readable(), "a movable state on a device that cannot release memory");
   std::array<std::int64_t, kNumTiers> held{}, taken{};
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
     const std::int64_t size = layout_.element_bytes[unit];
@@ -47,7 +47,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
       const std::int64_t bytes = tier_bytes(values, tier, size);
       const std::int64_t place = movable_ ? whole_pages(split.numel() * size) : bytes;
       ZERO_CHECK(tier != Tier::kDisk || bytes == 0 || disk_ != nullptr,
-                 "a state lies on disk, and there is no disk tier");
+                 "a state is on disk, and there is no disk tier");
       if (tier == Tier::kDisk) {
         offsets_[index_of(tier)].push_back(place > 0 ? disk_->reserve(place) : 0);
       } else {
@@ -107,7 +107,7 @@ std::int64_t StateArray::disk_place(std::size_t unit, std::int64_t element) cons
 }
 
 std::vector<StatePiece> StateArray::pieces_to(const std::vector<TierSplit>& splits) const {
-  ZERO_CHECK(movable_ && splits.size() == layout_.splits.size(), "a state that cannot move");
+  ZERO_CHECK(movable_ && splits.size() == layout_.splits.size(), "a state that is not movable");
   std::vector<StatePiece> pieces;
   for (std::size_t unit = 0; unit < splits.size(); ++unit) {
     const std::int64_t size = layout_.element_bytes[unit];

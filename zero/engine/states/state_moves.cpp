@@ -50,7 +50,7 @@ std::int64_t move_pieces(std::vector<PlacedPiece> pieces) {
     pieces = std::move(rest);
     if (!stuck) continue;
     const auto waits = std::ranges::find_if(pieces, [](const auto& each) { return each.piece.from != Tier::kDisk; });
-    ZERO_CHECK(waits != pieces.end(), "states that were to fit do not");
+    ZERO_CHECK(waits != pieces.end(), "states that should fit do not fit");
     room.move(*waits, Tier::kDisk);
   }
   return moved;

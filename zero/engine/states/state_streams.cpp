@@ -74,7 +74,7 @@ void StateStreams::cancel_prefetches() {
 void StateStreams::fetch_parameter(int unit, std::byte* into, std::int64_t numel) {
   if (numel == 0) return;
   const StateArray& parameter = arrays_.parameter;
-  ZERO_CHECK(parameter.on_device(unit) == nullptr, "the parameters of unit {} are not away", unit);
+  ZERO_CHECK(parameter.on_device(unit) == nullptr, "the parameters of unit {} are not on another tier", unit);
   const std::int64_t size = parameter.element_bytes(unit);
   if (!prefetching_.empty() && prefetching_.front() == unit) {
     prefetching_.pop_front();

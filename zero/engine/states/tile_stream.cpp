@@ -122,7 +122,7 @@ void TileStream::start(Flight& flight) {
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool up = access == TileAccess::kBring;
     if (way == Way::kDisk) {
-      tell_host_touches(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile comes from the disk");
+      tell_host_touches(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile is read from the disk");
       Transfer read =
           disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit);
       if (link_ != nullptr && up && device_.host_readable()) {  // the block is both ends of the link
@@ -219,7 +219,7 @@ void TileStream::put_back() {
     if (held == nullptr) {
       const auto write = [this, place = array.disk_offset(tile.unit, tile.begin),
                           block = std::span(flight.staged[i], padded_bytes(tile, array)), unit = tile.unit] {
-        tell_host_touches(reads(block), "a tile goes to the disk");
+        tell_host_touches(reads(block), "a tile is written to the disk");
         return disk_->write(place, block, unit);
       };
       if (link_ != nullptr && down) {

@@ -36,7 +36,7 @@ void HostTile::send(std::span<std::byte> there) {
   const auto block = std::ranges::find_if(held_, [there](const Block& each) {
     return there.data() >= each.there.data() && there.data() + there.size() <= each.there.data() + each.there.size();
   });
-  ZERO_CHECK(block != held_.end(), "a part goes up that has no place on the host");
+  ZERO_CHECK(block != held_.end(), "a part without a place on the host is copied to the device");
   if (!block->sent) follow(device_, Lane::kUp, Lane::kCompute);
   block->sent = true;
   const LaneSpan timed = time(Activity::kLinkUp, std::ssize(there));

@@ -65,7 +65,7 @@ StagedCommunicator::~StagedCommunicator() {
   try {
     comm_.drain();
   } catch (const std::exception& error) {
-    ZERO_LOG(error, "ranks failed as an engine ended: {}", error.what());
+    ZERO_LOG(error, "ranks failed while an engine ended: {}", error.what());
   }
 }
 

@@ -26,7 +26,7 @@ void DiskPlaces::add_slab(std::int64_t least_bytes, std::int64_t wanted_bytes) {
       throw ConfigError("zero.disk_memory", format_bytes(most_bytes_),
                         fmt::format("activations take {} of it, and need {} B more ({})",
                                     format_bytes(capacity_bytes()), least_bytes, format_bytes(least_bytes)),
-                        "allow more; smaller or fewer activations need less");
+                        "allow more, or use smaller or fewer activations");
     options.bytes = std::min(options.bytes, left);
   }
   auto tier = std::make_unique<DiskTier>(options, seam_);
@@ -59,7 +59,7 @@ DiskPlace DiskPlaces::take(std::int64_t bytes) {
 }
 
 void DiskPlaces::give_back(const DiskPlace& place) {
-  ZERO_CHECK(place.tier != nullptr, "a place that nobody took");
+  ZERO_CHECK(place.tier != nullptr, "a place that is not taken");
   free_.emplace(place.bytes, place);
 }
 

@@ -23,7 +23,7 @@ std::int64_t room_on(std::span<const std::string> folders, const FileCalls& call
     const int result = calls.find_room(folder, room);
     if (result == -ENOENT || result == -ENOTDIR || result == -EACCES || result == -ETIMEDOUT)
       throw refusal_of(folder, -result);
-    if (result < 0) throw IoError(folder, "look how much is free", -result);
+    if (result < 0) throw IoError(folder, "read the free space", -result);
     FileSystem& system = by_device[room.device];
     system.free_bytes = room.free_bytes;
     ++system.num_folders;

@@ -30,7 +30,8 @@ void require_usable(const DiskOptions& options) {
   if (options.paths.empty())
     throw ConfigError("zero.disk", "[]", "no folder was given", "Name at least one folder on a disk.");
   if (options.bytes <= 0)
-    throw ConfigError("zero.disk_memory", format_bytes(options.bytes), "is no size", "Give at least one page, 4 KiB.");
+    throw ConfigError("zero.disk_memory", format_bytes(options.bytes), "is not a size",
+                      "Give at least one page, 4 KiB.");
   ZERO_CHECK(options.queue_depth > 0, "a queue of depth {}", options.queue_depth);
 }
 
@@ -56,7 +57,7 @@ std::vector<ScratchFile> make_files(const DiskOptions& options, const FileCalls&
 }
 
 std::string limit_of_locked_memory(int error) {
-  return error == ENOMEM ? "; `ulimit -l` limits what may be locked" : "";
+  return error == ENOMEM ? "; `ulimit -l` limits locked memory" : "";
 }
 
 std::unique_ptr<IoQueue> make_queue(const DiskOptions& options, std::span<const ScratchFile> files,
@@ -157,7 +158,8 @@ void DiskTier::Implementation::require_reserved(std::int64_t place, std::span<co
              place);
   ZERO_CHECK(reinterpret_cast<std::uintptr_t>(block.data()) % kPage == 0, "memory does not begin on a page");
   const auto end = std::upper_bound(ends.begin(), ends.end(), place);  // end of the place that it begins in
-  ZERO_CHECK(end != ends.end() && place + bytes <= *end, "{} bytes at {} lie in no reserved place", bytes, place);
+  ZERO_CHECK(end != ends.end() && place + bytes <= *end, "{} bytes at {} are outside every reserved place", bytes,
+             place);
 }
 
 Transfer DiskTier::Implementation::move(IoOperation operation, std::int64_t place, std::span<std::byte> block,
@@ -193,7 +195,7 @@ std::optional<IoError> DiskTier::Implementation::inspect(const DiskRequest& requ
   if (wrong < 0) return std::nullopt;
   return requests.error_of(
       request, 0,
-      fmt::format("the page at {} is not what was written there: damaged by the disk or on its way",
+      fmt::format("the page at {} differs from the page written there: the disk or the transfer damaged it",
                   format_count(request.offset + wrong - request.place)));
 }
 
@@ -236,7 +238,7 @@ bool DiskTier::register_memory(std::span<std::byte> memory) {
   const int error = implementation_->requests.queue().register_memory(memory);
   if (error == 0) implementation_->registered = true;
   if (error != 0 && error != ENOTSUP && say_once("io_uring does not lock memory"))
-    ZERO_LOG(warn, "io_uring does not lock {} of memory ({}{}): it looks pages up at each request",
+    ZERO_LOG(warn, "io_uring does not lock {} of memory ({}{}): it finds pages again at each request",
              format_bytes(static_cast<std::int64_t>(memory.size())), std::strerror(error),
              limit_of_locked_memory(error));
   return error == 0;

@@ -41,17 +41,15 @@ void preallocate(const std::string& folder, int fd, std::int64_t bytes, const Fi
   if (result != -EOPNOTSUPP) return check(result);
   check(calls.resize(fd, bytes));
   if (say_once(fmt::format("{} does not preallocate", folder)))
-    ZERO_LOG(warn,
-             "{}: the file system does not preallocate: should the disk become full, it shows when the run writes",
-             folder);
+    ZERO_LOG(warn, "{}: the file system does not preallocate, so a full disk ends the run only when it writes", folder);
 }
 
 // Returns an empty text, or the reason why the page cache is used. Some file systems accept O_DIRECT but refuse its
 // requests, so it tries one.
 std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& folder, const FileCalls& calls) {
   const int in_memory = calls.lies_in_memory(fd);
-  if (in_memory < 0) throw IoError(folder, "look at the file system of a scratch file", -in_memory);
-  if (in_memory == 1) return "the file system lies in memory";
+  if (in_memory < 0) throw IoError(folder, "read the file system of a scratch file", -in_memory);
+  if (in_memory == 1) return "the file system is in memory";
   if (const int result = calls.set_direct(fd, true); result < 0) return std::strerror(-result);
   constexpr std::int64_t kFilePage = 4096;
   alignas(kFilePage) std::array<std::byte, kFilePage> page;
@@ -68,7 +66,8 @@ std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& fold
 std::string meaning_of_relative_paths() {
   std::error_code gone;
   const std::string here = std::filesystem::current_path(gone).native();
-  return gone ? "this process's own folder, which paths are relative to, is gone" : "paths are relative to " + here;
+  return gone ? "the current folder of this process does not exist any more, and paths are relative to it"
+              : "paths are relative to " + here;
 }
 
 }  // namespace
@@ -81,15 +80,15 @@ ConfigError refusal_of(const std::string& folder, int error) {
     case ENOENT:
       return refusal("no such folder", fmt::format("Make it, or check the spelling; {}.", meaning_of_relative_paths()));
     case ENOTDIR:
-      return refusal("is no folder", "Name a folder on the disk, not a file or a device.");
+      return refusal("is not a folder", "Give a folder on the disk, not a file or a device.");
     case EACCES:
-      return refusal("may not be written to by this user",
-                     fmt::format("chmod u+wx '{}', or name another folder.", folder));
+      return refusal("this user may not write to it",
+                     fmt::format("Run chmod u+wx '{}', or give another folder.", folder));
     case ETIMEDOUT:
       return refusal("does not answer",
-                     "See whether its disk, or the machine that it is mounted from, hangs; or name another folder.");
+                     "Check if its disk, or the machine that it is mounted from, hangs; or give another folder.");
     default:
-      return refusal(std::strerror(error), "Name another folder.");
+      return refusal(std::strerror(error), "Give another folder.");
   }
 }
 
@@ -106,7 +105,7 @@ void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls, in
   for (const auto& [folder, bytes] : sizes) {
     FileCalls::Room room;
     if (const int result = calls.find_room(folder, room); result < 0)
-      throw IoError(folder, "look how much is free", -result);
+      throw IoError(folder, "read the free space", -result);
     Asked& asked = by_device[room.device];
     asked.free_bytes = room.free_bytes;
     asked.bytes += ranks * bytes;
@@ -116,9 +115,9 @@ void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls, in
     if (asked.bytes <= asked.free_bytes) continue;
     throw ConfigError(
         "zero.disk", fmt::format("{}", fmt::join(asked.folders, ", ")),
-        fmt::format("only {} are free, and {} of files{} are to lie there", format_bytes(asked.free_bytes),
+        fmt::format("only {} are free, and {} are needed for files{}", format_bytes(asked.free_bytes),
                     format_bytes(asked.bytes), ranks > 1 ? fmt::format(" of {} ranks", ranks) : ""),
-        "Free some space, let less lie on disk (zero.disk_memory, or the fractions of states), or name other disks.");
+        "Free some space, put less on disk (zero.disk_memory, or the fractions of states), or give other disks.");
   }
 }
 

@@ -56,7 +56,7 @@ int UringQueue::open(int depth) {
   const int result = calls_.register_files(ring_, files_);
   files_registered_ = result >= 0;
   if (!files_registered_ && say_once("io_uring registers no files"))
-    ZERO_LOG(warn, "io_uring registers no files ({}): each request looks its file up", std::strerror(-result));
+    ZERO_LOG(warn, "io_uring registers no files ({}): each request finds its file again", std::strerror(-result));
   return 0;
 }
 

@@ -17,7 +17,7 @@ std::unique_ptr<UpdateRule> make_rule(const SgdOptions& options) {
   require_lr_and_decay(options.lr, options.weight_decay, "use for example 1e-2");
   require_momentum(options.momentum, "use 0 for none, or for example 0.9");
   if (options.nesterov && options.momentum == 0)
-    throw ConfigError("optimizer.nesterov", "true", "there is no momentum to look ahead with",
+    throw ConfigError("optimizer.nesterov", "true", "Nesterov needs momentum, and optimizer.momentum is 0",
                       "use optimizer.momentum, for example 0.9");
   std::vector<StateSpec> states;
   if (options.momentum != 0) states = fp32({"momentum_buffer"});

@@ -52,17 +52,19 @@ class SharedRule final : public UpdateRule {
 std::string unkept_states(const UpdateRule& rule, const std::vector<StateSpec>& states) {
   if (states.size() > kMostOwnStates) return fmt::format("it has {} states", states.size());
   for (const StateSpec& state : states) {
-    if (state.outer) return fmt::format("its state {} is of an outer step", state.name);
+    if (state.outer) return fmt::format("its state {} belongs to an outer step", state.name);
     if (state.per != StatePer::kElement && rule.factors() == nullptr)
-      return fmt::format("its state {} is of rows or columns, and it has no factors()", state.name);
+      return fmt::format("its state {} has rows or columns, and the rule has no factors()", state.name);
     if (state.of != StateOf::kAll && needs_of(rule) != RuleNeeds::kMatrices &&
         needs_of(rule) != RuleNeeds::kRowsAndColumns)
-      return fmt::format("its state {} is of matrices or of others alone, and it has neither matrices() nor factors()",
-                         state.name);
+      return fmt::format(
+          "its state {} is only for matrices or only for other parameters, and the rule has neither matrices() nor "
+          "factors()",
+          state.name);
   }
   const auto num_per = [&](StatePer per) { return std::ranges::count(states, per, &StateSpec::per); };
   if (rule.factors() != nullptr && (num_per(StatePer::kRow) != 1 || num_per(StatePer::kColumn) != 1))
-    return "it has factors(), and not one state of rows and one of columns";
+    return "it has factors(), but not one state of rows and one state of columns";
   return "";
 }
 
@@ -76,7 +78,8 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   if (!reason.empty())
     throw ConfigError(
         "optimizer.rule", std::string(options.rule->name()), reason,
-        fmt::format("a rule has {} at most, each fp32 or, of elements, in 8 bits (StateCode)", kMostOwnStates));
+        fmt::format("use at most {} states, each in fp32 or, if it has a value for each element, in 8 bits (StateCode)",
+                    kMostOwnStates));
   return std::make_unique<SharedRule>(options.rule);
 }
 

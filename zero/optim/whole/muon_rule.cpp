@@ -110,7 +110,7 @@ std::unique_ptr<UpdateRule> make_rule(const MuonOptions& options) {
     throw ConfigError("optimizer.lr", "0", "AdamW's learning rate is kept as a multiple of it", "use more than 0");
   require_momentum(options.momentum, "use for example 0.95");
   if (options.steps < 1 || options.steps >= 100)
-    throw ConfigError("optimizer.steps", fmt::format("{}", options.steps), "Newton-Schulz takes 1 to 99 steps",
+    throw ConfigError("optimizer.steps", fmt::format("{}", options.steps), "Newton-Schulz needs 1 to 99 steps",
                       "use 5");
   require_number("optimizer.adamw_lr", options.adamw.lr, kAtLeastZero, "use for example 1e-3, or 0 for optimizer.lr");
   require_betas(options.adamw.beta1, options.adamw.beta2, "use for example [0.9, 0.95]");

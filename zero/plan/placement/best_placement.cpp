@@ -104,7 +104,7 @@ struct Refusal {
       const std::string_view joint = remedy.empty()                        ? "raise "
                                      : remedy.find("raise") == remedy.npos ? ", or raise "
                                                                            : ", or ";
-      remedy += fmt::format("{}{} by {} B ({}), so that states get {} B there{}", joint, option, to - now,
+      remedy += fmt::format("{}{} by {} B ({}), so states get {} B there{}", joint, option, to - now,
                             format_bytes(to - now), to, step_with(tier, to));
     };
     if (budgets.device >= fixed) {
@@ -113,31 +113,30 @@ struct Refusal {
         const std::int64_t more =
             ((disk - budgets.disk) * free_disk.ranks + FreeDisk::kTenths - 1) / FreeDisk::kTenths * 10;
         remedy = fmt::format(
-            "zero.disk {}: a rank may take {} B there ({}; nine tenths of the free room, divided among {}) and needs "
-            "{} B: "
-            "free {} B more there ({}), or name another folder (zero.disk){}",
+            "zero.disk {}: a rank may take {} B there ({}; nine tenths of the free space, divided among {}) and needs "
+            "{} B: free {} B more there ({}), or set another folder (zero.disk){}",
             free_disk.folders, budgets.disk, format_bytes(budgets.disk), format_count(free_disk.ranks, "rank"), disk,
             more, format_bytes(more), step_with(&TierBudgets::disk, disk));
       } else if (budgets.disk > 0)
         grow("zero.disk_memory", &TierBudgets::disk, disk);
       else
-        remedy = fmt::format("name a disk with room for {} B of a rank (zero.disk){}", disk,
+        remedy = fmt::format("set zero.disk to a disk with room for {} B of a rank{}", disk,
                              step_with(&TierBudgets::disk, disk));
       grow("zero.host_memory", &TierBudgets::host, enough(budgets.device + budgets.disk, movable));
-      reason = fmt::format("a rank's states take {}, and {} on the device, {} on the host and {} on disk {}",
+      reason = fmt::format("the states of a rank take {}; {} on the device, {} on the host and {} on disk {}",
                            format_bytes(total), format_bytes(budgets.device), format_bytes(budgets.host),
                            format_bytes(budgets.disk),
-                           have < total ? fmt::format("hold {} B less", total - have)
-                                        : std::string("hold just that, but states lie in whole blocks and pages"));
+                           have < total ? fmt::format("have {} B too little room", total - have)
+                                        : std::string("have just that room, but states take whole blocks and pages"));
     } else if (budgets.device < 0) {
       reason = fmt::format("gathered units, reductions and transfers leave the device {} B short ({})", -budgets.device,
                            format_bytes(-budgets.device));
     } else {
-      reason = fmt::format("of a rank's states {} cannot leave the device, which lacks {} B", format_bytes(fixed),
+      reason = fmt::format("{} of the states of a rank cannot leave the device, which lacks {} B", format_bytes(fixed),
                            fixed - budgets.device);
     }
     grow("zero.device_memory", &TierBudgets::device, std::max(fixed, enough(budgets.host + budgets.disk, total)));
-    remedy += "; more ranks, or a higher stage, leave each rank less to hold";
+    remedy += "; with more ranks, or a higher stage, each rank holds less";
     throw ConfigError(kKey, "auto", reason, remedy);
   }
 };
@@ -168,7 +167,7 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets,
     };
     const std::int64_t over = excess(&TierBudgets::device) + excess(&TierBudgets::host) + excess(&TierBudgets::disk);
     if (over == 0) break;
-    ZERO_CHECK(round < 2 * kPatience, "rounding breaks a budget by {} B, whatever it is given", over);
+    ZERO_CHECK(round < 2 * kPatience, "rounding exceeds a budget by {} B, however large the budget is", over);
   }
   best.predicted = predict(model, best.tiers);
   return best;

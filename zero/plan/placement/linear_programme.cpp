@@ -22,11 +22,11 @@ namespace {
 // Opens the solver with local symbols: its BLAS has functions with the names of libtorch's, and must not replace them.
 SolveProgramme open_solver(std::string_view plugin) {
   const std::string path = plugin_file(plugin);
-  if (path.empty()) refuse(fmt::format("the solver, {}, is not there", plugin));
+  if (path.empty()) refuse(fmt::format("the solver, {}, is not installed", plugin));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) refuse(dlerror());
   void* solve = dlsym(library, "zero_solve_programme");
-  if (solve == nullptr) refuse(path + " is no plug-in of zero.cpp");
+  if (solve == nullptr) refuse(path + " is not a plug-in of zero.cpp");
   return reinterpret_cast<SolveProgramme>(solve);
 }
 

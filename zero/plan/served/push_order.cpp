@@ -41,7 +41,7 @@ void PushOrder::left(int worker) {
 
 void PushOrder::returned(int worker) {
   Worker& who = at(worker);
-  ZERO_CHECK(!who.here, "worker {} returns, and has not left", worker);
+  ZERO_CHECK(!who.here, "worker {} returns, but it did not leave", worker);
   note_progress();
   who.here = true;
   who.waits = true;

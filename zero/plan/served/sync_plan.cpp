@@ -25,7 +25,7 @@ void require_servers(const SyncPlan& plan, int world) {
                       "set sync.servers to 1 or more");
   if (!plan.has_servers() || plan.servers < world) return;
   throw ConfigError("sync.servers", fmt::format("{}", plan.servers),
-                    fmt::format("of {} no rank is left for a worker", format_count(world, "rank")),
+                    fmt::format("no rank is left for a worker: the run has {}", format_count(world, "rank")),
                     world > 1 ? fmt::format("use at most {}, or more ranks (-n)", world - 1)
                               : std::string("start more ranks (-n), or use sync.mode sync without servers"));
 }
@@ -40,11 +40,11 @@ void require_possible(const SyncPlan& plan, int world) {
     throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "with sync.mode sync no gradient is stale",
                       "leave it out, or use sync.mode stale or async");
   if (!std::isfinite(plan.stale_lr) || plan.stale_lr < 0)
-    throw ConfigError("sync.stale_lr", fmt::format("{}", plan.stale_lr), "not an exponent >= 0",
+    throw ConfigError("sync.stale_lr", fmt::format("{}", plan.stale_lr), "the exponent must be 0 or more",
                       "use 1 (the learning rate falls with the age), or 0 (it does not)");
   if (!std::isfinite(plan.compensation) || plan.compensation < 0)
-    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation), "not a factor >= 0",
-                      "use for example 0.04, or 0 (gradients are applied as they come)");
+    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation), "the factor must be 0 or more",
+                      "use for example 0.04, or 0 (gradients are applied as received)");
   if (plan.compensation > 0 && plan.mode != SyncMode::kAsync)
     throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation),
                       "only sync.mode async applies the gradients of single workers",
@@ -52,7 +52,7 @@ void require_possible(const SyncPlan& plan, int world) {
   if (plan.quorum == 0) return;
   if (plan.mode != SyncMode::kSync || !plan.has_servers())
     throw ConfigError("sync.quorum", fmt::format("{}", plan.quorum),
-                      "only servers with sync.mode sync go on without some gradients",
+                      "only servers with sync.mode sync continue without some gradients",
                       "leave it out, or use sync.mode sync with sync.servers");
   const int workers = plan.num_workers(world);
   if (plan.quorum < 0 || plan.quorum > workers)

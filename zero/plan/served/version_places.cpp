@@ -13,7 +13,7 @@ VersionPlaces::VersionPlaces(const SyncPlan& plan, int workers)
 
 int VersionPlaces::keep(std::int64_t version) {
   const int place = free_place();
-  ZERO_CHECK(place >= 0, "version {} of the weights finds all {} places read", version, size());
+  ZERO_CHECK(place >= 0, "version {} of the weights needs a place, and all {} are being read", version, size());
   versions_[static_cast<std::size_t>(place)] = version;
   return place;
 }
@@ -40,7 +40,7 @@ int VersionPlaces::place_of(std::int64_t version) const {
 }
 
 void VersionPlaces::pin(int worker, std::int64_t version) {
-  ZERO_CHECK(place_of(version) >= 0, "worker {} is to read version {}, which is not there", worker, version);
+  ZERO_CHECK(place_of(version) >= 0, "worker {} should read version {}, and no place holds it", worker, version);
   pins_[static_cast<std::size_t>(worker)] = version;
 }
 

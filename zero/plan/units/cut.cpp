@@ -186,7 +186,7 @@ std::string_view name_of(Cut cut) {
 Cut cut_of(std::string_view name) {
   const auto* const found = std::ranges::find(kCuts, name, &std::pair<std::string_view, Cut>::first);
   if (found == kCuts.end())
-    throw ConfigError("zero.shards", name, "there is no such way to cut units into shards",
+    throw ConfigError("zero.shards", name, "units cannot be cut into shards in this way",
                       "use range (equal ranges), whole (whole parameters), hash (consistent hashing) or weighted (by "
                       "zero.shard_weights)");
   return found->second;

@@ -50,8 +50,9 @@ Mesh mesh_of_local(int world, int group, std::string_view key) {
   if (mesh.copies > 1) return mesh;
   throw ConfigError(
       "sync.mode", "local",
-      fmt::format("there is one copy of the model, on {}, and none to train apart from", format_count(world, "rank")),
-      world > 1 ? "use zero.group 0 (one rank a copy), or a number that divides the ranks; or sync.mode sync"
+      fmt::format("there is only one copy of the model, on {}, and training apart needs two or more",
+                  format_count(world, "rank")),
+      world > 1 ? "use zero.group 0 (one rank a copy), or a number that divides the ranks; or use sync.mode sync"
                 : "use more ranks, or sync.mode sync");
 }
 

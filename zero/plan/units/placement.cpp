@@ -26,7 +26,7 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
   placement.delayed_update = delayed_update;
   if (delayed_update && !placement.gradient_sharded) {
     throw ConfigError("zero.delayed_update", "true",
-                      "it keeps each gradient for one more step, which only sharded gradients allow",
+                      "it keeps each gradient for one more step, and that needs sharded gradients",
                       "use stage 2 or 3 and train.reduce = \"each\", which shard them, or leave it out");
   }
   return placement;

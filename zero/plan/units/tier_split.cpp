@@ -18,7 +18,7 @@ void check(TierFractions fractions, std::string_view key) {
   if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kFractionSlack) return;
   throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
                     "each fraction must be 0 or more, and their sum 1 or less",
-                    "for example {host = 0.6, disk = 0.4}; the rest lies on the device");
+                    "use for example {host = 0.6, disk = 0.4}; the rest is on the device");
 }
 
 // Gives each range in turn its part of a fraction, including the remainder of the ranges before it.

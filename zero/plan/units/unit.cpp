@@ -47,7 +47,7 @@ void require_parameters(const std::vector<ParamSpec>& specs, const std::string& 
     throw ConfigError(
         "units", prefix,
         fmt::format("{} is tied to {}, which unit {} holds", *alias, spec.name, longest_prefix(spec.name, prefixes)),
-        fmt::format("leave {} out; name a module that holds {} to give it a unit", prefix, spec.name));
+        fmt::format("leave {} out; to put {} into its own unit, name a module that holds it", prefix, spec.name));
   }
   throw ConfigError("units", prefix, "no parameter has this prefix", "name a module as it appears in parameter names");
 }
@@ -108,11 +108,11 @@ std::vector<SliceAddress> addresses_of(const std::vector<Unit>& units, std::size
   for (const Unit& unit : units) {
     for (std::size_t slice = 0; slice < unit.slices.size(); ++slice) {
       auto& address = addresses.at(static_cast<std::size_t>(unit.slices[slice].param));
-      ZERO_CHECK(address.unit < 0, "parameter {} lies in two units", unit.slices[slice].param);
+      ZERO_CHECK(address.unit < 0, "parameter {} is in two units", unit.slices[slice].param);
       address = {unit.index, static_cast<int>(slice)};
     }
   }
-  for (const auto& address : addresses) ZERO_CHECK(address.unit >= 0, "a parameter lies in no unit");
+  for (const auto& address : addresses) ZERO_CHECK(address.unit >= 0, "a parameter is in no unit");
   return addresses;
 }
 

@@ -68,7 +68,7 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
   at::Tensor unchanged() const {
     if (kept_._version() != kept_version_)
       throw ConfigError("checkpoint", fmt::format("an input of type {}", kept_.toString()),
-                        "was modified by an inplace operation between the passes", "write into a clone()");
+                        "was modified by an inplace operation between the passes", "write to a clone()");
     return kept_;
   }
 

@@ -86,14 +86,15 @@ class CheckpointNode final : public Node {
  private:
   void check_pass() const {
     if (c10::GradMode::is_enabled())
-      refuse("create_graph", "a gradient of a gradient is not recorded by the run inside backward",
+      refuse("create_graph", "backward() runs fn again, and this run does not record gradients of gradients",
              "call backward() without create_graph, or this part of the model without checkpoint()");
     if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
-      refuse("torch::autograd::grad", "the run inside backward makes all gradients, not those of chosen tensors",
+      refuse("torch::autograd::grad",
+             "backward() runs fn again, and this run computes all gradients, not only those of some tensors",
              "call backward() without inputs and read .grad()");
     if (released_)
-      refuse("backward", "a second backward pass, and the first has freed what it needs",
-             "call the first with retain_graph");
+      refuse("backward", "the first backward pass freed the graph that this second pass needs",
+             "call the first backward() with retain_graph");
   }
 
   Tensors run_again(const Tensors& leaves) const {
@@ -103,8 +104,8 @@ class CheckpointNode final : public Node {
     const AutocastScope casts(run_.autocast);
     Tensors outputs = run_.fn(leaves);
     if (outputs.size() != run_.num_outputs)
-      refuse(fmt::format("{} outputs", outputs.size()), fmt::format("fn gave {} when it ran first", run_.num_outputs),
-             "fn must do the same in both runs");
+      refuse(fmt::format("{} outputs", outputs.size()), fmt::format("fn gave {} in its first run", run_.num_outputs),
+             "fn must compute the same in both runs");
     return outputs;
   }
 
@@ -115,11 +116,11 @@ class CheckpointNode final : public Node {
                        output.scalar_type() == gradient.scalar_type() && output.requires_grad();
     if (!alike)
       refuse(fmt::format("output {}", index),
-             fmt::format("{} when fn ran first, {} when it ran again", shape_of(gradient),
+             fmt::format("{} in the first run of fn, {} in the second", shape_of(gradient),
                          !output.defined()         ? "undefined"
                          : !output.requires_grad() ? "without a gradient"
                                                    : shape_of(output)),
-             "fn must do the same in both runs");
+             "fn must compute the same in both runs");
     return output;
   }
 
@@ -135,9 +136,10 @@ c10::Device place_of(const Tensors& inputs) {
     const c10::Device found = inputs[i].device();
     if (!found.is_cuda() || (place.is_cuda() && found != place))
       refuse(fmt::format("input {}", i),
-             place.is_cuda() ? fmt::format("lies on {}, and another one on {}", found.str(), place.str())
-                             : fmt::format("lies on {}, whose generator is not kept", found.str()),
-             "use it for tensors of the CPU and of one GPU");
+             place.is_cuda()
+                 ? fmt::format("is on {}, and another input is on {}", found.str(), place.str())
+                 : fmt::format("is on {}, and checkpoint() does not restore the generator of that device", found.str()),
+             "pass only tensors on the CPU and on one GPU");
     place = found;
   }
   return place;
@@ -146,8 +148,8 @@ c10::Device place_of(const Tensors& inputs) {
 void refuse_written(const Tensors& inputs, const std::vector<std::int64_t>& versions) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined() && inputs[i]._version() != versions[i])
-      refuse(fmt::format("input {}", i), "fn wrote it in place, and would find it changed when it runs again",
-             "let fn work on a clone()");
+      refuse(fmt::format("input {}", i), "fn wrote to it in place, so the second run of fn would read changed values",
+             "write to a clone() in fn");
   }
 }
 
@@ -165,7 +167,7 @@ void refuse_captured(const Tensors& outputs, std::uint64_t first) {
     const Node* node = open.back();
     open.pop_back();
     if (node->sequence_nr() < first)
-      refuse(node->name(), "fn uses a tensor that this operator made outside, and that needs a gradient",
+      refuse(node->name(), "fn uses a tensor that needs a gradient, and this operator made it outside fn",
              "pass it through `inputs`");
     if (node->sequence_nr() == kAccumulates) continue;
     for (const torch::autograd::Edge& edge : node->next_edges()) {

@@ -160,7 +160,7 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   RecordedStep step{.op = op};
   if (op.hasTag(at::Tag::nondeterministic_seeded) && !has_generator(op.schema()) && !with_generator(op)) {
     throw ConfigError("deferred", op.schema().name(),
-                      "this operator draws from the global generator and has no other form",
+                      "this operator draws from the global generator, and has no form that takes a generator",
                       "initialise with torch::nn::init, or with operators that take a generator");
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {

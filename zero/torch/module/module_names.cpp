@@ -25,8 +25,8 @@ std::vector<std::string> module_names_if(const torch::nn::Module& root,
   std::vector<std::string> names;
   collect(root, "", wanted, names);
   if (names.empty())
-    throw ConfigError("units", root.name(), "the predicate chooses no module",
-                      "leave units out: then each repeated block is a unit");
+    throw ConfigError("units", root.name(), "the predicate selects no module",
+                      "leave units out: each repeated block is then a unit");
   return names;
 }
 
@@ -36,12 +36,13 @@ std::vector<std::string> module_names(const torch::nn::Module& root,
     return [&module](const torch::nn::Module& other) { return &other == &module; };
   };
   std::vector<std::string> names;
-  if (wanted.empty()) throw ConfigError("units", root.name(), "no module is named", "name one, or leave units out");
+  if (wanted.empty())
+    throw ConfigError("units", root.name(), "no module is given", "give a module, or leave units out");
   for (const torch::nn::Module& module : wanted) {
     const std::size_t before = names.size();
     collect(root, "", is(module), names);
     if (names.size() == before)
-      throw ConfigError("units", module.name(), "this module is not inside the one that is attached",
+      throw ConfigError("units", module.name(), "this module is not inside the attached module",
                         "name modules that are registered in it and have parameters");
   }
   return names;

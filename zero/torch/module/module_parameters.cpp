@@ -21,7 +21,7 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
     throw ConfigError("attach", name, "not a dense tensor", "zero.cpp shards dense parameters");
   }
   if (!tensor.is_cpu() && !tensor.is_meta() && !tensor.is_cuda()) {
-    throw ConfigError("attach", name, fmt::format("it lies on {}", tensor.device().str()),
+    throw ConfigError("attach", name, fmt::format("it is on {}", tensor.device().str()),
                       "zero.cpp trains on the CPU and on CUDA: move the module there first");
   }
   if (tensor.is_meta() && !is_deferred(tensor)) {
@@ -30,7 +30,7 @@ void check_supported(const std::string& name, const torch::Tensor& tensor) {
   }
   if (!tensor.is_leaf())
     throw ConfigError("attach", name, "it was computed from other tensors",
-                      "give the leaves of the model: tensors with requires_grad that no operator made");
+                      "give the leaves of the model: tensors with requires_grad that no operator computed");
   if (tensor.is_inference())
     throw ConfigError("attach", name, "it is an inference tensor", "construct the module outside InferenceMode");
 }
@@ -45,7 +45,7 @@ void check_device(const ModuleParameters& found) {
     if (tensor.device() != first->device())
       throw ConfigError(
           "attach", found.specs[i].name,
-          fmt::format("it lies on {}, and other parameters on {}", tensor.device().str(), first->device().str()),
+          fmt::format("it is on {}, and other parameters are on {}", tensor.device().str(), first->device().str()),
           "move the whole module to one device");
   }
 }

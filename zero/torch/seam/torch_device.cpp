@@ -54,19 +54,19 @@ std::string try_torch_cuda() {
     return fmt::format("this is a wheel of torch without CUDA ({})", library.parent_path().string());
   if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) == nullptr) return dlerror();
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
-    return fmt::format("{} is not the other half of this libtorch", library.string());
+    return fmt::format("{} does not belong to this libtorch", library.string());
   // Asks libtorch's hooks, which look for GPUs only once.
-  return at::hasCUDA()
-             ? ""
-             : fmt::format("libtorch {} sees no GPU: it was asked too early, or its driver is too old", TORCH_VERSION);
+  return at::hasCUDA() ? ""
+                       : fmt::format("libtorch {} finds no GPU: it was initialized too early, or the driver is too old",
+                                     TORCH_VERSION);
 }
 
 void open_torch_cuda(std::string_view device) {
   const std::string why_not = try_torch_cuda();
   if (why_not.empty()) return;
   throw ConfigError("run.device", device, why_not,
-                    fmt::format("use torch {} of CUDA 13 with all that pip installs beside it (pip install torch=={} "
-                                "--index-url https://download.pytorch.org/whl/cu130), or run.device cpu",
+                    fmt::format("use torch {} of CUDA 13 with all packages that pip installs with it (pip install "
+                                "torch=={} --index-url https://download.pytorch.org/whl/cu130), or run.device cpu",
                                 TORCH_VERSION, TORCH_VERSION));
 }
 
